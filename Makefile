@@ -1,0 +1,49 @@
+# make demo        a toy corpus, trained on, translated, scored and drawn, in a few minutes
+# make test        the tests; those that need real data look where ALLYOUNEED_DATA points
+# make check       format, lint, types, architecture
+# make bench       every benchmark
+# make multi30k    the Multi30k model, trained and scored; goes on where it was interrupted
+# make docs        the documentation as a site in site/
+# make clean       remove what the other targets cache and build
+#
+# All of them work in a virtual environment of their own, VENV=.venv; demo and multi30k write to OUT.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: demo test check bench multi30k docs clean
+
+demo: OUT ?= runs/demo
+demo: $(READY)
+	$(BIN)/allyouneed demo --out "$(OUT)"
+
+test: $(READY)
+	$(BIN)/pytest
+
+check: $(READY)
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(BIN)/pytest tests/test_architecture.py
+
+bench: $(READY)
+	for benchmark in benchmarks/*.py; do $(BIN)/python "$$benchmark" || exit 1; done
+
+multi30k: OUT ?= $(HOME)/allyouneed-multi30k
+multi30k: $(READY)
+	PATH="$(abspath $(BIN)):$$PATH" benchmarks/multi30k.sh "$(OUT)"
+
+docs: $(READY)
+	$(BIN)/python -m pip install -qq --editable '.[docs]'
+	$(BIN)/zensical build --strict
+
+clean:
+	rm -rf dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .cache
+	find src tests benchmarks -name __pycache__ -exec rm -rf {} +
+
+$(READY): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -qq --editable '.[all,dev]'
+	touch $@

@@ -1,0 +1,288 @@
+"""The settings of a run: frozen, checked, read from and written to TOML. The defaults are the paper's base model."""
+
+import difflib
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+import tomli_w
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PositiveFloat,
+    PositiveInt,
+    ValidationError,
+    model_validator,
+)
+
+from allyouneed.errors import UsageError
+
+Probability = Annotated[float, Field(ge=0.0, lt=1.0)]
+Precision = Literal["auto", "float32", "bfloat16"]
+
+
+class Config(BaseModel):
+    """A frozen group of settings; unknown keys, numbers out of range and wrong types are errors."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, allow_inf_nan=False, use_attribute_docstrings=True
+    )
+
+    def replace(self, **changes: Any) -> Self:
+        """A copy with `changes`; a mapping given for a group of settings changes only the keys it names."""
+        return type(self).model_validate(_merged(self.model_dump(), changes))
+
+    @classmethod
+    def checked(cls, **settings: Any) -> Self:
+        """The settings as a configuration.
+
+        Raises:
+            UsageError: One is out of range, of a wrong type or unknown; all such are named, as options.
+        """
+        try:
+            return cls(**settings)
+        except ValidationError as error:
+            raise UsageError([_message(cls, detail, _option) for detail in error.errors()]) from None
+
+
+class ModelConfig(Config):
+    """Architecture (paper 3)."""
+
+    source_vocab_size: PositiveInt = 37_000
+    """Entries of the source vocabulary, the control symbols included (5.1); set by the prepared data."""
+    target_vocab_size: PositiveInt = 37_000
+    """Entries of the target vocabulary; equal to the source's where the two share one."""
+    d_model: PositiveInt = 512
+    """Width of every sub-layer output (3.1)."""
+    d_ff: PositiveInt = 2048
+    """Width inside the feed-forward network (3.3)."""
+    num_layers: PositiveInt = 6
+    """Layers of the encoder, and of the decoder (3.1)."""
+    num_heads: PositiveInt = 8
+    """Attention heads (3.2.2)."""
+    d_k: PositiveInt | None = None
+    """Width of the queries and keys of one head (3.2.2); d_model / num_heads if not given."""
+    d_v: PositiveInt | None = None
+    """Width of the values of one head (3.2.2); d_model / num_heads if not given."""
+    dropout: Probability = 0.1
+    """Rate after each sub-layer and on the sums of embeddings and positions (5.4)."""
+    positions: Literal["sinusoidal", "learned"] = "sinusoidal"
+    """Positional encoding (3.5; learned ones are row E of Table 3)."""
+    max_positions: PositiveInt = 1024
+    """Longest sequence in tokens that learned positions cover; sinusoids have no limit."""
+    tied_embeddings: Literal["all", "target", "none"] = "all"
+    """Which of source embedding, target embedding and pre-softmax matrix are one (3.4)."""
+    attention_bias: bool = True
+    """Biases on the projections of queries, keys, values and outputs; see docs/paper.md."""
+    layer_norm_epsilon: PositiveFloat = 1e-6
+    """Added to the variance in layer normalisation."""
+
+    @property
+    def head_widths(self) -> tuple[int, int]:
+        """d_k and d_v of one head."""
+        default = self.d_model // self.num_heads
+        return self.d_k or default, self.d_v or default
+
+    @model_validator(mode="after")
+    def _check_widths(self) -> Self:
+        if self.d_model % 2 and self.positions == "sinusoidal":
+            raise ValueError(
+                f"d_model = {self.d_model} is odd; sines and cosines come in pairs: take an even number"
+            )
+        if (self.d_k is None or self.d_v is None) and self.d_model % self.num_heads:
+            divisors = [n for n in range(1, self.d_model + 1) if self.d_model % n == 0]
+            raise ValueError(
+                f"num_heads = {self.num_heads} does not divide d_model = {self.d_model}; "
+                f"take one of {divisors}, or set d_k and d_v"
+            )
+        if self.tied_embeddings == "all" and self.source_vocab_size != self.target_vocab_size:
+            raise ValueError(
+                f'tied_embeddings = "all" wants one vocabulary, but source_vocab_size = {self.source_vocab_size} '
+                f'and target_vocab_size = {self.target_vocab_size}; set tied_embeddings = "target"'
+            )
+        return self
+
+
+class DataConfig(Config):
+    """How the data was prepared (paper 5.1)."""
+
+    tokenizer: Literal["bpe", "wordpiece", "byte"] = "bpe"
+    """Sub-word units: byte-level byte-pair encoding, word-pieces over bytes, or plain bytes."""
+    vocab_size: PositiveInt = 37_000
+    """Entries of each vocabulary, the control symbols included."""
+    joint_vocabulary: bool = True
+    """One vocabulary for both languages, as the paper has for English-German."""
+    max_tokens: PositiveInt = 256
+    """Pairs with a longer side, in tokens, are dropped."""
+    max_length_ratio: PositiveFloat = 4.0
+    """Pairs whose sides differ by a larger factor in tokens are dropped, where the longer has over 20."""
+    source_language: str = ""
+    """Code of the source language, such as "en", where it is known."""
+    target_language: str = ""
+    """Code of the target language, such as "de"; Moses-tokenised scores need it."""
+
+
+class TrainingConfig(Config):
+    """Training (paper 5.1 to 5.4)."""
+
+    batch_tokens: PositiveInt = 25_000
+    """Source tokens and target tokens of one update, on average at most (5.1): the global batch."""
+    micro_batch_tokens: PositiveInt | None = None
+    """Padded tokens a side that are computed at once; chosen at the start and recorded if not given."""
+    num_steps: PositiveInt = 100_000
+    """Updates of the whole run (5.2)."""
+    learning_rate_factor: PositiveFloat = 1.0
+    """Factor in front of equation 3."""
+    warmup_steps: PositiveInt = 4_000
+    """Steps over which the learning rate grows (5.3)."""
+    adam_beta1: Probability = 0.9
+    """Decay of Adam's first moment (5.3)."""
+    adam_beta2: Probability = 0.98
+    """Decay of Adam's second moment (5.3)."""
+    adam_epsilon: PositiveFloat = 1e-9
+    """Adam's epsilon (5.3)."""
+    label_smoothing: Probability = 0.1
+    """Probability spread evenly over the vocabulary (5.4)."""
+    checkpoint_every_steps: PositiveInt | None = None
+    """Updates between checkpoints; none by steps if not given."""
+    checkpoint_every_minutes: PositiveFloat = 10.0
+    """Minutes between checkpoints (6.1)."""
+    keep_checkpoints: PositiveInt = 5
+    """How many of the newest checkpoints are kept, besides the best."""
+    average_last: PositiveInt = 5
+    """How many of the last checkpoints `average` takes if not told (6.1)."""
+    validate_every_steps: PositiveInt = 1_000
+    """Updates between validations, where there is validation data."""
+    patience: PositiveInt | None = None
+    """Stop after this many validations without a better one; never if not given."""
+    precision: Precision = "auto"
+    """Of the matrix products; "auto" is bfloat16 where the hardware has it. Weights stay float32."""
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
+    """Of initialisation, batches and dropout."""
+
+
+class SearchConfig(Config):
+    """Beam search (paper 6.1)."""
+
+    beam_size: Annotated[int, Field(ge=1, le=1024)] = 4
+    """Hypotheses kept a step; 1 is greedy search."""
+    length_penalty: Annotated[float, Field(ge=0.0, le=10.0)] = 0.6
+    """The exponent alpha of the length penalty."""
+    length_normalization: Literal["gnmt", "average", "none"] = "gnmt"
+    """Scores are divided by ((5 + n) / 6)^alpha, by n, or by 1, for n tokens with the end symbol."""
+    max_extra_tokens: Annotated[int, Field(ge=0, le=100_000)] = 50
+    """The longest output has this many tokens more than the source."""
+
+
+class RunConfig(Config):
+    """Everything that determines a run; what a preset returns and `config.toml` holds."""
+
+    model: ModelConfig = ModelConfig()
+    data: DataConfig = DataConfig()
+    training: TrainingConfig = TrainingConfig()
+    search: SearchConfig = SearchConfig()
+
+    def to_toml(self) -> str:
+        """The configuration as TOML; settings that are not given are left out."""
+        return tomli_w.dumps(self.model_dump(exclude_none=True))
+
+    @classmethod
+    def from_toml(cls, path: Path) -> Self:
+        """Read a configuration; what the file leaves out keeps its default."""
+        return cls().with_toml(path)
+
+    def with_toml(self, path: Path) -> Self:
+        """A copy changed by the TOML file at `path`.
+
+        Raises:
+            UsageError: The file cannot be read, or has an unknown key or a wrong value; names file and line.
+        """
+        try:
+            text = path.read_bytes().decode()
+            changes = tomllib.loads(text)
+        except OSError as error:
+            raise UsageError(f"{path}: {error.strerror}; name a TOML file of settings") from None
+        except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            raise UsageError(f"{path}: is not TOML: {error}") from None
+        return self._changed(changes, lambda key: f"{path}:{_line_of(key, text)}")
+
+    def with_settings(self, settings: Sequence[str]) -> Self:
+        """A copy changed by settings such as `training.warmup_steps=8000`; values are TOML.
+
+        Raises:
+            UsageError: A setting is no `group.key=value`, is unknown, or has a wrong value.
+        """
+        changes: dict[str, Any] = {}
+        for setting in settings:
+            key, equals, value = setting.partition("=")
+            group, dot, name = key.strip().partition(".")
+            if not (equals and dot):
+                raise UsageError(
+                    f"--set {setting}: write group.key=value, such as training.warmup_steps=8000"
+                )
+            changes.setdefault(group, {})[name] = _toml_value(setting, value.strip())
+        return self._changed(changes, lambda key: f"--set {'.'.join(key)}")
+
+    def _changed(self, changes: Mapping[str, Any], place: Callable[[Sequence[str]], str]) -> Self:
+        try:
+            return self.replace(**changes)
+        except ValidationError as error:
+            raise UsageError([_message(type(self), detail, place) for detail in error.errors()]) from None
+
+
+def _merged(old: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(old)
+    for key, value in changes.items():
+        nested = isinstance(value, Mapping) and isinstance(old.get(key), Mapping)
+        merged[key] = _merged(old[key], value) if nested else value
+    return merged
+
+
+def _toml_value(setting: str, value: str) -> Any:
+    """A `--set` value as TOML; a bare word is taken as a string, as a shell has eaten its quotes."""
+    try:
+        return tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        if value.replace("_", "").replace("-", "").isalpha():
+            return value
+        raise UsageError(f"--set {setting}: {value!r} is not a TOML value") from None
+
+
+def _option(key: Sequence[str]) -> str:
+    return "--" + ".".join(key).replace("_", "-")
+
+
+def _message(config: type[Config], detail: Any, place: Callable[[Sequence[str]], str]) -> str:
+    key = tuple(str(part) for part in detail["loc"])
+    name = ".".join(key)
+    if detail["type"] != "extra_forbidden":
+        reason = detail["msg"].removeprefix("Value error, ")
+        given = "" if detail["type"] == "value_error" else f", not {detail['input']!r}"
+        return f"{place(key)}: {name}: {reason}{given}"
+    known = sorted(_fields(config, key[:-1]))
+    nearest = difflib.get_close_matches(key[-1], known, n=1)
+    remedy = (
+        f"did you mean {'.'.join((*key[:-1], nearest[0]))}?" if nearest else f"known here: {', '.join(known)}"
+    )
+    return f"{place(key)}: unknown setting {name}; {remedy}"
+
+
+def _fields(config: type[Config], path: Sequence[str]) -> list[str]:
+    for name in path:
+        config = config.model_fields[name].annotation  # type: ignore[assignment]
+    return list(config.model_fields)
+
+
+def _line_of(key: Sequence[str], text: str) -> int:
+    """The line of `key` in a TOML text, from 1: that of its table where the key itself is not found."""
+    found, table = 1, ""
+    for number, line in enumerate(text.split("\n"), start=1):
+        stripped = line.strip()
+        if stripped.startswith("["):
+            table = stripped.strip("[] \t")
+            found = number if key and table == key[0] else found
+        elif len(key) > 1 and table == key[0] and stripped.partition("=")[0].strip() == key[-1]:
+            return number
+    return found

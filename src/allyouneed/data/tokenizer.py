@@ -1,0 +1,249 @@
+"""Sub-word vocabularies over bytes: byte-pair encoding, word-pieces or plain bytes (paper 5.1).
+
+Any Unicode string comes back exactly, and none can encode to a control symbol: those are entries of the
+vocabulary that mix letters and punctuation, while the text is split where letters meet punctuation first.
+One space is put before the text and taken off again, so that a word is the same at the start of a sentence.
+"""
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, Literal, Self
+
+import tokenizers
+from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
+
+from allyouneed import publish
+from allyouneed.errors import DataError, ModelError, UsageError
+from allyouneed.symbols import UNKNOWN
+
+TokenizerKind = Literal["bpe", "wordpiece", "byte"]
+
+CONTROL_SYMBOLS: Final = ("<pad>", "<s>", "</s>", "<sentinel>", "<unk>")
+"""How the ids of `symbols.py` are written in files and pictures, in their order."""
+
+SMALLEST_VOCABULARY: Final = len(CONTROL_SYMBOLS) + 256
+"""Control symbols and bytes; the id of byte b is `len(CONTROL_SYMBOLS) + b` in every vocabulary."""
+
+_MIN_FREQUENCY = 2  # what occurs once cannot be learned from
+_MAX_WORD = 48  # characters; the time of word-pieces grows with the cube of it
+_LETTER = r"[\p{L}\p{M}]"
+_WORDS = "|".join(
+    [
+        rf" ?{_LETTER}(?:{_LETTER}|['’](?={_LETTER})){{0,{_MAX_WORD - 1}}}",  # with the "l'" of "l'eau"
+        rf" ?\p{{N}}{{1,{_MAX_WORD}}}",
+        rf" ?[^\s\p{{L}}\p{{M}}\p{{N}}]{{1,{_MAX_WORD}}}",
+        rf"\s{{1,{_MAX_WORD}}}(?!\S)",  # all spaces but the last, which belongs to the next word
+        rf"\s{{1,{_MAX_WORD}}}",
+    ]
+)
+
+# The library's threads do not survive a fork, of which it warns unless it is told what to do, as here.
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
+os.register_at_fork(after_in_child=lambda: os.environ.update(TOKENIZERS_PARALLELISM="false"))
+
+
+class Tokenizer:
+    """Text to ids and back; made by `train` or `load`."""
+
+    def __init__(self, library: tokenizers.Tokenizer) -> None:
+        self._library = library
+
+    @classmethod
+    def train(cls, lines: Iterable[str], kind: TokenizerKind, vocab_size: int) -> Self:
+        """Learn a vocabulary; the same lines give the same vocabulary, whatever the number of threads.
+
+        Args:
+            lines: Text; of both languages, one after the other, for a joint vocabulary. Not read for "byte".
+            kind: "bpe", "wordpiece" (the same pieces, applied longest first) or "byte".
+            vocab_size: Entries, control symbols and bytes included; "byte" always has 261.
+
+        Raises:
+            UsageError: `vocab_size` is under 261, or more than the text gives; names the largest possible.
+        """
+        if kind == "byte":
+            return cls(_assemble(models.BPE(_smallest_vocabulary(), []), "byte"))
+        if vocab_size < SMALLEST_VOCABULARY:
+            raise UsageError(
+                f"vocabulary size {vocab_size}: bytes and control symbols alone are {SMALLEST_VOCABULARY}; "
+                f"use --vocab-size {SMALLEST_VOCABULARY} or more"
+            )
+        trained = _trained(lines, vocab_size)
+        if (largest := trained.get_vocab_size()) < vocab_size:
+            raise UsageError(
+                f"vocabulary size {vocab_size}: this text has only {largest} sub-words that occur "
+                f"{_MIN_FREQUENCY} times or more; use --vocab-size {largest} or less"
+            )
+        return cls(_assemble(trained.model if kind == "bpe" else _word_pieces(trained), kind))
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read what `save` has written.
+
+        Raises:
+            ModelError: The file is missing, damaged, or no tokeniser of this program.
+            DiskError: The file may not be read.
+        """
+        if not path.exists():
+            raise ModelError(f"{path}: no such file; take another copy of {path.parent}")
+        with publish.disk_errors(path):
+            content = path.read_bytes()
+        try:
+            library = tokenizers.Tokenizer.from_str(content.decode())
+        except Exception as error:  # the library raises nothing finer
+            raise ModelError(f"{path}: is damaged or no tokeniser ({error}); take another copy") from None
+        if _frame(library) not in _known_frames() or not _has_reserved_ids(library):
+            raise ModelError(f"{path}: is not a tokeniser that allyouneed has made; prepare the data again")
+        return cls(library)
+
+    def save(self, path: Path) -> None:
+        """Write one JSON file, which the `tokenizers` library reads on its own, too."""
+        publish.write_text(path, self._library.to_str(pretty=True))
+
+    @property
+    def vocab_size(self) -> int:
+        """Entries, control symbols included; ids are below it."""
+        return self._library.get_vocab_size()
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of `text`, without start and end symbols.
+
+        Raises:
+            DataError: `text` has half a surrogate pair, which no file in UTF-8 can hold.
+        """
+        with _surrogate_errors([text]):
+            return self._library.encode(text, add_special_tokens=False).ids
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        """`encode` for many texts at once, on all cores."""
+        with _surrogate_errors(texts):
+            encodings = self._library.encode_batch_fast(texts, add_special_tokens=False)
+        return [encoding.ids for encoding in encodings]
+
+    def offsets(self, text: str) -> list[tuple[int, int]]:
+        """Where in `text` each piece of `encode(text)` begins and ends, in characters.
+
+        The pieces of one character that is split into bytes all have the place of that character; so has the
+        space in front of the first word that of the first character.
+        """
+        with _surrogate_errors([text]):
+            return self._library.encode(text, add_special_tokens=False).offsets
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of `ids`, as one line: control symbols are left out, line ends become spaces.
+
+        Bytes that are not UTF-8, which only a model can produce, become U+FFFD.
+        """
+        text = self._library.decode([token for token in ids if token > UNKNOWN])
+        return text.replace("\n", " ").replace("\r", " ")
+
+    def pieces(self, ids: Iterable[int]) -> list[str]:
+        """Each id in print: a space as `▁`, a part of a character or a control character as `<0xC3>`."""
+        return [self._piece(token) for token in ids]
+
+    def _piece(self, token: int) -> str:
+        if token < len(CONTROL_SYMBOLS):
+            return CONTROL_SYMBOLS[token]
+        content = bytes(map(_BYTE_NAMES.index, self._library.id_to_token(token) or ""))
+        return "".join(map(_in_print, content.decode(errors="surrogateescape")))
+
+
+def _in_print(character: str) -> str:
+    if character == " ":
+        return "▁"
+    if character.isprintable():
+        return character
+    return "".join(f"<0x{byte:02X}>" for byte in character.encode(errors="surrogateescape"))
+
+
+def _byte_names() -> str:
+    """The character that stands for each byte in vocabularies, as in GPT-2: itself, or one past U+0100."""
+    printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+    others = iter(range(0x100, 0x200))
+    return "".join(chr(byte if byte in printable else next(others)) for byte in range(256))
+
+
+_BYTE_NAMES: Final = _byte_names()
+
+
+def _smallest_vocabulary() -> dict[str, int]:
+    return {name: token for token, name in enumerate((*CONTROL_SYMBOLS, *_BYTE_NAMES))}
+
+
+def _trained(lines: Iterable[str], vocab_size: int) -> tokenizers.Tokenizer:
+    library = _assemble(models.BPE(), "bpe")
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocab_size,
+        min_frequency=_MIN_FREQUENCY,
+        show_progress=False,
+        special_tokens=[
+            *_smallest_vocabulary()
+        ],  # only for their place: `_assemble` starts from the bare model
+    )
+    library.train_from_iterator(lines, trainer=trainer)
+    return library
+
+
+def _word_pieces(trained: tokenizers.Tokenizer) -> models.WordPiece:
+    """The trained vocabulary without its merges: each word is cut into the longest pieces, from the left."""
+    return models.WordPiece(
+        trained.get_vocab(),
+        unk_token=CONTROL_SYMBOLS[UNKNOWN],
+        continuing_subword_prefix="",
+        max_input_chars_per_word=4 * (_MAX_WORD + 1),
+    )
+
+
+def _assemble(model: models.Model, kind: TokenizerKind) -> tokenizers.Tokenizer:
+    library = tokenizers.Tokenizer(model)
+    to_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    if kind == "byte":
+        library.pre_tokenizer = to_bytes
+        library.decoder = decoders.ByteLevel()
+    else:
+        words = pre_tokenizers.Split(Regex(_WORDS), behavior="isolated")
+        library.normalizer = normalizers.Prepend(" ")
+        library.pre_tokenizer = pre_tokenizers.Sequence([words, to_bytes])
+        library.decoder = decoders.Sequence([decoders.ByteLevel(), decoders.Strip(" ", left=1, right=0)])
+    return library
+
+
+def _frame(library: tokenizers.Tokenizer) -> dict[str, Any]:
+    """All that determines a tokeniser but the learned vocabulary."""
+    description: dict[str, Any] = json.loads(library.to_str())
+    description["model"] = {k: v for k, v in description["model"].items() if k not in ("vocab", "merges")}
+    return description
+
+
+def _known_frames() -> list[dict[str, Any]]:
+    byte_pairs = tokenizers.Tokenizer(models.BPE(_smallest_vocabulary(), []))
+    return [
+        _frame(_assemble(byte_pairs.model, "bpe")),
+        _frame(_assemble(byte_pairs.model, "byte")),
+        _frame(_assemble(_word_pieces(byte_pairs), "wordpiece")),
+    ]
+
+
+def _has_reserved_ids(library: tokenizers.Tokenizer) -> bool:
+    vocabulary = library.get_vocab()
+    reserved = all(vocabulary.get(name) == token for name, token in _smallest_vocabulary().items())
+    return reserved and sorted(vocabulary.values()) == list(range(len(vocabulary)))
+
+
+@contextmanager
+def _surrogate_errors(texts: Iterable[str]) -> Iterator[None]:
+    """The library says `TypeError` where a string cannot be UTF-8; say which and where."""
+    try:
+        yield
+    except TypeError:
+        for number, text in enumerate(texts, start=1):
+            try:
+                text.encode()
+            except UnicodeEncodeError as error:
+                raise DataError(
+                    f"text {number}: half a surrogate pair at character {error.start + 1}; remove it",
+                    label="E-UTF8",
+                ) from None
+        raise

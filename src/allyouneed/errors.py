@@ -1,0 +1,95 @@
+"""The only errors that a user is meant to see: one line each, with a label and an exit code.
+
+Every message says what is wrong, where (file, line, column or key), and what to do about it.
+"""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+MAX_REPORTED = 20
+"""How many messages of one error are printed before the rest is only counted."""
+
+
+class UserError(Exception):
+    """An error in what the user gave: printed without a traceback, and the program ends with `exit_code`.
+
+    Args:
+        messages: One message, or several of one kind (all missing files at once, say).
+        label: A finer label than the class's, for the `error[LABEL]` in front of the message.
+    """
+
+    exit_code: ClassVar[int] = 2
+    default_label: ClassVar[str] = "E-USAGE"
+
+    def __init__(self, messages: str | Sequence[str], *, label: str | None = None) -> None:
+        self.messages = (messages,) if isinstance(messages, str) else tuple(messages)
+        self.label = label or self.default_label
+        super().__init__("\n".join(self.messages))
+
+    def lines(self) -> list[str]:
+        """What is printed on standard error: one line a message, at most `MAX_REPORTED`, then a count."""
+        shown = [f"allyouneed: error[{self.label}]: {printable(m)}" for m in self.messages[:MAX_REPORTED]]
+        hidden = len(self.messages) - len(shown)
+        return [*shown, f"allyouneed: error[{self.label}]: ... and {hidden} more"] if hidden else shown
+
+
+class UsageError(UserError):
+    """A wrong option, setting or configuration (exit code 2)."""
+
+
+class DataError(UserError):
+    """Input data that cannot be used (exit code 3)."""
+
+    exit_code = 3
+    default_label = "E-DATA"
+
+
+class ModelError(UserError):
+    """A model or checkpoint that is damaged or does not fit (exit code 4)."""
+
+    exit_code = 4
+    default_label = "E-MODEL"
+
+
+class DivergedError(UserError):
+    """Training reached a loss or gradient that is not finite (exit code 5)."""
+
+    exit_code = 5
+    default_label = "E-DIVERGED"
+
+
+class DiskError(UserError):
+    """A full or failing disk, or a missing permission (exit code 6)."""
+
+    exit_code = 6
+    default_label = "E-DISK"
+
+
+class ResourceError(UserError):
+    """Not enough memory (exit code 7)."""
+
+    exit_code = 7
+    default_label = "E-MEMORY"
+
+
+class LockedError(UserError):
+    """The directory is in use by another run (exit code 8)."""
+
+    exit_code = 8
+    default_label = "E-LOCKED"
+
+
+class InternalError(UserError):
+    """A fault of the program itself, which the user is asked to report (exit code 1)."""
+
+    exit_code = 1
+    default_label = "E-INTERNAL"
+
+
+LINE_FAILURES_EXIT_CODE = 9
+"""Every line was answered, some of them with an empty line because they failed."""
+
+
+def printable(message: str) -> str:
+    """The message with control characters escaped, so that no input can drive the terminal or add a line."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in message)

@@ -1,0 +1,20 @@
+"""Scores from strings and numbers (paper 6): each comes with the signature that makes it comparable."""
+
+from allyouneed.evaluation.bleu import bleu_13a, moses_bleu, moses_tokenizer
+from allyouneed.evaluation.chrf import chrf
+from allyouneed.evaluation.metrics import translation_metrics
+from allyouneed.evaluation.perplexity import perplexity
+from allyouneed.evaluation.score import Metric, Score, format_scores, scores_to_json
+
+__all__ = [
+    "Metric",
+    "Score",
+    "bleu_13a",
+    "chrf",
+    "format_scores",
+    "moses_bleu",
+    "moses_tokenizer",
+    "perplexity",
+    "scores_to_json",
+    "translation_metrics",
+]

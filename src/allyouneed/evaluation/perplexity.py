@@ -1,0 +1,18 @@
+"""Perplexity per word-piece, as in Table 3 of the paper (6.2)."""
+
+import math
+
+from allyouneed.evaluation.score import Score
+from allyouneed.version import __version__
+
+
+def perplexity(negative_log_likelihood_sum: float, num_tokens: int) -> Score:
+    """exp(-1/n * sum of log p(token)), to be compared only between models of one vocabulary.
+
+    Args:
+        negative_log_likelihood_sum: Of all target tokens, in nats, without label smoothing.
+        num_tokens: Target word-pieces, the end symbol of each sentence included.
+    """
+    value = math.exp(negative_log_likelihood_sum / num_tokens)
+    signature = f"per:word-piece|end:counted|label-smoothing:no|version:allyouneed-{__version__}"
+    return Score("perplexity", value, signature)

@@ -1,0 +1,76 @@
+"""Two translators that learn nothing, beside which a trained model is scored: a dictionary and a memory."""
+
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+_TOKEN = re.compile(r"\w+|[^\w\s]")
+_SPACE_BEFORE_MARK = re.compile(r"\s+(?=[.,;:!?])")
+
+
+def translate_word_by_word(sentences: Sequence[str], dictionary: Mapping[str, str]) -> list[str]:
+    """Every word replaced by its entry, in the order of the source.
+
+    A word without entry is looked up in lower case, then copied; an empty entry drops it. The first letter of
+    the result is a capital.
+    """
+    return [_word_by_word(sentence, dictionary) for sentence in sentences]
+
+
+def _word_by_word(sentence: str, dictionary: Mapping[str, str]) -> str:
+    words = (dictionary.get(word, dictionary.get(word.lower(), word)) for word in _TOKEN.findall(sentence))
+    text = _SPACE_BEFORE_MARK.sub("", " ".join(word for word in words if word))
+    return text[:1].upper() + text[1:]
+
+
+def nearest_sentence(
+    sentences: Sequence[str], train_sources: Sequence[str], train_targets: Sequence[str]
+) -> list[str]:
+    """The training target whose source is nearest to each sentence, the first of them on a tie.
+
+    Nearest means the highest cosine of the bags of words and word pairs, weighted by inverse document
+    frequency, so that rare words and their neighbours count most. A sentence that shares nothing with any
+    training source gets the first target.
+
+    Raises:
+        ValueError: If there are no training sources, or not as many targets.
+    """
+    if not train_sources or len(train_sources) != len(train_targets):
+        raise ValueError(f"{len(train_sources)} training sources for {len(train_targets)} targets")
+    index = _Index(train_sources)
+    return [train_targets[index.nearest(sentence)] for sentence in sentences]
+
+
+def _features(sentence: str) -> Counter[str]:
+    words = _TOKEN.findall(sentence.lower())
+    return Counter([*words, *map(" ".join, zip(words, words[1:], strict=False))])
+
+
+class _Index:
+    """An inverted index from features to the sentences that have them, with their share of the cosine."""
+
+    def __init__(self, sentences: Sequence[str]) -> None:
+        bags = [_features(sentence) for sentence in sentences]
+        document_frequency = Counter(feature for bag in bags for feature in bag)
+        self.num_sentences = len(bags)
+        self.idf = {feature: math.log(1 + len(bags) / count) for feature, count in document_frequency.items()}
+        rows: dict[str, list[int]] = defaultdict(list)
+        shares: dict[str, list[float]] = defaultdict(list)
+        for row, bag in enumerate(bags):
+            norm = math.sqrt(sum((count * self.idf[feature]) ** 2 for feature, count in bag.items()))
+            for feature, count in bag.items():
+                rows[feature].append(row)
+                shares[feature].append(count * self.idf[feature] / norm)
+        self.postings = {feature: (np.array(rows[feature]), np.array(shares[feature])) for feature in rows}
+
+    def nearest(self, sentence: str) -> int:
+        """The row of the sentence with the highest cosine."""
+        scores = np.zeros(self.num_sentences)
+        for feature, count in _features(sentence).items():
+            if feature in self.postings:
+                rows, shares = self.postings[feature]
+                scores[rows] += count * self.idf[feature] * shares
+        return int(scores.argmax())

@@ -1,0 +1,131 @@
+"""The `allyouneed` program: runs the command that is named and ends with the exit code it promises.
+
+A command is a module `commands/NAME.py` that holds one public function `NAME`, named in `COMMANDS`; the
+shortest to copy is `commands/verify.py`. It is imported when it is named, or when all are listed; torch it
+imports inside the function, so that help and `--version` are fast. The signature is the interface: the main
+thing is positional, all else an option (after `*`), and what computes takes `device: Device`. The docstring
+is the help: one line for the list of commands, examples between ``` lines, an `Args:` section.
+
+Data goes to standard output, talk through `console.notice`, long work through `progress.progress`. A command
+raises `UserError` for what a user can mend, and may return an exit code; `--debug` and `--quiet` are taken
+care of here.
+"""
+
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Annotated, Any, NoReturn
+
+from cyclopts import App, CycloptsError, Group, Parameter
+
+from allyouneed.errors import DiskError, InternalError, ResourceError, UsageError, UserError
+from allyouneed.interfaces.console import talk, use_utf8
+from allyouneed.version import __version__
+
+COMMANDS = ("demo", "prepare", "train", "average", "translate", "evaluate", "plan", "verify", "doctor")
+"""Every command, in the order in which the help lists them."""
+
+EVERYWHERE = Group("Options of every command", sort_key=100)
+
+app = App(
+    name="allyouneed",
+    help='The complete system of "Attention Is All You Need": train, translate, evaluate.',
+    version=__version__,
+    default_parameter=Parameter(negative=()),
+    result_action="return_value",
+    print_error=False,
+    exit_on_error=False,
+    suppress_keyboard_interrupt=False,
+)
+app.meta.suppress_keyboard_interrupt = False
+for position, name in enumerate(COMMANDS):
+    app.command(f"allyouneed.interfaces.commands.{name}:{name}", name=name, sort_key=position)
+for flag in ("--help", "--version"):
+    app[flag].group = EVERYWHERE
+
+
+@app.meta.default
+def launch(
+    *tokens: Annotated[str, Parameter(show=False, allow_leading_hyphen=True)],
+    quiet: Annotated[bool, Parameter(group=EVERYWHERE)] = False,
+    debug: Annotated[bool, Parameter(group=EVERYWHERE)] = False,
+) -> Any:
+    """Run the command that the tokens name.
+
+    Args:
+        tokens: The command and its arguments.
+        quiet: Say nothing but errors on standard error.
+        debug: Show where in the code an error arose.
+    """
+    talk.quiet = quiet
+    try:
+        return app(tokens)
+    except Exception:
+        if debug:
+            traceback.print_exc()
+        raise
+
+
+def run() -> NoReturn:
+    """Run the program on this process's arguments, and end the process."""
+    signal.signal(
+        signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM)
+    )  # so that nothing half-written stays
+    use_utf8()
+    code = main(sys.argv[1:])
+    try:
+        print(end="", flush=True)
+    except OSError:  # already reported; the interpreter must not stumble on it once more
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(code)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run one command line and return its exit code; whatever goes wrong is told in one line each."""
+    try:
+        if not arguments or arguments[0] in app.help_flags:
+            app.resolved_commands()  # so that the list of commands shows what each of them does
+        code = app.meta(list(arguments))
+        print(end="", flush=True)
+    except BrokenPipeError:  # whoever read our output has enough of it
+        return 128 + signal.SIGPIPE
+    except KeyboardInterrupt:
+        print("allyouneed: interrupted", file=sys.stderr)
+        return 128 + signal.SIGINT
+    except Exception as error:
+        failure = explain(error)
+        print(*failure.lines(), sep="\n", file=sys.stderr)
+        return failure.exit_code
+    return code or 0
+
+
+def explain(error: Exception) -> UserError:
+    """Whatever was raised, as what a user is told about it."""
+    match error:
+        case UserError():
+            return error
+        case CycloptsError():
+            return UsageError(_usage_message(error))
+        case _ if _is_out_of_memory(error):
+            return ResourceError(
+                "there is not enough memory; give it less at a time (smaller batches or inputs)"
+            )
+        case OSError():
+            return DiskError(f"{error.filename or 'standard output'}: {error.strerror or error}")
+    return InternalError(
+        f"{type(error).__name__}: {error}; please run it again with --debug and report what it shows"
+    )
+
+
+def _usage_message(error: CycloptsError) -> str:
+    error.verbose = False
+    command = " ".join(("allyouneed", *(error.command_chain or ())))
+    return f"{' '.join(str(error).split())} (see `{command} --help`)"
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    torch = sys.modules.get("torch")
+    on_gpu = torch is not None and isinstance(error, torch.OutOfMemoryError)
+    return on_gpu or isinstance(error, MemoryError) or "DefaultCPUAllocator: can't allocate" in str(error)

@@ -1,0 +1,125 @@
+"""`allyouneed train`: from prepared data to a trained model."""
+
+import contextlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from allyouneed.interfaces.console import notice
+from allyouneed.interfaces.device import Device, torch_device
+from allyouneed.interfaces.progress import Progress, progress
+
+if TYPE_CHECKING:
+    from allyouneed.config import RunConfig
+    from allyouneed.training.run_log import Event
+
+
+def train(
+    run: Path,
+    /,
+    *,
+    data: Path,
+    preset: str | None = None,
+    config: Path | None = None,
+    set_: Annotated[list[str] | None, Parameter(name="--set", consume_multiple=True)] = None,
+    steps: int | None = None,
+    resume: bool = False,
+    device: Device = "auto",
+) -> int:
+    """Train a Transformer on prepared data.
+
+    ```
+    allyouneed train runs/first --data data --preset multi30k_tiny
+    allyouneed train runs/first --data data --resume
+    allyouneed train runs/second --data data --set training.warmup_steps=8000 model.dropout=0.2
+    ```
+
+    The run keeps its checkpoints, its log (`log.jsonl`) and its curves (`loss.png`, `bleu.png`). It can be
+    stopped at any time, and goes on with `--resume` as if it had not been.
+
+    Args:
+        run: The folder of the run.
+        data: What `allyouneed prepare` has made.
+        preset: A named configuration: base (the default), big, multi30k_tiny, ...; see `allyouneed plan`.
+        config: A TOML file of settings, over the preset.
+        set_: Settings as group.key=value, over both.
+        steps: Updates of the whole run; short for `--set training.num_steps=N`.
+        resume: Go on from the last checkpoint; begin if there is none.
+        device: Where to compute.
+    """
+    from allyouneed.runs import train as train_run
+
+    settings = [*(set_ or ()), *([] if steps is None else [f"training.num_steps={steps}"])]
+    chosen = _configuration(run, preset, config, settings)
+    with contextlib.ExitStack() as stack:
+        reporter = _Reporter(run, stack)
+        received = train_run(
+            run, data, chosen, resume=resume, device=torch_device(device), report=reporter, say=notice
+        )
+    if received is not None:
+        notice(f"{run}: stopped by {received.name} with everything saved; go on with --resume")
+        return 128 + received
+    notice(f"{run}: finished; `allyouneed average {run} --out MODEL` makes the model to use")
+    return 0
+
+
+def _configuration(
+    run: Path, preset_name: str | None, config: Path | None, settings: list[str]
+) -> "RunConfig | None":
+    """The configuration asked for; None where nothing is, so that a run that is there keeps its own."""
+    from allyouneed.config import RunConfig
+    from allyouneed.presets import base, preset
+
+    if preset_name is None and config is None and not settings:
+        return None
+    recorded = run / "config.toml"
+    if preset_name is not None:
+        chosen = preset(preset_name)
+    else:
+        chosen = RunConfig.from_toml(recorded) if recorded.is_file() else base()
+    if config is not None:
+        chosen = chosen.with_toml(config)
+    return chosen.with_settings(settings)
+
+
+class _Reporter:
+    """Shows the events of a run: progress while it trains, a line a validation, and fresh curves."""
+
+    def __init__(self, run: Path, stack: contextlib.ExitStack) -> None:
+        self._run, self._stack = run, stack
+        self._step = 0
+        self._bar: Progress | None = None
+
+    def __call__(self, event: "Event") -> None:
+        match event["event"]:
+            case "start":
+                self._start(event)
+            case "train" if self._bar is not None:
+                self._bar.advance(
+                    event["step"] - self._step,
+                    loss=event["loss"],
+                    tokens_per_second=event["target_tokens_per_second"],
+                )
+                self._step = event["step"]
+            case "validate":
+                notice(_described(event))
+            case "checkpoint":
+                self._draw()
+
+    def _start(self, event: "Event") -> None:
+        notice(f"{self._run}: {event['parameters']:,} parameters, {event['num_steps']:,} updates in all")
+        self._step = event["step"]
+        self._bar = self._stack.enter_context(
+            progress(event["num_steps"], unit="updates", description="training", done=self._step)
+        )
+
+    def _draw(self) -> None:
+        from allyouneed.interfaces.plots import plot_run
+
+        plot_run(self._run)
+
+
+def _described(event: "Event") -> str:
+    bleu = f", BLEU {event['bleu']:.2f} (greedy)" if "bleu" in event else ""
+    return f"step {event['step']:,}: validation loss {event['loss']:.3f}, perplexity {event['perplexity']:.2f}{bleu}"

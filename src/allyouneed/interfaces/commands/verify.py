@@ -1,0 +1,50 @@
+"""`allyouneed verify`: are these the very bytes that were once written?"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from allyouneed.errors import ModelError
+from allyouneed.interfaces.console import notice
+from allyouneed.publish import MANIFEST, read_manifest
+
+
+def verify(directory: Path, /, *more: Path) -> None:
+    """Check every file of models, runs and prepared data against its manifest.
+
+    ```
+    allyouneed verify runs/demo
+    allyouneed verify runs/demo/checkpoints/step-00000200 data
+    ```
+
+    Prints one line for each directory that is whole; of a run, every checkpoint and state is checked.
+
+    Args:
+        directory: A model, a run, or prepared data.
+        more: More of them.
+    """
+    faults: list[str] = []
+    for published in (part for given in (directory, *more) for part in _published_in(given)):
+        try:
+            print(_check(published), flush=True)
+        except ModelError as error:
+            faults.extend(error.messages)
+    if faults:
+        raise ModelError(faults)
+
+
+def _check(directory: Path) -> str:
+    manifest = read_manifest(directory)
+    found = {path.relative_to(directory).as_posix() for path in directory.rglob("*") if not path.is_dir()}
+    for name in sorted(found - {MANIFEST, *manifest["files"]}):
+        notice(f"{directory / name}: is not in the manifest, and is not used")
+    sizes = [entry["size"] for entry in manifest["files"].values()]
+    return f"ok\t{directory}\t{manifest['kind']}\t{len(sizes)} files\t{sum(sizes)} bytes"
+
+
+def _published_in(directory: Path) -> Iterator[Path]:
+    """The directory itself or, where it is a run, all that the run has published."""
+    parts = [
+        part for folder in ("checkpoints", "state") for part in sorted((directory / folder).glob("step-*"))
+    ]
+    whole = [part for part in parts if ".tmp-" not in part.name]
+    yield from whole or [directory]

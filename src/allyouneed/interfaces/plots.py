@@ -1,0 +1,180 @@
+"""Pictures as PNG files: the course of a run (paper 5), and attention as in the paper's Figures 3 to 5."""
+
+import json
+import math
+import os
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.figure import Figure
+from matplotlib.font_manager import get_font_names
+
+from allyouneed.errors import printable
+from allyouneed.publish import disk_errors
+
+_WIDE_FONTS = ["DejaVu Sans", "Noto Sans CJK JP", "Arial Unicode MS", "Microsoft YaHei", "PingFang SC"]
+"""Where the characters of tokens are looked for, in this order, as far as installed."""
+_HEADS_A_ROW = 4
+_TOKEN_INCHES = 0.22
+_MAX_HEAD_INCHES = 12.0
+"""The map of a head grows with its tokens up to this side; with more tokens the labels shrink."""
+
+
+@dataclass(frozen=True)
+class _Curve:
+    label: str
+    color: str
+    steps: list[int]
+    values: list[float]
+    best: Callable[[Iterable[float]], float] | None = None
+    """`min` or `max`, where the legend is to name the best value."""
+
+
+def plot_run(run_directory: Path) -> list[Path]:
+    """Draw `loss.png`, `learning_rate.png` and `bleu.png` from `log.jsonl`, each if the log has its values.
+
+    Returns:
+        The pictures, in the run directory; those of an earlier call are replaced.
+
+    Raises:
+        DiskError: The log could not be read or a picture not written.
+    """
+    log = run_directory / "log.jsonl"
+    with disk_errors(log):
+        events = last_events(log.read_bytes())
+    training = _Curve("training", "tab:blue", *_series(events, "train", "loss"))
+    validation = _Curve("validation", "tab:orange", *_series(events, "validate", "loss"), best=min)
+    learning_rate = _Curve("learning rate", "tab:blue", *_series(events, "train", "learning_rate"))
+    bleu = _Curve("validation", "tab:orange", *_series(events, "validate", "bleu"), best=max)
+    return [
+        *_plot(run_directory / "loss.png", "Loss (nats per word-piece)", [training, validation]),
+        *_plot(run_directory / "learning_rate.png", "Learning rate", [learning_rate]),
+        *_plot(run_directory / "bleu.png", "BLEU", [bleu]),
+    ]
+
+
+def last_events(log: bytes) -> list[dict[str, Any]]:
+    """The events of a log that have a step, in the order of their steps.
+
+    A run that was resumed repeats the steps since its checkpoint: the last event of a kind and step counts.
+    A line that a crash has torn is passed over.
+    """
+    events: dict[tuple[str, int], dict[str, Any]] = {}
+    for line in log.split(b"\n"):
+        try:
+            event = json.loads(line)
+        except ValueError:
+            continue
+        if "step" in event:
+            events[event["event"], event["step"]] = event
+    return sorted(events.values(), key=lambda event: int(event["step"]))
+
+
+def plot_attention(
+    weights: npt.NDArray[np.floating[Any]],
+    source_pieces: Sequence[str],
+    target_pieces: Sequence[str],
+    path: Path,
+) -> None:
+    """Draw the attention of the heads of one layer as heat maps, on one scale of colours from 0 to 1.
+
+    Args:
+        weights: (heads, target_len, source_len); each row sums to 1.
+        source_pieces: The tokens attended to, one a column.
+        target_pieces: The tokens that attend, one a row; for self-attention the same as the source's.
+        path: The PNG file to write.
+
+    Raises:
+        DiskError: It could not be written.
+    """
+    num_heads, target_len, source_len = weights.shape
+    side = min(_TOKEN_INCHES, _MAX_HEAD_INCHES / max(target_len, source_len))
+    grid = _grid(num_heads, max(1.2, source_len * side), max(1.2, target_len * side))
+    figure = grid[0, 0].figure
+    for head, axes in enumerate(figure.axes):
+        image = axes.imshow(
+            weights[head], vmin=0, vmax=1, cmap="Blues", aspect="auto", interpolation="nearest"
+        )
+        axes.set_title(f"head {head + 1}", fontsize=9)
+        axes.set(xticks=[], yticks=[])
+    for axes in grid[0]:
+        _label(axes.xaxis, source_pieces, fontsize=43 * side, rotation=90)
+        axes.tick_params(top=False, labeltop=True, bottom=False, labelbottom=False)
+    for axes in grid[:, 0]:
+        _label(axes.yaxis, target_pieces, fontsize=43 * side)
+        axes.tick_params(left=False)
+    figure.supxlabel("attended token")
+    figure.supylabel("attending token")
+    figure.colorbar(image, ax=figure.axes, label="attention weight", aspect=30)
+    _save(figure, path)
+
+
+def _grid(num_heads: int, width: float, height: float) -> npt.NDArray[np.object_]:
+    """Axes of `width` x `height` inches for each head, (rows, columns), with room for what is around them."""
+    columns = min(num_heads, _HEADS_A_ROW)
+    rows = math.ceil(num_heads / columns)
+    size = (2.4 + columns * (width + 0.3), 2.2 + rows * (height + 0.5))
+    grid: npt.NDArray[np.object_] = Figure(size, layout="constrained").subplots(rows, columns, squeeze=False)
+    for axes in grid.flat[num_heads:]:
+        axes.remove()
+    return grid
+
+
+def _series(events: Sequence[dict[str, Any]], kind: str, key: str) -> tuple[list[int], list[float]]:
+    points = [(e["step"], e[key]) for e in events if e["event"] == kind and e.get(key) is not None]
+    return [step for step, _ in points], [value for _, value in points]
+
+
+def _plot(path: Path, quantity: str, curves: Sequence[_Curve]) -> list[Path]:
+    """One picture of the curves that have points; none, and an empty list, where no curve has."""
+    curves = [curve for curve in curves if curve.steps]
+    if not curves:
+        return []
+    figure = Figure(figsize=(8, 5), layout="constrained")
+    axes = figure.subplots()
+    for curve in curves:
+        _draw(axes, curve)
+    axes.set(xlabel="Step", ylabel=quantity, xlim=(0, None))
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+    axes.grid(alpha=0.3)
+    axes.legend()
+    _save(figure, path, dpi=120)
+    return [path]
+
+
+def _draw(axes: Axes, curve: _Curve) -> None:
+    label = curve.label
+    if curve.best:
+        best = curve.best(curve.values)
+        label += f" (best {best:.2f} at step {curve.steps[curve.values.index(best)]:,})"
+    marker = "o" if len(curve.steps) <= 50 else ""
+    axes.plot(curve.steps, curve.values, color=curve.color, marker=marker, markersize=4, label=label)
+
+
+def _label(axis: Axis, pieces: Sequence[str], fontsize: float, rotation: int = 0) -> None:
+    installed = get_font_names()
+    families = [name for name in _WIDE_FONTS if name in installed]
+    labels = [printable(piece.replace(" ", "·")) for piece in pieces]
+    axis.set_ticks(
+        range(len(pieces)), labels, fontsize=fontsize, rotation=rotation, family=families, parse_math=False
+    )
+
+
+def _save(figure: Figure, path: Path, dpi: int = 100) -> None:
+    """Replace the file at `path` at one stroke, so that whoever looks at it sees a whole picture."""
+    aside = path.with_name(f"{path.name}.tmp-{os.getpid()}")
+    with disk_errors(path), warnings.catch_warnings():
+        # A character that no font has is drawn as a box.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        try:
+            figure.savefig(aside, format="png", dpi=dpi)
+            aside.replace(path)
+        finally:
+            aside.unlink(missing_ok=True)

@@ -1,0 +1,50 @@
+"""Dropout (paper 5.4), with a mask that is cheap to draw."""
+
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional
+
+_LEVELS = 1 << 16
+_DRAWS_PER_WORD = 4
+
+
+class Dropout(nn.Module):
+    """Sets each element to zero with probability `rate` while training, and divides the others by 1 - rate."""
+
+    def __init__(self, rate: float) -> None:
+        super().__init__()
+        self.rate = rate
+
+    def forward(self, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        """Drop elements of `x`; the identity outside training."""
+        if not self.training or self.rate == 0.0:
+            return x
+        if x.is_cuda:
+            return functional.dropout(x, self.rate)
+        return _SixteenBitDropout.apply(x, self.rate)  # type: ignore[no-any-return]
+
+
+class _SixteenBitDropout(torch.autograd.Function):
+    """Dropout whose mask takes 16 random bits an element, four elements a draw.
+
+    On a CPU drawing the mask dominates; `bernoulli_` draws one number an element. The rate is rounded to
+    a multiple of 2^-16.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, rate: float) -> Tensor:
+        words = torch.empty(-(-x.numel() // _DRAWS_PER_WORD), dtype=torch.int64).random_(-(2**63), None)
+        draws = words.view(torch.int16)[: x.numel()].view(x.shape)
+        dropped = round(rate * _LEVELS)
+        kept = draws >= dropped - _LEVELS // 2
+        mask = kept.to(x.dtype).mul_(_LEVELS / (_LEVELS - dropped))
+        ctx.save_for_backward(mask)
+        return x * mask
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+        (mask,) = ctx.saved_tensors
+        return gradient * mask, None

@@ -1,0 +1,19 @@
+"""Attention masks: True where a query may attend, and at least one True in every row (paper 3.2.3)."""
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from allyouneed.symbols import PADDING
+
+
+def padding_mask(ids: Int[Tensor, "batch key_len"]) -> Bool[Tensor, "batch 1 1 key_len"]:
+    """Open where a token stands; the first position stays open even in a sequence of nothing but padding."""
+    mask = ids != PADDING
+    mask[:, 0] = True
+    return mask[:, None, None, :]
+
+
+def causal_mask(length: int, device: torch.device | None = None) -> Bool[Tensor, "1 1 target_len target_len"]:
+    """Open at and before each query's own position."""
+    return torch.ones(length, length, dtype=torch.bool, device=device).tril()[None, None]

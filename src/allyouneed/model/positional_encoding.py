@@ -1,0 +1,50 @@
+"""Positional encodings (paper 3.5)."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+_FIRST_LENGTH = 512
+
+
+def sinusoids(length: int, d_model: int) -> Float[Tensor, "{length} {d_model}"]:
+    """`PE(pos, 2i) = sin(pos / 10000^(2i / d_model))`, and the cosine of the same at 2i + 1."""
+    position = torch.arange(length, dtype=torch.float64)[:, None]
+    exponent = torch.arange(0, d_model, 2, dtype=torch.float64) / d_model
+    angle = position / 10_000**exponent  # (length, d_model / 2)
+    return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1).float()
+
+
+class SinusoidalPositions(nn.Module):
+    """Sines and cosines; the table grows with the longest sequence seen, and is no parameter."""
+
+    table: Tensor
+
+    def __init__(self, d_model: int) -> None:
+        super().__init__()
+        self.d_model = d_model
+        self.register_buffer("table", sinusoids(_FIRST_LENGTH, d_model), persistent=False)
+
+    def forward(self, start: int, length: int) -> Float[Tensor, "{length} d_model"]:
+        """The encodings of positions `start` to `start + length - 1`."""
+        if start + length > self.table.size(0):
+            self.table = sinusoids(2 * (start + length), self.d_model).to(self.table)
+        return self.table[start : start + length]
+
+
+class LearnedPositions(nn.Module):
+    """One learned vector a position (Table 3, row E)."""
+
+    def __init__(self, max_positions: int, d_model: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(max_positions, d_model))
+
+    def forward(self, start: int, length: int) -> Float[Tensor, "{length} d_model"]:
+        """The encodings of positions `start` to `start + length - 1`.
+
+        Raises:
+            ValueError: A position is beyond the last that was learned.
+        """
+        if start + length > self.weight.size(0):
+            raise ValueError(f"{start + length} positions wanted, {self.weight.size(0)} learned")
+        return self.weight[start : start + length]

@@ -1,0 +1,208 @@
+"""From sentence pairs to prepared data (paper 5.1): cleaned, cut into sub-words, and stored as ids.
+
+DATA holds `train/` and perhaps `valid/` (token ids, see `data.store`), `text/` (the cleaned lines), both
+tokenisers, `report.json` (what was dropped and why) and a manifest.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from allyouneed.config import DataConfig
+from allyouneed.data.corpus import (
+    CleaningLimits,
+    CleaningReport,
+    DropReason,
+    Pair,
+    clean_pairs,
+    read_parallel,
+    read_tab_separated,
+)
+from allyouneed.data.lines import encode_line, read_lines
+from allyouneed.data.store import PairStore, PairWriter
+from allyouneed.data.tokenizer import Tokenizer
+from allyouneed.errors import DataError, UsageError
+from allyouneed.publish import publish_directory, read_manifest, require_free, sha256_of
+
+SOURCE_TOKENIZER = "source_tokenizer.json"
+TARGET_TOKENIZER = "target_tokenizer.json"
+KIND = "data"
+_SHORTEST_FOR_RATIO_TOKENS = 20  # below it a ratio says little
+_ENCODED_AT_ONCE = 4_096
+
+
+@dataclass(frozen=True)
+class CorpusFiles:
+    """Where sentence pairs come from: parallel files, or tab-separated ones."""
+
+    sources: Sequence[Path] = ()
+    targets: Sequence[Path] = ()
+    pairs: Sequence[Path] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.sources or self.targets or self.pairs)
+
+    def read(self, report: CleaningReport) -> Iterator[Pair]:
+        """All pairs, the parallel files' first."""
+        return chain(
+            read_parallel(self.sources, self.targets, report), read_tab_separated(self.pairs, report)
+        )
+
+
+class PreparedData:
+    """A published DATA directory, every file of it checked.
+
+    Raises:
+        ModelError: It is damaged, or no prepared data.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        manifest = read_manifest(directory, KIND)
+        self.config = DataConfig(**manifest["config"])
+        self.source_vocab_size: int = manifest["source_vocab_size"]
+        self.target_vocab_size: int = manifest["target_vocab_size"]
+        self.facts: dict[str, str] = manifest["facts"]
+        self.train = PairStore(directory / "train")
+        self.valid = PairStore(directory / "valid") if (directory / "valid").is_dir() else None
+
+    @cached_property
+    def tokenizers(self) -> dict[str, bytes]:
+        """The two tokenisers' files, as every checkpoint carries them."""
+        return {name: (self.directory / name).read_bytes() for name in (SOURCE_TOKENIZER, TARGET_TOKENIZER)}
+
+    def lines(self, part: str, side: str) -> list[str]:
+        """The cleaned text of a side ("source", "target") of a part ("train", "valid"), pair by pair."""
+        return list(read_lines(_text_path(self.directory, part, side)))
+
+
+def prepare(
+    directory: Path,
+    train: CorpusFiles,
+    valid: CorpusFiles = CorpusFiles(),
+    config: DataConfig = DataConfig(),
+    say: Callable[[str], None] = lambda line: None,
+) -> PreparedData:
+    """Clean, learn sub-words from the training text, encode, and publish as `directory`.
+
+    Args:
+        directory: Must not exist, or be empty.
+        train: What to train on.
+        valid: What to validate on; may be empty.
+        config: Tokeniser and limits.
+        say: Is told what was read and dropped, line by line.
+
+    Raises:
+        UsageError: `directory` is not free, no file is given, or the vocabulary size is impossible.
+        DataError: A file is unusable, or no pair is left.
+    """
+    require_free(directory)
+    if not train:
+        raise UsageError("no training text: give --source and --target, or --pairs")
+    facts: dict[str, Any] = {}
+    with publish_directory(directory, KIND, facts) as aside:
+        tokenizers = _learn_tokenizers(train, config)
+        tokenizers.save(aside)
+        (aside / "text").mkdir()
+        reports = {"train": _encode(aside, "train", train, tokenizers, config)}
+        if valid:
+            reports["valid"] = _encode(aside, "valid", valid, tokenizers, config)
+        for part, report in reports.items():
+            for line in report.lines():
+                say(f"{part}: {line}")
+            if not report.num_kept:
+                raise DataError(f"{part}: 0 of {report.num_read} pairs are left; see the reasons above")
+        contents = {part: report.to_dict() for part, report in reports.items()}
+        (aside / "report.json").write_bytes(json.dumps(contents, indent=1).encode())
+        facts |= _facts(aside, config, tokenizers)
+    return PreparedData(directory)
+
+
+class _Tokenizers(NamedTuple):
+    source: Tokenizer
+    target: Tokenizer
+
+    def save(self, directory: Path) -> None:
+        self.source.save(directory / SOURCE_TOKENIZER)
+        self.target.save(directory / TARGET_TOKENIZER)
+
+
+def _learn_tokenizers(files: CorpusFiles, config: DataConfig) -> _Tokenizers:
+    def learn(*sides: str) -> Tokenizer:
+        pairs = clean_pairs(files.read(CleaningReport()), CleaningLimits(), CleaningReport())
+        lines = (getattr(pair, side) for pair in pairs for side in sides)
+        return Tokenizer.train(lines, config.tokenizer, config.vocab_size)
+
+    if config.joint_vocabulary:
+        joint = learn("source", "target")
+        return _Tokenizers(joint, joint)
+    return _Tokenizers(learn("source"), learn("target"))
+
+
+def _encode(
+    directory: Path, part: str, files: CorpusFiles, tokenizers: _Tokenizers, config: DataConfig
+) -> CleaningReport:
+    """Write a part's ids, and the text that they came from line by line."""
+    report = CleaningReport()
+    vocab_size = max(tokenizers.source.vocab_size, tokenizers.target.vocab_size)
+    with (
+        PairWriter(directory / part, vocabulary_size=vocab_size) as writer,
+        _text_path(directory, part, "source").open("wb") as sources,
+        _text_path(directory, part, "target").open("wb") as targets,
+    ):
+        for pair, line_number, source, target in _encoded_pairs(files, tokenizers, report):
+            if reason := _reason_to_drop(len(source), len(target), config):
+                report.drop(reason, pair)
+                continue
+            writer.add(source, target, line_number)
+            sources.write(encode_line(pair.source))
+            targets.write(encode_line(pair.target))
+    return report
+
+
+def _encoded_pairs(
+    files: CorpusFiles, tokenizers: _Tokenizers, report: CleaningReport
+) -> Iterator[tuple[Pair, int, list[int], list[int]]]:
+    """Pairs, their line counted over all files, and their ids; many are encoded at once, on all cores."""
+    pairs = clean_pairs(files.read(report), CleaningLimits(), report)
+    numbered = ((pair, report.num_read) for pair in pairs)
+    while chunk := list(islice(numbered, _ENCODED_AT_ONCE)):
+        sources = tokenizers.source.encode_batch([pair.source for pair, _ in chunk])
+        targets = tokenizers.target.encode_batch([pair.target for pair, _ in chunk])
+        for (pair, line_number), source, target in zip(chunk, sources, targets, strict=True):
+            yield pair, line_number, source, target
+
+
+def _reason_to_drop(source_tokens: int, target_tokens: int, config: DataConfig) -> DropReason | None:
+    shorter, longer = sorted((source_tokens, target_tokens))
+    if longer > config.max_tokens:
+        return DropReason.TOO_MANY_TOKENS
+    if longer > _SHORTEST_FOR_RATIO_TOKENS and longer > config.max_length_ratio * shorter:
+        return DropReason.TOKEN_RATIO
+    return None
+
+
+def _facts(directory: Path, config: DataConfig, tokenizers: _Tokenizers) -> dict[str, Any]:
+    """What a run checks and records of its data."""
+    digest = hashlib.sha256()
+    for path in sorted((directory / "text").iterdir()):
+        digest.update(f"{path.name} {sha256_of(path)}\n".encode())
+    return {
+        "config": config.model_dump(),
+        "source_vocab_size": tokenizers.source.vocab_size,
+        "target_vocab_size": tokenizers.target.vocab_size,
+        "facts": {
+            "corpus": digest.hexdigest(),
+            "source_tokenizer": sha256_of(directory / SOURCE_TOKENIZER),
+            "target_tokenizer": sha256_of(directory / TARGET_TOKENIZER),
+        },
+    }
+
+
+def _text_path(directory: Path, part: str, side: str) -> Path:
+    return directory / "text" / f"{part}.{side}"

@@ -1,0 +1,114 @@
+"""Named configurations: the paper's models, each row of its Table 3, and smaller ones; all derived from the base."""
+
+import difflib
+from collections.abc import Callable
+
+from allyouneed.config import RunConfig
+from allyouneed.errors import UsageError
+
+
+def base() -> RunConfig:
+    """The paper's base model: the defaults of every setting (Table 3, first row)."""
+    return RunConfig()
+
+
+def big() -> RunConfig:
+    """The paper's big model (Table 3, last row; 300,000 steps, 20 checkpoints averaged)."""
+    return base().replace(
+        model={"d_model": 1024, "d_ff": 4096, "num_heads": 16, "dropout": 0.3},
+        training={"num_steps": 300_000, "keep_checkpoints": 20, "average_last": 20},
+    )
+
+
+def big_en_fr() -> RunConfig:
+    """The big model for English-French: dropout 0.1 and 32,000 word-pieces (5.1, 6.1)."""
+    vocab_size = 32_000
+    return big().replace(
+        model={"dropout": 0.1, "source_vocab_size": vocab_size, "target_vocab_size": vocab_size},
+        data={"tokenizer": "wordpiece", "vocab_size": vocab_size},
+    )
+
+
+def multi30k_tiny() -> RunConfig:
+    """A small model for small corpora, by default sized for Multi30k on two cores."""
+    return base().replace(
+        model={"num_layers": 4, "d_model": 128, "d_ff": 256, "num_heads": 4, "dropout": 0.3},
+        data={"vocab_size": 10_000},
+        training={
+            "batch_tokens": 4_096,
+            "num_steps": 8_000,
+            "learning_rate_factor": 2.5,
+            "warmup_steps": 2_000,
+            "checkpoint_every_steps": 250,
+            "keep_checkpoints": 10,
+            "average_last": 10,
+            "validate_every_steps": 500,
+        },
+        search={"beam_size": 5},
+    )
+
+
+def demo() -> RunConfig:
+    """The model of `allyouneed demo`, which learns the demo grammar in minutes on two cores."""
+    return base().replace(
+        model={"num_layers": 2, "d_model": 128, "d_ff": 512, "num_heads": 4, "dropout": 0.1},
+        data={"vocab_size": 2_000},
+        training={
+            "batch_tokens": 4_096,
+            "num_steps": 1_500,
+            "learning_rate_factor": 2.0,
+            "warmup_steps": 400,
+            "checkpoint_every_steps": 100,
+            "validate_every_steps": 500,
+        },
+    )
+
+
+def _table3(**model: object) -> Callable[[], RunConfig]:
+    return lambda: base().replace(model=model)
+
+
+PRESETS: dict[str, Callable[[], RunConfig]] = {
+    "base": base,
+    "big": big,
+    "big_en_fr": big_en_fr,
+    "demo": demo,
+    "multi30k_tiny": multi30k_tiny,
+    # Rows A: heads, with d_k and d_v changed so that the amount of computation stays the same.
+    "table3_heads_1": _table3(num_heads=1, d_k=512, d_v=512),
+    "table3_heads_4": _table3(num_heads=4, d_k=128, d_v=128),
+    "table3_heads_16": _table3(num_heads=16, d_k=32, d_v=32),
+    "table3_heads_32": _table3(num_heads=32, d_k=16, d_v=16),
+    # Rows B: the width of the keys alone.
+    "table3_dk_16": _table3(d_k=16),
+    "table3_dk_32": _table3(d_k=32),
+    # Rows C: size.
+    "table3_layers_2": _table3(num_layers=2),
+    "table3_layers_4": _table3(num_layers=4),
+    "table3_layers_8": _table3(num_layers=8),
+    "table3_d_model_256": _table3(d_model=256, d_k=32, d_v=32),
+    "table3_d_model_1024": _table3(d_model=1024, d_k=128, d_v=128),
+    "table3_d_ff_1024": _table3(d_ff=1024),
+    "table3_d_ff_4096": _table3(d_ff=4096),
+    # Rows D: dropout and label smoothing.
+    "table3_dropout_00": _table3(dropout=0.0),
+    "table3_dropout_02": _table3(dropout=0.2),
+    "table3_smoothing_00": lambda: base().replace(training={"label_smoothing": 0.0}),
+    "table3_smoothing_02": lambda: base().replace(training={"label_smoothing": 0.2}),
+    # Row E: learned positions in place of sinusoids.
+    "table3_learned_positions": _table3(positions="learned"),
+}
+"""Name on the command line -> configuration."""
+
+
+def preset(name: str) -> RunConfig:
+    """The configuration called `name`.
+
+    Raises:
+        UsageError: There is no such preset.
+    """
+    if name not in PRESETS:
+        nearest = difflib.get_close_matches(name, PRESETS, n=1)
+        remedy = f"did you mean {nearest[0]}?" if nearest else f"presets: {', '.join(PRESETS)}"
+        raise UsageError(f"--preset {name}: unknown preset; {remedy}")
+    return PRESETS[name]()

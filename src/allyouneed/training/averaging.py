@@ -1,0 +1,61 @@
+"""The average of a run's last checkpoints (paper 6.1)."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from allyouneed.errors import ModelError, UsageError
+from allyouneed.publish import require_free
+from allyouneed.training.checkpoint import WEIGHTS, Checkpoint, load_checkpoint, save_checkpoint
+from allyouneed.training.run_directory import RunDirectory
+
+
+def last_checkpoints(run: Path, last: int) -> list[Path]:
+    """The newest `last` checkpoints of a run.
+
+    Raises:
+        ModelError: The run has none.
+        UsageError: It has fewer.
+    """
+    directory = RunDirectory(run)
+    steps = directory.checkpoint_steps()
+    if not steps:
+        raise ModelError(f"{run}: has no checkpoints; train it first")
+    if len(steps) < last:
+        raise UsageError(f"--last {last}: {run} has {len(steps)} checkpoints; ask for at most that many")
+    return [directory.checkpoint(step) for step in steps[-last:]]
+
+
+def average(directories: Sequence[Path], out: Path) -> None:
+    """Publish as `out` the model whose weights are the mean of those in `directories`.
+
+    Raises:
+        UsageError: No directory or one of them twice is given, or `out` is not free.
+        ModelError: One is damaged, or they differ in architecture or tokenisers.
+    """
+    require_free(out)
+    if not directories or len({path.resolve() for path in directories}) < len(directories):
+        raise UsageError("averaging wants one or more checkpoints, each once")
+    first = load_checkpoint(directories[0])
+    sums = {name: torch.zeros_like(tensor, dtype=torch.float64) for name, tensor in first.weights.items()}
+    parents = []
+    for directory in directories:
+        checkpoint = load_checkpoint(directory)
+        _require_alike(first, checkpoint)
+        for name, total in sums.items():
+            total += checkpoint.weights[name]
+        parents.append(
+            {"checkpoint": directory.name, "sha256": checkpoint.manifest["files"][WEIGHTS]["sha256"]}
+        )
+    weights = {name: (total / len(directories)).float() for name, total in sums.items()}
+    save_checkpoint(out, first.config, weights, first.attachments, {"parents": parents})
+
+
+def _require_alike(first: Checkpoint, other: Checkpoint) -> None:
+    other.build_model()  # refuses missing, foreign and non-finite weights by name
+    if other.config.model != first.config.model or other.attachments != first.attachments:
+        raise ModelError(
+            f"{other.directory}: has another architecture or vocabulary than {first.directory}; "
+            "average checkpoints of one run"
+        )

@@ -1,0 +1,136 @@
+"""Models and training states on disk: safetensors, TOML and JSON, published whole with a manifest; no pickle."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load as load_tensors
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from allyouneed.config import RunConfig
+from allyouneed.errors import ModelError, UserError
+from allyouneed.model import Transformer
+from allyouneed.publish import publish_directory, read_manifest
+
+WEIGHTS = "model.safetensors"
+CONFIG = "config.toml"
+_MOMENTS = "state.safetensors"
+_PROGRESS = "state.json"
+
+Weights = dict[str, Tensor]
+Attachments = Mapping[str, bytes]
+"""Name of a file -> its bytes: the tokenisers, which a checkpoint carries but does not read."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A model directory in memory."""
+
+    directory: Path
+    config: RunConfig
+    weights: Weights
+    attachments: Attachments
+    manifest: dict[str, Any]
+
+    def build_model(self) -> Transformer:
+        """The model with its weights, on the CPU and in evaluation mode.
+
+        Raises:
+            ModelError: Weights are missing, left over, of another shape or type, or not finite; all are named.
+        """
+        with torch.device("meta"):
+            model = Transformer(self.config.model)
+        faults = _weight_faults(model, self.weights)
+        if faults:
+            raise ModelError([f"{self.directory / WEIGHTS}: {fault}" for fault in faults])
+        model = Transformer(self.config.model)
+        model.load_state_dict(self.weights)
+        return model.eval()
+
+
+def save_checkpoint(
+    directory: Path,
+    config: RunConfig,
+    weights: Weights,
+    attachments: Attachments,
+    facts: Mapping[str, Any],
+) -> None:
+    """Publish a model directory; `facts` go into its manifest."""
+    with publish_directory(directory, "model", facts) as aside:
+        save_file({name: tensor.contiguous() for name, tensor in weights.items()}, aside / WEIGHTS)
+        (aside / CONFIG).write_bytes(config.to_toml().encode())
+        for name, content in attachments.items():
+            (aside / name).write_bytes(content)
+
+
+def load_checkpoint(directory: Path) -> Checkpoint:
+    """Read a model directory, every byte checked against its manifest.
+
+    Raises:
+        ModelError: The directory is damaged, or no model directory.
+    """
+    manifest = read_manifest(directory, "model")
+    names = sorted(set(manifest["files"]) - {WEIGHTS, CONFIG})
+    try:
+        config = RunConfig.from_toml(directory / CONFIG)
+    except UserError as error:
+        raise ModelError(error.messages) from None
+    attachments = {name: (directory / name).read_bytes() for name in names}
+    return Checkpoint(directory, config, _read_tensors(directory / WEIGHTS), attachments, manifest)
+
+
+def save_training_state(
+    directory: Path, optimizer: torch.optim.Optimizer, progress: Mapping[str, Any]
+) -> None:
+    """Publish what resuming needs besides the checkpoint: Adam's moments, and `progress` as JSON."""
+    moments = {
+        f"{index}.{key}": value
+        for index, entries in optimizer.state_dict()["state"].items()
+        for key, value in entries.items()
+    }
+    with publish_directory(directory, "state") as aside:
+        save_file(moments, aside / _MOMENTS)
+        (aside / _PROGRESS).write_bytes(json.dumps(progress).encode())
+
+
+def load_training_state(directory: Path, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+    """Put the moments saved in `directory` into `optimizer`, and return the progress saved with them.
+
+    Raises:
+        ModelError: The directory is damaged, or of another model.
+    """
+    read_manifest(directory, "state")
+    state: dict[int, dict[str, Tensor]] = {}
+    for name, tensor in _read_tensors(directory / _MOMENTS).items():
+        index, _, key = name.partition(".")
+        state.setdefault(int(index), {})[key] = tensor
+    groups = optimizer.state_dict()["param_groups"]
+    optimizer.load_state_dict({"state": state, "param_groups": groups})
+    progress: dict[str, Any] = json.loads((directory / _PROGRESS).read_bytes())
+    return progress
+
+
+def _read_tensors(path: Path) -> Weights:
+    try:
+        return load_tensors(path.read_bytes())
+    except Exception as error:  # safetensors raises its own type, ValueError, KeyError or MemoryError
+        raise ModelError(f"{path}: is no file of tensors: {error}") from None
+
+
+def _weight_faults(model: nn.Module, weights: Weights) -> list[str]:
+    expected = model.state_dict()
+    faults = [f"has no tensor {name}" for name in expected if name not in weights]
+    for name, tensor in weights.items():
+        if name not in expected:
+            faults.append(f"has a tensor {name} that the configuration does not know")
+        elif tensor.shape != expected[name].shape:
+            faults.append(f"{name} is {tuple(tensor.shape)}, {tuple(expected[name].shape)} expected")
+        elif tensor.dtype != torch.float32:
+            faults.append(f"{name} is {tensor.dtype}, torch.float32 expected")
+        elif not tensor.isfinite().all():
+            faults.append(f"{name} holds values that are not finite")
+    return faults

@@ -1,0 +1,95 @@
+"""Label-smoothed cross-entropy (paper 5.4): `1 - smoothing` on the right token plus `smoothing / V` on every token."""
+
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+_CHUNK_ELEMENTS = 1 << 25
+"""Logits that exist at once in `projected_loss`."""
+
+
+class LossSums(NamedTuple):
+    """Sums over the tokens of a batch, in nats; divide by the number of tokens of the global batch."""
+
+    smoothed: Float[Tensor, ""]
+    """What is minimised."""
+    negative_log_likelihood: Float[Tensor, ""]
+    """Without smoothing: what perplexity is made of. It carries no gradient."""
+
+
+def loss_of_logits(
+    logits: Float[Tensor, "tokens vocab"], targets: Int[Tensor, " tokens"], smoothing: float
+) -> LossSums:
+    """The loss in its plain form, with all logits in memory; `projected_loss` is the same and cheaper."""
+    log_probs = logits.log_softmax(dim=-1)
+    gold = log_probs.gather(1, targets[:, None]).sum()
+    uniform = log_probs.mean(dim=-1).sum()
+    return LossSums(-(1 - smoothing) * gold - smoothing * uniform, -gold.detach())
+
+
+def projected_loss(
+    hidden: Float[Tensor, "tokens d_model"],
+    matrix: Float[Tensor, "vocab d_model"],
+    targets: Int[Tensor, " tokens"],
+    smoothing: float,
+) -> LossSums:
+    """The loss of the logits `hidden @ matrix.T`, which never exist whole, and its gradients in the same pass.
+
+    With p the softmax of a row of logits, the gradient of the row is `p - smoothing / V - (1 - smoothing)
+    onehot(target)`. Only p is a matrix: the other two terms are of rank one or sparse, and are added exactly
+    after the products with p. Products are in autocast's type where that is on.
+    """
+    return LossSums(*_ProjectedLoss.apply(hidden, matrix, targets, smoothing))
+
+
+class _ProjectedLoss(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, hidden: Tensor, matrix: Tensor, targets: Tensor, smoothing: float
+    ) -> tuple[Tensor, Tensor]:
+        uniform = smoothing / matrix.size(0)
+        log_normalisers, hidden_gradient, matrix_gradient = _softmax_terms(hidden, matrix)
+        gold_rows = matrix[targets]
+        hidden_gradient -= (1 - smoothing) * gold_rows + uniform * matrix.sum(0)
+        matrix_gradient -= uniform * hidden.sum(0)
+        matrix_gradient.index_add_(0, targets, hidden, alpha=smoothing - 1)
+        ctx.save_for_backward(hidden_gradient, matrix_gradient)
+
+        gold_logits = (hidden * gold_rows).sum()
+        all_logits = hidden.sum(0) @ matrix.sum(0)
+        smoothed = log_normalisers - (1 - smoothing) * gold_logits - uniform * all_logits
+        negative_log_likelihood = log_normalisers - gold_logits
+        ctx.mark_non_differentiable(negative_log_likelihood)
+        return smoothed, negative_log_likelihood
+
+    @staticmethod
+    def backward(ctx: Any, scale: Tensor, _: Tensor) -> tuple[Tensor, Tensor, None, None]:  # type: ignore[override]
+        hidden_gradient, matrix_gradient = ctx.saved_tensors
+        return hidden_gradient * scale, matrix_gradient * scale, None, None
+
+
+def _softmax_terms(hidden: Tensor, matrix: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The sum of the logs of the softmax's denominators, and its gradients for `hidden` and `matrix`."""
+    dtype = _product_dtype(hidden)
+    low_matrix, low_hidden = matrix.to(dtype), hidden.to(dtype)
+    log_normalisers = hidden.new_zeros(())
+    hidden_gradient, matrix_gradient = torch.empty_like(hidden), torch.zeros_like(matrix)
+    chunk = max(1, _CHUNK_ELEMENTS // matrix.size(0))
+    with torch.autocast(hidden.device.type, enabled=False):
+        for start in range(0, hidden.size(0), chunk):
+            rows = slice(start, start + chunk)
+            logits = low_hidden[rows] @ low_matrix.T  # (chunk, vocab)
+            probabilities = logits.softmax(dim=-1)
+            # log(sum exp) from the largest entry, whose probability cannot underflow.
+            largest, probability = logits.amax(dim=-1), probabilities.amax(dim=-1)
+            log_normalisers += (largest.to(hidden.dtype) - probability.to(hidden.dtype).log()).sum()
+            hidden_gradient[rows] = probabilities @ low_matrix
+            matrix_gradient += probabilities.T @ low_hidden[rows]
+    return log_normalisers, hidden_gradient, matrix_gradient
+
+
+def _product_dtype(hidden: Tensor) -> torch.dtype:
+    device_type = hidden.device.type
+    return torch.get_autocast_dtype(device_type) if torch.is_autocast_enabled(device_type) else hidden.dtype

@@ -1,0 +1,138 @@
+"""A run on disk: its checkpoints, its states, which is the latest and which the best, and who may write."""
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from allyouneed.errors import LockedError, ModelError
+from allyouneed.publish import MANIFEST, disk_errors, read_manifest, write_text
+
+KEPT_STATES = 2
+_STEP = "step-"
+
+
+class RunDirectory:
+    """The layout of RUN; see "Files of a run" in docs/files.md."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.config = path / "config.toml"
+        self.log = path / "log.jsonl"
+
+    def checkpoint(self, step: int) -> Path:
+        """Where the model of `step` is."""
+        return self.path / "checkpoints" / step_name(step)
+
+    def state(self, step: int) -> Path:
+        """Where the training state of `step` is."""
+        return self.path / "state" / step_name(step)
+
+    def checkpoint_steps(self) -> list[int]:
+        """Steps of the checkpoints that are there, ascending."""
+        return _steps(self.path / "checkpoints")
+
+    def resumable_steps(self) -> list[int]:
+        """Steps whose checkpoint and state are both there, ascending."""
+        return sorted(set(self.checkpoint_steps()) & set(_steps(self.path / "state")))
+
+    def forget(self, step: int) -> None:
+        """Remove what a killed run has published of a step without finishing it."""
+        for directory in (self.state(step), self.checkpoint(step)):
+            if directory.exists():
+                shutil.rmtree(directory)
+
+    def mark(self, name: str, step: int) -> None:
+        """Let the text file `latest` or `best` name the checkpoint of `step`."""
+        write_text(self.path / name, f"{step_name(step)}\n")
+
+    def marked(self, name: str) -> int | None:
+        """The step that `latest` or `best` names."""
+        path = self.path / name
+        return step_of(path.read_bytes().decode().strip()) if path.is_file() else None
+
+    def prune(self, keep_checkpoints: int) -> None:
+        """Delete all but the newest checkpoints and states, once the newest have been read back and checked.
+
+        The best checkpoint stays, and every one that a state belongs to.
+        """
+        states, checkpoints = _steps(self.path / "state"), self.checkpoint_steps()
+        read_manifest(self.checkpoint(checkpoints[-1]), "model")
+        read_manifest(self.state(states[-1]), "state")
+        kept = {*checkpoints[-keep_checkpoints:], *states[-KEPT_STATES:], self.marked("best")}
+        for step in states[:-KEPT_STATES]:
+            shutil.rmtree(self.state(step), ignore_errors=True)
+        for step in checkpoints:
+            if step not in kept:
+                shutil.rmtree(self.checkpoint(step), ignore_errors=True)
+
+    def write_exit(self, code: int, step: int, reason: str) -> None:
+        """Say in `exit.json` how the run ended."""
+        write_text(self.path / "exit.json", json.dumps({"code": code, "step": step, "reason": reason}) + "\n")
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the run's lock, which the system gives back when the process ends, however it ends.
+
+        Raises:
+            LockedError: Another process holds it.
+        """
+        with disk_errors(self.path):
+            self.path.mkdir(parents=True, exist_ok=True)
+            lock = (self.path / "lock").open("a+b")
+        with lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                lock.seek(0)
+                holder = lock.read().decode(errors="replace").strip() or "unknown"
+                raise LockedError(
+                    f"{self.path}: process {holder} is training here; wait for it, or name another folder"
+                ) from None
+            lock.truncate(0)
+            lock.write(f"{os.getpid()} on {os.uname().nodename}\n".encode())
+            lock.flush()
+            self._remove_unfinished()
+            yield
+
+    def _remove_unfinished(self) -> None:
+        """Remove what a killed run had begun to write; nothing of it was ever published."""
+        for path in self.path.glob("**/*.tmp-*"):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def step_name(step: int) -> str:
+    """The folder's name of a step."""
+    return f"{_STEP}{step:08d}"
+
+
+def step_of(name: str) -> int | None:
+    """The step that a folder's name stands for; None for any other name."""
+    digits = name.removeprefix(_STEP)
+    return int(digits) if name.startswith(_STEP) and digits.isdecimal() else None
+
+
+def resolve_model(path: Path) -> Path:
+    """The model directory that MODEL means: `path` itself, or the latest checkpoint of the run at `path`.
+
+    Raises:
+        ModelError: There is none.
+    """
+    if (path / MANIFEST).is_file():
+        return path
+    if not path.exists():
+        raise ModelError(f"{path}: no such model; name a run, a checkpoint in it, or a model directory")
+    run = RunDirectory(path)
+    latest = run.marked("latest") if path.is_dir() else None
+    if latest is None:
+        raise ModelError(f"{path}: is no model: it has neither a {MANIFEST} nor a finished checkpoint")
+    return run.checkpoint(latest)
+
+
+def _steps(folder: Path) -> list[int]:
+    if not folder.is_dir():
+        return []
+    return sorted(step for path in folder.iterdir() if (step := step_of(path.name)) is not None)

@@ -1,0 +1,47 @@
+"""The log of a run: one JSON object a line, only ever appended to."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from allyouneed.publish import disk_errors
+
+Event = dict[str, Any]
+
+
+class RunLog:
+    """Appends events; a line that a killed run left torn is ended first, and readers skip it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with disk_errors(path):
+            torn = path.is_file() and not path.read_bytes().endswith(b"\n") and path.stat().st_size > 0
+            self._file = path.open("ab")
+            if torn:
+                self._file.write(b"\n")
+
+    def write(self, event: str, **fields: Any) -> None:
+        """Append one event, in the file system's hands when this returns."""
+        with disk_errors(self.path):
+            self._file.write(json.dumps({"event": event, **fields}).encode() + b"\n")
+            self._file.flush()
+
+    def close(self) -> None:
+        """Sync and close the file."""
+        with disk_errors(self.path):
+            os.fsync(self._file.fileno())
+            self._file.close()
+
+
+def read_log(path: Path) -> Iterator[Event]:
+    """The events of a log in order; torn lines are skipped."""
+    with path.open("rb") as file:
+        for line in file:
+            try:
+                event = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(event, dict) and "event" in event:
+                yield event

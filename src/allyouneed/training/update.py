@@ -1,0 +1,74 @@
+"""One update: the gradient of a global batch, summed over its micro-batches (paper 5.1 to 5.4)."""
+
+import hashlib
+import struct
+
+import torch
+from torch import Tensor
+
+from allyouneed.config import Precision
+from allyouneed.data.batching import Batch
+from allyouneed.model import Transformer
+from allyouneed.model.attention import fused_attention, scaled_dot_product_attention
+from allyouneed.symbols import PADDING
+from allyouneed.training.loss import LossSums, projected_loss
+
+
+def seed_generators(seed: int, step: int, micro_batch: int) -> None:
+    """Seed PyTorch's generators by place in the run, not by history, so that a resumed run draws the same.
+
+    Steps count from 1; step 0 stands for initialisation.
+    """
+    place = struct.pack("<QQQ", seed, step, micro_batch)
+    torch.manual_seed(int.from_bytes(hashlib.blake2b(place, digest_size=8).digest(), "little") >> 1)
+
+
+def resolve_precision(precision: Precision, device: torch.device) -> Precision:
+    """What "auto" means on `device`: bfloat16 where it has instructions for it."""
+    if precision != "auto":
+        return precision
+    if device.type == "cuda":
+        return "bfloat16" if torch.cuda.is_bf16_supported(including_emulation=False) else "float32"
+    if device.type == "cpu":
+        return "bfloat16" if torch.cpu._is_avx512_bf16_supported() else "float32"
+    return "float32"
+
+
+def use_fastest_attention(model: Transformer, precision: Precision) -> None:
+    """Choose the form of attention that is fastest to train: on a CPU in bfloat16 that is the plain one."""
+    device = next(model.parameters()).device
+    plain = device.type == "cpu" and precision == "bfloat16"
+    model.use_attention(scaled_dot_product_attention if plain else fused_attention)
+
+
+def batch_loss(model: Transformer, batch: Batch, smoothing: float, precision: Precision) -> LossSums:
+    """The sums of the losses of one micro-batch, on the model's device."""
+    device = next(model.parameters()).device
+    source, target_input, target_output = (
+        torch.from_numpy(ids).to(device, non_blocking=True)
+        for ids in (batch.source, batch.target_input, batch.target_output)
+    )
+    with torch.autocast(device.type, dtype=torch.bfloat16, enabled=precision == "bfloat16"):
+        hidden = model(source, target_input)  # (rows, target_len, d_model)
+        real = target_output != PADDING
+        return projected_loss(hidden[real], model.embeddings.matrix("output"), target_output[real], smoothing)
+
+
+def accumulate_gradient(
+    model: Transformer, batch: Batch, num_target_tokens: int, smoothing: float, precision: Precision
+) -> Tensor:
+    """Add a micro-batch's part of the gradient of its global batch to the parameters' gradients.
+
+    Args:
+        model: In training mode.
+        batch: The micro-batch.
+        num_target_tokens: Of the *global* batch, so that every token weighs the same in any micro-batch.
+        smoothing: Of the labels.
+        precision: Of the matrix products.
+
+    Returns:
+        The sum of the unsmoothed negative log-likelihoods of the micro-batch's target tokens, in nats.
+    """
+    loss = batch_loss(model, batch, smoothing, precision)
+    (loss.smoothed / num_target_tokens).backward()
+    return loss.negative_log_likelihood

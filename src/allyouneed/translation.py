@@ -1,0 +1,182 @@
+"""Task 1, translation (paper 5 and 6.1): raw text in, raw text out."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from allyouneed.config import RunConfig, SearchConfig
+from allyouneed.data.lines import is_blank
+from allyouneed.data.tokenizer import Tokenizer
+from allyouneed.errors import DataError
+from allyouneed.inference.attention_capture import AttentionWeights, capture_attention
+from allyouneed.inference.engine import Engine
+from allyouneed.inference.generate import DEFAULT_BATCH_TOKENS, generate
+from allyouneed.inference.scoring import score_targets
+from allyouneed.inference.search import Hypothesis
+from allyouneed.model import Transformer
+from allyouneed.preparation import SOURCE_TOKENIZER, TARGET_TOKENIZER
+from allyouneed.training.checkpoint import load_checkpoint
+from allyouneed.training.run_directory import resolve_model
+
+MAX_SOURCE_TOKENS = 1_024
+"""A longer sentence is refused: no model is trained on such, and its cost grows with the square of it."""
+
+
+@dataclass(frozen=True)
+class Translation:
+    """An output of a translator."""
+
+    text: str
+    score: float
+    """The log-probability divided by the length penalty."""
+    tokens: list[str]
+    """The sub-word pieces that the text is made of, in print."""
+
+
+@dataclass(frozen=True)
+class Attention:
+    """Attention weights with the pieces that they belong to; see `AttentionWeights`."""
+
+    weights: AttentionWeights
+    source: list[str]
+    """Pieces of the source and its end symbol."""
+    target: list[str]
+    """What the decoder reads: the start symbol and the pieces of the target."""
+
+
+class Translator:
+    """A model with its tokenisers; made by `load`.
+
+    Args:
+        model: The model, wherever it is to compute.
+        config: Of its run; `config.search` is used where a call does not say otherwise.
+        source_tokenizer: Of the texts to translate.
+        target_tokenizer: Of the translations.
+    """
+
+    def __init__(
+        self,
+        model: Transformer,
+        config: RunConfig,
+        source_tokenizer: Tokenizer,
+        target_tokenizer: Tokenizer,
+    ) -> None:
+        self.config = config
+        self._model = model
+        self._source_tokenizer, self._target_tokenizer = source_tokenizer, target_tokenizer
+
+    def translate(self, texts: Sequence[str], **options: Any) -> list[Translation]:
+        """The best translation of each text, in order.
+
+        Args:
+            texts: One sentence each. A blank one has the empty translation.
+            **options: As of `stream`, without `n_best`.
+
+        Raises:
+            DataError: A text is too long, or no Unicode.
+        """
+        return [translations[0] for translations in self.stream(texts, **options)]
+
+    def stream(
+        self,
+        texts: Iterable[str],
+        *,
+        n_best: int = 1,
+        batch_tokens: int | None = DEFAULT_BATCH_TOKENS,
+        batch_size: int | None = None,
+        failed: Callable[[DataError], None] | None = None,
+        **search: Any,
+    ) -> Iterator[list[Translation]]:
+        """Up to `n_best` translations of each text, best first, in order and in constant memory.
+
+        Args:
+            texts: Read as far ahead as sorting by length wants.
+            n_best: Translations wanted of each text.
+            batch_tokens: Tokens of a batch, padding included, times the beam size: a bound on memory.
+            batch_size: The most sentences of a batch.
+            failed: Is told why a text cannot be translated; the text then has the empty translation. Without
+                it the error is raised.
+            **search: Settings of `SearchConfig`; those that are None or missing are the model's own.
+
+        Raises:
+            DataError: A text is too long, or no Unicode.
+            UsageError: A setting is out of range.
+        """
+        engine, config = Engine(self._model), self._search_config(search)
+        found = generate(
+            engine,
+            (self._encode_or_fail(text, failed) for text in texts),
+            config,
+            n_best=n_best,
+            batch_tokens=batch_tokens,
+            batch_size=batch_size,
+        )
+        return ([self._translation(hypothesis) for hypothesis in hypotheses] for hypotheses in found)
+
+    def encode(self, text: str) -> list[int]:
+        """The source ids of a text; none if it is blank.
+
+        Raises:
+            DataError: It is too long, or no Unicode.
+        """
+        ids = [] if is_blank(text) else self._source_tokenizer.encode(text)
+        if len(ids) > MAX_SOURCE_TOKENS:
+            raise DataError(
+                f"a sentence has {len(ids):,} tokens, {MAX_SOURCE_TOKENS:,} at most can be translated; split it",
+                label="E-TOO-LONG",
+            )
+        return ids
+
+    def perplexity(self, sources: Sequence[str], targets: Sequence[str]) -> tuple[float, int]:
+        """The sum of the negative log-likelihoods of all target tokens, in nats, and their number."""
+        source_ids = [self.encode(source) for source in sources]
+        target_ids = self._target_tokenizer.encode_batch(targets)
+        scores = score_targets(self._model, source_ids, target_ids)
+        return -sum(score.log_prob for score in scores), sum(len(score.token_log_probs) for score in scores)
+
+    def attention(self, text: str, target: str | None = None) -> Attention:
+        """The attention weights with which the model translates `text`, by default as it would itself."""
+        source = self.encode(text)
+        if target is None:
+            (hypotheses,) = generate(Engine(self._model), [source], self.config.search)
+            written = hypotheses[0].ids
+        else:
+            written = self._target_tokenizer.encode(target)
+        weights = capture_attention(self._model, source, written)
+        pieces = [*self._source_tokenizer.pieces(source), "</s>"]
+        return Attention(weights, pieces, ["<s>", *self._target_tokenizer.pieces(written)])
+
+    def _encode_or_fail(self, text: str, failed: Callable[[DataError], None] | None) -> list[int]:
+        try:
+            return self.encode(text)
+        except DataError as error:
+            if failed is None:
+                raise
+            failed(error)
+            return []
+
+    def _search_config(self, settings: dict[str, Any]) -> SearchConfig:
+        given = [f"search.{key}={value}" for key, value in settings.items() if value is not None]
+        return self.config.with_settings(given).search
+
+    def _translation(self, hypothesis: Hypothesis) -> Translation:
+        tokenizer = self._target_tokenizer
+        return Translation(
+            tokenizer.decode(hypothesis.ids), hypothesis.score, tokenizer.pieces(hypothesis.ids)
+        )
+
+
+def load(path: Path | str, device: torch.device | str = "cpu") -> Translator:
+    """The translator kept in a model directory, a checkpoint, or a run, whose latest checkpoint is taken.
+
+    Raises:
+        ModelError: There is none, or it is damaged.
+    """
+    checkpoint = load_checkpoint(resolve_model(Path(path)))
+    tokenizers = (
+        Tokenizer.load(checkpoint.directory / name) for name in (SOURCE_TOKENIZER, TARGET_TOKENIZER)
+    )
+    return Translator(checkpoint.build_model().to(device), checkpoint.config, *tokenizers)

@@ -1,0 +1,201 @@
+import gzip
+import json
+import math
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from allyouneed.errors import DataError, UsageError
+from allyouneed.evaluation.bleu import bleu_13a, moses_bleu, moses_tokenizer
+from allyouneed.evaluation.chrf import chrf
+from allyouneed.evaluation.score import Metric
+
+HYPOTHESES = ["The cat sat on the mat.", 'He said: "It\'s 5,300 km", and left.', "", "ein Mann - grün & blau"]
+REFERENCES = [
+    "The cat is on the mat.",
+    'He said: "It is 5,300 km" and left.',
+    "nothing",
+    "Ein Mann - grün & blau ",
+]
+
+word = st.sampled_from("abcd")
+sentence = st.lists(word, max_size=8).map(" ".join)
+corpus = st.lists(st.tuples(sentence, sentence), min_size=1, max_size=6)
+
+
+def ngrams(line: str, order: int) -> list[tuple[str, ...]]:
+    words = line.split()
+    return [tuple(words[i : i + order]) for i in range(len(words) - order + 1)]
+
+
+def num_matches(hypothesis: str, reference: str, order: int) -> int:
+    """Clipped counts by crossing out: each n-gram of the reference can be matched once."""
+    left = ngrams(reference, order)
+    matches = 0
+    for ngram in ngrams(hypothesis, order):
+        if ngram in left:
+            left.remove(ngram)
+            matches += 1
+    return matches
+
+
+def bleu_from_scratch(pairs: Sequence[tuple[str, str]], smooth: bool) -> float:
+    """Papineni et al. 2002; smoothed, the k-th order without a match counts as 2^-k matches."""
+    product, num_empty = 1.0, 0
+    matched_any = any(num_matches(h, r, 1) for h, r in pairs)
+    for order in (1, 2, 3, 4):
+        matches: float = sum(num_matches(h, r, order) for h, r in pairs)
+        total = sum(len(ngrams(h, order)) for h, _ in pairs)
+        if matches == 0 and smooth and matched_any:
+            num_empty += 1
+            matches = math.exp2(-num_empty)
+        product *= matches / total if total else 0.0
+    if not product:
+        return 0.0
+    hypothesis_len = sum(len(h.split()) for h, _ in pairs)
+    reference_len = sum(len(r.split()) for _, r in pairs)
+    return 100 * math.sqrt(math.sqrt(product)) * math.exp(min(0.0, 1 - reference_len / hypothesis_len))
+
+
+def multi30k(name: str) -> list[str]:
+    data = os.environ.get("ALLYOUNEED_DATA")
+    if not data:
+        pytest.skip("ALLYOUNEED_DATA is not set: needs multi30k")
+    text = gzip.decompress((Path(data) / "multi30k" / f"{name}.gz").read_bytes()).decode()
+    return text.removesuffix("\n").split("\n")
+
+
+@given(corpus)
+def test_both_conventions_equal_bleu_from_scratch_on_plain_words(pairs: list[tuple[str, str]]) -> None:
+    hypotheses, references = [h for h, _ in pairs], [r for _, r in pairs]
+    smoothed = bleu_13a(hypotheses, references).value
+    assert smoothed == pytest.approx(bleu_from_scratch(pairs, smooth=True), abs=1e-9)
+    unsmoothed = moses_bleu("en")(hypotheses, references).value
+    assert unsmoothed == pytest.approx(bleu_from_scratch(pairs, smooth=False), abs=1e-9)
+
+
+def test_bleu_by_hand() -> None:
+    # 1- to 4-grams matched: 6 of 7, 4 of 6, 2 of 5, 1 of 4; lengths are equal.
+    score = bleu_13a(["the cat sat on the mat."], ["the cat is on the mat."])
+    assert score.value == pytest.approx(100 * (6 / 7 * 4 / 6 * 2 / 5 * 1 / 4) ** 0.25)
+
+
+def test_brevity_penalty_by_hand() -> None:
+    assert bleu_13a(["a b c d"], ["a b c d e"]).value == pytest.approx(100 * math.exp(1 - 5 / 4))
+    assert moses_bleu("en")(["a b c d"], ["a b c d e"]).value == pytest.approx(100 * math.exp(1 - 5 / 4))
+
+
+def test_moses_bleu_is_not_smoothed() -> None:
+    # Three words of four, no pair of them: the product has a factor of zero, as in multi-bleu.perl.
+    assert moses_bleu("en")(["a b x d"], ["b a y d"]).value == 0.0
+    assert bleu_13a(["a b x d"], ["b a y d"]).value > 0.0
+
+
+def test_only_moses_bleu_ignores_case() -> None:
+    assert moses_bleu("de")(["EIN MANN LÄUFT SCHNELL"], ["ein Mann läuft schnell"]).value == pytest.approx(
+        100
+    )
+    assert bleu_13a(["EIN MANN LÄUFT SCHNELL"], ["ein Mann läuft schnell"]).value == 0.0
+
+
+def test_scores_and_signatures_equal_those_of_the_sacrebleu_program(tmp_path: Path) -> None:
+    for name, lines in ("hypotheses", HYPOTHESES), ("references", REFERENCES):
+        (tmp_path / name).write_bytes("".join(f"{line}\n" for line in lines).encode())
+    command = [
+        "-m",
+        "sacrebleu",
+        "references",
+        "-i",
+        "hypotheses",
+        "-m",
+        "bleu",
+        "chrf",
+        "-w",
+        "6",
+        "-f",
+        "json",
+    ]
+    printed = subprocess.run([sys.executable, *command], cwd=tmp_path, check=True, capture_output=True).stdout
+    for ours, theirs in zip([bleu_13a, chrf], json.loads(printed), strict=True):
+        score = ours(HYPOTHESES, REFERENCES)
+        assert score.value == pytest.approx(theirs["score"], abs=1e-6)
+        assert score.signature == theirs["signature"]
+
+
+def test_signature_of_moses_bleu_says_all_that_was_done() -> None:
+    signature = moses_bleu("de")(HYPOTHESES, REFERENCES).signature
+    assert signature.startswith("nrefs:1|case:lc|eff:no|tok:moses-de-normalised|smooth:none|sacremoses:")
+
+
+@pytest.mark.parametrize("metric", [bleu_13a, moses_bleu("de"), chrf])
+@pytest.mark.parametrize("end", [" ", "\t", "\r"])
+def test_white_space_at_line_ends_does_not_matter(metric: Metric, end: str) -> None:
+    assert metric([line + end for line in HYPOTHESES], REFERENCES) == metric(HYPOTHESES, REFERENCES)
+
+
+@pytest.mark.parametrize("metric", [bleu_13a, moses_bleu("de"), chrf])
+def test_scores_need_no_network_and_log_nothing(
+    metric: Metric, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.delattr(socket, "socket")
+    tokenized = ["Ein Mann ."] * 200
+    assert metric(tokenized, tokenized).name == metric.__name__
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("metric", [bleu_13a, moses_bleu("de"), chrf])
+def test_different_numbers_of_lines_are_an_error_with_both_counts(metric: Metric) -> None:
+    with pytest.raises(DataError, match="2 hypotheses but 3 references, so that line 3 is alone"):
+        metric(["a", "b"], ["a", "b", "c"])
+
+
+@pytest.mark.parametrize("metric", [bleu_13a, moses_bleu("de"), chrf])
+def test_nothing_to_score_is_an_error(metric: Metric) -> None:
+    with pytest.raises(DataError, match="nothing to score"):
+        metric([], [])
+
+
+def test_a_language_unknown_to_moses_is_an_error_that_names_the_known_ones() -> None:
+    with pytest.raises(UsageError, match="'german'; take one of as, bn, ca, cs, de, "):
+        moses_bleu("german")
+
+
+def test_without_sacremoses_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sacremoses", None)
+    with pytest.raises(UsageError, match=r"pip install 'allyouneed\[moses\]'"):
+        moses_bleu("de")
+
+
+def num_tokens(lines: Iterable[str], language: str) -> int:
+    tokenize = moses_tokenizer(language)
+    return sum(len(tokenize(line).split()) for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("name", "published"),
+    [
+        ("val.en", 13308),
+        ("val.de", 12828),
+        ("val.fr", 14381),
+        ("test_2016_flickr.en", 12968),
+        ("test_2016_flickr.de", 12103),
+        ("test_2016_flickr.fr", 13988),
+    ],
+)
+def test_moses_tokens_are_as_many_as_the_perl_scripts_make_of_multi30k(name: str, published: int) -> None:
+    # Published in the README of github.com/multi30k/dataset, for its files tok/*.lc.norm.tok.*
+    assert num_tokens(multi30k(name), name.rpartition(".")[2]) == published
+
+
+def test_multi30k_references_score_100_in_order_and_next_to_nothing_shifted_by_one() -> None:
+    references = multi30k("test_2016_flickr.de")
+    for metric in (bleu_13a, moses_bleu("de"), chrf):
+        assert metric(references, references).value == pytest.approx(100)
+        assert metric(references[1:] + references[:1], references).value < 25

@@ -1,0 +1,70 @@
+import random
+from typing import Any
+
+import pytest
+import torch
+
+from allyouneed.inference import Engine
+from allyouneed.inference.engine import evaluation_mode, pad
+from allyouneed.model.masks import padding_mask
+from allyouneed.symbols import END, START
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "base": {},
+    "d_k is not d_v": {"d_k": 5, "d_v": 3},
+    "learned positions": {"positions": "learned", "max_positions": 50},
+    "untied, without bias": {"tied_embeddings": "none", "attention_bias": False},
+}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_cached_steps_equal_the_whole_prefix_decoded_anew(tiny_model: Any, variant: str) -> None:
+    model = tiny_model(**VARIANTS[variant]).eval()
+    draw = random.Random(1)
+    sources = [[7, 5, 9, 4, 6, END], [8, END], [4, 4, 10, END]]
+    num_beams = 3
+    with torch.no_grad():
+        decoding = Engine(model).start(pad(sources, torch.device("cpu")), num_beams)
+        prefixes: list[list[list[int]]] = [[[] for _ in range(num_beams)] for _ in sources]
+        for position in range(40):
+            tokens = [[draw.randrange(11) if position else START for _ in beams] for beams in prefixes]
+            prefixes = [
+                [[*prefix, token] for prefix, token in zip(beams, new, strict=True)]
+                for beams, new in zip(prefixes, tokens, strict=True)
+            ]
+            logits = decoding.step(torch.tensor(tokens))
+            for beams, source, found in zip(prefixes, sources, logits, strict=True):
+                alone = torch.tensor([source])
+                memory = model.encode(alone).expand(num_beams, -1, -1)
+                hidden = model.decode(
+                    torch.tensor(beams), memory, padding_mask(alone).expand(num_beams, 1, 1, -1)
+                )
+                torch.testing.assert_close(found, model.project(hidden[:, -1]), rtol=1e-5, atol=2e-5)
+
+            parents = [[draw.randrange(num_beams) for _ in beams] for beams in prefixes]
+            decoding.reorder(torch.tensor(parents))
+            prefixes = [[beams[b] for b in new] for beams, new in zip(prefixes, parents, strict=True)]
+            if position in (10, 35):
+                kept = [2, 0] if position == 10 else [1]
+                decoding.keep(torch.tensor(kept))
+                prefixes, sources = [prefixes[s] for s in kept], [sources[s] for s in kept]
+
+
+def test_evaluation_mode_is_left_as_it_was_found(tiny_model: Any) -> None:
+    model = tiny_model()
+    with evaluation_mode(model):
+        assert not model.encoder[0].training
+        assert not torch.is_grad_enabled()
+    assert model.encoder[0].training
+    assert torch.is_grad_enabled()
+
+
+def test_the_engine_shares_the_model_s_weights(tiny_model: Any) -> None:
+    model = tiny_model().eval()
+    engine = Engine(model)
+    source = torch.tensor([[5, 6, END]])
+    with torch.no_grad():
+        before = engine.start(source, 1).step(torch.tensor([[START]]))
+        model.embeddings.matrix("output").mul_(2)
+        after = engine.start(source, 1).step(torch.tensor([[START]]))
+    assert not torch.equal(before, after)

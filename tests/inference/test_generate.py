@@ -1,0 +1,155 @@
+import itertools
+import math
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+
+from allyouneed.config import SearchConfig
+from allyouneed.errors import UsageError
+from allyouneed.inference import Engine, Hypothesis, generate, score_targets
+from allyouneed.symbols import END, PADDING, SENTINEL, START, UNKNOWN
+
+NORMALIZATIONS = ("gnmt", "average", "none")
+VOCAB_SIZE = 11
+
+
+def random_sources(num: int, longest: int = 9) -> list[list[int]]:
+    draw = random.Random(num)
+    return [[draw.randrange(UNKNOWN, VOCAB_SIZE) for _ in range(draw.randrange(longest))] for _ in range(num)]
+
+
+def assert_same(found: list[list[Hypothesis]], expected: list[list[Hypothesis]]) -> None:
+    assert [[h.ids for h in hypotheses] for hypotheses in found] == [
+        [h.ids for h in hypotheses] for hypotheses in expected
+    ]
+    scores = [h.score for hypotheses in found for h in hypotheses]
+    assert scores == pytest.approx([h.score for hypotheses in expected for h in hypotheses], abs=1e-5)
+
+
+@pytest.mark.parametrize("normalization", NORMALIZATIONS)
+@pytest.mark.parametrize("seed", range(3))
+def test_generation_equals_scoring_every_possible_output(
+    tiny_model: Any, seed: int, normalization: str
+) -> None:
+    model = tiny_model(seed, vocab_size=7).eval()
+    config = SearchConfig.model_validate(
+        {"beam_size": 81, "length_normalization": normalization, "max_extra_tokens": 1}
+    )
+    source, max_length = [5, 4], 4
+    outputs = [
+        list(ids)
+        for length in range(max_length + 1)
+        for ids in itertools.product(range(UNKNOWN, 7), repeat=length)
+    ]
+    with torch.no_grad():
+        rows = torch.tensor([[START, *ids, *[PADDING] * (max_length - len(ids))] for ids in outputs])
+        hidden = model(torch.tensor([[*source, END]]).expand(len(rows), -1), rows)
+        log_probs = model.project(hidden).double().log_softmax(-1)
+    expected = []
+    for ids, rows_log_probs in zip(outputs, log_probs, strict=True):
+        written = [*ids, END][:max_length]
+        n = len(written)
+        penalty = {"gnmt": ((5 + n) / 6) ** 0.6, "average": n, "none": 1}[normalization]
+        log_prob = sum(float(rows_log_probs[i, token]) for i, token in enumerate(written))
+        expected.append(Hypothesis(ids, log_prob / penalty))
+    expected.sort(key=lambda hypothesis: -hypothesis.score)
+    found = list(generate(Engine(model), [source], config, n_best=40))
+    assert_same(found, [expected[:40]])
+
+
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_a_batch_equals_its_sentences_alone(tiny_model: Any, beam_size: int) -> None:
+    engine = Engine(tiny_model(3))
+    config = SearchConfig(beam_size=beam_size, max_extra_tokens=6)
+    sources = random_sources(60)
+    alone = [next(generate(engine, [source], config, n_best=beam_size)) for source in sources]
+    for limits in ({"batch_size": 60, "batch_tokens": None}, {"batch_size": 7}, {"batch_tokens": 50}):
+        assert_same(list(generate(engine, sources, config, n_best=beam_size, **limits)), alone)
+    assert_same(list(generate(engine, iter(sources), config, n_best=beam_size, window_sentences=13)), alone)
+
+
+def test_an_empty_source_has_the_empty_hypothesis(tiny_model: Any) -> None:
+    found = list(generate(Engine(tiny_model()), [[], [5, 6], []], SearchConfig()))
+    assert found[0] == found[2] == [Hypothesis([], 0.0)]
+    assert list(generate(Engine(tiny_model()), [], SearchConfig())) == []
+
+
+def test_sources_are_read_no_further_than_a_window(tiny_model: Any) -> None:
+    num_read = 0
+
+    def sources() -> Iterator[list[int]]:
+        nonlocal num_read
+        for num_read in range(1, 1000):  # noqa: B007
+            yield [5]
+
+    results = generate(Engine(tiny_model()), sources(), SearchConfig(max_extra_tokens=1), window_sentences=8)
+    assert num_read == 0
+    next(results)
+    assert num_read == 8
+    list(itertools.islice(results, 8))
+    assert num_read == 16
+
+
+def test_outputs_are_bounded_by_their_own_source(tiny_model: Any) -> None:
+    model = tiny_model(d_model=8, num_heads=2)
+    with torch.no_grad():
+        model.embeddings.matrix("output")[END] *= -1e-3  # so improbable an end that outputs are cut
+    sources = [[5] * length for length in (1, 4, 9)]
+    config = SearchConfig(max_extra_tokens=2, length_normalization="average")
+    found = [len(hypotheses[0].ids) for hypotheses in generate(Engine(model), sources, config)]
+    assert all(length <= len(source) + 1 + 2 for length, source in zip(found, sources, strict=True))
+    assert found[0] == 4
+
+
+def test_outputs_end_where_the_learned_positions_do(tiny_model: Any) -> None:
+    engine = Engine(tiny_model(positions="learned", max_positions=7))
+    [[hypothesis]] = generate(engine, [[5, 6, 7, 8]], SearchConfig(length_normalization="average"))
+    assert len(hypothesis.ids) <= 7
+
+
+def test_scores_equal_forced_decoding(tiny_model: Any) -> None:
+    model = tiny_model(5)
+    config = SearchConfig(beam_size=5, max_extra_tokens=30)
+    sources = [source for source in random_sources(20) if source]
+    for source, hypotheses in zip(sources, generate(Engine(model), sources, config, n_best=5), strict=True):
+        ended = [h for h in hypotheses if len(h.ids) < len(source) + 1 + 30]
+        targets = score_targets(model, [source] * len(ended), [h.ids for h in ended])
+        for hypothesis, target in zip(ended, targets, strict=True):
+            normalized = target.log_prob / ((5 + len(hypothesis.ids) + 1) / 6) ** 0.6
+            assert hypothesis.score == pytest.approx(normalized, abs=1e-5)
+
+
+def test_greedy_search_equals_an_argmax_loop(tiny_model: Any) -> None:
+    model = tiny_model(7).eval()
+    sources = [source for source in random_sources(20) if source]
+    found = generate(Engine(model), sources, SearchConfig(beam_size=1, max_extra_tokens=8))
+    for source, [hypothesis] in zip(sources, found, strict=True):
+        written = [START]
+        while END not in written and len(written) <= len(source) + 1 + 8:
+            with torch.no_grad():
+                logits = model.project(model(torch.tensor([[*source, END]]), torch.tensor([written])))[0, -1]
+            logits[[PADDING, START, SENTINEL]] = -math.inf
+            written.append(int(logits.argmax()))
+        assert hypothesis.ids == [token for token in written if token not in (START, END)]
+
+
+def test_training_mode_and_dropout_do_not_reach_the_search(tiny_model: Any) -> None:
+    model = tiny_model(dropout=0.9)
+    first, second = (list(generate(Engine(model), random_sources(9), SearchConfig())) for _ in range(2))
+    assert first == second
+    assert model.training
+
+
+def test_more_hypotheses_than_beams_are_refused_at_once(tiny_model: Any) -> None:
+    with pytest.raises(UsageError, match="5 hypotheses a sentence are wanted of a beam of 4; raise"):
+        generate(Engine(tiny_model()), [[5]], SearchConfig(beam_size=4), n_best=5)
+
+
+@pytest.mark.gpu
+def test_a_gpu_finds_what_a_cpu_finds(tiny_model: Any) -> None:
+    model, sources = tiny_model(2), random_sources(40)
+    expected = list(generate(Engine(model), sources, SearchConfig(), n_best=4))
+    assert_same(list(generate(Engine(model.cuda()), sources, SearchConfig(), n_best=4)), expected)

@@ -1,0 +1,286 @@
+import itertools
+import math
+import random
+from collections.abc import Callable
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from allyouneed.config import SearchConfig
+from allyouneed.inference import Hypothesis, beam_search, length_penalty
+from allyouneed.inference.search import stable_top_k
+from allyouneed.symbols import END, PADDING, SENTINEL, START, UNKNOWN
+
+NORMALIZATIONS = ("gnmt", "average", "none")
+NEVER_PRODUCED = {PADDING, START, SENTINEL}
+Prefix = tuple[int, ...]
+LogitsOfPrefix = Callable[[int, Prefix], list[float]]
+
+
+class PrefixDecoding:
+    """A decoding that keeps every prefix as it is, and looks its logits up in a function of it."""
+
+    def __init__(self, num_sentences: int, beams: int, logits: LogitsOfPrefix) -> None:
+        self.sentences = list(range(num_sentences))
+        self.prefixes: list[list[Prefix]] = [[()] * beams for _ in self.sentences]
+        self.logits = logits
+
+    def step(self, tokens: Tensor) -> Tensor:
+        self.prefixes = [
+            [(*prefix, token) for prefix, token in zip(prefixes, new, strict=True)]
+            for prefixes, new in zip(self.prefixes, tokens.tolist(), strict=True)
+        ]
+        return torch.tensor(
+            [
+                [self.logits(sentence, prefix[1:]) for prefix in prefixes]
+                for sentence, prefixes in zip(self.sentences, self.prefixes, strict=True)
+            ]
+        )
+
+    def reorder(self, parents: Tensor) -> None:
+        self.prefixes = [
+            [prefixes[b] for b in beams]
+            for prefixes, beams in zip(self.prefixes, parents.tolist(), strict=True)
+        ]
+
+    def keep(self, sentences: Tensor) -> None:
+        self.prefixes = [self.prefixes[s] for s in sentences.tolist()]
+        self.sentences = [self.sentences[s] for s in sentences.tolist()]
+
+
+def random_logits(seed: int, vocab_size: int, levels: int | None = None) -> LogitsOfPrefix:
+    """Logits drawn for each prefix; of few `levels` they are often equal."""
+
+    def logits(sentence: int, prefix: Prefix) -> list[float]:
+        draw = random.Random(hash((seed, sentence, prefix)))
+        if levels is None:
+            return [draw.gauss(0, 2) for _ in range(vocab_size)]
+        return [float(draw.randrange(levels)) for _ in range(vocab_size)]
+
+    return logits
+
+
+def search(
+    logits: LogitsOfPrefix, max_lengths: list[int], config: SearchConfig, n_best: int = 1
+) -> list[list[Hypothesis]]:
+    decoding = PrefixDecoding(len(max_lengths), config.beam_size, logits)
+    return beam_search(decoding, torch.tensor(max_lengths, dtype=torch.int64), config, n_best)
+
+
+def penalty(length: int, config: SearchConfig) -> float:
+    if config.length_normalization == "gnmt":
+        return math.pow((5 + length) / 6, config.length_penalty)
+    return length if config.length_normalization == "average" else 1.0
+
+
+def slow_beam_search(
+    logits: LogitsOfPrefix, sentence: int, max_length: int, config: SearchConfig, n_best: int
+) -> list[Hypothesis]:
+    """Beam search in plain lists that never stops before the maximum length."""
+    alive: list[tuple[float, Prefix]] = [(0.0, ())]
+    finished: list[Hypothesis] = []
+    for length in range(1, max_length + 1):
+        candidates = []
+        for beam, (score, prefix) in enumerate(alive):
+            log_probs = torch.tensor(logits(sentence, prefix)).log_softmax(0).tolist()
+            candidates += [
+                (-(score + log_probs[token]), beam, token, prefix)
+                for token in range(len(log_probs))
+                if token not in NEVER_PRODUCED
+            ]
+        candidates = sorted(candidates)[: 2 * config.beam_size]
+        alive = []
+        for negated, _, token, prefix in candidates:
+            normalized = -negated / penalty(length, config)
+            if token == END:
+                finished.append(Hypothesis(list(prefix), normalized))
+            elif len(alive) < config.beam_size:
+                alive.append((-negated, (*prefix, token)))
+                if length == max_length:
+                    finished.append(Hypothesis([*prefix, token], normalized))
+    return sorted(finished, key=lambda hypothesis: -hypothesis.score)[:n_best]
+
+
+def assert_same(found: list[Hypothesis], expected: list[Hypothesis]) -> None:
+    assert [h.ids for h in found] == [h.ids for h in expected]
+    assert [h.score for h in found] == pytest.approx([h.score for h in expected], rel=1e-12)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    seed=st.integers(0, 10**9),
+    vocab_size=st.integers(5, 9),
+    levels=st.sampled_from([None, 2, 4]),
+    max_lengths=st.lists(st.integers(1, 7), min_size=1, max_size=4),
+    beam_size=st.integers(2, 6),
+    length_penalty=st.sampled_from([0.0, 0.6, 1.0, 2.5]),
+    normalization=st.sampled_from(NORMALIZATIONS),
+    data=st.data(),
+)
+def test_beam_search_equals_a_slow_one_that_never_stops_early(
+    seed: int,
+    vocab_size: int,
+    levels: int | None,
+    max_lengths: list[int],
+    beam_size: int,
+    length_penalty: float,
+    normalization: str,
+    data: st.DataObject,
+) -> None:
+    config = SearchConfig.model_validate(
+        {"beam_size": beam_size, "length_penalty": length_penalty, "length_normalization": normalization}
+    )
+    n_best = data.draw(st.integers(1, beam_size))
+    logits = random_logits(seed, vocab_size, levels)
+    results = search(logits, max_lengths, config, n_best)
+    for sentence, (found, max_length) in enumerate(zip(results, max_lengths, strict=True)):
+        assert_same(found, slow_beam_search(logits, sentence, max_length, config, n_best))
+
+
+@pytest.mark.parametrize("normalization", NORMALIZATIONS)
+@pytest.mark.parametrize("seed", range(5))
+def test_beam_search_equals_exhaustive_search_when_the_beam_covers_everything(
+    normalization: str, seed: int
+) -> None:
+    vocab_size, max_length = (
+        7,
+        4,
+    )  # three tokens beside the end: at most 27 * 4 candidates before the last step
+    config = SearchConfig.model_validate({"beam_size": 81, "length_normalization": normalization})
+    logits = random_logits(seed, vocab_size)
+    everything = []
+    for ids in itertools.chain.from_iterable(
+        itertools.product(range(UNKNOWN, vocab_size), repeat=length) for length in range(max_length + 1)
+    ):
+        written = (*ids, END)[:max_length]
+        log_prob = sum(
+            torch.tensor(logits(0, ids[:i])).log_softmax(0)[token].item() for i, token in enumerate(written)
+        )
+        everything.append(Hypothesis(list(ids), log_prob / penalty(len(written), config)))
+    everything.sort(key=lambda hypothesis: -hypothesis.score)
+    [found] = search(logits, [max_length], config, n_best=81)
+    assert_same(found, everything[:81])
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_beam_of_one_is_greedy_search(seed: int) -> None:
+    logits = random_logits(seed, vocab_size=9)
+    expected: Prefix = ()
+    while len(expected) < 12:
+        allowed = {i: x for i, x in enumerate(logits(0, expected)) if i not in NEVER_PRODUCED}
+        token = max(allowed, key=lambda i: allowed[i])
+        if token == END:
+            break
+        expected = (*expected, token)
+    [[found]] = search(logits, [12], SearchConfig(beam_size=1))
+    assert found.ids == list(expected)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    seed=st.integers(0, 10**9),
+    vocab_size=st.integers(4, 8),
+    max_lengths=st.lists(st.integers(1, 12), max_size=5),
+    beam_size=st.integers(1, 40),
+    length_penalty=st.floats(0, 10),
+    normalization=st.sampled_from(NORMALIZATIONS),
+    end_logit=st.floats(-60, 10),
+)
+def test_search_ends_in_time_with_sorted_finite_scores_and_no_control_ids(
+    seed: int,
+    vocab_size: int,
+    max_lengths: list[int],
+    beam_size: int,
+    length_penalty: float,
+    normalization: str,
+    end_logit: float,
+) -> None:
+    random_ones = random_logits(seed, vocab_size)
+
+    def logits(sentence: int, prefix: Prefix) -> list[float]:
+        values = random_ones(sentence, prefix)
+        return [20.0 if i in NEVER_PRODUCED else end_logit if i == END else x for i, x in enumerate(values)]
+
+    config = SearchConfig.model_validate(
+        {"beam_size": beam_size, "length_penalty": length_penalty, "length_normalization": normalization}
+    )
+    results = search(logits, max_lengths, config, n_best=beam_size)
+    assert len(results) == len(max_lengths)
+    for hypotheses, max_length in zip(results, max_lengths, strict=True):
+        scores = [h.score for h in hypotheses]
+        assert 1 <= len(hypotheses) <= beam_size
+        assert scores == sorted(scores, reverse=True)
+        assert all(map(math.isfinite, scores))
+        assert all(len(h.ids) <= max_length for h in hypotheses)
+        assert all(token > END and token != SENTINEL for h in hypotheses for token in h.ids)
+        assert len({tuple(h.ids) for h in hypotheses}) == len(hypotheses)
+
+
+def test_equal_scores_go_to_the_lowest_beam_then_the_lowest_id() -> None:
+    def all_equal(_: int, __: Prefix) -> list[float]:
+        return [0.0] * 9
+
+    config = SearchConfig(beam_size=3, length_normalization="none")
+    # Step 1 has END, 4, 5, 6, 7, 8 in this order: END is finished, 4, 5, 6 stay alive.
+    # Step 2 takes END, 4, 5, 6, 7, 8 from the beam that wrote 4; the other two get nothing.
+    [found] = search(all_equal, [2], config, n_best=3)
+    assert [h.ids for h in found] == [[], [4], [4, 4]]
+
+
+def test_search_goes_on_until_as_many_as_wanted_are_finished() -> None:
+    def end_is_nearly_sure(_: int, __: Prefix) -> list[float]:
+        return [-90.0, -90.0, 30.0, -90.0, 1.0, 0.0]
+
+    config = SearchConfig(beam_size=4)
+    [found] = search(end_is_nearly_sure, [9], config, n_best=4)
+    assert [h.ids for h in found] == [[], [4], [5], [4, 4]]
+
+
+def test_search_stops_as_soon_as_nothing_can_come_before_the_wanted_ones() -> None:
+    longest_prefix = 0
+
+    def end_is_nearly_sure(_: int, prefix: Prefix) -> list[float]:
+        nonlocal longest_prefix
+        longest_prefix = max(longest_prefix, len(prefix))
+        return [-90.0, -90.0, 30.0, -90.0, 1.0, 0.0]
+
+    search(end_is_nearly_sure, [9, 9], SearchConfig(beam_size=4), n_best=1)
+    assert longest_prefix == 0
+    search(end_is_nearly_sure, [9, 9], SearchConfig(beam_size=4), n_best=2)
+    assert longest_prefix == 1
+
+
+def test_hypotheses_cut_at_the_maximum_length_count_all_their_tokens() -> None:
+    def never_ends(_: int, __: Prefix) -> list[float]:
+        return [-90.0, -90.0, -90.0, -90.0, 0.0, -1.0]
+
+    [[found]] = search(never_ends, [3], SearchConfig(beam_size=2, length_penalty=1.0))
+    assert found.ids == [4, 4, 4]
+    assert found.score == pytest.approx(3 * -math.log(1 + math.exp(-1)) / (8 / 6), rel=1e-6)
+
+
+def test_numbers_that_are_none_end_the_search() -> None:
+    assert search(lambda _, __: [math.nan] * 6, [5], SearchConfig()) == [[]]
+
+
+def test_length_penalty_counts_as_published() -> None:
+    lengths = torch.tensor([1, 7, 13])
+    gnmt = length_penalty(lengths, SearchConfig(length_penalty=0.5))
+    assert gnmt.tolist() == pytest.approx([1.0, math.sqrt(2), math.sqrt(3)])
+    assert length_penalty(lengths, SearchConfig(length_normalization="average")).tolist() == [1, 7, 13]
+    assert length_penalty(lengths, SearchConfig(length_normalization="none")).tolist() == [1, 1, 1]
+
+
+@given(
+    rows=st.lists(st.lists(st.integers(0, 3), min_size=6, max_size=6), min_size=1, max_size=5),
+    k=st.integers(1, 8),
+)
+def test_stable_top_k_equals_a_stable_sort(rows: list[list[int]], k: int) -> None:
+    values, places = stable_top_k(torch.tensor(rows, dtype=torch.float32), k)
+    for row, row_values, row_places in zip(rows, values.tolist(), places.tolist(), strict=True):
+        expected = sorted(range(6), key=lambda i: -row[i])[:k]
+        assert row_places == expected
+        assert row_values == [row[i] for i in expected]

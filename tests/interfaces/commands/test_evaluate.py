@@ -1,0 +1,83 @@
+"""`evaluate` scores a file of translations as the metrics do, and says which score it leaves out and why."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from allyouneed.evaluation import bleu_13a, chrf, moses_bleu
+from allyouneed.interfaces.cli import main
+
+HYPOTHESES = ["Ein Mann läuft schnell.", "", "Zwei\u2028Hunde spielen im Schnee ."]
+REFERENCES = ["Ein Mann rennt schnell.", "Eine Frau.", "Zwei Hunde spielen im Schnee."]
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[str]:
+    for name, lines in ("out", HYPOTHESES), ("ref", REFERENCES):
+        (tmp_path / name).write_bytes("".join(f"{line}\n" for line in lines).encode())
+    return ["--hypotheses", str(tmp_path / "out"), "--reference", str(tmp_path / "ref")]
+
+
+def test_a_file_has_each_score_with_its_signature(
+    files: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["evaluate", *files, "--target-language", "de", "--json"]) == 0
+    out, err = capsys.readouterr()
+    expected = [metric(HYPOTHESES, REFERENCES) for metric in (bleu_13a, moses_bleu("de"), chrf)]
+    assert json.loads(out) == {s.name: {"score": s.value, "signature": s.signature} for s in expected}
+    assert err == ""
+
+
+def test_people_see_one_line_a_score(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["evaluate", *files, "--target-language", "de"]) == 0
+    names = [line.split()[0] for line in capsys.readouterr().out.strip().split("\n")]
+    assert names == ["bleu_13a", "bleu_lowercased_moses", "chrf"]
+
+
+def test_without_a_language_a_notice_says_what_is_left_out(
+    files: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["evaluate", *files, "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert list(json.loads(out)) == ["bleu_13a", "chrf"]
+    assert err == "allyouneed: BLEU on Moses tokens is left out: give --target-language\n"
+
+
+def test_an_unknown_language_is_a_usage_error(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["evaluate", *files, "--target-language", "german"]) == 2
+    assert "error[E-USAGE]: Moses has no rules for the language 'german'" in capsys.readouterr().err
+
+
+def test_different_numbers_of_lines_are_a_data_error_with_both_files(
+    files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "out").write_bytes(b"one\ntwo\n")
+    assert main(["evaluate", *files]) == 3
+    assert f"{tmp_path}/out has 2 lines, but {tmp_path}/ref has 3" in capsys.readouterr().err
+
+
+def test_empty_files_are_a_data_error(
+    files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("out", "ref"):
+        (tmp_path / name).write_bytes(b"")
+    assert main(["evaluate", *files]) == 3
+    assert "nothing to score" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--reference", "r"],
+        ["model", "--reference", "r"],
+        ["--source", "s", "--reference", "r"],
+        ["model", "--source", "s", "--hypotheses", "h", "--reference", "r"],
+        ["model", "--hypotheses", "h", "--reference", "r"],
+    ],
+)
+def test_it_wants_either_a_model_and_a_source_or_hypotheses(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["evaluate", *arguments]) == 2
+    assert "give a MODEL and --source" in capsys.readouterr().err

@@ -1,0 +1,65 @@
+"""`verify` says `ok` of what is whole, and names every file that is not."""
+
+from pathlib import Path
+
+import pytest
+
+from allyouneed.interfaces.cli import main
+from allyouneed.publish import publish_directory
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    for folder, kind in (("checkpoints", "model"), ("state", "state")):
+        for step in (1, 2):
+            with publish_directory(tmp_path / "run" / folder / f"step-{step}", kind) as published:
+                (published / "a").write_bytes(b"12345")
+                (published / "b").write_bytes(b"123")
+    return tmp_path / "run"
+
+
+def test_each_whole_directory_of_a_run_is_told_with_its_files_and_bytes(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (run / "checkpoints" / "step-3.tmp-123").mkdir()
+    assert main(["verify", str(run)]) == 0
+    assert capsys.readouterr().out.split("\n") == [
+        f"ok\t{run}/checkpoints/step-1\tmodel\t2 files\t8 bytes",
+        f"ok\t{run}/checkpoints/step-2\tmodel\t2 files\t8 bytes",
+        f"ok\t{run}/state/step-1\tstate\t2 files\t8 bytes",
+        f"ok\t{run}/state/step-2\tstate\t2 files\t8 bytes",
+        "",
+    ]
+
+
+def test_every_fault_is_named_and_what_is_whole_is_still_told(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (run / "checkpoints" / "step-1" / "a").write_bytes(b"12344")
+    (run / "state" / "step-2" / "MANIFEST.json").unlink()
+    assert main(["verify", str(run)]) == 4
+    out, err = capsys.readouterr()
+    assert out.count("ok\t") == 2
+    assert f"error[E-MODEL]: {run}/checkpoints/step-1/a: is damaged" in err
+    assert f"error[E-MODEL]: {run}/state/step-2: has no MANIFEST.json" in err
+
+
+def test_several_directories_can_be_given(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    steps = [str(run / "checkpoints" / f"step-{step}") for step in (1, 2)]
+    assert main(["verify", *steps]) == 0
+    assert capsys.readouterr().out.count("ok\t") == 2
+
+
+def test_a_file_beside_the_manifest_is_noticed(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    directory = run / "checkpoints" / "step-1"
+    (directory / "stray").write_bytes(b"")
+    assert main(["verify", str(directory)]) == 0
+    assert (
+        capsys.readouterr().err == f"allyouneed: {directory}/stray: is not in the manifest, and is not used\n"
+    )
+
+
+def test_what_was_never_published_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["verify", str(tmp_path)]) == 4
+    assert main(["verify", str(tmp_path / "absent")]) == 4
+    assert "absent: no such directory" in capsys.readouterr().err
