@@ -1,4 +1,4 @@
-"""The settings of a run: frozen, checked, read from and written to TOML. The defaults are the paper's base model."""
+"""The settings of a run: frozen, checked, kept as TOML; the defaults are the paper's base model."""
 
 import difflib
 import tomllib
@@ -99,8 +99,9 @@ class ModelConfig(Config):
             )
         if self.tied_embeddings == "all" and self.source_vocab_size != self.target_vocab_size:
             raise ValueError(
-                f'tied_embeddings = "all" wants one vocabulary, but source_vocab_size = {self.source_vocab_size} '
-                f'and target_vocab_size = {self.target_vocab_size}; set tied_embeddings = "target"'
+                'tied_embeddings = "all" wants one vocabulary, but source_vocab_size = '
+                f"{self.source_vocab_size} and target_vocab_size = {self.target_vocab_size}; "
+                'set tied_embeddings = "target"'
             )
         return self
 

@@ -54,6 +54,10 @@ class CorpusFiles:
         )
 
 
+NO_FILES = CorpusFiles()
+PAPER_DATA = DataConfig()
+
+
 class PreparedData:
     """A published DATA directory, every file of it checked.
 
@@ -84,8 +88,8 @@ class PreparedData:
 def prepare(
     directory: Path,
     train: CorpusFiles,
-    valid: CorpusFiles = CorpusFiles(),
-    config: DataConfig = DataConfig(),
+    valid: CorpusFiles = NO_FILES,
+    config: DataConfig = PAPER_DATA,
     say: Callable[[str], None] = lambda line: None,
 ) -> PreparedData:
     """Clean, learn sub-words from the training text, encode, and publish as `directory`.

@@ -1,4 +1,4 @@
-"""Named configurations: the paper's models, each row of its Table 3, and smaller ones; all derived from the base."""
+"""Named configurations: the paper's models, the rows of its Table 3, and smaller ones."""
 
 import difflib
 from collections.abc import Callable

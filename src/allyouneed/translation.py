@@ -125,7 +125,7 @@ class Translator:
         ids = [] if is_blank(text) else self._source_tokenizer.encode(text)
         if len(ids) > MAX_SOURCE_TOKENS:
             raise DataError(
-                f"a sentence has {len(ids):,} tokens, {MAX_SOURCE_TOKENS:,} at most can be translated; split it",
+                f"the sentence has {len(ids):,} tokens, {MAX_SOURCE_TOKENS:,} are the most; split it",
                 label="E-TOO-LONG",
             )
         return ids

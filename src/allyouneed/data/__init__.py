@@ -1,0 +1,1 @@
+"""Text in, integer batches out (paper 5.1); numpy only, no PyTorch."""

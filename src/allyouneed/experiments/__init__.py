@@ -1,0 +1,1 @@
+"""What the paper reports, computed again: its costs and its tables."""

@@ -68,14 +68,15 @@ class SelfAttention(_MultiHead):
 
     def __init__(self, d_model: int, num_heads: int, d_k: int, d_v: int, bias: bool) -> None:
         super().__init__(d_model, num_heads, d_k, d_v, bias)
-        # Deviation: the paper's formula has no biases; its parameter counts need them. Effect: see docs/paper.md.
+        # Deviation: the paper's formula has no biases, but its parameter counts need them; see docs/paper.md.
         self.query_key_value = nn.Linear(d_model, num_heads * (2 * d_k + d_v), bias=bias)
 
     def forward(
         self, x: Float[Tensor, "batch query_len d_model"], mask: Bool[Tensor, "#batch 1 #query_len query_len"]
     ) -> Float[Tensor, "batch query_len d_model"]:
         """Each position's mixture of the positions that `mask` opens to it."""
-        return self._join(*self.project(x), mask)
+        query, key, value = self.project(x)
+        return self._join(query, key, value, mask)
 
     def project(self, x: Float[Tensor, "batch query_len d_model"]) -> list[Tensor]:
         """Queries, keys and values of every head, (batch, heads, query_len, d_k or d_v) each."""
@@ -97,7 +98,8 @@ class CrossAttention(_MultiHead):
         mask: Bool[Tensor, "#batch 1 #target_len source_len"],
     ) -> Float[Tensor, "batch target_len d_model"]:
         """Each target position's mixture of the memory's positions that `mask` opens to it."""
-        return self._join(self.project_query(x), *self.project_memory(memory), mask)
+        key, value = self.project_memory(memory)
+        return self._join(self.project_query(x), key, value, mask)
 
     def project_query(self, x: Float[Tensor, "batch target_len d_model"]) -> Tensor:
         """Queries of every head, (batch, heads, target_len, d_k)."""

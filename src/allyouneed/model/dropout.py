@@ -12,7 +12,7 @@ _DRAWS_PER_WORD = 4
 
 
 class Dropout(nn.Module):
-    """Sets each element to zero with probability `rate` while training, and divides the others by 1 - rate."""
+    """Sets elements to zero with probability `rate` while training, and divides the others by 1 - rate."""
 
     def __init__(self, rate: float) -> None:
         super().__init__()
@@ -24,7 +24,7 @@ class Dropout(nn.Module):
             return x
         if x.is_cuda:
             return functional.dropout(x, self.rate)
-        return _SixteenBitDropout.apply(x, self.rate)  # type: ignore[no-any-return]
+        return _SixteenBitDropout.apply(x, self.rate)  # type: ignore[no-any-return, no-untyped-call]
 
 
 class _SixteenBitDropout(torch.autograd.Function):
@@ -45,6 +45,6 @@ class _SixteenBitDropout(torch.autograd.Function):
         return x * mask
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         (mask,) = ctx.saved_tensors
         return gradient * mask, None

@@ -36,7 +36,8 @@ class Embeddings(nn.Module):
 
     def matrix(self, role: Role) -> Float[Tensor, "vocab d_model"]:
         """The parameter that plays `role`."""
-        return self.matrices[self.names[role]]
+        matrix: Tensor = self.matrices[self.names[role]]
+        return matrix
 
     def embed(self, role: Role, ids: Int[Tensor, "batch length"]) -> Float[Tensor, "batch length d_model"]:
         """The rows of `ids`, multiplied by sqrt(d_model)."""

@@ -50,7 +50,7 @@ class Transformer(nn.Module):
     def forward(
         self, source: Int[Tensor, "batch source_len"], target_input: Int[Tensor, "batch target_len"]
     ) -> Float[Tensor, "batch target_len d_model"]:
-        """Hidden states from which each next target token is predicted, before the projection to the vocabulary.
+        """Hidden states from which each next target token is predicted, before their projection.
 
         Args:
             source: Token ids with the end symbol, padded at the end.

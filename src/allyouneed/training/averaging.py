@@ -44,7 +44,7 @@ def average(directories: Sequence[Path], out: Path) -> None:
         checkpoint = load_checkpoint(directory)
         _require_alike(first, checkpoint)
         for name, total in sums.items():
-            total += checkpoint.weights[name]
+            total.add_(checkpoint.weights[name])
         parents.append(
             {"checkpoint": directory.name, "sha256": checkpoint.manifest["files"][WEIGHTS]["sha256"]}
         )

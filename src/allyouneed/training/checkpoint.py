@@ -1,4 +1,4 @@
-"""Models and training states on disk: safetensors, TOML and JSON, published whole with a manifest; no pickle."""
+"""Models and training states on disk: safetensors, TOML and JSON, published whole; no pickle."""
 
 import json
 from collections.abc import Mapping
@@ -40,7 +40,7 @@ class Checkpoint:
         """The model with its weights, on the CPU and in evaluation mode.
 
         Raises:
-            ModelError: Weights are missing, left over, of another shape or type, or not finite; all are named.
+            ModelError: Weights are missing, left over, misshapen, of a wrong type, or not finite.
         """
         with torch.device("meta"):
             model = Transformer(self.config.model)

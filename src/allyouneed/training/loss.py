@@ -1,4 +1,4 @@
-"""Label-smoothed cross-entropy (paper 5.4): `1 - smoothing` on the right token plus `smoothing / V` on every token."""
+"""Label-smoothed cross-entropy (paper 5.4): `1 - smoothing` on the right token, `smoothing / V` on all."""
 
 from typing import Any, NamedTuple
 
@@ -35,13 +35,14 @@ def projected_loss(
     targets: Int[Tensor, " tokens"],
     smoothing: float,
 ) -> LossSums:
-    """The loss of the logits `hidden @ matrix.T`, which never exist whole, and its gradients in the same pass.
+    """The loss of the logits `hidden @ matrix.T`, which never exist whole.
 
-    With p the softmax of a row of logits, the gradient of the row is `p - smoothing / V - (1 - smoothing)
-    onehot(target)`. Only p is a matrix: the other two terms are of rank one or sparse, and are added exactly
-    after the products with p. Products are in autocast's type where that is on.
+    The gradients are made in the same pass. With p the softmax of a row of logits, the row's gradient is
+    `p - smoothing / V - (1 - smoothing) onehot(target)`. Only p is a matrix: the other terms are of rank
+    one or sparse, and are added exactly after the products with p. Products are in autocast's type where
+    that is on.
     """
-    return LossSums(*_ProjectedLoss.apply(hidden, matrix, targets, smoothing))
+    return LossSums(*_ProjectedLoss.apply(hidden, matrix, targets, smoothing))  # type: ignore[no-untyped-call]
 
 
 class _ProjectedLoss(torch.autograd.Function):
@@ -65,7 +66,7 @@ class _ProjectedLoss(torch.autograd.Function):
         return smoothed, negative_log_likelihood
 
     @staticmethod
-    def backward(ctx: Any, scale: Tensor, _: Tensor) -> tuple[Tensor, Tensor, None, None]:  # type: ignore[override]
+    def backward(ctx: Any, scale: Tensor, _: Tensor) -> tuple[Tensor, Tensor, None, None]:
         hidden_gradient, matrix_gradient = ctx.saved_tensors
         return hidden_gradient * scale, matrix_gradient * scale, None, None
 

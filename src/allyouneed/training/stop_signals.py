@@ -7,7 +7,7 @@ from typing import Any, Self
 
 
 class StopSignals:
-    """While open, notes the first SIGTERM or SIGINT in `received`; the second one stops the program at once."""
+    """While open, notes the first SIGTERM or SIGINT in `received`; a second one acts at once."""
 
     def __init__(self) -> None:
         self.received: signal.Signals | None = None

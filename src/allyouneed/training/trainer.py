@@ -1,4 +1,4 @@
-"""The training loop (paper 5): batches in order, updates, validations, checkpoints; it resumes bit for bit."""
+"""The training loop (paper 5): updates, validations and checkpoints, resumed bit for bit."""
 
 import math
 import signal

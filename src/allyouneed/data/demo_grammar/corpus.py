@@ -1,13 +1,14 @@
 """The demo corpus: pairs with trees and alignments, split so that the test part asks for recombination."""
 
-import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
+from random import Random
 from zlib import crc32
 
 from allyouneed.data.demo_grammar import english, german
 from allyouneed.data.demo_grammar.constructions import CONSTRUCTIONS
+from allyouneed.data.demo_grammar.expressions import BY
 from allyouneed.data.demo_grammar.lexicon import VERBS, Noun, Verb
 from allyouneed.data.demo_grammar.sampling import Sampler
 from allyouneed.data.demo_grammar.syntax import (
@@ -22,6 +23,7 @@ from allyouneed.data.demo_grammar.syntax import (
 from allyouneed.data.demo_grammar.trees import (
     as_written,
     bracketed,
+    leaves,
     sentence_text,
     word_alignment,
 )
@@ -72,16 +74,11 @@ def generate_demo_corpus(
     `SHARE_OF_LONGER` of them are longer than any sentence of the other parts.
     """
     seen: set[str] = set()
-    known = _pairs(
-        random.Random(f"{seed} known"),
-        seen,
-        lambda sentence: not _has_held_out(sentence),
-        range(SHORTEST, LONGEST_IN_TRAIN + 1),
-    )
-    new = random.Random(f"{seed} new")
+    short, long = range(SHORTEST, LONGEST_IN_TRAIN + 1), range(LONGEST_IN_TRAIN + 1, LONGEST_IN_TEST + 1)
+    known = _pairs(Random(f"{seed} known"), seen, short, held_out=False)
+    similar = _pairs(Random(f"{seed} similar"), seen, short, held_out=True)
+    longer = _pairs(Random(f"{seed} longer"), seen, long, held_out=True)
     num_longer = round(num_test * SHARE_OF_LONGER)
-    longer = _pairs(new, seen, _has_held_out, range(LONGEST_IN_TRAIN + 1, LONGEST_IN_TEST + 1))
-    similar = _pairs(new, seen, _has_held_out, range(SHORTEST, LONGEST_IN_TRAIN + 1))
     return DemoCorpus(
         train=list(islice(known, num_train)),
         valid=list(islice(known, num_valid)),
@@ -96,26 +93,25 @@ def is_held_out(noun: Noun, verb: Verb) -> bool:
 
 def realise(sentence: Sentence, construction: str) -> DemoPair:
     """Both sides of a sentence."""
-    source, target = as_written(english.sentence(sentence)), as_written(german.sentence(sentence))
+    source_tree, target_tree = as_written(english.sentence(sentence)), as_written(german.sentence(sentence))
+    source, target = leaves(source_tree), leaves(target_tree)
     return DemoPair(
         source=sentence_text(source),
         target=sentence_text(target),
-        source_tree=bracketed(source),
-        target_tree=bracketed(target),
+        source_tree=bracketed(source_tree),
+        target_tree=bracketed(target_tree),
         alignment=word_alignment(source, target),
         construction=construction,
     )
 
 
-def _pairs(
-    rng: random.Random, seen: set[str], wanted: Callable[[Sentence], bool], lengths: range
-) -> Iterator[DemoPair]:
-    """Pairs of new source sentences with as many words as `lengths` allows, without end."""
+def _pairs(rng: Random, seen: set[str], lengths: range, *, held_out: bool) -> Iterator[DemoPair]:
+    """Pairs without end whose source is new, of a length in `lengths`, and has held-out pairs or none."""
     sampler = Sampler(rng)
     while True:
         construction = sampler.pick(tuple(CONSTRUCTIONS))
         sentence = CONSTRUCTIONS[construction](sampler)
-        if not wanted(sentence):
+        if any(is_held_out(noun, verb) for noun, verb in noun_verb_pairs(sentence)) is not held_out:
             continue
         pair = realise(sentence, construction)
         if pair.source not in seen and len(pair.source.split()) in lengths:
@@ -126,10 +122,6 @@ def _pairs(
 # Which nouns are subjects and objects of which verbs
 
 
-def _has_held_out(sentence: Sentence) -> bool:
-    return any(is_held_out(noun, verb) for noun, verb in noun_verb_pairs(sentence))
-
-
 def noun_verb_pairs(sentence: Sentence) -> Iterator[tuple[Noun, Verb]]:
     """Every noun that is subject, object or agent of a full verb anywhere in the sentence, with that verb."""
     for clause in sentence.clauses:
@@ -137,19 +129,19 @@ def noun_verb_pairs(sentence: Sentence) -> Iterator[tuple[Noun, Verb]]:
 
 
 def _clause_pairs(clause: Clause) -> Iterator[tuple[Noun, Verb]]:
-    agents = [adjunct.nominal for adjunct in clause.adjuncts if isinstance(adjunct, Adjunct)]
-    for argument in (clause.subject, *clause.objects, *agents):
-        for nominal in _conjuncts(argument):
-            if isinstance(nominal, NounPhrase | RelativePronoun) and clause.verb.german_infinitive in VERBS:
-                yield nominal.noun, clause.verb
-            if isinstance(nominal, NounPhrase) and nominal.relative:
-                yield from _clause_pairs(nominal.relative)
-    if (
-        clause.predicate
-        and isinstance(clause.predicate.standard, NounPhrase)
-        and clause.predicate.standard.relative
-    ):
-        yield from _clause_pairs(clause.predicate.standard.relative)
+    agents = (
+        item.nominal for item in clause.adjuncts if isinstance(item, Adjunct) and item.preposition is BY
+    )
+    arguments = [
+        part for argument in (clause.subject, *clause.objects, *agents) for part in _conjuncts(argument)
+    ]
+    for argument in arguments:
+        if isinstance(argument, NounPhrase | RelativePronoun) and clause.verb.german_infinitive in VERBS:
+            yield argument.noun, clause.verb
+    standard = clause.predicate.standard if clause.predicate else None
+    for nominal in (*arguments, standard):
+        if isinstance(nominal, NounPhrase) and nominal.relative:
+            yield from _clause_pairs(nominal.relative)
     if clause.subordinate:
         yield from _clause_pairs(clause.subordinate.clause)
 

@@ -76,14 +76,13 @@ def _verb_final(clause: Clause, conjunction: tuple[Leaf, ...] = ()) -> Phrase:
 
 
 def _subordinate(subordinate: Subordinate) -> Phrase:
-    clause, infinitive = subordinate.clause, subordinate.infinitive
+    clause = subordinate.clause
     origin: Origin = (subordinate, "conjunction")
-    words = tuple(
-        Leaf("KOUI" if infinitive else "KOUS", word, (origin,)) for word in subordinate.german.split()
-    )
-    if infinitive:
-        return Phrase("VP", (*words, *_middle_field(clause), zu_infinitive(clause)))
-    return _verb_final(clause, words)
+    if subordinate.infinitive:
+        # English may say with `to` alone what German says with `um .. zu`
+        um = tuple(Leaf("KOUI", word, (origin, (clause, "to"))) for word in subordinate.german.split())
+        return Phrase("VP", (*um, *_middle_field(clause), zu_infinitive(clause)))
+    return _verb_final(clause, tuple(Leaf("KOUS", word, (origin,)) for word in subordinate.german.split()))
 
 
 def _subject(clause: Clause) -> tuple[Tree, ...]:
@@ -214,9 +213,9 @@ def _nominal(
     """
     match structure:
         case NounPhrase():
-            return Phrase(
-                "NP", (*_determiner(structure, case, kein), *_after_determiner(structure, case, kein))
-            )
+            words = (*_determiner(structure, case, kein), *_after_determiner(structure, case, kein))
+            within = structure.relative if not extraposed else None
+            return Phrase("NP", (*words, *(_enclosed(_verb_final(within)) if within else ())))
         case Name(german=words):
             return Phrase(
                 "NP", tuple(Leaf("NE", word, ((structure, str(i)),)) for i, word in enumerate(words))

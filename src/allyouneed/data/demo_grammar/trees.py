@@ -1,6 +1,6 @@
 """Constituency trees whose leaves know what they express, so that two of them give a word alignment."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -48,23 +48,19 @@ def bracketed(tree: Tree) -> str:
     return f"({tree.label} {' '.join(map(bracketed, tree.children))})"
 
 
-def sentence_text(tree: Phrase) -> str:
+def sentence_text(words: Sequence[Leaf]) -> str:
     """The words as one types them, with punctuation attached to the word before it."""
-    words = [leaf.word if leaf.word in PUNCTUATION else " " + leaf.word for leaf in leaves(tree)]
-    return "".join(words).lstrip()
+    return "".join(leaf.word if leaf.word in PUNCTUATION else " " + leaf.word for leaf in words).lstrip()
 
 
-def word_alignment(source: Phrase, target: Phrase) -> tuple[tuple[int, int], ...]:
-    """The sorted pairs (source leaf, target leaf) that share an origin."""
+def word_alignment(source: Sequence[Leaf], target: Sequence[Leaf]) -> tuple[tuple[int, int], ...]:
+    """The sorted pairs (source position, target position) of words that share an origin."""
     positions: dict[Origin, list[int]] = {}
-    for position, leaf in enumerate(leaves(target)):
+    for position, leaf in enumerate(target):
         for origin in leaf.origins:
             positions.setdefault(origin, []).append(position)
     links = {
-        (i, j)
-        for i, leaf in enumerate(leaves(source))
-        for origin in leaf.origins
-        for j in positions.get(origin, ())
+        (i, j) for i, leaf in enumerate(source) for origin in leaf.origins for j in positions.get(origin, ())
     }
     return tuple(sorted(links))
 

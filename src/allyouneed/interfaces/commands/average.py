@@ -29,5 +29,6 @@ def average(run: Path, /, *, out: Path, last: int | None = None) -> None:
     checkpoints = last_checkpoints(run, last)
     average_checkpoints(checkpoints, out)
     print(
-        f"{out}: the average of {len(checkpoints)} checkpoints, {checkpoints[0].name} to {checkpoints[-1].name}"
+        f"{out}: the average of {len(checkpoints)} checkpoints, "
+        f"{checkpoints[0].name} to {checkpoints[-1].name}"
     )

@@ -77,7 +77,8 @@ def prepare(
     )
     if prepared.valid is None:
         notice(
-            "no validation text: training will not know how good the model is (--valid-source, --valid-target)"
+            "no validation text: training will not know how good the model is; "
+            "give --valid-source and --valid-target"
         )
     print(
         f"{data}: {prepared.train.num_pairs:,} pairs to train on, "

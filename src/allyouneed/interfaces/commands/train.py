@@ -122,4 +122,5 @@ class _Reporter:
 
 def _described(event: "Event") -> str:
     bleu = f", BLEU {event['bleu']:.2f} (greedy)" if "bleu" in event else ""
-    return f"step {event['step']:,}: validation loss {event['loss']:.3f}, perplexity {event['perplexity']:.2f}{bleu}"
+    loss = f"validation loss {event['loss']:.3f}, perplexity {event['perplexity']:.2f}"
+    return f"step {event['step']:,}: {loss}{bleu}"
