@@ -4,6 +4,7 @@ import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -46,7 +47,7 @@ def nearest_sentence(
 
 def _features(sentence: str) -> Counter[str]:
     words = _TOKEN.findall(sentence.lower())
-    return Counter([*words, *map(" ".join, zip(words, words[1:], strict=False))])
+    return Counter([*words, *map(" ".join, pairwise(words))])
 
 
 class _Index:

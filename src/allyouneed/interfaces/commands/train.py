@@ -8,11 +8,10 @@ from cyclopts import Parameter
 
 from allyouneed.interfaces.console import notice
 from allyouneed.interfaces.device import Device, torch_device
-from allyouneed.interfaces.progress import Progress, progress
+from allyouneed.interfaces.run_reporter import RunReporter
 
 if TYPE_CHECKING:
     from allyouneed.config import RunConfig
-    from allyouneed.training.run_log import Event
 
 
 def train(
@@ -53,7 +52,7 @@ def train(
     settings = [*(set_ or ()), *([] if steps is None else [f"training.num_steps={steps}"])]
     chosen = _configuration(run, preset, config, settings)
     with contextlib.ExitStack() as stack:
-        reporter = _Reporter(run, stack)
+        reporter = RunReporter(run, stack)
         received = train_run(
             run, data, chosen, resume=resume, device=torch_device(device), report=reporter, say=notice
         )
@@ -81,46 +80,3 @@ def _configuration(
     if config is not None:
         chosen = chosen.with_toml(config)
     return chosen.with_settings(settings)
-
-
-class _Reporter:
-    """Shows the events of a run: progress while it trains, a line a validation, and fresh curves."""
-
-    def __init__(self, run: Path, stack: contextlib.ExitStack) -> None:
-        self._run, self._stack = run, stack
-        self._step = 0
-        self._bar: Progress | None = None
-
-    def __call__(self, event: "Event") -> None:
-        match event["event"]:
-            case "start":
-                self._start(event)
-            case "train" if self._bar is not None:
-                self._bar.advance(
-                    event["step"] - self._step,
-                    loss=event["loss"],
-                    tokens_per_second=event["target_tokens_per_second"],
-                )
-                self._step = event["step"]
-            case "validate":
-                notice(_described(event))
-            case "checkpoint":
-                self._draw()
-
-    def _start(self, event: "Event") -> None:
-        notice(f"{self._run}: {event['parameters']:,} parameters, {event['num_steps']:,} updates in all")
-        self._step = event["step"]
-        self._bar = self._stack.enter_context(
-            progress(event["num_steps"], unit="updates", description="training", done=self._step)
-        )
-
-    def _draw(self) -> None:
-        from allyouneed.interfaces.plots import plot_run
-
-        plot_run(self._run)
-
-
-def _described(event: "Event") -> str:
-    bleu = f", BLEU {event['bleu']:.2f} (greedy)" if "bleu" in event else ""
-    loss = f"validation loss {event['loss']:.3f}, perplexity {event['perplexity']:.2f}"
-    return f"step {event['step']:,}: {loss}{bleu}"

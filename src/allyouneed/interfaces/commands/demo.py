@@ -1,0 +1,64 @@
+"""`allyouneed demo`: everything at once, on a corpus that the program makes itself."""
+
+import contextlib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from allyouneed.interfaces.console import notice
+from allyouneed.interfaces.device import Device, torch_device
+from allyouneed.interfaces.run_reporter import RunReporter
+
+if TYPE_CHECKING:
+    from allyouneed.experiments.demo import DemoResult
+
+_NUM_SHOWN = 6
+
+
+def demo(*, out: Path = Path("runs/demo"), device: Device = "auto") -> None:
+    """Train a small translator on a made-up corpus, score it, and look into it, in minutes.
+
+    ```
+    allyouneed demo
+    allyouneed demo --out runs/demo
+    ```
+
+    A grammar makes 30,000 English-German sentence pairs. The model is tested on longer sentences and on
+    combinations of nouns and verbs that it never saw, beside a word-by-word dictionary and the nearest
+    training sentence. OUT/evaluate.json holds the scores, OUT/attention.png where the model looked.
+
+    Args:
+        out: The folder to work in; an interrupted demo goes on where it was.
+        device: Where to compute.
+    """
+    from allyouneed.experiments.demo import run_demo
+
+    with contextlib.ExitStack() as stack:
+        reporter = RunReporter(out / "run", stack)
+        result = run_demo(out, torch_device(device), report=reporter, say=notice)
+    _show(result)
+    picture = _draw_attention(out, result.examples[0].source)
+    print(f"\nScores: {out / 'evaluate.json'}\nAttention: {picture}\nCurves: {out / 'run' / 'loss.png'}")
+    print(f'Try it: echo "{result.examples[1].source}" | allyouneed translate {out / "model"}')
+
+
+def _show(result: "DemoResult") -> None:
+    step = max(1, len(result.examples) // _NUM_SHOWN)
+    for example in result.examples[::step][:_NUM_SHOWN]:
+        verdict = "as expected" if example.translation == example.reference else f"not: {example.reference}"
+        print(f"\n  {example.source}\n  {example.translation}  ({verdict})")
+    print(f"\nOn {len(result.examples):,} test sentences:")
+    for name, scores in result.scores.items():
+        print(f"  {name:<26}" + "".join(f"{score.name} {score.value:6.2f}   " for score in scores))
+    exact = sum(example.translation == example.reference for example in result.examples)
+    print(f"  {exact / len(result.examples):.1%} of its translations are exactly the one right answer")
+
+
+def _draw_attention(out: Path, source: str) -> Path:
+    """The heads of the decoder's last layer, looking at the source while its translation is written."""
+    from allyouneed.interfaces.plots import plot_attention
+    from allyouneed.translation import load
+
+    attention = load(out / "model").attention(source)
+    picture = out / "attention.png"
+    plot_attention(attention.weights.cross[-1].numpy(), attention.source, attention.target, picture)
+    return picture

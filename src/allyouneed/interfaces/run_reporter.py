@@ -1,0 +1,55 @@
+"""What is shown of a run while it trains: progress, a line a validation, and curves that are kept fresh."""
+
+import contextlib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from allyouneed.interfaces.console import notice
+from allyouneed.interfaces.progress import Progress, progress
+
+if TYPE_CHECKING:
+    from allyouneed.training.run_log import Event
+
+
+class RunReporter:
+    """Is handed the events of the run at `run`, one by one; `stack` ends its progress bar."""
+
+    def __init__(self, run: Path, stack: contextlib.ExitStack) -> None:
+        self._run, self._stack = run, stack
+        self._step = 0
+        self._bar: Progress | None = None
+
+    def __call__(self, event: "Event") -> None:
+        """Show one event of the run's log."""
+        match event["event"]:
+            case "start":
+                self._start(event)
+            case "train" if self._bar is not None:
+                self._bar.advance(
+                    event["step"] - self._step,
+                    loss=event["loss"],
+                    tokens_per_second=event["target_tokens_per_second"],
+                )
+                self._step = event["step"]
+            case "validate":
+                notice(_described(event))
+            case "checkpoint":
+                self._draw()
+
+    def _start(self, event: "Event") -> None:
+        notice(f"{self._run}: {event['parameters']:,} parameters, {event['num_steps']:,} updates in all")
+        self._step = event["step"]
+        self._bar = self._stack.enter_context(
+            progress(event["num_steps"], unit="updates", description="training", done=self._step)
+        )
+
+    def _draw(self) -> None:
+        from allyouneed.interfaces.plots import plot_run
+
+        plot_run(self._run)
+
+
+def _described(event: "Event") -> str:
+    bleu = f", BLEU {event['bleu']:.2f} (greedy)" if "bleu" in event else ""
+    loss = f"validation loss {event['loss']:.3f}, perplexity {event['perplexity']:.2f}"
+    return f"step {event['step']:,}: {loss}{bleu}"
