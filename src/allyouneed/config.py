@@ -246,7 +246,7 @@ def _toml_value(setting: str, value: str) -> Any:
     try:
         return tomllib.loads(f"value = {value}")["value"]
     except tomllib.TOMLDecodeError:
-        if value.replace("_", "").replace("-", "").isalpha():
+        if value.replace("-", "_").isidentifier():
             return value
         raise UsageError(f"--set {setting}: {value!r} is not a TOML value") from None
 

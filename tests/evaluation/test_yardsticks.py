@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from itertools import pairwise
 
 import pytest
 
@@ -60,7 +61,7 @@ def test_nearest_sentence_equals_a_brute_force_cosine() -> None:
 
     def bag(sentence: str) -> Counter[str]:
         tokens = sentence.split()
-        return Counter([*tokens, *(f"{a} {b}" for a, b in zip(tokens, tokens[1:], strict=False))])
+        return Counter([*tokens, *(f"{a} {b}" for a, b in pairwise(tokens))])
 
     def idf(feature: str) -> float:
         count = sum(feature in bag(source) for source in sources)

@@ -1,11 +1,12 @@
 """Clauses with a gap, a question word or a fronted constituent, from which constructions are put together."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from allyouneed.data.demo_grammar import expressions
 from allyouneed.data.demo_grammar.determiners import OWNABLE, RELATIONS
 from allyouneed.data.demo_grammar.lexicon import VERBS, Noun, Verb, nouns_of
-from allyouneed.data.demo_grammar.sampling import EVENTS, HUMANS, Sampler
+from allyouneed.data.demo_grammar.sampling import EVENTS, HUMANS, TENSES, Sampler
 from allyouneed.data.demo_grammar.syntax import (
     Adjunct,
     Clause,
@@ -82,10 +83,10 @@ def pronoun_for(nominal: Nominal) -> Pronoun | None:
 # Relative clauses
 
 
-def object_gap(sampler: Sampler, gap: RelativePronoun) -> Clause:
+def object_gap(sampler: Sampler, gap: RelativePronoun, tenses: Sequence[Tense] = tuple(TENSES)) -> Clause:
     """(the letter) that the lawyer wrote."""
     verb = sampler.pick([verb for verb in ONE_OBJECT if gap.noun in verb.objects[0].nouns])
-    clause = replace(sampler.event(verb, short=True), objects=(gap,), front=gap)
+    clause = replace(sampler.event(verb, short=True, tenses=tenses), objects=(gap,), front=gap)
     return sampler.timed(clause, 0.4) if clause.tense == "past" else clause
 
 

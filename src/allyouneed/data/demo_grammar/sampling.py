@@ -212,7 +212,7 @@ class Sampler:
         if verb.traits & {"stative", "punctual"}:
             excluded |= {"progressive"}
         if "stative" in verb.traits:
-            excluded |= {"perfect"}
+            excluded |= {"perfect", "future"}
         weights = {tense: TENSES[tense] for tense in tenses if tense not in excluded}
         return self.weighted(weights)
 

@@ -171,10 +171,12 @@ VERBS = """
     translate translated translated translating; übersetzen, übersetzt, übersetzte, hat übersetzt; human; accusative text; benefit local
     eat ate eaten eating; essen, isst, aß, hat gegessen; human; accusative food; local
     drink drank drunk drinking; trinken, trinkt, trank, hat getrunken; human; accusative drink; local
+    taste tasted tasted tasting; probieren, probiert, probierte, hat probiert; human; accusative food drink; local
+    pay paid paid paying +for; bezahlen, bezahlt, bezahlte, hat bezahlt; human; accusative food drink clothes gift; local
     order ordered ordered ordering; bestellen, bestellt, bestellte, hat bestellt; human; accusative food drink book; benefit local
     visit visited visited visiting; besuchen, besucht, besuchte, hat besucht; human; accusative human building area
     know knew known knowing; kennen, kennt, kannte, hat gekannt; human; accusative human building area; stative mishap
-    love loved loved loving; lieben, liebt, liebte, hat geliebt; human; accusative human animal; stative
+    love loved loved loving; lieben, liebt, liebte, hat geliebt; human; accusative human animal; stative mishap
     meet met met meeting; treffen, trifft, traf, hat getroffen; human; accusative human; local
     greet greeted greeted greeting; begrüßen, begrüßt, begrüßte, hat begrüßt; human; accusative human; local
     watch watched watched watching; beobachten, beobachtet, beobachtete, hat beobachtet; human animal; accusative human animal; local

@@ -1,0 +1,113 @@
+"""What each technique of the training step gains: target tokens per second with and without it, in one run.
+
+Each variant is the whole step (forward, loss, backward, Adam) of the preset `multi30k_tiny` on random ids,
+17 a sentence. The variants take turns, so that a busy machine slows them all; medians are reported.
+"""
+
+import json
+import platform
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import torch
+from torch.nn import functional
+
+from allyouneed.config import Precision
+from allyouneed.data.batching import Batch
+from allyouneed.model import Transformer
+from allyouneed.model.attention import fused_attention, scaled_dot_product_attention
+from allyouneed.model.dropout import Dropout
+from allyouneed.presets import preset
+from allyouneed.training import update
+from allyouneed.training.loss import loss_of_logits
+from allyouneed.training.optimizer import build_optimizer
+
+VOCAB_SIZE, SENTENCE_TOKENS, BATCH_TOKENS = 10_000, 17, 4_096
+ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 8
+RESULTS = Path(__file__).parent / "results" / "training_step.json"
+
+
+class Step:
+    """A model in training, ready to take one step after another."""
+
+    def __init__(self, precision: Precision, micro_batches: int, attend: Callable[..., Any]) -> None:
+        config = preset("multi30k_tiny").replace(
+            model={"source_vocab_size": VOCAB_SIZE, "target_vocab_size": VOCAB_SIZE}
+        )
+        self.training, self.precision = config.training, precision
+        self.model = Transformer(config.model).train()
+        self.model.use_attention(attend)
+        self.optimizer = build_optimizer(self.model, config.training)
+        rows = BATCH_TOKENS // SENTENCE_TOKENS // micro_batches
+        self.batches = [_random_batch(rows) for _ in range(micro_batches)]
+        self.tokens = sum(batch.num_target_tokens for batch in self.batches)
+
+    def __call__(self) -> float:
+        """Take a step; target tokens per second."""
+        began = time.perf_counter()
+        for batch in self.batches:
+            update.accumulate_gradient(
+                self.model, batch, self.tokens, self.training.label_smoothing, self.precision
+            )
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        return self.tokens / (time.perf_counter() - began)
+
+
+def _random_batch(rows: int) -> Batch:
+    ids = np.random.default_rng(0).integers(5, VOCAB_SIZE, (rows, SENTENCE_TOKENS))
+    return Batch(ids, ids, ids, ids.size, np.arange(rows))
+
+
+@contextmanager
+def library_dropout() -> Iterator[None]:
+    """PyTorch's dropout in place of ours."""
+    with patch.object(Dropout, "forward", lambda self, x: functional.dropout(x, self.rate, self.training)):
+        yield
+
+
+@contextmanager
+def plain_loss() -> Iterator[None]:
+    """All logits in memory in place of the fused projection and loss."""
+    with patch.object(update, "projected_loss", lambda h, w, y, s: loss_of_logits((h @ w.T).float(), y, s)):
+        yield
+
+
+def main() -> None:
+    """Measure all variants, print a table, and keep it in `results/`."""
+    plain, fused = scaled_dot_product_attention, fused_attention
+    variants: dict[str, tuple[Step, Callable[[], Any]]] = {
+        "as trained": (Step("bfloat16", 4, plain), nullcontext),
+        "one micro-batch": (Step("bfloat16", 1, plain), nullcontext),
+        "PyTorch's dropout": (Step("bfloat16", 4, plain), library_dropout),
+        "plain loss": (Step("bfloat16", 4, plain), plain_loss),
+        "PyTorch's fused attention": (Step("bfloat16", 4, fused), nullcontext),
+        "float32": (Step("float32", 4, fused), nullcontext),
+    }
+    speeds: dict[str, list[float]] = {name: [] for name in variants}
+    for _ in range(ROUNDS):
+        for name, (step, changed) in variants.items():
+            with changed():
+                speeds[name].append(step())
+    medians = {name: statistics.median(values[1:]) for name, values in speeds.items()}
+    for name, speed in medians.items():
+        print(f"{name:<28}{speed:>10,.0f} tokens/s {speed / medians['as trained']:>8.2f}")
+    result = {
+        "date": datetime.now(UTC).date().isoformat(),
+        "hardware": f"{platform.machine()}, {torch.get_num_threads()} threads",
+        "torch": torch.__version__,
+        "target_tokens_per_second": {name: round(speed) for name, speed in medians.items()},
+    }
+    RESULTS.write_text(json.dumps(result, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
