@@ -1,6 +1,7 @@
 """What all tests share: real data where there is some, one thread, no network, and checked tensor shapes."""
 
 import os
+import random
 from pathlib import Path
 
 import pytest
@@ -27,3 +28,61 @@ def data_folder() -> Path:
     if not folder:
         pytest.skip("NOT RUN: needs real data; set ALLYOUNEED_DATA to the folder that holds it")
     return Path(folder)
+
+
+TOY_WORDS = ("sun", "moon", "star", "tree", "river", "stone", "bird", "fish", "wolf", "bear", "sees", "likes")
+
+
+@pytest.fixture(scope="session")
+def toy_text(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with parallel text in a toy language, whose words are English ones reversed, with an o."""
+    folder, draw = tmp_path_factory.mktemp("toy"), random.Random(1)
+    for part, num_pairs in (("train", 400), ("valid", 20)):
+        sentences = [draw.choices(TOY_WORDS, k=draw.randint(1, 4)) for _ in range(num_pairs)]
+        for language, word in (("en", "{}"), ("toy", "{}o")):
+            words = ([word.format(w if language == "en" else w[::-1]) for w in s] for s in sentences)
+            text = "".join(" ".join(sentence) + "\n" for sentence in words)
+            (folder / f"{part}.{language}").write_bytes(text.encode())
+    return folder
+
+
+@pytest.fixture(scope="session")
+def toy_data(toy_text: Path) -> Path:
+    """The toy corpus, prepared; not to be changed."""
+    from allyouneed import CorpusFiles, DataConfig, prepare
+
+    train, valid = (
+        CorpusFiles(toy_text / f"{part}.en", toy_text / f"{part}.toy") for part in ("train", "valid")
+    )
+    prepare(toy_text / "data", train, valid, DataConfig(vocab_size=290))
+    return toy_text / "data"
+
+
+@pytest.fixture(scope="session")
+def toy_run(toy_data: Path) -> Path:
+    """A run that has learned the toy language; not to be changed."""
+    from allyouneed import RunConfig, train
+
+    config = RunConfig().replace(
+        model={"d_model": 64, "d_ff": 128, "num_heads": 2, "num_layers": 1, "dropout": 0.0},
+        training={
+            "batch_tokens": 800,
+            "micro_batch_tokens": 800,
+            "num_steps": 120,
+            "warmup_steps": 60,
+            "checkpoint_every_steps": 20,
+            "average_last": 2,
+            "precision": "float32",
+        },
+    )
+    train(toy_data.with_name("run"), toy_data, config)
+    return toy_data.with_name("run")
+
+
+@pytest.fixture(scope="session")
+def toy_model(toy_run: Path) -> Path:
+    """The average of the toy run's last two checkpoints; not to be changed."""
+    from allyouneed import average
+
+    average(toy_run, toy_run.with_name("model"))
+    return toy_run.with_name("model")

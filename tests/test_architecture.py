@@ -14,7 +14,7 @@ ROOT = "allyouneed"
 
 LAYERS = """
 interfaces, experiments
-translation, parsing, interop
+runs, preparation, translation, parsing, interop
 training | inference
 model | data | evaluation
 presets

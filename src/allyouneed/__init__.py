@@ -1,5 +1,23 @@
 """The complete system of "Attention Is All You Need": train, translate, evaluate, reproduce.
 
+From two files, of which line i of one translates line i of the other, to translations of new text:
+
+```python
+import allyouneed
+from allyouneed import CorpusFiles, DataConfig, presets
+
+train, valid = CorpusFiles("train.en", "train.de"), CorpusFiles("valid.en", "valid.de")
+allyouneed.prepare("data", train, valid, DataConfig(vocab_size=8_000))
+
+config = presets.multi30k_tiny().replace(training={"num_steps": 4_000})
+allyouneed.train("runs/first", "data", config)
+allyouneed.average("runs/first", "models/first")
+
+translator = allyouneed.load("models/first")
+for translation in translator.translate(["A dog runs.", "Two dogs run."], beam_size=4):
+    print(translation.score, translation.text)
+```
+
 The names below are imported when they are first used, so that `import allyouneed` does not load PyTorch.
 """
 
@@ -9,14 +27,16 @@ from typing import TYPE_CHECKING, Any
 from allyouneed.version import __version__
 
 if TYPE_CHECKING:
-    from allyouneed.config import RunConfig
+    from allyouneed import presets
+    from allyouneed.config import DataConfig, RunConfig
     from allyouneed.errors import UserError
-    from allyouneed.preparation import prepare
-    from allyouneed.runs import train
-    from allyouneed.training.averaging import average
+    from allyouneed.preparation import CorpusFiles, prepare
+    from allyouneed.runs import average, train
     from allyouneed.translation import Translation, Translator, load
 
 __all__ = [
+    "CorpusFiles",
+    "DataConfig",
     "RunConfig",
     "Translation",
     "Translator",
@@ -25,15 +45,18 @@ __all__ = [
     "average",
     "load",
     "prepare",
+    "presets",
     "train",
 ]
 
 _MODULES = {
+    "CorpusFiles": "allyouneed.preparation",
+    "DataConfig": "allyouneed.config",
     "RunConfig": "allyouneed.config",
-    "UserError": "allyouneed.errors",
     "Translation": "allyouneed.translation",
     "Translator": "allyouneed.translation",
-    "average": "allyouneed.training.averaging",
+    "UserError": "allyouneed.errors",
+    "average": "allyouneed.runs",
     "load": "allyouneed.translation",
     "prepare": "allyouneed.preparation",
     "train": "allyouneed.runs",
@@ -41,6 +64,12 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "presets":
+        return import_module("allyouneed.presets")
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_MODULES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -22,6 +22,8 @@ from allyouneed.errors import UsageError
 Probability = Annotated[float, Field(ge=0.0, lt=1.0)]
 Precision = Literal["auto", "float32", "bfloat16"]
 
+_MICRO_BATCHES = 4
+
 
 class Config(BaseModel):
     """A frozen group of settings; unknown keys, numbers out of range and wrong types are errors."""
@@ -163,6 +165,15 @@ class TrainingConfig(Config):
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
     """Of initialisation, batches and dropout."""
 
+    def resolved_micro_batch_tokens(self, longest: int = 1) -> int:
+        """`micro_batch_tokens`, by default a quarter of the batch: so many different lengths are mixed.
+
+        Args:
+            longest: Tokens of the longest side of a pair, end symbol included, which must fit.
+        """
+        default = max(longest, self.batch_tokens // _MICRO_BATCHES)
+        return self.micro_batch_tokens or min(self.batch_tokens, default)
+
 
 class SearchConfig(Config):
     """Beam search (paper 6.1)."""
@@ -280,10 +291,10 @@ def _line_of(key: Sequence[str], text: str) -> int:
     """The line of `key` in a TOML text, from 1: that of its table where the key itself is not found."""
     found, table = 1, ""
     for number, line in enumerate(text.split("\n"), start=1):
-        stripped = line.strip()
-        if stripped.startswith("["):
-            table = stripped.strip("[] \t")
+        name = line.partition("=")[0].strip()
+        if name.startswith("["):
+            table = name.strip("[] \t")
             found = number if key and table == key[0] else found
-        elif len(key) > 1 and table == key[0] and stripped.partition("=")[0].strip() == key[-1]:
+        elif (f"{table}.{name}" if table else name) == ".".join(key):
             return number
     return found

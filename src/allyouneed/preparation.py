@@ -35,23 +35,28 @@ KIND = "data"
 _SHORTEST_FOR_RATIO_TOKENS = 20  # below it a ratio says little
 _ENCODED_AT_ONCE = 4_096
 
+Files = str | Path | Sequence[str | Path]
+"""One file, or several that are read one after the other."""
+
 
 @dataclass(frozen=True)
 class CorpusFiles:
-    """Where sentence pairs come from: parallel files, or tab-separated ones."""
+    """Where sentence pairs come from: parallel files, tab-separated ones, or both."""
 
-    sources: Sequence[Path] = ()
-    targets: Sequence[Path] = ()
-    pairs: Sequence[Path] = ()
+    sources: Files = ()
+    """Text in the source language, one sentence a line."""
+    targets: Files = ()
+    """Its translation, line by line: as many files, in the same order."""
+    pairs: Files = ()
+    """Lines of source TAB target."""
 
     def __bool__(self) -> bool:
         return bool(self.sources or self.targets or self.pairs)
 
     def read(self, report: CleaningReport) -> Iterator[Pair]:
-        """All pairs, the parallel files' first."""
-        return chain(
-            read_parallel(self.sources, self.targets, report), read_tab_separated(self.pairs, report)
-        )
+        """All pairs, the parallel files' first; that all files are there is checked at the call."""
+        parallel = read_parallel(_paths(self.sources), _paths(self.targets), report)
+        return chain(parallel, read_tab_separated(_paths(self.pairs), report))
 
 
 NO_FILES = CorpusFiles()
@@ -65,8 +70,8 @@ class PreparedData:
         ModelError: It is damaged, or no prepared data.
     """
 
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
+    def __init__(self, directory: Path | str) -> None:
+        self.directory = directory = Path(directory)
         manifest = read_manifest(directory, KIND)
         self.config = DataConfig(**manifest["config"])
         self.source_vocab_size: int = manifest["source_vocab_size"]
@@ -86,7 +91,7 @@ class PreparedData:
 
 
 def prepare(
-    directory: Path,
+    directory: Path | str,
     train: CorpusFiles,
     valid: CorpusFiles = NO_FILES,
     config: DataConfig = PAPER_DATA,
@@ -105,9 +110,12 @@ def prepare(
         UsageError: `directory` is not free, no file is given, or the vocabulary size is impossible.
         DataError: A file is unusable, or no pair is left.
     """
+    directory = Path(directory)
     require_free(directory)
     if not train:
         raise UsageError("no training text: give --source and --target, or --pairs")
+    for files in (train, valid):
+        files.read(CleaningReport())  # a file that is missing is told before anything long begins
     facts: dict[str, Any] = {}
     with publish_directory(directory, KIND, facts) as aside:
         tokenizers = _learn_tokenizers(train, config)
@@ -206,6 +214,10 @@ def _facts(directory: Path, config: DataConfig, tokenizers: _Tokenizers) -> dict
             "target_tokenizer": sha256_of(directory / TARGET_TOKENIZER),
         },
     }
+
+
+def _paths(files: Files) -> list[Path]:
+    return [Path(files)] if isinstance(files, str | Path) else [Path(file) for file in files]
 
 
 def _text_path(directory: Path, part: str, side: str) -> Path:

@@ -22,17 +22,23 @@ def big() -> RunConfig:
 
 def big_en_fr() -> RunConfig:
     """The big model for English-French: dropout 0.1 and 32,000 word-pieces (5.1, 6.1)."""
-    vocab_size = 32_000
     return big().replace(
-        model={"dropout": 0.1, "source_vocab_size": vocab_size, "target_vocab_size": vocab_size},
-        data={"tokenizer": "wordpiece", "vocab_size": vocab_size},
+        model={"dropout": 0.1, **_vocabularies(32_000)},
+        data={"tokenizer": "wordpiece", "vocab_size": 32_000},
     )
 
 
 def multi30k_tiny() -> RunConfig:
     """A small model for small corpora, by default sized for Multi30k on two cores."""
     return base().replace(
-        model={"num_layers": 4, "d_model": 128, "d_ff": 256, "num_heads": 4, "dropout": 0.3},
+        model={
+            "num_layers": 4,
+            "d_model": 128,
+            "d_ff": 256,
+            "num_heads": 4,
+            "dropout": 0.3,
+            **_vocabularies(10_000),
+        },
         data={"vocab_size": 10_000},
         training={
             "batch_tokens": 4_096,
@@ -51,7 +57,14 @@ def multi30k_tiny() -> RunConfig:
 def demo() -> RunConfig:
     """The model of `allyouneed demo`, which learns the demo grammar in minutes on two cores."""
     return base().replace(
-        model={"num_layers": 2, "d_model": 128, "d_ff": 512, "num_heads": 4, "dropout": 0.1},
+        model={
+            "num_layers": 2,
+            "d_model": 128,
+            "d_ff": 512,
+            "num_heads": 4,
+            "dropout": 0.1,
+            **_vocabularies(2_000),
+        },
         data={"vocab_size": 2_000},
         training={
             "batch_tokens": 4_096,
@@ -62,6 +75,10 @@ def demo() -> RunConfig:
             "validate_every_steps": 500,
         },
     )
+
+
+def _vocabularies(size: int) -> dict[str, int]:
+    return {"source_vocab_size": size, "target_vocab_size": size}
 
 
 def _table3(**model: object) -> Callable[[], RunConfig]:

@@ -121,7 +121,7 @@ def disk_errors(path: Path) -> Iterator[None]:
 def _load_manifest(directory: Path) -> dict[str, Any]:
     path = directory / MANIFEST
     if not directory.is_dir():
-        raise ModelError(f"{directory}: no such directory")
+        raise ModelError(f"{directory}: no such directory; check the path")
     if path.is_symlink() or not path.is_file():
         raise ModelError(f"{directory}: has no {MANIFEST}; it is not complete, or not of allyouneed")
     manifest = _parse_manifest(path)

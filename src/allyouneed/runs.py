@@ -8,19 +8,19 @@ import torch
 
 from allyouneed.config import RunConfig
 from allyouneed.data.tokenizer import Tokenizer
-from allyouneed.errors import ModelError, UsageError
+from allyouneed.errors import DataError, ModelError, UsageError, UserError
 from allyouneed.evaluation import bleu_13a
 from allyouneed.model import Transformer
 from allyouneed.preparation import SOURCE_TOKENIZER, TARGET_TOKENIZER, PreparedData
 from allyouneed.presets import base
-from allyouneed.publish import require_free, write_text
+from allyouneed.publish import write_text
+from allyouneed.training.averaging import average as average_checkpoints
+from allyouneed.training.averaging import last_checkpoints
 from allyouneed.training.run_directory import RunDirectory
 from allyouneed.training.trainer import Corpus, Report, Trainer
 from allyouneed.training.update import resolve_precision
 from allyouneed.translation import Translator
 
-_MICRO_BATCHES = 4
-"""Micro-batches of a global batch where the user does not say: so many different lengths are mixed."""
 _MAY_CHANGE = {
     "num_steps",
     "checkpoint_every_steps",
@@ -62,29 +62,49 @@ def train(
         DataError: The run was begun with other data.
         ModelError: A directory is damaged.
         LockedError: Another process is training in `run`.
-        DivergedError: The loss is not finite.
+        DivergedError: The loss or a weight is not finite.
     """
     directory, device = RunDirectory(Path(run)), torch.device(device)
-    if not resume:
-        _require_new(directory.path)
+    _require_run(directory, resume)
+    prepared = PreparedData(data)
     with directory.locked():
-        prepared = PreparedData(Path(data))
         config = _run_config(directory, config, prepared, device)
         corpus = Corpus(prepared.train, prepared.valid, prepared.tokenizers, prepared.facts)
         validate = _bleu_on_validation(prepared, config)
         trainer = Trainer(config, corpus, directory, device, validate=validate, report=report)
         _resume(trainer, say)
         write_text(directory.config, config.to_toml())
-        received = trainer.train()
-        _write_exit(trainer, received)
-    return received
+        return _train(trainer)
 
 
-def _require_new(run: Path) -> None:
-    try:
-        require_free(run)
-    except UsageError:
-        raise UsageError(f"{run}: exists; go on with --resume, or name a new folder") from None
+def average(run: Path | str, out: Path | str, last: int | None = None) -> list[Path]:
+    """Average the last checkpoints of a run into one model (paper 6.1).
+
+    Args:
+        run: The run.
+        out: The model directory to make; it must not exist, or be empty.
+        last: How many; by default what the run's configuration says, or all where there are fewer.
+
+    Returns:
+        The checkpoints that were averaged.
+
+    Raises:
+        UsageError: `out` is not free, or the run has not that many checkpoints.
+        ModelError: The run has none, or one is damaged.
+    """
+    checkpoints = last_checkpoints(Path(run), last)
+    average_checkpoints(checkpoints, Path(out))
+    return checkpoints
+
+
+def _require_run(directory: RunDirectory, resume: bool) -> None:
+    """Refuse a folder that holds a run, unless to resume it, and one that holds anything else."""
+    if directory.is_new():
+        return
+    if not directory.config.is_file():
+        raise UsageError(f"{directory.path}: exists and is no run; name a new folder")
+    if not resume:
+        raise UsageError(f"{directory.path}: exists; go on with --resume, or name a new folder")
 
 
 def _run_config(
@@ -94,6 +114,7 @@ def _run_config(
     recorded = RunConfig.from_toml(directory.config) if directory.config.is_file() else None
     if recorded is None:
         return _completed(given or base(), prepared, device)
+    _require_same_vocabularies(directory.path, recorded, prepared)
     if given is None:
         return recorded
     # What was chosen at the start stays, unless it is asked for by name.
@@ -111,7 +132,12 @@ def _run_config(
 def _completed(config: RunConfig, prepared: PreparedData, device: torch.device) -> RunConfig:
     """`config` with the vocabularies of the data, a precision and a size of micro-batches."""
     training = config.training
-    longest = int(max(prepared.train.source_lengths.max(), prepared.train.target_lengths.max())) + 1
+    longest = _longest(prepared)
+    if config.model.positions == "learned" and longest > config.model.max_positions:
+        raise UsageError(
+            f"model.max_positions = {config.model.max_positions} is too small: the longest sentence has "
+            f"{longest} tokens, end symbol included; raise it, or prepare data with a smaller --max-tokens"
+        )
     model = {"source_vocab_size": prepared.source_vocab_size, "target_vocab_size": prepared.target_vocab_size}
     if not prepared.config.joint_vocabulary and config.model.tied_embeddings == "all":
         model["tied_embeddings"] = "target"  # type: ignore[assignment]
@@ -120,10 +146,25 @@ def _completed(config: RunConfig, prepared: PreparedData, device: torch.device) 
         data=prepared.config.model_dump(),
         training={
             "precision": resolve_precision(training.precision, device),
-            "micro_batch_tokens": training.micro_batch_tokens
-            or min(training.batch_tokens, max(longest, training.batch_tokens // _MICRO_BATCHES)),
+            "micro_batch_tokens": training.resolved_micro_batch_tokens(longest),
         },
     )
+
+
+def _longest(prepared: PreparedData) -> int:
+    """Tokens of the longest sentence, with its end symbol."""
+    stores = [store for store in (prepared.train, prepared.valid) if store is not None]
+    return 1 + max(int(max(store.source_lengths.max(), store.target_lengths.max())) for store in stores)
+
+
+def _require_same_vocabularies(run: Path, recorded: RunConfig, prepared: PreparedData) -> None:
+    began = recorded.model.source_vocab_size, recorded.model.target_vocab_size
+    if began != (prepared.source_vocab_size, prepared.target_vocab_size):
+        raise DataError(
+            f"{run}: began with vocabularies of {began[0]} and {began[1]}, {prepared.directory} has "
+            f"{prepared.source_vocab_size} and {prepared.target_vocab_size}; "
+            "name the data it began with, or train a new run"
+        )
 
 
 def _require_same(run: Path, recorded: RunConfig, given: RunConfig) -> None:
@@ -172,6 +213,18 @@ def _bleu_on_validation(
         return {"bleu": bleu_13a(texts, references).value}
 
     return validate
+
+
+def _train(trainer: Trainer) -> signal.Signals | None:
+    """Train, and say in `exit.json` how it ended."""
+    trainer.run.forget_exit()
+    try:
+        received = trainer.train()
+    except UserError as error:
+        trainer.run.write_exit(error.exit_code, trainer.step, error.messages[0])
+        raise
+    _write_exit(trainer, received)
+    return received
 
 
 def _write_exit(trainer: Trainer, received: signal.Signals | None) -> None:

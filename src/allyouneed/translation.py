@@ -10,7 +10,7 @@ import torch
 from allyouneed.config import RunConfig, SearchConfig
 from allyouneed.data.lines import is_blank
 from allyouneed.data.tokenizer import Tokenizer
-from allyouneed.errors import DataError
+from allyouneed.errors import DataError, UsageError
 from allyouneed.inference.attention_capture import AttentionWeights, capture_attention
 from allyouneed.inference.engine import Engine
 from allyouneed.inference.generate import DEFAULT_BATCH_TOKENS, generate
@@ -21,7 +21,7 @@ from allyouneed.preparation import SOURCE_TOKENIZER, TARGET_TOKENIZER
 from allyouneed.training.checkpoint import load_checkpoint
 from allyouneed.training.run_directory import resolve_model
 
-MAX_SOURCE_TOKENS = 1_024
+MAX_TOKENS = 1_024
 """A longer sentence is refused: no model is trained on such, and its cost grows with the square of it."""
 
 
@@ -65,7 +65,7 @@ class Translator:
         target_tokenizer: Tokenizer,
     ) -> None:
         self.config = config
-        self._model = model
+        self._model, self._engine = model, Engine(model)
         self._source_tokenizer, self._target_tokenizer = source_tokenizer, target_tokenizer
 
     def translate(self, texts: Sequence[str], **options: Any) -> list[Translation]:
@@ -104,11 +104,18 @@ class Translator:
         Raises:
             DataError: A text is too long, or no Unicode.
             UsageError: A setting is out of range.
+            TypeError: One text is given in place of several.
         """
-        engine, config = Engine(self._model), self._search_config(search)
+        if isinstance(texts, str):
+            raise TypeError("one text is given where several are wanted; put it in a list: [text]")
+        limits = {"--n-best": n_best, "--batch-tokens": batch_tokens, "--batch-size": batch_size}
+        for option, value in limits.items():
+            if value is not None and value < 1:
+                raise UsageError(f"{option} {value}: give 1 or more")
+        config = self._search_config(search)
         found = generate(
-            engine,
-            (self._encode_or_fail(text, failed) for text in texts),
+            self._engine,
+            _each_encoded(texts, self.encode, failed),
             config,
             n_best=n_best,
             batch_tokens=batch_tokens,
@@ -122,18 +129,12 @@ class Translator:
         Raises:
             DataError: It is too long, or no Unicode.
         """
-        ids = [] if is_blank(text) else self._source_tokenizer.encode(text)
-        if len(ids) > MAX_SOURCE_TOKENS:
-            raise DataError(
-                f"the sentence has {len(ids):,} tokens, {MAX_SOURCE_TOKENS:,} are the most; split it",
-                label="E-TOO-LONG",
-            )
-        return ids
+        return [] if is_blank(text) else self._encode(self._source_tokenizer, text)
 
     def perplexity(self, sources: Sequence[str], targets: Sequence[str]) -> tuple[float, int]:
         """The sum of the negative log-likelihoods of all target tokens, in nats, and their number."""
-        source_ids = [self.encode(source) for source in sources]
-        target_ids = self._target_tokenizer.encode_batch(targets)
+        source_ids = list(_each_encoded(sources, self.encode))
+        target_ids = list(_each_encoded(targets, self._encode_target))
         scores = score_targets(self._model, source_ids, target_ids)
         return -sum(score.log_prob for score in scores), sum(len(score.token_log_probs) for score in scores)
 
@@ -141,32 +142,58 @@ class Translator:
         """The attention weights with which the model translates `text`, by default as it would itself."""
         source = self.encode(text)
         if target is None:
-            (hypotheses,) = generate(Engine(self._model), [source], self.config.search)
-            written = hypotheses[0].ids
+            (hypotheses,) = generate(self._engine, [source], self.config.search)
+            written = hypotheses[0].ids[: self._max_tokens]
         else:
-            written = self._target_tokenizer.encode(target)
+            written = self._encode_target(target)
         weights = capture_attention(self._model, source, written)
         pieces = [*self._source_tokenizer.pieces(source), "</s>"]
         return Attention(weights, pieces, ["<s>", *self._target_tokenizer.pieces(written)])
 
-    def _encode_or_fail(self, text: str, failed: Callable[[DataError], None] | None) -> list[int]:
-        try:
-            return self.encode(text)
-        except DataError as error:
-            if failed is None:
-                raise
-            failed(error)
-            return []
+    @property
+    def _max_tokens(self) -> int:
+        """Of a sentence; learned positions have to do for its start or end symbol too."""
+        positions = self._engine.max_positions
+        return MAX_TOKENS if positions is None else min(MAX_TOKENS, positions - 1)
+
+    def _encode_target(self, text: str) -> list[int]:
+        return self._encode(self._target_tokenizer, text)
+
+    def _encode(self, tokenizer: Tokenizer, text: str) -> list[int]:
+        ids = tokenizer.encode(text)
+        if len(ids) > self._max_tokens:
+            raise DataError(
+                f"the sentence has {len(ids):,} tokens, {self._max_tokens:,} are the most; split it",
+                label="E-TOO-LONG",
+            )
+        return ids
 
     def _search_config(self, settings: dict[str, Any]) -> SearchConfig:
-        given = [f"search.{key}={value}" for key, value in settings.items() if value is not None]
-        return self.config.with_settings(given).search
+        given = {key: value for key, value in settings.items() if value is not None}
+        return SearchConfig.checked(**self.config.search.model_dump() | given)
 
     def _translation(self, hypothesis: Hypothesis) -> Translation:
         tokenizer = self._target_tokenizer
         return Translation(
             tokenizer.decode(hypothesis.ids), hypothesis.score, tokenizer.pieces(hypothesis.ids)
         )
+
+
+def _each_encoded(
+    texts: Iterable[str],
+    encode: Callable[[str], list[int]],
+    failed: Callable[[DataError], None] | None = None,
+) -> Iterator[list[int]]:
+    """The ids of each text; where one has none, `failed` is told why, or an error names it by its number."""
+    for number, text in enumerate(texts, start=1):
+        try:
+            ids = encode(text)
+        except DataError as error:
+            if failed is None:
+                raise DataError(f"text {number}: {error.messages[0]}", label=error.label) from None
+            failed(error)
+            ids = []
+        yield ids
 
 
 def load(path: Path | str, device: torch.device | str = "cpu") -> Translator:

@@ -211,7 +211,7 @@ def test_a_pair_longer_than_a_micro_batch_is_an_error_that_counts_them() -> None
         plan(corpus, 40, 10)
     assert str(raised.value) == (
         "training.micro_batch_tokens = 10 is too small for 2 of 5 pairs, end symbols included;"
-        " raise it to 13 or prepare the data without long pairs"
+        " raise it and training.batch_tokens to 13 or more, or prepare the data without long pairs"
     )
 
 

@@ -188,7 +188,7 @@ def test_offsets_are_those_of_the_pieces() -> None:
 @pytest.mark.parametrize("text", ["\ud800", "ab\udfff"])
 def test_half_a_surrogate_pair_is_a_data_error(tokenizer: Tokenizer, text: str) -> None:
     for encode in (tokenizer.encode, tokenizer.offsets):
-        with pytest.raises(DataError, match=f"text 1: half a surrogate pair at character {len(text)}"):
+        with pytest.raises(DataError, match=f"^half a surrogate pair at character {len(text)}"):
             encode(text)
     with pytest.raises(DataError, match="text 2: half a surrogate pair"):
         tokenizer.encode_batch(["good", text])

@@ -44,7 +44,7 @@ def train(model: Transformer, task: Task, unseen: list[list[int]]) -> Transforme
         for group in optimizer.param_groups:
             group["lr"] = rate
         optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         optimizer.step()
         if step > NUM_STEPS - AVERAGED_STEPS:
             mean.update_parameters(model)

@@ -232,8 +232,8 @@ def _check_budgets(longer: NDArray[np.int64], batch_tokens: int, micro_batch_tok
     if too_long:
         raise UsageError(
             f"training.micro_batch_tokens = {micro_batch_tokens} is too small for {too_long} of"
-            f" {len(longer)} pairs, end symbols included; raise it to {longer.max()}"
-            " or prepare the data without long pairs"
+            f" {len(longer)} pairs, end symbols included; raise it and training.batch_tokens"
+            f" to {longer.max()} or more, or prepare the data without long pairs"
         )
 
 

@@ -233,7 +233,7 @@ def _has_reserved_ids(library: tokenizers.Tokenizer) -> bool:
 
 
 @contextmanager
-def _surrogate_errors(texts: Iterable[str]) -> Iterator[None]:
+def _surrogate_errors(texts: Sequence[str]) -> Iterator[None]:
     """The library says `TypeError` where a string cannot be UTF-8; say which and where."""
     try:
         yield
@@ -242,8 +242,9 @@ def _surrogate_errors(texts: Iterable[str]) -> Iterator[None]:
             try:
                 text.encode()
             except UnicodeEncodeError as error:
+                place = f"text {number}: " if len(texts) > 1 else ""
                 raise DataError(
-                    f"text {number}: half a surrogate pair at character {error.start + 1}; remove it",
+                    f"{place}half a surrogate pair at character {error.start + 1}; remove it",
                     label="E-UTF8",
                 ) from None
         raise

@@ -42,7 +42,7 @@ def generate(
     if n_best > config.beam_size:
         raise UsageError(
             f"{n_best} hypotheses a sentence are wanted of a beam of {config.beam_size};"
-            " raise search.beam_size or ask for fewer"
+            " raise the beam size (--beam-size) or ask for fewer (--n-best)"
         )
     remaining = iter(sources)
     windows = iter(lambda: list(islice(remaining, window_sentences)), [])

@@ -38,7 +38,7 @@ class _SixteenBitDropout(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, rate: float) -> Tensor:
         words = torch.empty(-(-x.numel() // _DRAWS_PER_WORD), dtype=torch.int64).random_(-(2**63), None)
         draws = words.view(torch.int16)[: x.numel()].view(x.shape)
-        dropped = round(rate * _LEVELS)
+        dropped = min(round(rate * _LEVELS), _LEVELS - 1)
         kept = draws >= dropped - _LEVELS // 2
         mask = kept.to(x.dtype).mul_(_LEVELS / (_LEVELS - dropped))
         ctx.save_for_backward(mask)

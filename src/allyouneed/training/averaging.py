@@ -5,25 +5,32 @@ from pathlib import Path
 
 import torch
 
+from allyouneed.config import RunConfig
 from allyouneed.errors import ModelError, UsageError
 from allyouneed.publish import require_free
 from allyouneed.training.checkpoint import WEIGHTS, Checkpoint, load_checkpoint, save_checkpoint
 from allyouneed.training.run_directory import RunDirectory
 
 
-def last_checkpoints(run: Path, last: int) -> list[Path]:
-    """The newest `last` checkpoints of a run.
+def last_checkpoints(run: Path, last: int | None = None) -> list[Path]:
+    """The newest checkpoints of a run.
+
+    Args:
+        run: The run.
+        last: How many; by default as many as its configuration says, or all where there are fewer.
 
     Raises:
         ModelError: The run has none.
-        UsageError: It has fewer.
+        UsageError: It has fewer than are asked for by number, or that number is not positive.
     """
     directory = RunDirectory(run)
     steps = directory.checkpoint_steps()
     if not steps:
         raise ModelError(f"{run}: has no checkpoints; train it first")
-    if len(steps) < last:
-        raise UsageError(f"--last {last}: {run} has {len(steps)} checkpoints; ask for at most that many")
+    if last is None:
+        last = min(len(steps), RunConfig.from_toml(directory.config).training.average_last)
+    if not 1 <= last <= len(steps):
+        raise UsageError(f"--last {last}: {run} has {len(steps)} checkpoints; ask for 1 to {len(steps)}")
     return [directory.checkpoint(step) for step in steps[-last:]]
 
 

@@ -13,6 +13,8 @@ from allyouneed.publish import MANIFEST, disk_errors, read_manifest, write_text
 
 KEPT_STATES = 2
 _STEP = "step-"
+_LOCK = "lock"
+_UNFINISHED = ".tmp-"
 
 
 class RunDirectory:
@@ -22,6 +24,7 @@ class RunDirectory:
         self.path = path
         self.config = path / "config.toml"
         self.log = path / "log.jsonl"
+        self._exit = path / "exit.json"
 
     def checkpoint(self, step: int) -> Path:
         """Where the model of `step` is."""
@@ -54,24 +57,40 @@ class RunDirectory:
         path = self.path / name
         return step_of(path.read_bytes().decode().strip()) if path.is_file() else None
 
-    def prune(self, keep_checkpoints: int) -> None:
-        """Delete all but the newest checkpoints and states, once the newest have been read back and checked.
+    def prune(self, step: int, keep_checkpoints: int) -> None:
+        """Delete all but the newest checkpoints and states, once those of `step` have been read and checked.
 
-        The best checkpoint stays, and every one that a state belongs to.
+        The best checkpoint stays, every one that a state belongs to, and whatever is of a later step: of
+        that, damaged as it may be, a run resumed before it knows nothing until it has come there again.
+
+        Raises:
+            ModelError: What was written of `step` is damaged; nothing is deleted.
         """
-        states, checkpoints = _steps(self.path / "state"), self.checkpoint_steps()
-        read_manifest(self.checkpoint(checkpoints[-1]), "model")
-        read_manifest(self.state(states[-1]), "state")
+        read_manifest(self.checkpoint(step), "model")
+        read_manifest(self.state(step), "state")
+        checkpoints = [saved for saved in self.checkpoint_steps() if saved <= step]
+        states = [saved for saved in _steps(self.path / "state") if saved <= step]
         kept = {*checkpoints[-keep_checkpoints:], *states[-KEPT_STATES:], self.marked("best")}
-        for step in states[:-KEPT_STATES]:
-            shutil.rmtree(self.state(step), ignore_errors=True)
-        for step in checkpoints:
-            if step not in kept:
-                shutil.rmtree(self.checkpoint(step), ignore_errors=True)
+        for old in states[:-KEPT_STATES]:
+            shutil.rmtree(self.state(old), ignore_errors=True)
+        for old in checkpoints:
+            if old not in kept:
+                shutil.rmtree(self.checkpoint(old), ignore_errors=True)
 
     def write_exit(self, code: int, step: int, reason: str) -> None:
         """Say in `exit.json` how the run ended."""
-        write_text(self.path / "exit.json", json.dumps({"code": code, "step": step, "reason": reason}) + "\n")
+        write_text(self._exit, json.dumps({"code": code, "step": step, "reason": reason}) + "\n")
+
+    def forget_exit(self) -> None:
+        """Remove `exit.json`: a run that is killed has none."""
+        self._exit.unlink(missing_ok=True)
+
+    def is_new(self) -> bool:
+        """Whether nothing is there but what a run leaves that ended before it began."""
+        if not self.path.is_dir():
+            return not self.path.exists()
+        with disk_errors(self.path):
+            return all(path.name == _LOCK or _UNFINISHED in path.name for path in self.path.iterdir())
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
@@ -82,7 +101,7 @@ class RunDirectory:
         """
         with disk_errors(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
-            lock = (self.path / "lock").open("a+b")
+            lock = (self.path / _LOCK).open("a+b")
         with lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -100,8 +119,9 @@ class RunDirectory:
 
     def _remove_unfinished(self) -> None:
         """Remove what a killed run had begun to write; nothing of it was ever published."""
-        for path in self.path.glob("**/*.tmp-*"):
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        for folder in (".", "checkpoints", "state"):
+            for path in self.path.glob(f"{folder}/*{_UNFINISHED}*"):
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def step_name(step: int) -> str:
@@ -112,7 +132,7 @@ def step_name(step: int) -> str:
 def step_of(name: str) -> int | None:
     """The step that a folder's name stands for; None for any other name."""
     digits = name.removeprefix(_STEP)
-    return int(digits) if name.startswith(_STEP) and digits.isdecimal() else None
+    return int(digits) if digits.isdecimal() and name == step_name(int(digits)) else None
 
 
 def resolve_model(path: Path) -> Path:

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 
 class StopSignals:
-    """While open, notes the first SIGTERM or SIGINT in `received`; a second one acts at once."""
+    """While open, notes the first SIGTERM or SIGINT in `received`; a second one, of either, acts at once."""
 
     def __init__(self) -> None:
         self.received: signal.Signals | None = None
@@ -23,9 +23,12 @@ class StopSignals:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for number, handler in self._previous.items():
-            signal.signal(number, handler)
+        self._restore()
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         self.received = signal.Signals(number)
-        signal.signal(number, self._previous[self.received])
+        self._restore()
+
+    def _restore(self) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)

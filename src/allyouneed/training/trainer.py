@@ -74,7 +74,7 @@ class Trainer:
     ) -> None:
         self.config, self.corpus, self.run = config, corpus, run
         self._validate, self._report = validate, report
-        self.step = 0
+        self.step = self._saved_step = 0
         training = config.training
         seed_generators(training.seed, 0, 0)
         self.model = Transformer(config.model).to(device).train()
@@ -100,15 +100,18 @@ class Trainer:
             ModelError: They are damaged.
             DataError: They are of other data.
         """
-        self.model.load_state_dict(load_checkpoint(self.run.checkpoint(step)).weights)
+        self.model.load_state_dict(load_checkpoint(self.run.checkpoint(step)).build_model().state_dict())
         progress = load_training_state(self.run.state(step), self.optimizer)
         if progress["corpus"] != self.corpus.facts or progress["position"] != self._position(step):
             raise DataError(
                 f"{self.run.path}: was trained on other data than is given now; "
                 "name the data it began with, or train a new run"
             )
-        self.step, self.best = step, Best(**progress["best"])
+        self.step = self._saved_step = step
+        self.best = Best(**progress["best"])
         self._seconds_before = progress["seconds"]
+        # A run killed after a save may not have said so yet.
+        self.run.mark("latest", step)
         if self.best.step in self.run.checkpoint_steps():
             self.run.mark("best", self.best.step)
 
@@ -119,7 +122,7 @@ class Trainer:
             The signal that ended the run early, if one did.
 
         Raises:
-            DivergedError: The loss is not finite.
+            DivergedError: The loss or a weight is not finite.
         """
         self._log = RunLog(self.run.log)
         try:
@@ -134,7 +137,7 @@ class Trainer:
                     if self._finished() or not self._update(batch, stop):
                         break
                     self._after_update()
-            if self.step not in self.run.resumable_steps():
+            if self.step != self._saved_step:
                 self._save()
             return stop.received
         finally:
@@ -189,6 +192,8 @@ class Trainer:
 
     def _log_training(self) -> None:
         loss, speed = self._interval.read()
+        if not math.isfinite(loss):
+            raise self._diverged(f"the loss is {loss}")
         self._write(
             "train",
             step=self.step,
@@ -198,11 +203,6 @@ class Trainer:
             target_tokens_per_second=speed,
             seconds=self._seconds(),
         )
-        if not math.isfinite(loss):
-            raise DivergedError(
-                f"{self.run.path}: the loss is {loss} at step {self.step}; the last checkpoint is sound: "
-                "lower training.learning_rate_factor or raise training.warmup_steps"
-            )
 
     def _validate_now(self, store: PairStore) -> bool:
         """Log a validation; whether it is the best so far."""
@@ -215,10 +215,11 @@ class Trainer:
 
     def _save(self) -> None:
         """Publish checkpoint, then state, then say that they are the latest, then delete old ones."""
-        if self.step == 0:
-            return
         began = time.monotonic()
         weights = {name: tensor.detach().cpu() for name, tensor in self.model.state_dict().items()}
+        for name, tensor in weights.items():
+            if not tensor.isfinite().all():
+                raise self._diverged(f"{name} is not finite")
         facts = {"step": self.step, "corpus": dict(self.corpus.facts)}
         self.run.forget(self.step)
         save_checkpoint(self.run.checkpoint(self.step), self.config, weights, self.corpus.tokenizers, facts)
@@ -231,9 +232,15 @@ class Trainer:
         }
         save_training_state(self.run.state(self.step), self.optimizer, progress)
         self.run.mark("latest", self.step)
-        self.run.prune(self.config.training.keep_checkpoints)
-        self._saved_at = time.monotonic()
+        self.run.prune(self.step, self.config.training.keep_checkpoints)
+        self._saved_step, self._saved_at = self.step, time.monotonic()
         self._write("checkpoint", step=self.step, seconds=self._saved_at - began)
+
+    def _diverged(self, what: str) -> DivergedError:
+        return DivergedError(
+            f"{self.run.path}: {what} at step {self.step}; all checkpoints are from before: train a new run "
+            "with a lower training.learning_rate_factor or a higher training.warmup_steps"
+        )
 
     def _position(self, step: int) -> dict[str, Any]:
         return asdict(self.schedule.position(step))

@@ -167,21 +167,18 @@ def passive(sampler: Sampler) -> Sentence:
 
 def purpose_clause(sampler: Sampler) -> Sentence:
     """She went to the market in order to buy fresh apples: `um .. zu` encloses the German clause."""
-    main = sampler.event(
-        clauses.verb_with(sampler, "walk", "journey"), sampler.subject(short=True), short=True
-    )
-    purpose = Subordinate(
-        clauses.infinitive(sampler, main), sampler.pick(("in order", "")), "um", infinitive=True
-    )
-    return Sentence((maybe_fronted(sampler, replace(sampler.timed(main, 0.3), subordinate=purpose)),))
+    verb = clauses.verb_with(sampler, "walk", "journey")
+    main = sampler.timed(sampler.event(verb, sampler.subject(short=True), short=True), 0.3)
+    aim = replace(clauses.infinitive(sampler, main), adjuncts=())
+    purpose = Subordinate(aim, sampler.pick(("in order", "")), "um", infinitive=True)
+    return Sentence((maybe_fronted(sampler, replace(main, subordinate=purpose)),))
 
 
 def control_infinitive(sampler: Sampler) -> Sentence:
     """The engineer tried to turn on the machine."""
     main = sampler.event(clauses.verb_with(sampler, "control"))
-    return Sentence(
-        (replace(main, subordinate=Subordinate(clauses.infinitive(sampler, main), infinitive=True)),)
-    )
+    tried = Subordinate(clauses.infinitive(sampler, main), infinitive=True)
+    return Sentence((replace(main, subordinate=tried),))
 
 
 def comparative(sampler: Sampler) -> Sentence:
@@ -232,13 +229,11 @@ def existential(sampler: Sampler) -> Sentence:
     where = Adjunct(expressions.LOCATIVE.get(place.noun.english, expressions.IN), place)
     new = {"a", "two", "many", "several", "some"}
     thing = sampler.noun_phrase(nouns_of(what), allowed=lambda word: word in new)
-    if sampler.chance(0.5):
-        relative = clauses.object_gap(sampler, RelativePronoun(thing.noun, thing.plural))
-        thing = replace(thing, relative=relative)
-    clause = Clause(
-        Pronoun("there"), THERE_IS, (thing,), sampler.pick(NARRATIVE), adjuncts=(where,), front=where
-    )
-    return Sentence((clause,))
+    tense = sampler.pick(NARRATIVE)
+    if sampler.chance(0.6):
+        gap = RelativePronoun(thing.noun, thing.plural)
+        thing = replace(thing, relative=clauses.object_gap(sampler, gap, (tense,)))
+    return Sentence((Clause(Pronoun("there"), THERE_IS, (thing,), tense, adjuncts=(where,), front=where),))
 
 
 def head_switching(sampler: Sampler) -> Sentence:

@@ -42,8 +42,8 @@ DETERMINERS = {
 MASS_DETERMINERS = {("the", False): 10, ("", False): 20, ("this", False): 3, ("my", False): 7}
 """The same for nouns without plural."""
 
-POSITIVE_ONLY = frozenset({"many", "some", "several", "two", "every"})
-"""Determiners whose negation is ambiguous, and which negated clauses avoid."""
+POSITIVE_ONLY = frozenset({"many", "some", "several", "two"})
+"""Determiners whose negation is ambiguous, and which the objects of negated clauses avoid."""
 
 HIS_OR_HER = {"masculine": "his", "feminine": "her", "neuter": ""}
 POSSESSIVES = {"I": "my", "you": "your", "he": "his", "she": "her", "we": "our", "they": "their"}

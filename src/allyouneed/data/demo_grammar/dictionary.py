@@ -6,11 +6,16 @@ from collections.abc import Sequence
 
 from allyouneed.data.demo_grammar.corpus import DemoPair
 
+LEAST_SHARE = 0.1
+"""A translation that is rarer among all those of a word is no translation of it."""
+
 _LEAF = re.compile(r"\(\S+ ([^()\s]+)\)")
 
 
 def demo_dictionary(pairs: Sequence[DemoPair]) -> dict[str, str]:
     """The most frequent translation of every English word form, counted over the word alignments.
+
+    The entry is empty where none is frequent: `does`, say, corresponds to whatever verb it stands with.
 
     Where one German word stands for several English ones (`looked for`: `suchte`), it counts as a part of a
     translation of each. First words are left out, since their capital says nothing.
@@ -22,4 +27,10 @@ def demo_dictionary(pairs: Sequence[DemoPair]) -> dict[str, str]:
         for i, j in pair.alignment:
             if i and j:
                 counts[source[i]][target[j]] += 1 / shared[j]
-    return {word: max(sorted(found), key=found.__getitem__) for word, found in sorted(counts.items())}
+    return {word: _usual(found) for word, found in sorted(counts.items())}
+
+
+def _usual(translations: dict[str, float]) -> str:
+    """The most frequent translation, or nothing for words such as `does`, which have none of their own."""
+    best = max(sorted(translations), key=translations.__getitem__)
+    return best if translations[best] >= LEAST_SHARE * sum(translations.values()) else ""

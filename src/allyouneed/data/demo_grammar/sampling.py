@@ -29,7 +29,9 @@ T = TypeVar("T")
 
 HUMANS = nouns_of("human")
 PERSONS = nouns_of("person")
-PERSONAL_PRONOUNS = ("I", "he", "she", "we", "you", "they")
+PERSONAL_PRONOUNS = {"I": 3, "he": 1, "she": 1, "we": 1, "you": 1, "they": 1}
+"""With weights: most forms of German verbs are shared by several of them, that of `ich` is not."""
+
 CLAUSE_TAKING = frozenset({"that", "whether", "control"})
 EVENTS = tuple(verb for verb in VERBS.values() if not verb.traits & CLAUSE_TAKING)
 """Verbs that need no other clause."""
@@ -109,15 +111,17 @@ class Sampler:
             if kind < 0.22:
                 return self.name()
             if kind < (0.45 if short else 0.3):
-                return Pronoun(self.pick(PERSONAL_PRONOUNS))
+                return Pronoun(self.weighted(PERSONAL_PRONOUNS))
             if kind < 0.35 and not short:
                 name = self.name()
                 return Pair(name, self.relation(name))
-        phrase = self.noun_phrase(nouns, allowed=lambda word: word != "", adjective=0.35 if short else 0.5)
-        if not short and self.chance(0.2) and phrase.possessor is None:
-            place = self.beside()
-            phrase = replace(phrase, place=place)
-        return phrase
+        # `every .. not` has two readings
+        excluded = {"", "every"} if negated else {""}
+        adjective = 0.35 if short else 0.5
+        phrase = self.noun_phrase(nouns, allowed=lambda word: word not in excluded, adjective=adjective)
+        if short or phrase.possessor or self.chance(0.8):
+            return phrase
+        return replace(phrase, place=self.beside())
 
     def object(
         self, slot: ObjectSlot, owner: Nominal, *, negated: bool = False, adjective: float = 0.35
@@ -126,30 +130,28 @@ class Sampler:
         noun = self.pick(slot.nouns)
         if is_human(noun) and self.chance(0.3):
             return self.name() if self.chance(0.6) else self._other_pronoun(owner)
-        excluded = (POSITIVE_ONLY if negated else frozenset()) | (
-            {"", "every"} if is_human(noun) else {"every"}
-        )
+        excluded = {"every"} | ({""} if is_human(noun) else set()) | (POSITIVE_ONLY if negated else set())
         phrase = self.noun_phrase(
-            (noun,),
-            owner=owner,
-            allowed=lambda determiner: determiner not in excluded,
-            adjective=adjective,
+            (noun,), owner=owner, allowed=lambda word: word not in excluded, adjective=adjective
         )
-        others = [
-            other
-            for other in slot.nouns
-            if other.semantic_class == noun.semantic_class != "drink" and other is not noun
-        ]
-        if is_human(noun) or slot.preposition or negated or not others or self.chance(0.92):
+        if is_human(noun) or slot.preposition or negated or self.chance(0.92):
+            return phrase
+        return self._with_another(phrase, slot, owner)
+
+    def _with_another(self, phrase: NounPhrase, slot: ObjectSlot, owner: Nominal) -> Nominal:
+        """The phrase and a similar thing: a knife and two bottles."""
+        kind = phrase.noun.semantic_class
+        others = [noun for noun in slot.nouns if noun.semantic_class == kind and noun is not phrase.noun]
+        if not others or kind == "drink":
             return phrase
         return Pair(phrase, self.noun_phrase(others, owner=owner, adjective=0.15))
 
     def _other_pronoun(self, owner: Nominal) -> Pronoun:
+        """Somebody else: not `he sees him`, and neither `I see us`."""
+        speakers = {"I", "we"}
         taken = owner.word if isinstance(owner, Pronoun) else ""
-        first = {"I", "we"}
-        return Pronoun(
-            self.pick([w for w in PERSONAL_PRONOUNS if w not in {taken, "you"} and not {w, taken} <= first])
-        )
+        excluded = {"you", taken} | (speakers if taken in speakers else set())
+        return Pronoun(self.pick([word for word in PERSONAL_PRONOUNS if word not in excluded]))
 
     # Adjuncts and adverbials
 

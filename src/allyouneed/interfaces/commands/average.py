@@ -14,20 +14,12 @@ def average(run: Path, /, *, out: Path, last: int | None = None) -> None:
     Args:
         run: The run.
         out: The folder of the new model.
-        last: How many checkpoints; by default what the run's configuration says.
+        last: How many checkpoints; by default what the run's configuration says, or all where there are
+            fewer.
     """
-    from allyouneed.config import RunConfig
-    from allyouneed.errors import UsageError
-    from allyouneed.training.averaging import average as average_checkpoints
-    from allyouneed.training.averaging import last_checkpoints
-    from allyouneed.training.run_directory import RunDirectory
+    from allyouneed.runs import average as average_run
 
-    if last is None:
-        last = RunConfig.from_toml(RunDirectory(run).config).training.average_last
-    if last < 1:
-        raise UsageError(f"--last {last}: ask for 1 checkpoint or more")
-    checkpoints = last_checkpoints(run, last)
-    average_checkpoints(checkpoints, out)
+    checkpoints = average_run(run, out, last)
     print(
         f"{out}: the average of {len(checkpoints)} checkpoints, "
         f"{checkpoints[0].name} to {checkpoints[-1].name}"

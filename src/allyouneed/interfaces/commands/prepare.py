@@ -1,25 +1,50 @@
 """`allyouneed prepare`: from sentence pairs to data that `train` reads."""
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
 from allyouneed.interfaces.console import notice
 
-Files = Annotated[list[Path] | None, Parameter(consume_multiple=True)]
+if TYPE_CHECKING:
+    from allyouneed.preparation import CorpusFiles, PreparedData
+
+Files = Annotated[tuple[Path, ...], Parameter(consume_multiple=True, show_default=False)]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class TextOptions:
+    """The text to train on, and held-out text."""
+
+    source: Files = ()
+    """Text in the source language, one sentence a line."""
+    target: Files = ()
+    """Its translation, line by line."""
+    pairs: Files = ()
+    """In place of both: lines of source TAB target."""
+    valid_source: Files = ()
+    """Held-out text, by which training is judged while it runs."""
+    valid_target: Files = ()
+    """Its translation."""
+    valid_pairs: Files = ()
+    """In place of both."""
+
+    def parts(self) -> tuple["CorpusFiles", "CorpusFiles"]:
+        """What to train on, and what to validate on."""
+        from allyouneed.preparation import CorpusFiles
+
+        train = CorpusFiles(self.source, self.target, self.pairs)
+        return train, CorpusFiles(self.valid_source, self.valid_target, self.valid_pairs)
 
 
 def prepare(
     data: Path,
     /,
     *,
-    source: Files = None,
-    target: Files = None,
-    pairs: Files = None,
-    valid_source: Files = None,
-    valid_target: Files = None,
-    valid_pairs: Files = None,
+    text: TextOptions = TextOptions(),
     tokenizer: Literal["bpe", "wordpiece", "byte"] = "bpe",
     vocab_size: int = 37_000,
     separate_vocabularies: bool = False,
@@ -40,12 +65,7 @@ def prepare(
 
     Args:
         data: The folder to make.
-        source: Text in the source language, one sentence a line.
-        target: Its translation, line by line.
-        pairs: In place of both: lines of source TAB target.
-        valid_source: Held-out text, by which training is judged while it runs.
-        valid_target: Its translation.
-        valid_pairs: In place of both.
+        text: What to read.
         tokenizer: Sub-word units: byte-pair encoding, word-pieces, or plain bytes.
         vocab_size: Entries of each vocabulary, 261 control symbols and bytes included.
         separate_vocabularies: Learn one vocabulary for each language in place of a joint one.
@@ -56,7 +76,6 @@ def prepare(
         target_language: Code such as `de`: with it `evaluate` gives BLEU on Moses tokens too.
     """
     from allyouneed.config import DataConfig
-    from allyouneed.preparation import CorpusFiles
     from allyouneed.preparation import prepare as prepare_data
 
     config = DataConfig.checked(
@@ -68,20 +87,17 @@ def prepare(
         source_language=source_language,
         target_language=target_language,
     )
-    prepared = prepare_data(
-        data,
-        CorpusFiles(source or (), target or (), pairs or ()),
-        CorpusFiles(valid_source or (), valid_target or (), valid_pairs or ()),
-        config,
-        say=notice,
-    )
+    _tell(prepare_data(data, *text.parts(), config, say=notice))
+
+
+def _tell(prepared: "PreparedData") -> None:
     if prepared.valid is None:
         notice(
             "no validation text: training will not know how good the model is; "
             "give --valid-source and --valid-target"
         )
     print(
-        f"{data}: {prepared.train.num_pairs:,} pairs to train on, "
+        f"{prepared.directory}: {prepared.train.num_pairs:,} pairs to train on, "
         f"{prepared.valid.num_pairs if prepared.valid else 0:,} to validate, "
         f"{prepared.source_vocab_size:,} source and {prepared.target_vocab_size:,} target sub-words"
     )

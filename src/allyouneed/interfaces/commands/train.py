@@ -1,11 +1,11 @@
 """`allyouneed train`: from prepared data to a trained model."""
 
 import contextlib
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from cyclopts import Parameter
-
+from allyouneed.interfaces.configuration import NOTHING_ASKED, ConfigurationOptions
 from allyouneed.interfaces.console import notice
 from allyouneed.interfaces.device import Device, torch_device
 from allyouneed.interfaces.run_reporter import RunReporter
@@ -19,9 +19,7 @@ def train(
     /,
     *,
     data: Path,
-    preset: str | None = None,
-    config: Path | None = None,
-    set_: Annotated[list[str] | None, Parameter(name="--set", consume_multiple=True)] = None,
+    configuration: ConfigurationOptions = NOTHING_ASKED,
     steps: int | None = None,
     resume: bool = False,
     device: Device = "auto",
@@ -40,17 +38,15 @@ def train(
     Args:
         run: The folder of the run.
         data: What `allyouneed prepare` has made.
-        preset: A named configuration: base (the default), big, multi30k_tiny, ...; see `allyouneed plan`.
-        config: A TOML file of settings, over the preset.
-        set_: Settings as group.key=value, over both.
+        configuration: What to train.
         steps: Updates of the whole run; short for `--set training.num_steps=N`.
         resume: Go on from the last checkpoint; begin if there is none.
         device: Where to compute.
     """
     from allyouneed.runs import train as train_run
 
-    settings = [*(set_ or ()), *([] if steps is None else [f"training.num_steps={steps}"])]
-    chosen = _configuration(run, preset, config, settings)
+    settings = () if steps is None else (f"training.num_steps={steps}",)
+    chosen = _chosen(run, configuration, settings)
     with contextlib.ExitStack() as stack:
         reporter = RunReporter(run, stack)
         received = train_run(
@@ -63,20 +59,13 @@ def train(
     return 0
 
 
-def _configuration(
-    run: Path, preset_name: str | None, config: Path | None, settings: list[str]
-) -> "RunConfig | None":
+def _chosen(run: Path, options: ConfigurationOptions, settings: Sequence[str]) -> "RunConfig | None":
     """The configuration asked for; None where nothing is, so that a run that is there keeps its own."""
     from allyouneed.config import RunConfig
-    from allyouneed.presets import base, preset
+    from allyouneed.presets import base
 
-    if preset_name is None and config is None and not settings:
+    if options == NOTHING_ASKED and not settings:
         return None
     recorded = run / "config.toml"
-    if preset_name is not None:
-        chosen = preset(preset_name)
-    else:
-        chosen = RunConfig.from_toml(recorded) if recorded.is_file() else base()
-    if config is not None:
-        chosen = chosen.with_toml(config)
-    return chosen.with_settings(settings)
+    otherwise = RunConfig.from_toml(recorded) if recorded.is_file() else base()
+    return options.resolve(otherwise).with_settings(settings)

@@ -58,7 +58,7 @@ def translate(
     lines = _StandardInput()
     found = translator.stream(
         lines.texts(),
-        n_best=n_best or 1,
+        n_best=1 if n_best is None else n_best,
         batch_tokens=batch_tokens,
         batch_size=batch_size,
         failed=lines.fail,

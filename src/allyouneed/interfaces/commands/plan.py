@@ -1,0 +1,168 @@
+"""`allyouneed plan`: what a run costs, before anything is trained."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from allyouneed.errors import UsageError
+from allyouneed.interfaces.configuration import NOTHING_ASKED, ConfigurationOptions
+
+if TYPE_CHECKING:
+    from allyouneed.config import RunConfig
+    from allyouneed.experiments.cost import Cost, Published
+
+_AT_LEAST_ONE = Parameter(validator=Number(gte=1))
+_TABLE3_TITLES = ("N", "d_model", "d_ff", "h", "d_k", "d_v", "P_drop", "eps_ls", "steps")
+_TITLES = (*_TABLE3_TITLES, "vocab", "params", "paper", "FLOPs")
+
+
+def plan(
+    *,
+    configuration: ConfigurationOptions = NOTHING_ASKED,
+    vocab_size: Annotated[int | None, _AT_LEAST_ONE] = None,
+    length: Annotated[int, _AT_LEAST_ONE] = 25,
+    tflops: Annotated[float | None, Parameter(validator=Number(gt=0))] = None,
+    all_: bool = False,
+    json_: bool = False,
+) -> None:
+    """Show parameters, FLOPs, memory and time of a run, before anything is trained.
+
+    ```
+    allyouneed plan --preset big --tflops 300
+    allyouneed plan --config mine.toml --set model.num_layers=4 --json
+    allyouneed plan --all --vocab-size 40960
+    ```
+
+    Args:
+        configuration: What would be trained.
+        vocab_size: Entries of each vocabulary, in place of the configuration's.
+        length: Tokens of a sentence, source and target alike: FLOPs and memory of attention depend on it.
+        tflops: What your hardware sustains, in 10^12 FLOPs a second: shows how long training takes.
+        all_: Every preset in a row, in the columns of the paper's Table 3.
+        json_: Print one JSON object; with `--all`, preset -> object.
+    """
+    from allyouneed.experiments.cost import cost
+    from allyouneed.presets import PRESETS, base
+
+    entries = (
+        [] if vocab_size is None else [f"model.{s}_vocab_size={vocab_size}" for s in ("source", "target")]
+    )
+    if all_:
+        if configuration != NOTHING_ASKED:
+            raise UsageError("--all shows every preset as it is; leave out --preset, --config and --set")
+        configs = {name: build().with_settings(entries) for name, build in PRESETS.items()}
+        costs = {name: cost(config, length) for name, config in configs.items()}
+        objects = {name: _as_json(found, length, tflops) for name, found in costs.items()}
+        print(json.dumps(objects) if json_ else _as_table(configs, costs))
+    else:
+        config = configuration.resolve(base()).with_settings(entries)
+        found = cost(config, length)
+        printed = _as_text(config, found, length, tflops)
+        print(json.dumps(_as_json(found, length, tflops)) if json_ else "\n".join(printed))
+
+
+def _as_json(found: "Cost", length: int, tflops: float | None) -> dict[str, Any]:
+    paper = found.published
+    return {
+        "parameters": found.parameters,
+        "parameters_by_part": found.parameters_by_part,
+        "length_tokens": length,
+        "flops_per_target_token": found.flops_per_target_token,
+        "training_flops": found.training_flops,
+        "training_seconds": tflops and found.training_flops / (tflops * 1e12),
+        "micro_batch_tokens": found.micro_batch_tokens,
+        "memory_bytes": asdict(found.memory),
+        "checkpoint_bytes": found.checkpoint_bytes,
+        "state_bytes": found.state_bytes,
+        "paper": paper and {**asdict(paper), "training_flops": paper.training_flops},
+    }
+
+
+def _as_text(config: "RunConfig", found: "Cost", length: int, tflops: float | None) -> Iterator[str]:
+    model, training, memory = config.model, config.training, found.memory
+    yield _row("parameters", f"{found.parameters:,}")
+    for part, count in found.parameters_by_part.items():
+        yield _row(f"  {part}", f"{count:,}")
+    if found.published:
+        yield from _published_parameters(found.parameters, model.target_vocab_size, found.published)
+    yield ""
+    yield f"FLOPs of matrix products, forward and backward, 2 a multiply-add, on sentences of {length} tokens"
+    yield _row("  a target token", f"{found.flops_per_target_token:,}")
+    run = f"{training.batch_tokens:,} tokens x {training.num_steps:,} updates"
+    yield _row("  the run", f"{found.training_flops:.2e}", run)
+    if found.published and found.published.training_flops:
+        yield from _published_flops(found.training_flops, found.published)
+    yield _row("time", *_time(found.training_flops, tflops))
+    yield ""
+    yield "memory of training in float32"
+    yield _row("  weights", _bytes(memory.weights))
+    yield _row("  gradients", _bytes(memory.gradients))
+    yield _row("  Adam's moments", _bytes(memory.adam_moments))
+    micro_batch = f"an estimate, for a micro-batch of {found.micro_batch_tokens:,} tokens a side"
+    yield _row("  activations, about", _bytes(memory.activations_estimate), micro_batch)
+    yield "disk"
+    yield _row("  a checkpoint", _bytes(found.checkpoint_bytes), f"{training.keep_checkpoints} are kept")
+    yield _row("  a state to resume", _bytes(found.state_bytes), "2 are kept")
+
+
+def _published_parameters(parameters: int, vocab_size: int, paper: "Published") -> Iterator[str]:
+    """Why Table 3 prints another count, where it does."""
+    from allyouneed.experiments.cost import VOCAB_SIZE_OF_2017
+
+    yield f"  The paper prints {paper.parameters_millions} million (Table 3)."
+    if round(parameters / 1e6) != paper.parameters_millions:
+        fixed = paper.vocab_size == VOCAB_SIZE_OF_2017
+        entries = (
+            f"{paper.vocab_size:,} entries, fixed in its code" if fixed else f"about {paper.vocab_size:,}"
+        )
+        yield f"  That comes out with a vocabulary of {entries}; here it has {vocab_size:,}."
+        yield f"  See --vocab-size {paper.vocab_size}."
+
+
+def _published_flops(counted: float, paper: "Published") -> Iterator[str]:
+    """The paper's own figure, which is an upper bound of what its GPUs did."""
+    from allyouneed.experiments.cost import NUM_P100, P100_TFLOPS
+
+    assert paper.training_flops is not None
+    formula = f"{paper.training_hours:g} hours x {NUM_P100} P100 x {P100_TFLOPS} TFLOPS"
+    yield _row("  the paper's estimate", f"{paper.training_flops:.2e}", f"{formula} (Table 2)")
+    yield f"  The count is {counted / paper.training_flops:.0%} of the paper's estimate."
+
+
+def _time(training_flops: float, tflops: float | None) -> tuple[str, str]:
+    if tflops is None:
+        return "-", "--tflops N shows it for hardware that sustains N TFLOPS"
+    hours = training_flops / (tflops * 1e12) / 3600
+    return f"{hours:,.1f} hours", f"at {tflops:g} TFLOPS sustained"
+
+
+def _row(name: str, value: str, remark: str = "") -> str:
+    return f"{name:<24}{value:>18}  {remark}".rstrip()
+
+
+def _bytes(count: int) -> str:
+    return f"{count / 1e6:,.0f} MB"
+
+
+def _as_table(configs: "dict[str, RunConfig]", costs: "dict[str, Cost]") -> str:
+    """The columns of Table 3, then vocabulary, millions of parameters here and in the paper, FLOPs."""
+    rows = [_TITLES, *(_cells(configs[name], costs[name]) for name in configs)]
+    names = ["preset", *configs]
+    return "\n".join(
+        f"{name:<25}" + "".join(f"{cell:>9}" for cell in row) for name, row in zip(names, rows, strict=True)
+    )
+
+
+def _cells(config: "RunConfig", found: "Cost") -> list[str]:
+    model, training = config.model, config.training
+    return [
+        *map(str, (model.num_layers, model.d_model, model.d_ff, model.num_heads, *model.head_widths)),
+        *map(str, (model.dropout, training.label_smoothing, training.num_steps, model.target_vocab_size)),
+        f"{found.parameters / 1e6:.1f}",
+        str(found.published.parameters_millions) if found.published else "-",
+        f"{found.training_flops:.1e}",
+    ]

@@ -1,0 +1,107 @@
+"""`prepare` passes on what it is told, and says what became of the pairs."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from allyouneed.config import DataConfig
+from allyouneed.preparation import PreparedData
+
+RunCommand = Callable[..., tuple[int, bytes, str]]
+
+
+@pytest.fixture
+def prepare(run_command: RunCommand, tmp_path: Path, toy_text: Path) -> RunCommand:
+    """`allyouneed prepare` on the toy corpus."""
+    files = ["--source", toy_text / "train.en", "--target", toy_text / "train.toy"]
+    return lambda *options: run_command("prepare", tmp_path / "data", *files, *options)
+
+
+def test_what_was_read_and_dropped_is_told_and_what_was_made(
+    prepare: RunCommand, tmp_path: Path, toy_text: Path
+) -> None:
+    valid = ["--valid-source", toy_text / "valid.en", "--valid-target", toy_text / "valid.toy"]
+    code, out, err = prepare(*valid, "--vocab-size", "290")
+    assert code == 0
+    assert out.decode() == (
+        f"{tmp_path / 'data'}: 400 pairs to train on, 20 to validate, 290 source and 290 target sub-words\n"
+    )
+    assert f"allyouneed: train: {toy_text / 'train.en'}: 400 lines\n" in err
+    assert "allyouneed: valid: 20 pairs read, 20 kept, 0 dropped\n" in err
+    assert list(json.loads((tmp_path / "data" / "report.json").read_bytes())) == ["train", "valid"]
+
+
+def test_every_option_is_recorded(prepare: RunCommand, tmp_path: Path) -> None:
+    code, *_ = prepare(
+        *("--tokenizer", "wordpiece", "--vocab-size", "280", "--separate-vocabularies"),
+        *("--max-tokens", "30", "--max-length-ratio", "2.5"),
+        *("--source-language", "en", "--target-language", "toy"),
+    )
+    assert code == 0
+    assert PreparedData(tmp_path / "data").config == DataConfig(
+        tokenizer="wordpiece",
+        vocab_size=280,
+        joint_vocabulary=False,
+        max_tokens=30,
+        max_length_ratio=2.5,
+        source_language="en",
+        target_language="toy",
+    )
+
+
+def test_plain_bytes_need_no_vocabulary_size(prepare: RunCommand, tmp_path: Path) -> None:
+    code, out, _ = prepare("--tokenizer", "byte")
+    assert code == 0
+    assert b"261 source and 261 target sub-words" in out
+
+
+def test_without_validation_text_a_notice_says_what_will_be_missing(prepare: RunCommand) -> None:
+    code, out, err = prepare("--tokenizer", "byte")
+    assert code == 0
+    assert b"400 pairs to train on, 0 to validate" in out
+    assert "no validation text: training will not know how good the model is" in err
+    assert "give --valid-source and --valid-target" in err
+
+
+def test_several_files_and_pairs_are_read_one_after_the_other(
+    run_command: RunCommand, tmp_path: Path
+) -> None:
+    for name, content in (
+        ("a.en", "a\n"),
+        ("b.en", "b\n"),
+        ("a.de", "A\n"),
+        ("b.de", "B\n"),
+        ("c", "c\tC\n"),
+    ):
+        (tmp_path / name).write_bytes(content.encode())
+    code, *_ = run_command(
+        *("prepare", tmp_path / "data", "--tokenizer", "byte", "--pairs", tmp_path / "c"),
+        *("--source", tmp_path / "a.en", tmp_path / "b.en", "--target", tmp_path / "a.de", tmp_path / "b.de"),
+    )
+    assert code == 0
+    assert PreparedData(tmp_path / "data").lines("train", "target") == ["A", "B", "C"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--vocab-size", "9000"], "vocabulary size 9000: this text has only "),
+        (["--vocab-size", "260"], "use --vocab-size 261 or more"),
+        (["--vocab-size", "0"], "--vocab-size: vocab_size: Input should be greater than 0, not 0"),
+        (["--vocab-size", "many"], "--vocab-size"),
+        (["--max-tokens=-1"], "--max-tokens: max_tokens: Input should be greater than 0, not -1"),
+        (["--max-length-ratio", "nan"], "--max-length-ratio: max_length_ratio: Input should be a finite"),
+        (["--tokenizer", "words"], "--tokenizer"),
+        (["--valid-source", "a"], "1 source files, but 0 target files; give as many of each"),
+    ],
+)
+def test_wrong_options_are_named_in_one_line_and_leave_nothing(
+    prepare: RunCommand, tmp_path: Path, options: list[str], message: str
+) -> None:
+    code, out, err = prepare(*options)
+    assert (code, out) == (2, b"")
+    assert message in err
+    assert err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []

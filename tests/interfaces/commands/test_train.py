@@ -1,0 +1,180 @@
+"""`train` takes its configuration from a preset, a file and options, says how it goes, and ends in a run."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from allyouneed.config import RunConfig
+
+RunCommand = Callable[..., tuple[int, bytes, str]]
+TINY = (
+    *("model.d_model=16", "model.d_ff=16", "model.num_heads=2", "model.num_layers=1"),
+    *("training.precision=float32", "training.batch_tokens=400"),
+)
+
+
+@pytest.fixture
+def train(run_command: RunCommand, tmp_path: Path, toy_data: Path) -> RunCommand:
+    """`allyouneed train` of a tiny model on the toy data."""
+
+    def run(*options: str | Path, data: Path = toy_data) -> tuple[int, bytes, str]:
+        return run_command("train", tmp_path / "run", "--data", data, "--set", *TINY, *options)
+
+    return run
+
+
+def test_a_run_holds_its_configuration_log_curves_and_checkpoint(train: RunCommand, tmp_path: Path) -> None:
+    code, out, err = train("--steps", "2")
+    run = tmp_path / "run"
+    assert (code, out) == (0, b"")
+    assert "2 updates in all" in err
+    assert "step 2: validation loss " in err
+    assert f"{run}: finished; `allyouneed average {run} --out MODEL` makes the model to use" in err
+    events = [json.loads(line) for line in (run / "log.jsonl").read_bytes().split(b"\n")[:-1]]
+    assert [event["event"] for event in events] == ["start", "train", "validate", "checkpoint"]
+    assert json.loads((run / "exit.json").read_bytes())["code"] == 0
+    assert (run / "latest").read_bytes() == (run / "best").read_bytes() == b"step-00000002\n"
+    assert (run / "loss.png").read_bytes().startswith(b"\x89PNG")
+    assert RunConfig.from_toml(run / "config.toml").training.num_steps == 2
+
+
+def test_options_go_over_the_file_and_the_file_over_the_preset(train: RunCommand, tmp_path: Path) -> None:
+    (tmp_path / "my.toml").write_bytes(b"[training]\nwarmup_steps = 7\nseed = 5\n[model]\ndropout = 0.25\n")
+    options = ("--preset", "demo", "--config", tmp_path / "my.toml", "--steps", "1")
+    assert train(*options, "--set", "training.seed=6")[0] == 0
+    config = RunConfig.from_toml(tmp_path / "run" / "config.toml")
+    assert (config.training.warmup_steps, config.training.seed, config.model.dropout) == (7, 6, 0.25)
+    assert config.training.learning_rate_factor == 2.0  # the preset's own
+    assert (config.model.d_model, config.training.num_steps) == (16, 1)
+
+
+def test_a_run_that_is_there_wants_resume_and_goes_on_with_its_own_configuration(
+    run_command: RunCommand, train: RunCommand, tmp_path: Path, toy_data: Path
+) -> None:
+    assert train("--steps", "1")[0] == 0
+    again = ("train", tmp_path / "run", "--data", toy_data)
+    code, _, err = run_command(*again)
+    assert code == 2
+    assert f"error[E-USAGE]: {tmp_path / 'run'}: exists; go on with --resume, or name a new folder\n" in err
+    code, _, err = run_command(*again, "--resume", "--steps", "2")
+    assert code == 0
+    assert "resumed at step 1" in err
+    assert RunConfig.from_toml(tmp_path / "run" / "config.toml").model.d_model == 16
+
+
+@pytest.mark.parametrize(
+    ("options", "tied", "vocab_size"),
+    [
+        (("--separate-vocabularies", "--vocab-size", "270"), "target", 270),
+        (("--tokenizer", "wordpiece", "--vocab-size", "270"), "all", 270),
+        (("--tokenizer", "byte"), "all", 261),
+    ],
+)
+def test_every_kind_of_vocabulary_goes_from_text_to_translations(
+    run_command: RunCommand,
+    train: RunCommand,
+    tmp_path: Path,
+    toy_text: Path,
+    options: tuple[str, ...],
+    tied: str,
+    vocab_size: int,
+) -> None:
+    files = ("--source", toy_text / "train.en", "--target", toy_text / "train.toy")
+    assert run_command("prepare", tmp_path / "data", *files, *options)[0] == 0
+    assert train("--steps", "1", data=tmp_path / "data")[0] == 0
+    model = RunConfig.from_toml(tmp_path / "run" / "config.toml").model
+    assert (model.tied_embeddings, model.source_vocab_size, model.target_vocab_size) == (
+        tied,
+        vocab_size,
+        vocab_size,
+    )
+    code, out, err = run_command("translate", tmp_path / "run", stdin=b"sun\n\nmoon\n")
+    assert (code, out.count(b"\n"), err) == (0, 3, "")
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        (
+            "training.warmup_stps=9",
+            "unknown setting training.warmup_stps; did you mean training.warmup_steps?",
+        ),
+        ("trainin.seed=9", "unknown setting trainin; did you mean training?"),
+        ("model.dropout=1.0", "--set model.dropout: model.dropout: Input should be less than 1, not 1.0"),
+        (
+            "training.num_steps=0",
+            "--set training.num_steps: training.num_steps: Input should be greater than 0",
+        ),
+        ("training.num_steps=true", "training.num_steps: Input should be a valid integer, not True"),
+        ("training.num_steps=many", "training.num_steps: Input should be a valid integer, not 'many'"),
+        ("model.num_heads=3", "num_heads = 3 does not divide d_model = 16; take one of [1, 2, 4, 8, 16]"),
+        ("seed=9", "--set seed=9: write group.key=value, such as training.warmup_steps=8000"),
+        ("training.seed=[1", "'[1' is not a TOML value"),
+    ],
+)
+def test_a_wrong_setting_is_named_in_one_line_before_a_run_is_made(
+    run_command: RunCommand, tmp_path: Path, toy_data: Path, setting: str, message: str
+) -> None:
+    code, out, err = run_command(
+        "train",
+        tmp_path / "run",
+        "--data",
+        toy_data,
+        "--set",
+        "model.d_model=16",
+        "model.num_heads=2",
+        setting,
+    )
+    assert (code, out) == (2, b"")
+    assert message in err
+    assert err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[training]\nseed = 1\nwarmup_stps = 9\n", ":3: unknown setting training.warmup_stps; did you mean"),
+        ("# mine\ntraining.warmup_stps = 9\n", ":2: unknown setting training.warmup_stps; did you mean"),
+        ("\n[trainin]\nseed = 9\n", ":2: unknown setting trainin; did you mean training?"),
+        ('[model]\ndropout = "high"\n', ":2: model.dropout: Input should be a valid number, not 'high'"),
+        ("[model]\nd_ff = 8\nd_ff = 8\n", "is not TOML: Cannot overwrite a value (at line 3, column 9)"),
+        ("[model\n", "is not TOML: "),
+    ],
+)
+def test_a_wrong_setting_in_a_file_is_named_with_its_line(
+    train: RunCommand, tmp_path: Path, text: str, message: str
+) -> None:
+    (tmp_path / "my.toml").write_bytes(text.encode())
+    code, out, err = train("--config", tmp_path / "my.toml")
+    assert (code, out) == (2, b"")
+    assert err.startswith(f"allyouneed: error[E-USAGE]: {tmp_path / 'my.toml'}")
+    assert message in err
+    assert err.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["my.toml"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (("training.batch_tokens=5",), "is too small for "),
+        (("model.positions=learned", "model.max_positions=3"), "model.max_positions = 3 is too small"),
+    ],
+)
+def test_data_that_does_not_fit_the_settings_is_told_before_training(
+    train: RunCommand, settings: tuple[str, ...], message: str
+) -> None:
+    code, out, err = train("--steps", "1", *(part for setting in settings for part in ("--set", setting)))
+    assert (code, out) == (2, b"")
+    assert message in err
+    assert err.count("\n") == 1
+    assert train("--steps", "1")[0] == 0  # nothing is in the way of the mended command
+
+
+def test_data_that_are_not_there_are_told_before_a_run_is_made(train: RunCommand, tmp_path: Path) -> None:
+    code, _, err = train("--steps", "1", data=tmp_path / "absent")
+    assert code == 4
+    assert err == f"allyouneed: error[E-MODEL]: {tmp_path / 'absent'}: no such directory; check the path\n"
+    assert list(tmp_path.iterdir()) == []

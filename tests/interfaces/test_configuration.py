@@ -1,0 +1,31 @@
+"""The options of a configuration, each over the one before."""
+
+from pathlib import Path
+
+import pytest
+
+from allyouneed.errors import UsageError
+from allyouneed.interfaces.configuration import NOTHING_ASKED, ConfigurationOptions
+from allyouneed.presets import base, big, demo
+
+
+def test_where_nothing_is_asked_another_configuration_stands_in() -> None:
+    assert NOTHING_ASKED.resolve(demo()) == demo()
+
+
+def test_a_preset_takes_the_place_of_the_other_configuration() -> None:
+    assert ConfigurationOptions(preset="big").resolve(demo()) == big()
+
+
+def test_a_file_goes_over_the_preset_and_settings_over_both(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_bytes(b"[training]\nseed = 2\nwarmup_steps = 2\n")
+    settings = ["training.seed=3", "search.beam_size=3"]
+    resolved = ConfigurationOptions("big", path, settings).resolve(base())
+    assert resolved == big().replace(training={"seed": 3, "warmup_steps": 2}, search={"beam_size": 3})
+    assert ConfigurationOptions(config=path).resolve(demo()).training.batch_tokens == 4_096
+
+
+def test_an_unknown_preset_is_refused_before_anything_is_read() -> None:
+    with pytest.raises(UsageError, match="--preset bigg: unknown preset; did you mean big"):
+        ConfigurationOptions("bigg", Path("absent.toml")).resolve(base())

@@ -1,0 +1,112 @@
+import math
+from collections.abc import Callable
+from unittest import mock
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+from torch.nn import functional
+
+from allyouneed.training import loss
+from allyouneed.training.loss import LossSums, loss_of_logits, projected_loss
+
+Loss = Callable[[Tensor, Tensor, Tensor, float], LossSums]
+
+
+def plain_loss(hidden: Tensor, matrix: Tensor, targets: Tensor, smoothing: float) -> LossSums:
+    return loss_of_logits(functional.linear(hidden, matrix), targets, smoothing)
+
+
+def random_problem(
+    tokens: int, vocab: int, d_model: int, dtype: torch.dtype = torch.float64, spread: float = 1.0
+) -> tuple[Tensor, Tensor, Tensor]:
+    torch.manual_seed(tokens + 100 * vocab + 10_000 * d_model)
+    hidden = spread * torch.randn(tokens, d_model, dtype=dtype)
+    matrix = spread * torch.randn(vocab, d_model, dtype=dtype)
+    return hidden.requires_grad_(), matrix.requires_grad_(), torch.randint(vocab, (tokens,))
+
+
+def gradients(
+    of: Loss, hidden: Tensor, matrix: Tensor, targets: Tensor, smoothing: float
+) -> tuple[Tensor, ...]:
+    smoothed = of(hidden, matrix, targets, smoothing).smoothed
+    return torch.autograd.grad(0.7 * smoothed, (hidden, matrix))
+
+
+def test_smoothing_is_that_of_the_paper_by_hand_and_by_torch() -> None:
+    # The probabilities are 1/8, 2/8, 5/8 and 3/8, 3/8, 2/8. Smoothing 0.3 puts 0.1 on each of three ids.
+    logits = torch.tensor([[1.0, 2.0, 5.0], [3.0, 3.0, 2.0]], dtype=torch.float64).log()
+    targets = torch.tensor([2, 0])
+    first = 0.8 * math.log(5 / 8) + 0.1 * math.log(1 / 8) + 0.1 * math.log(2 / 8)
+    second = 0.8 * math.log(3 / 8) + 0.1 * math.log(3 / 8) + 0.1 * math.log(2 / 8)
+    sums = loss_of_logits(logits, targets, 0.3)
+    assert sums.smoothed.item() == pytest.approx(-first - second, abs=1e-12)
+    assert sums.negative_log_likelihood.item() == pytest.approx(-math.log(5 / 8 * 3 / 8), abs=1e-12)
+    by_torch = functional.cross_entropy(logits, targets, label_smoothing=0.3, reduction="sum")
+    assert sums.smoothed.item() == pytest.approx(by_torch.item(), abs=1e-12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    tokens=st.integers(1, 17),
+    vocab=st.integers(1, 13),
+    d_model=st.integers(1, 5),
+    smoothing=st.sampled_from([0.0, 0.1, 0.5, 0.99]),
+    chunk_elements=st.sampled_from([1, 7, 26, 1 << 25]),
+)
+def test_the_loss_without_whole_logits_is_the_plain_one_in_value_and_gradients(
+    tokens: int, vocab: int, d_model: int, smoothing: float, chunk_elements: int
+) -> None:
+    problem = (*random_problem(tokens, vocab, d_model), smoothing)
+    with mock.patch.object(loss, "_CHUNK_ELEMENTS", chunk_elements):
+        torch.testing.assert_close(projected_loss(*problem), plain_loss(*problem), rtol=1e-10, atol=1e-10)
+        found = gradients(projected_loss, *problem)
+    torch.testing.assert_close(found, gradients(plain_loss, *problem), rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_under_bfloat16_the_loss_and_its_gradients_are_those_of_float32_within_its_precision(
+    smoothing: float,
+) -> None:
+    problem = (*random_problem(tokens=211, vocab=307, d_model=16, dtype=torch.float32), smoothing)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        low = projected_loss(*problem)
+        low_gradients = gradients(projected_loss, *problem)
+    full = plain_loss(*problem)
+    for sum_low, sum_full in zip(low, full, strict=True):
+        assert sum_low.dtype == torch.float32
+        assert sum_low.item() == pytest.approx(sum_full.item(), rel=2e-3)
+    for gradient, exact in zip(low_gradients, gradients(plain_loss, *problem), strict=True):
+        assert gradient.dtype == torch.float32
+        assert (gradient - exact).norm() < 0.01 * exact.norm()
+
+
+@pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
+def test_extreme_logits_give_a_finite_loss_and_finite_gradients(precision: torch.dtype) -> None:
+    hidden = torch.tensor([[1e4], [-1e4], [1e4]], requires_grad=True)
+    matrix = torch.tensor([[1e4], [0.0], [-1e4]], requires_grad=True)
+    problem = hidden, matrix, torch.tensor([0, 2, 2]), 0.0
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=precision == torch.bfloat16):
+        smoothed, negative_log_likelihood = projected_loss(*problem)
+        found = gradients(projected_loss, *problem)
+    # Right and certain twice; then wrong by 2e8.
+    assert smoothed.item() == pytest.approx(2e8, rel=0.01)
+    assert negative_log_likelihood.item() == pytest.approx(2e8, rel=0.01)
+    assert all(gradient.isfinite().all() for gradient in found)
+
+
+@pytest.mark.parametrize("of", [projected_loss, plain_loss])
+def test_no_tokens_have_no_loss_and_zero_gradients(of: Loss) -> None:
+    problem = (*random_problem(tokens=0, vocab=5, d_model=3), 0.1)
+    assert [part.item() for part in of(*problem)] == [0.0, 0.0]
+    hidden_gradient, matrix_gradient = gradients(of, *problem)
+    assert hidden_gradient.shape == (0, 3)
+    assert torch.equal(matrix_gradient, torch.zeros(5, 3, dtype=torch.float64))
+
+
+def test_what_perplexity_is_made_of_carries_no_gradient() -> None:
+    problem = (*random_problem(tokens=3, vocab=5, d_model=2), 0.1)
+    assert not projected_loss(*problem).negative_log_likelihood.requires_grad
+    assert not plain_loss(*problem).negative_log_likelihood.requires_grad

@@ -1,0 +1,50 @@
+import math
+
+import pytest
+import torch
+
+from allyouneed.training.meters import Best, Interval, perplexity_of
+
+
+def test_the_loss_of_an_interval_is_the_mean_over_its_tokens() -> None:
+    interval = Interval(torch.device("cpu"))
+    interval.add(torch.tensor(6.0), tokens=2)
+    interval.add(torch.tensor(1.0), tokens=5)
+    loss, speed = interval.read()
+    assert loss == 1.0
+    assert speed > 0
+
+
+def test_reading_an_interval_begins_another() -> None:
+    interval = Interval(torch.device("cpu"))
+    interval.add(torch.tensor(6.0), tokens=2)
+    interval.read()
+    interval.add(torch.tensor(8.0), tokens=4)
+    assert interval.read()[0] == 2.0
+
+
+def test_the_best_validation_is_that_of_the_highest_bleu_whatever_its_loss() -> None:
+    best = Best()
+    assert best.update(1, loss=2.0, bleu=10.0)
+    assert not best.update(2, loss=1.0, bleu=10.0)
+    assert not best.update(3, loss=0.5, bleu=9.0)
+    assert (best.step, best.since) == (1, 2)
+    assert best.update(4, loss=9.0, bleu=10.5)
+    assert (best.step, best.since) == (4, 0)
+
+
+def test_without_bleu_the_best_validation_is_that_of_the_lowest_loss() -> None:
+    best = Best()
+    assert [best.update(step, loss, None) for step, loss in enumerate([3.0, 2.0, 2.5, math.nan])] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+    assert (best.step, best.since) == (1, 2)
+
+
+def test_perplexity_is_the_exponential_of_the_loss_and_never_overflows() -> None:
+    assert perplexity_of(0.0) == 1.0
+    assert perplexity_of(math.log(50)) == pytest.approx(50)
+    assert perplexity_of(1e4) == math.inf

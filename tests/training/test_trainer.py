@@ -1,0 +1,346 @@
+import itertools
+import math
+import os
+import shutil
+import signal
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from allyouneed.config import RunConfig
+from allyouneed.data.store import PairStore, write_store
+from allyouneed.errors import DataError, DivergedError, ModelError
+from allyouneed.publish import sha256_of
+from allyouneed.training.checkpoint import load_checkpoint, save_checkpoint
+from allyouneed.training.optimizer import learning_rate
+from allyouneed.training.run_directory import RunDirectory, resolve_model
+from allyouneed.training.run_log import Event, read_log
+from allyouneed.training.trainer import Corpus, Trainer
+from allyouneed.training.validation import validation_loss
+
+CPU = torch.device("cpu")
+LAST_STEP = 12
+
+
+class NewTrainer(Protocol):
+    def __call__(
+        self, run: Path, corpus: Corpus | None = None, bleu: list[float] | None = None, **training: object
+    ) -> Trainer: ...
+
+
+@pytest.fixture(scope="module")
+def new_trainer(config: RunConfig, corpus: Corpus) -> NewTrainer:
+    """A trainer in `run`, of the corpus without validation, or of another, perhaps with BLEU as scripted."""
+    unvalidated = replace(corpus, valid=None)
+
+    def build(
+        run: Path, corpus: Corpus | None = None, bleu: list[float] | None = None, **training: object
+    ) -> Trainer:
+        run.mkdir(exist_ok=True)
+        given, scores = config.replace(training=training), iter(bleu or ())
+        return Trainer(
+            given,
+            corpus or unvalidated,
+            RunDirectory(run),
+            CPU,
+            validate=lambda model: {"bleu": next(scores)} if bleu else {},
+        )
+
+    return build
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory, new_trainer: NewTrainer) -> Path:
+    """A run that nothing has interrupted."""
+    run = tmp_path_factory.mktemp("whole")
+    new_trainer(run).train()
+    return run
+
+
+def resume(trainer: Trainer) -> Trainer:
+    if steps := trainer.run.resumable_steps():
+        trainer.resume(steps[-1])
+    return trainer
+
+
+def interrupt(trainer: Trainer, micro_batch: int) -> Trainer:
+    """Let the program be told to stop while it computes the micro-batch of that number, from 1."""
+    numbers = itertools.count(1)
+
+    def count(module: nn.Module, arguments: Any, output: Tensor) -> None:
+        if next(numbers) == micro_batch:
+            signal.raise_signal(signal.SIGTERM)
+
+    trainer.model.register_forward_hook(count)
+    return trainer
+
+
+def bits(run: Path, step: int = LAST_STEP) -> tuple[str, str]:
+    """What the model and the training state of a step are, to the bit."""
+    directory = RunDirectory(run)
+    return (
+        sha256_of(directory.checkpoint(step) / "model.safetensors"),
+        sha256_of(directory.state(step) / "state.safetensors"),
+    )
+
+
+def events(run: Path, event: str) -> list[Event]:
+    return [logged for logged in read_log(run / "log.jsonl") if logged["event"] == event]
+
+
+def test_a_run_is_logged_from_start_to_end(run: Path, new_trainer: NewTrainer) -> None:
+    assert new_trainer(run, validate_every_steps=3).train() is None
+    (start,) = events(run, "start")
+    # 16 * 16 embeddings, then attention, feed-forward and normalisation of an encoder and a decoder layer.
+    attention, feed_forward, norm = 4 * (16 * 16 + 16), 16 * 32 + 32 + 32 * 16 + 16, 2 * 16
+    parameters = 16 * 16 + 3 * attention + 2 * feed_forward + 5 * norm
+    assert start == {"event": "start", "step": 0, "num_steps": 12, "parameters": parameters}
+    logged = events(run, "train")
+    assert [event["step"] for event in logged] == [3, 6, 9, 12]
+    for event in logged:
+        assert event["learning_rate"] == learning_rate(event["step"], 16, 20, 2.0)
+        assert event["perplexity"] == pytest.approx(math.exp(event["loss"]))
+    assert [event["step"] for event in events(run, "checkpoint")] == [4, 8, 12]
+
+
+def test_what_is_logged_is_reported(run: Path, config: RunConfig, corpus: Corpus) -> None:
+    told: list[Event] = []
+    Trainer(config, corpus, RunDirectory(run), CPU, report=told.append).train()
+    assert told == list(read_log(run / "log.jsonl"))
+
+
+def test_the_first_update_moves_weights_by_the_learning_rate_as_adam_does(
+    run: Path, new_trainer: NewTrainer
+) -> None:
+    trainer = new_trainer(run, num_steps=1)
+    before = torch.cat([weight.detach().flatten() for weight in trainer.model.parameters()])
+    trainer.train()
+    moved = (torch.cat([weight.detach().flatten() for weight in trainer.model.parameters()]) - before).abs()
+    rate = learning_rate(1, 16, 20, 2.0)
+    assert moved.median().item() == pytest.approx(rate, rel=1e-3)
+    assert moved.max().item() <= 1.001 * rate
+
+
+def test_a_run_learns(run: Path, config: RunConfig, corpus: Corpus) -> None:
+    training = {
+        "micro_batch_tokens": 128,
+        "num_steps": 120,
+        "warmup_steps": 50,
+        "learning_rate_factor": 0.3,
+        "checkpoint_every_steps": None,
+        "validate_every_steps": 40,
+    }
+    learner = config.replace(model={"dropout": 0.0}, training=training)
+    Trainer(learner, corpus, RunDirectory(run), CPU).train()
+    losses = [event["loss"] for event in events(run, "validate")]
+    assert losses == sorted(losses, reverse=True)
+    assert losses[-1] < 0.7 * math.log(11)  # to know which ids there are, and nothing else, is log 11
+
+
+def test_a_validation_is_of_the_weights_of_its_step_without_dropout(
+    run: Path, new_trainer: NewTrainer, corpus: Corpus
+) -> None:
+    assert corpus.valid is not None
+    new_trainer(run, corpus, validate_every_steps=4).train()
+    logged = events(run, "validate")
+    assert [event["step"] for event in logged] == [4, 8, 12]
+    for event in logged:
+        model = load_checkpoint(RunDirectory(run).checkpoint(event["step"])).build_model()
+        assert event["loss"] == pytest.approx(validation_loss(model, corpus.valid), rel=1e-6)
+
+
+def test_validating_does_not_change_what_is_trained(
+    run: Path, whole: Path, new_trainer: NewTrainer, corpus: Corpus
+) -> None:
+    new_trainer(run, corpus, validate_every_steps=1).train()
+    assert bits(run) == bits(whole)
+
+
+@pytest.mark.parametrize("micro_batch", [1, 2, 4, 5, 18, 23, 40])
+def test_a_run_stopped_in_any_micro_batch_goes_on_to_the_same_bits(
+    run: Path, whole: Path, new_trainer: NewTrainer, micro_batch: int
+) -> None:
+    trainer = interrupt(new_trainer(run), micro_batch)
+    assert trainer.train() is signal.SIGTERM
+    assert trainer.step == micro_batch // 4  # four make an update; the one that was begun is not made
+    assert all(parameter.grad is None for parameter in trainer.model.parameters())
+    assert RunDirectory(run).resumable_steps()[-1:] == ([trainer.step] if trainer.step else [])
+    resumed = resume(new_trainer(run))
+    assert resumed.step == trainer.step
+    assert resumed.train() is None
+    assert bits(run) == bits(whole)
+
+
+def test_ten_stops_in_a_row_lead_to_the_same_bits(run: Path, whole: Path, new_trainer: NewTrainer) -> None:
+    for _ in range(10):
+        assert interrupt(resume(new_trainer(run)), micro_batch=6).train() is signal.SIGTERM
+    resume(new_trainer(run)).train()
+    assert [event["step"] for event in events(run, "start")] == list(range(11))
+    assert bits(run) == bits(whole)
+
+
+def test_a_run_in_bfloat16_goes_on_to_the_same_bits(tmp_path: Path, new_trainer: NewTrainer) -> None:
+    whole, stopped = tmp_path / "whole", tmp_path / "stopped"
+    new_trainer(whole, precision="bfloat16", num_steps=4).train()
+    interrupt(new_trainer(stopped, precision="bfloat16", num_steps=4), micro_batch=10).train()
+    resume(new_trainer(stopped, precision="bfloat16", num_steps=4)).train()
+    assert bits(stopped, 4) == bits(whole, 4)
+
+
+def test_wherever_a_save_is_cut_short_a_whole_checkpoint_is_left_and_the_run_goes_on_to_the_same_bits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, new_trainer: NewTrainer
+) -> None:
+    """A moment is a copy of the run as a kill would leave it before a file is synced, renamed or deleted."""
+    run = tmp_path / "run"
+    settings: dict[str, Any] = {"checkpoint_every_steps": 1, "keep_checkpoints": 1}
+    new_trainer(run, num_steps=3, **settings).train()
+    moments: list[Path] = []
+
+    def copy_before(name: str) -> None:
+        act = getattr(os, name)
+
+        def copy_and_act(*arguments: Any, **options: Any) -> Any:
+            moments.append(tmp_path / f"{len(moments)}-before-{name}")
+            shutil.copytree(run, moments[-1])
+            return act(*arguments, **options)
+
+        monkeypatch.setattr(os, name, copy_and_act)
+
+    acts = {"fsync", "rename", "replace", "unlink", "rmdir"}
+    for name in acts:
+        copy_before(name)
+    resume(new_trainer(run, num_steps=4, **settings)).train()
+    monkeypatch.undo()
+
+    assert {moment.name.partition("-before-")[2] for moment in moments} == acts
+    for moment in moments:
+        load_checkpoint(resolve_model(moment)).build_model()
+        with RunDirectory(moment).locked():
+            assert not list(moment.rglob("*.tmp-*"))
+            resume(new_trainer(moment, num_steps=4, **settings)).train()
+        assert bits(moment, 4) == bits(run, 4)
+        assert RunDirectory(moment).marked("latest") == 4
+
+
+def test_the_newest_checkpoints_are_kept_and_the_best(
+    run: Path, new_trainer: NewTrainer, corpus: Corpus
+) -> None:
+    bleu = [1.0, 7.0, 2.0, 3.0, 4.0, 5.0]
+    new_trainer(
+        run, corpus, bleu, checkpoint_every_steps=1, keep_checkpoints=3, validate_every_steps=2
+    ).train()
+    directory = RunDirectory(run)
+    assert directory.checkpoint_steps() == [4, 10, 11, 12]
+    assert directory.resumable_steps() == [11, 12]
+    assert (directory.marked("latest"), directory.marked("best")) == (12, 4)
+
+
+def test_the_best_model_is_saved_where_no_checkpoint_is_due(
+    run: Path, new_trainer: NewTrainer, corpus: Corpus
+) -> None:
+    new_trainer(run, corpus, [5.0, 6.0, 4.0], checkpoint_every_steps=None, validate_every_steps=4).train()
+    assert RunDirectory(run).checkpoint_steps() == [4, 8, 12]
+    assert RunDirectory(run).marked("best") == 8
+
+
+def test_lost_patience_ends_a_run(run: Path, new_trainer: NewTrainer, corpus: Corpus) -> None:
+    trainer = new_trainer(run, corpus, [1.0, 5.0, 3.0, 4.0], validate_every_steps=2, patience=2)
+    assert trainer.train() is None
+    assert trainer.step == RunDirectory(run).marked("latest") == 8
+    assert RunDirectory(run).marked("best") == 4
+
+
+def test_a_resumed_run_has_the_patience_that_was_left(
+    run: Path, new_trainer: NewTrainer, corpus: Corpus
+) -> None:
+    stopped = new_trainer(run, corpus, [1.0, 5.0, 3.0], validate_every_steps=2, patience=2)
+    interrupt(stopped, micro_batch=26).train()
+    assert stopped.step == 6
+    (run / "best").unlink()
+    resumed = resume(new_trainer(run, corpus, [4.0], validate_every_steps=2, patience=2))
+    assert resumed.train() is None
+    assert (resumed.step, RunDirectory(run).marked("best")) == (8, 4)
+    with_none_left = resume(new_trainer(run, corpus, [], validate_every_steps=2, patience=2))
+    assert with_none_left.train() is None
+    assert with_none_left.step == 8
+
+
+def test_checkpoints_are_due_by_time_too(run: Path, new_trainer: NewTrainer) -> None:
+    new_trainer(run, checkpoint_every_steps=None, checkpoint_every_minutes=1e-9, num_steps=3).train()
+    assert RunDirectory(run).checkpoint_steps() == [1, 2, 3]
+
+
+def test_the_last_step_is_saved_whatever_is_due(run: Path, new_trainer: NewTrainer) -> None:
+    new_trainer(run, checkpoint_every_steps=None).train()
+    assert RunDirectory(run).resumable_steps() == [LAST_STEP]
+
+
+def test_a_finished_run_has_nothing_left_to_do(whole: Path, new_trainer: NewTrainer) -> None:
+    before = {path: path.stat().st_mtime_ns for path in whole.glob("*/*/*")}
+    assert resume(new_trainer(whole)).train() is None
+    assert {path: path.stat().st_mtime_ns for path in whole.glob("*/*/*")} == before
+
+
+def test_a_run_is_not_resumed_on_other_data(
+    tmp_path: Path, whole: Path, new_trainer: NewTrainer, corpus: Corpus
+) -> None:
+    pairs = [(ids, ids, line) for line, ids in enumerate([[5, 6], [7], [8, 9, 10]] * 60, start=1)]
+    write_store(tmp_path / "other", pairs, vocabulary_size=16)
+    others = (
+        replace(corpus, facts={"corpus": "changed"}),
+        replace(corpus, train=PairStore(tmp_path / "other")),
+    )
+    for other in others:
+        with pytest.raises(DataError, match=f"{whole}: was trained on other data"):
+            new_trainer(whole, other).resume(LAST_STEP)
+
+
+@pytest.mark.parametrize("learning_rate_factor", [1e30, 1e38])
+def test_a_run_that_diverges_ends_before_anything_that_is_not_finite_is_saved(
+    run: Path, new_trainer: NewTrainer, learning_rate_factor: float
+) -> None:
+    trainer = new_trainer(run, learning_rate_factor=learning_rate_factor, checkpoint_every_steps=1)
+    with pytest.raises(
+        DivergedError, match=r"at step \d+; all checkpoints are from before.*learning_rate_factor"
+    ):
+        trainer.train()
+    steps = RunDirectory(run).checkpoint_steps()
+    assert steps == list(range(1, trainer.step))
+    for step in steps:
+        load_checkpoint(RunDirectory(run).checkpoint(step)).build_model()
+
+
+def test_a_loss_that_is_not_finite_ends_a_run(run: Path, new_trainer: NewTrainer) -> None:
+    trainer = new_trainer(run, learning_rate_factor=1e30, validate_every_steps=1)
+    with pytest.raises(DivergedError, match=f"{run}: the loss is nan at step 2; "):
+        trainer.train()
+    assert all(math.isfinite(event["loss"]) for event in events(run, "train"))
+
+
+def test_a_gradient_that_is_not_finite_reaches_no_checkpoint_though_the_loss_is_finite(
+    run: Path, new_trainer: NewTrainer
+) -> None:
+    trainer = new_trainer(run)
+    name, weight = next(iter(trainer.model.named_parameters()))
+    weight.register_hook(lambda gradient: gradient * math.nan if trainer.step == 7 else gradient)
+    with pytest.raises(DivergedError, match=f"{name} is not finite at step 8; "):
+        trainer.train()
+    assert RunDirectory(run).checkpoint_steps() == [4]
+
+
+def test_a_checkpoint_that_is_not_finite_is_not_resumed(
+    run: Path, whole: Path, new_trainer: NewTrainer
+) -> None:
+    shutil.copytree(whole, run, dirs_exist_ok=True)
+    path = RunDirectory(run).checkpoint(LAST_STEP)
+    checkpoint = load_checkpoint(path)
+    name, weight = next(iter(checkpoint.weights.items()))
+    weight[0] = math.nan
+    shutil.rmtree(path)
+    save_checkpoint(path, checkpoint.config, checkpoint.weights, checkpoint.attachments, {})
+    with pytest.raises(ModelError, match=f"{name} holds values that are not finite"):
+        new_trainer(run).resume(LAST_STEP)

@@ -1,0 +1,122 @@
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from allyouneed.config import RunConfig
+from allyouneed.data.batching import Batch, make_batch
+from allyouneed.model import Transformer
+from allyouneed.model.attention import SelfAttention, fused_attention, scaled_dot_product_attention
+from allyouneed.training.loss import loss_of_logits
+from allyouneed.training.trainer import Corpus
+from allyouneed.training.update import (
+    accumulate_gradient,
+    batch_loss,
+    resolve_precision,
+    seed_generators,
+    use_fastest_attention,
+)
+
+CPU = torch.device("cpu")
+PAIRS = np.arange(24)
+
+
+@pytest.fixture
+def model(config: RunConfig) -> Transformer:
+    """In float64 and without dropout."""
+    torch.manual_seed(1)
+    return Transformer(config.model.replace(dropout=0.0)).double()
+
+
+def batches(corpus: Corpus, *bounds: int) -> list[Batch]:
+    """`PAIRS`, cut before each of `bounds`."""
+    return [make_batch(corpus.train, part) for part in np.split(PAIRS, bounds)]
+
+
+def gradient_of(model: Transformer, micro_batches: Sequence[Batch]) -> tuple[Tensor, Tensor]:
+    """The gradient of a global batch in these micro-batches, all parameters in a row, and its loss."""
+    model.zero_grad()
+    tokens = sum(batch.num_target_tokens for batch in micro_batches)
+    losses = [accumulate_gradient(model, batch, tokens, 0.1, "float32") for batch in micro_batches]
+    gradient = [p.grad.flatten() for p in model.parameters() if p.grad is not None]
+    return torch.cat(gradient), torch.stack(losses).sum()
+
+
+@pytest.mark.parametrize("bounds", [(12,), (1, 2, 20), tuple(range(1, 24))])
+def test_the_gradient_of_a_global_batch_is_the_sum_over_its_micro_batches(
+    model: Transformer, corpus: Corpus, bounds: tuple[int, ...]
+) -> None:
+    whole, loss = gradient_of(model, batches(corpus))
+    cut, loss_of_cut = gradient_of(model, batches(corpus, *bounds))
+    assert whole.dtype == torch.float64
+    assert (whole - cut).abs().max() < 1e-6 * whole.abs().max()
+    assert loss_of_cut.item() == pytest.approx(loss.item(), rel=1e-9)
+
+
+def test_every_token_weighs_the_same_whatever_its_micro_batch(model: Transformer, corpus: Corpus) -> None:
+    """The oracle goes sentence by sentence and sums over all tokens; a mean of means is something else."""
+    micro_batches = batches(corpus, 1, 2)
+    means, total, tokens = [], torch.zeros((), dtype=torch.float64), 0
+    for batch in micro_batches:
+        sums = []
+        for index in batch.pairs:
+            alone = make_batch(corpus.train, np.array([index]))
+            source, target_input, target_output = map(
+                torch.from_numpy, (alone.source, alone.target_input, alone.target_output)
+            )
+            logits = model.project(model(source, target_input))[0]
+            sums.append(loss_of_logits(logits, target_output[0], 0.1).smoothed)
+        means.append(torch.stack(sums).sum() / batch.num_target_tokens)
+        total, tokens = total + torch.stack(sums).sum(), tokens + batch.num_target_tokens
+
+    def flat_gradient(loss: Tensor) -> Tensor:
+        parameters = list(model.parameters())
+        return torch.cat([g.flatten() for g in torch.autograd.grad(loss, parameters, retain_graph=True)])
+
+    found, _ = gradient_of(model, micro_batches)
+    assert (found - flat_gradient(total / tokens)).abs().max() < 1e-6 * found.abs().max()
+    assert (found - flat_gradient(torch.stack(means).mean())).abs().max() > 1e-2 * found.abs().max()
+
+
+def test_the_loss_in_bfloat16_is_that_of_float32_within_its_precision(
+    corpus: Corpus, config: RunConfig
+) -> None:
+    torch.manual_seed(1)
+    model = Transformer(config.model).eval()
+    (batch,) = batches(corpus)
+    low, full = (batch_loss(model, batch, 0.1, precision) for precision in ("bfloat16", "float32"))
+    assert low.smoothed.dtype == torch.float32
+    assert low.smoothed.item() == pytest.approx(full.smoothed.item(), rel=0.01)
+    assert low.smoothed.item() != full.smoothed.item()
+
+
+def test_random_numbers_depend_on_the_place_in_the_run_and_on_nothing_else() -> None:
+    def draw(*place: int) -> tuple[float, ...]:
+        seed_generators(*place)
+        return tuple(torch.rand(4).tolist())
+
+    places = [(seed, step, micro) for seed in (1, 2, 2**63 - 1) for step in (0, 1, 10**6) for micro in (0, 1)]
+    draws = [draw(*place) for place in places]
+    assert len(set(draws)) == len(places)
+    assert [draw(*place) for place in reversed(places)] == draws[::-1]
+
+
+@pytest.mark.parametrize(("has_instructions", "precision"), [(True, "bfloat16"), (False, "float32")])
+def test_the_precision_is_bfloat16_by_default_only_where_a_cpu_has_instructions_for_it(
+    monkeypatch: pytest.MonkeyPatch, has_instructions: bool, precision: str
+) -> None:
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: has_instructions)
+    assert resolve_precision("auto", CPU) == precision
+    assert resolve_precision("float32", CPU) == "float32"
+    assert resolve_precision("bfloat16", CPU) == "bfloat16"
+
+
+def test_the_form_of_attention_follows_the_precision(config: RunConfig) -> None:
+    model = Transformer(config.model)
+    attentions = [module for module in model.modules() if isinstance(module, SelfAttention)]
+    use_fastest_attention(model, "bfloat16")
+    assert {module.attend for module in attentions} == {scaled_dot_product_attention}
+    use_fastest_attention(model, "float32")
+    assert {module.attend for module in attentions} == {fused_attention}
