@@ -67,9 +67,10 @@ def demo() -> RunConfig:
         },
         data={"vocab_size": 2_000},
         training={
-            "batch_tokens": 4_096,
-            "num_steps": 1_500,
-            "learning_rate_factor": 2.0,
+            "batch_tokens": 2_048,
+            "micro_batch_tokens": 1_024,
+            "num_steps": 2_000,
+            "learning_rate_factor": 1.5,
             "warmup_steps": 400,
             "checkpoint_every_steps": 100,
             "validate_every_steps": 500,

@@ -25,7 +25,8 @@ SEPARABLE = tuple(verb for verb in EVENTS if verb.prefix)
 LIKED = tuple(
     VERBS[verb]
     for verb in ("lesen", "schreiben", "essen", "trinken", "kaufen", "zeichnen", "besuchen", "einladen")
-) + tuple(VERBS[verb] for verb in ("tanzen", "singen", "spielen", "arbeiten", "reisen", "fliegen"))
+) + tuple(VERBS[verb] for verb in ("singen", "spielen", "arbeiten", "reisen", "fliegen"))
+MODALS: tuple[Modal, ...] = ("can", "must", "should", "want")
 CONTAINED = {
     "building": "city village",
     "animal": "garden park forest village",
@@ -58,9 +59,8 @@ def perfect(sampler: Sampler) -> Sentence:
 
 def modal(sampler: Sampler) -> Sentence:
     """The farmer must repair the gate: the infinitive ends the German clause."""
-    modals: tuple[Modal, ...] = ("can", "must", "should", "want")
     verb = sampler.pick([verb for verb in EVENTS if not verb.traits & {"mishap", "punctual"}])
-    clause = replace(sampler.event(verb, tenses=("present",)), modal=sampler.pick(modals))
+    clause = replace(sampler.event(verb, tenses=("present",)), modal=sampler.pick(MODALS))
     return Sentence((maybe_fronted(sampler, sampler.timed(clause)),))
 
 
@@ -71,8 +71,11 @@ def negation(sampler: Sampler) -> Sentence:
 
 
 def yes_no_question(sampler: Sampler) -> Sentence:
-    """Did the nurse help your uncle? English needs `do`, German puts the verb first."""
-    return Sentence((sampler.timed(sampler.event()),), question=True)
+    """Does the nurse help your uncle? English needs `do`, German puts the verb first."""
+    clause = sampler.event(tenses=("present", "progressive", "perfect", "perfect", "future"))
+    if clause.tense == "present" and sampler.chance(0.7):
+        clause = replace(clause, modal=sampler.pick(MODALS))
+    return Sentence((sampler.timed(clause),), question=True)
 
 
 def wh_question(sampler: Sampler) -> Sentence:
@@ -215,6 +218,7 @@ def anaphora(sampler: Sampler) -> Sentence:
     if not verbs or sampler.chance(0.5):
         english, german = sampler.pick((("because", "weil"), ("although", "obwohl")))
         state = sampler.state(pronoun, thing.noun, main.tense)
+        main = replace(main, objects=(replace(thing, adjective=None, very=False),))
         return Sentence((replace(main, subordinate=Subordinate(state, english, german)),))
     again = sampler.event(sampler.pick(verbs), short=True, tenses=(main.tense,))
     english, german = sampler.pick((("and", "und"), ("but", "aber")))

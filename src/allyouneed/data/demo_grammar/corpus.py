@@ -66,7 +66,7 @@ class DemoCorpus:
 
 
 def generate_demo_corpus(
-    num_train: int = 30000, num_valid: int = 500, num_test: int = 1000, seed: int = 1
+    num_train: int = 60000, num_valid: int = 500, num_test: int = 1000, seed: int = 1
 ) -> DemoCorpus:
     """The corpus of the demo, which depends on the arguments alone.
 

@@ -53,7 +53,7 @@ LOCATIVE: dict[str, Preposition] = {
 
 PLACES = nouns_of("home building area")
 USUAL_PLACES = nouns_of("garden house office hotel school station city village park market")
-LANDMARKS = nouns_of("house church school museum hotel castle station theatre library hospital restaurant")
+LANDMARKS = nouns_of("house church school museum hotel castle station library hospital restaurant")
 GOALS = nouns_of(
     "station market hospital museum castle church library hotel lake bridge park restaurant office"
 )

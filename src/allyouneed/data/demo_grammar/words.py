@@ -21,13 +21,10 @@ NOUNS = {
         nurse = die Krankenschwester, Krankenschwester, Krankenschwestern
         farmer = der Bauer, Bauern, Bauern
         guest = der Gast, Gastes, Gäste
-        lawyer = der Anwalt, Anwalts, Anwälte
         writer = der Schriftsteller, Schriftstellers, Schriftsteller
         actress/actresses = die Schauspielerin, Schauspielerin, Schauspielerinnen
         waitress/waitresses = die Kellnerin, Kellnerin, Kellnerinnen
-        journalist = der Journalist, Journalisten, Journalisten
         tourist = der Tourist, Touristen, Touristen
-        policeman/policemen = der Polizist, Polizisten, Polizisten
         baker = der Bäcker, Bäckers, Bäcker
         painter = der Maler, Malers, Maler
         engineer = der Ingenieur, Ingenieurs, Ingenieure
@@ -39,7 +36,6 @@ NOUNS = {
         sister = die Schwester, Schwester, Schwestern
         brother = der Bruder, Bruders, Brüder
         daughter = die Tochter, Tochter, Töchter
-        son = der Sohn, Sohnes, Söhne
         aunt = die Tante, Tante, Tanten
         uncle = der Onkel, Onkels, Onkel
     """,
@@ -48,27 +44,20 @@ NOUNS = {
         cat = die Katze, Katze, Katzen
         horse = das Pferd, Pferdes, Pferde
         bird = der Vogel, Vogels, Vögel
-        cow = die Kuh, Kuh, Kühe
         rabbit = das Kaninchen, Kaninchens, Kaninchen
-        goat = die Ziege, Ziege, Ziegen
     """,
     "food": """
         apple = der Apfel, Apfels, Äpfel
         pear = die Birne, Birne, Birnen
         cake = der Kuchen, Kuchens, Kuchen
         egg = das Ei, Eies, Eier
-        potato/potatoes = die Kartoffel, Kartoffel, Kartoffeln
         tomato/tomatoes = die Tomate, Tomate, Tomaten
-        sausage = die Wurst, Wurst, Würste
-        biscuit = der Keks, Kekses, Kekse
     """,
     "drink": """
         coffee = der Kaffee, Kaffees
         tea = der Tee, Tees
         milk = die Milch, Milch
         water = das Wasser, Wassers
-        juice = der Saft, Saftes
-        beer = das Bier, Bieres
     """,
     "text": """
         book = das Buch, Buches, Bücher
@@ -78,23 +67,18 @@ NOUNS = {
         report = der Bericht, Berichts, Berichte
         novel = der Roman, Romans, Romane
         story/stories = die Geschichte, Geschichte, Geschichten
-        article = der Artikel, Artikels, Artikel
-        contract = der Vertrag, Vertrags, Verträge
     """,
     "clothes": """
         coat = der Mantel, Mantels, Mäntel
         hat = der Hut, Hutes, Hüte
         dress/dresses = das Kleid, Kleides, Kleider
         shirt = das Hemd, Hemdes, Hemden
-        jacket = die Jacke, Jacke, Jacken
-        skirt = der Rock, Rockes, Röcke
     """,
     "machine": """
         computer = der Computer, Computers, Computer
         radio = das Radio, Radios, Radios
         lamp = die Lampe, Lampe, Lampen
         camera = die Kamera, Kamera, Kameras
-        printer = der Drucker, Druckers, Drucker
         machine = die Maschine, Maschine, Maschinen
     """,
     "vehicle": """
@@ -102,7 +86,6 @@ NOUNS = {
         bicycle = das Fahrrad, Fahrrads, Fahrräder
         bus/buses = der Bus, Busses, Busse
         boat = das Boot, Bootes, Boote
-        train = der Zug, Zuges, Züge
     """,
     "thing": """
         table = der Tisch, Tisches, Tische
@@ -110,19 +93,14 @@ NOUNS = {
         clock = die Uhr, Uhr, Uhren
         bag = die Tasche, Tasche, Taschen
         key = der Schlüssel, Schlüssels, Schlüssel
-        box/boxes = die Kiste, Kiste, Kisten
         picture = das Bild, Bildes, Bilder
-        umbrella = der Regenschirm, Regenschirms, Regenschirme
         knife/knives = das Messer, Messers, Messer
         bottle = die Flasche, Flasche, Flaschen
-        mirror = der Spiegel, Spiegels, Spiegel
-        guitar = die Gitarre, Gitarre, Gitarren
         gift = das Geschenk, Geschenks, Geschenke
     """,
     "opening": """
         door = die Tür, Tür, Türen
         window = das Fenster, Fensters, Fenster
-        gate = das Tor, Tores, Tore
     """,
     "home": """
         kitchen = die Küche, Küche, Küchen
@@ -137,7 +115,6 @@ NOUNS = {
         museum = das Museum, Museums, Museen
         church/churches = die Kirche, Kirche, Kirchen
         library/libraries = die Bibliothek, Bibliothek, Bibliotheken
-        theatre = das Theater, Theaters, Theater
         hotel = das Hotel, Hotels, Hotels
         restaurant = das Restaurant, Restaurants, Restaurants
         castle = das Schloss, Schlosses, Schlösser
@@ -168,7 +145,6 @@ VERBS = """
     draw drew drawn drawing; zeichnen, zeichnet, zeichnete, hat gezeichnet; human; accusative human animal building boat; local benefit
     read read read reading; lesen, liest, las, hat gelesen; human; accusative text; local
     write wrote written writing; schreiben, schreibt, schrieb, hat geschrieben; human; accusative text; local benefit
-    translate translated translated translating; übersetzen, übersetzt, übersetzte, hat übersetzt; human; accusative text; benefit local
     eat ate eaten eating; essen, isst, aß, hat gegessen; human; accusative food; local
     drink drank drunk drinking; trinken, trinkt, trank, hat getrunken; human; accusative drink; local
     taste tasted tasted tasting; probieren, probiert, probierte, hat probiert; human; accusative food drink; local
@@ -178,12 +154,10 @@ VERBS = """
     know knew known knowing; kennen, kennt, kannte, hat gekannt; human; accusative human building area; stative mishap
     love loved loved loving; lieben, liebt, liebte, hat geliebt; human; accusative human animal; stative mishap
     meet met met meeting; treffen, trifft, traf, hat getroffen; human; accusative human; local
-    greet greeted greeted greeting; begrüßen, begrüßt, begrüßte, hat begrüßt; human; accusative human; local
     watch watched watched watching; beobachten, beobachtet, beobachtete, hat beobachtet; human animal; accusative human animal; local
     feed fed fed feeding; füttern, füttert, fütterte, hat gefüttert; human; accusative animal; local
-    wash washed washed washing; waschen, wäscht, wusch, hat gewaschen; human; accusative clothes car bus; local
-    open opened opened opening; öffnen, öffnet, öffnete, hat geöffnet; human; accusative opening box bottle bag letter
-    close closed closed closing; schließen, schließt, schloss, hat geschlossen; human; accusative opening box bag
+    open opened opened opening; öffnen, öffnet, öffnete, hat geöffnet; human; accusative opening bottle bag letter
+    close closed closed closing; schließen, schließt, schloss, hat geschlossen; human; accusative opening bag
     invite invited invited inviting; ein|laden, lädt, lud, hat eingeladen; human; accusative human
     call called called calling; an|rufen, ruft, rief, hat angerufen; human; accusative human; local
     pick picked picked picking up; ab|holen, holt, holte, hat abgeholt; human; accusative human letter gift bicycle; local
@@ -192,28 +166,23 @@ VERBS = """
     look looked looked looking +at; an|sehen, sieht, sah, hat angesehen; human; accusative thing clothes building machine; local
     try tried tried trying on; an|probieren, probiert, probierte, hat anprobiert; human; accusative clothes; local
     throw threw thrown throwing away; weg|werfen, wirft, warf, hat weggeworfen; human; accusative thing text food machine clothes; local
-    prepare prepared prepared preparing; vor|bereiten, bereitet, bereitete, hat vorbereitet; human; accusative report contract article gift; benefit local
-    bring brought brought bringing back; zurück|bringen, bringt, brachte, hat zurückgebracht; human; accusative thing book novel report contract machine clothes bicycle
-    hang hung hung hanging up; auf|hängen, hängt, hängte, hat aufgehängt; human; accusative clothes picture mirror clock lamp; local
+    bring brought brought bringing back; zurück|bringen, bringt, brachte, hat zurückgebracht; human; accusative thing book novel report machine clothes bicycle
+    hang hung hung hanging up; auf|hängen, hängt, hängte, hat aufgehängt; human; accusative clothes picture clock lamp; local
     tidy tidied tidied tidying up; auf|räumen, räumt, räumte, hat aufgeräumt; human; accusative home
     listen listened listened listening +to; zu|hören, hört, hörte, hat zugehört; human; dative human; local
     help helped helped helping; helfen, hilft, half, hat geholfen; human; dative human animal; local
     thank thanked thanked thanking; danken, dankt, dankte, hat gedankt; human; dative human; local
     follow followed followed following; folgen, folgt, folgte, ist gefolgt; human animal; dative human animal; local
-    trust trusted trusted trusting; vertrauen, vertraut, vertraute, hat vertraut; human; dative human; stative mishap
     answer answered answered answering; antworten, antwortet, antwortete, hat geantwortet; human; dative human; local
-    wait waited waited waiting +for; warten, wartet, wartete, hat gewartet; human; auf accusative human bus train boat; local
+    wait waited waited waiting +for; warten, wartet, wartete, hat gewartet; human; auf accusative human bus boat; local
     think thought thought thinking +of; denken, denkt, dachte, hat gedacht; human; an accusative human; mishap
-    laugh laughed laughed laughing +at; lachen, lacht, lachte, hat gelacht; human; über accusative human story article; mishap local
-    dream dreamed dreamed dreaming +of; träumen, träumt, träumte, hat geträumt; human; von dative human animal vehicle house castle; mishap
+    laugh laughed laughed laughing +at; lachen, lacht, lachte, hat gelacht; human; über accusative human story; mishap local
     give gave given giving; geben, gibt, gab, hat gegeben; human; dative human, accusative thing text clothes food; local
     show showed shown showing; zeigen, zeigt, zeigte, hat gezeigt; human; dative human, accusative thing text clothes machine animal; local
     send sent sent sending; schicken, schickt, schickte, hat geschickt; human; dative human, accusative text gift picture camera
-    lend lent lent lending; leihen, leiht, lieh, hat geliehen; human; dative human, accusative thing machine book novel car bicycle boat; local
     bring brought brought bringing; bringen, bringt, brachte, hat gebracht; human; dative human, accusative thing food drink text; local
     sleep slept slept sleeping; schlafen, schläft, schlief, hat geschlafen; human animal; ; local
     work worked worked working; arbeiten, arbeitet, arbeitete, hat gearbeitet; human; ; local company
-    dance danced danced dancing; tanzen, tanzt, tanzte, hat getanzt; human; ; local company
     sing sang sung singing; singen, singt, sang, hat gesungen; human; ; local company
     cry cried cried crying; weinen, weint, weinte, hat geweint; human; ; local mishap
     play played played playing; spielen, spielt, spielte, hat gespielt; human animal; ; local company
@@ -228,7 +197,6 @@ VERBS = """
     fly flew flown flying; fliegen, fliegt, flog, ist geflogen; human; ; journey company
     say said said saying; sagen, sagt, sagte, hat gesagt; human; ; that stative
     hear heard heard hearing; hören, hört, hörte, hat gehört; human; ; that stative
-    explain explained explained explaining; erklären, erklärt, erklärte, hat erklärt; human; ; that stative
     believe believed believed believing; glauben, glaubt, glaubte, hat geglaubt; human; ; that stative
     know knew known knowing; wissen, weiß, wusste, hat gewusst; human; ; that whether stative mishap
     ask asked asked asking; fragen, fragt, fragte, hat gefragt; human; ; whether stative
@@ -249,9 +217,8 @@ ADJECTIVES = """
     expensive = teuer teur teurer; thing machine vehicle clothes food drink hotel restaurant
     cheap cheaper = billig billig billiger; thing machine vehicle clothes food drink hotel restaurant
     heavy heavier = schwer schwer schwerer; thing machine coat
-    broken - = kaputt kaputt -; machine vehicle opening clock chair table mirror guitar
-    red - = rot rot -; clothes car bicycle boat bag umbrella door apple
-    black - = schwarz schwarz -; clothes car bag animal umbrella
+    red - = rot rot -; clothes car bicycle boat bag door apple
+    black - = schwarz schwarz -; clothes car bag animal
     white - = weiß weiß -; clothes animal house door boat
     friendly friendlier = freundlich freundlich freundlicher; human
     happy happier = glücklich glücklich glücklicher; human
@@ -259,19 +226,15 @@ ADJECTIVES = """
     hungry - = hungrig hungrig -; human animal
     famous = berühmt berühmt berühmter; person building text
     clever = klug klug klüger; human animal
-    rich richer = reich reich reicher; human
     poor poorer = arm arm ärmer; human
-    strong stronger = stark stark stärker; human dog horse cow
-    polite = höflich höflich höflicher; human
     sick - = krank krank -; human animal
     fresh - = frisch frisch -; food drink
     cold colder = kalt kalt kälter; drink
     hot hotter = heiß heiß heißer; coffee tea water milk
-    sweet sweeter = süß süß süßer; food coffee tea juice
-    long longer = lang lang länger; text dress coat skirt bridge train
-    short shorter = kurz kurz kürzer; text skirt dress
+    sweet sweeter = süß süß süßer; food coffee tea
+    long longer = lang lang länger; text dress coat bridge
+    short shorter = kurz kurz kürzer; text dress
     interesting = interessant interessant interessanter; text museum city
-    boring = langweilig langweilig langweiliger; text
     important = wichtig wichtig wichtiger; text
     modern = modern modern moderner; building machine vehicle home city
     quiet quieter = ruhig ruhig ruhiger; building home area child

@@ -22,7 +22,7 @@ def demo(*, out: Path = Path("runs/demo"), device: Device = "auto") -> None:
     allyouneed demo --out runs/demo
     ```
 
-    A grammar makes 30,000 English-German sentence pairs. The model is tested on longer sentences and on
+    A grammar makes 60,000 English-German sentence pairs. The model is tested on longer sentences and on
     combinations of nouns and verbs that it never saw, beside a word-by-word dictionary and the nearest
     training sentence. OUT/evaluate.json holds the scores, OUT/attention.png where the model looked.
 
@@ -60,5 +60,6 @@ def _draw_attention(out: Path, source: str) -> Path:
 
     attention = load(out / "model").attention(source)
     picture = out / "attention.png"
-    plot_attention(attention.weights.cross[-1].numpy(), attention.source, attention.target, picture)
+    written = [*attention.target[1:], attention.source[-1]]  # each row by the token that it predicts
+    plot_attention(attention.weights.cross[-1].numpy(), attention.source, written, picture)
     return picture
