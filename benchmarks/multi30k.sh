@@ -14,7 +14,7 @@ fi
 
 mkdir -p "$out"
 if [[ ! -e $out/data ]]; then
-    allyouneed prepare "$out/data" --vocab-size 10000 \
+    allyouneed prepare "$out/data" --vocab-size 10000 --source-language en --target-language de \
         --source "$corpus/train.en.gz" --target "$corpus/train.de.gz" \
         --valid-source "$corpus/val.en.gz" --valid-target "$corpus/val.de.gz"
 fi
@@ -26,4 +26,4 @@ if [[ ! -e $test ]]; then
     gunzip --stdout "$corpus/test_2016_flickr.en.gz" | allyouneed translate "$out/model" --beam-size 5 >"$test.part"
     mv "$test.part" "$test"
 fi
-allyouneed evaluate --hypotheses "$test" --reference "$corpus/test_2016_flickr.de.gz"
+allyouneed evaluate --hypotheses "$test" --reference "$corpus/test_2016_flickr.de.gz" --target-language de

@@ -106,6 +106,7 @@ def main() -> None:
         "torch": torch.__version__,
         "target_tokens_per_second": {name: round(speed) for name, speed in medians.items()},
     }
+    RESULTS.parent.mkdir(exist_ok=True)
     RESULTS.write_text(json.dumps(result, indent=1) + "\n")
 
 

@@ -119,7 +119,9 @@ def test_another_kind_is_refused(published: Path) -> None:
 
 def test_a_newer_format_is_refused_with_the_remedy(published: Path) -> None:
     rewrite_manifest(published, lambda manifest: manifest.update(format_version=2))
-    with pytest.raises(ModelError, match="format 2, but this version reads 1; upgrade allyouneed"):
+    with pytest.raises(
+        ModelError, match=r"format 2, written by allyouneed .*; this version reads 1: upgrade"
+    ):
         read_manifest(published)
 
 

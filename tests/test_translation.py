@@ -167,7 +167,7 @@ def test_perplexity_sums_the_log_probabilities_of_every_token_and_end(
     tokenizer = Tokenizer.load(toy_model / "target_tokenizer.json")
     model = load_checkpoint(toy_model).build_model()
     targets = ["nuso noomo", "", "quite unlike anything"]
-    total, num_tokens = translator.perplexity(sentences[:3], targets)
+    total, num_tokens = translator.negative_log_likelihood(sentences[:3], targets)
     ids = [tokenizer.encode(target) for target in targets]
     expected = [
         summed_log_prob(model, translator.encode(source), target)
@@ -181,7 +181,7 @@ def test_a_score_without_normalization_is_the_log_probability(
     translator: Translator, sentences: list[str]
 ) -> None:
     found = translator.translate(sentences[:5], length_normalization="none")
-    total, _ = translator.perplexity(sentences[:5], [translation.text for translation in found])
+    total, _ = translator.negative_log_likelihood(sentences[:5], [translation.text for translation in found])
     assert sum(translation.score for translation in found) == pytest.approx(-total, rel=1e-5)
 
 
@@ -221,7 +221,7 @@ def test_learned_positions_bound_the_length_of_a_text(tmp_path: Path) -> None:
     for ask in (
         lambda: translator.translate([too_long]),
         lambda: translator.attention(longest, too_long),
-        lambda: translator.perplexity([longest], [too_long]),
+        lambda: translator.negative_log_likelihood([longest], [too_long]),
     ):
         with pytest.raises(DataError, match="has 12 tokens, 11 are the most"):
             ask()

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from allyouneed.errors import UserError
     from allyouneed.preparation import CorpusFiles, prepare
     from allyouneed.runs import average, train
-    from allyouneed.translation import Translation, Translator, load
+    from allyouneed.translation import Translation, Translator, evaluate, load
 
 __all__ = [
     "CorpusFiles",
@@ -43,6 +43,7 @@ __all__ = [
     "UserError",
     "__version__",
     "average",
+    "evaluate",
     "load",
     "prepare",
     "presets",
@@ -57,6 +58,7 @@ _MODULES = {
     "Translator": "allyouneed.translation",
     "UserError": "allyouneed.errors",
     "average": "allyouneed.runs",
+    "evaluate": "allyouneed.translation",
     "load": "allyouneed.translation",
     "prepare": "allyouneed.preparation",
     "train": "allyouneed.runs",

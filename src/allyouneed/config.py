@@ -33,8 +33,18 @@ class Config(BaseModel):
     )
 
     def replace(self, **changes: Any) -> Self:
-        """A copy with `changes`; a mapping given for a group of settings changes only the keys it names."""
-        return type(self).model_validate(_merged(self.model_dump(), changes))
+        """A copy with `changes`; a mapping given for a group of settings changes only the keys it names.
+
+        Raises:
+            UsageError: One is out of range, of a wrong type or unknown; all such are named.
+        """
+        return self._changed(changes, ".".join)
+
+    def _changed(self, changes: Mapping[str, Any], place: Callable[[Sequence[str]], str]) -> Self:
+        try:
+            return type(self).model_validate(_merged(self.model_dump(), changes))
+        except ValidationError as error:
+            raise UsageError([_message(type(self), detail, place) for detail in error.errors()]) from None
 
     @classmethod
     def checked(cls, **settings: Any) -> Self:
@@ -131,7 +141,7 @@ class TrainingConfig(Config):
     """Training (paper 5.1 to 5.4)."""
 
     batch_tokens: PositiveInt = 25_000
-    """Source tokens and target tokens of one update, on average at most (5.1): the global batch."""
+    """Source tokens, and target tokens, that one update holds at most, padding included (5.1)."""
     micro_batch_tokens: PositiveInt | None = None
     """Padded tokens a side that are computed at once; chosen at the start and recorded if not given."""
     num_steps: PositiveInt = 100_000
@@ -236,12 +246,6 @@ class RunConfig(Config):
                 )
             changes.setdefault(group, {})[name] = _toml_value(setting, value.strip())
         return self._changed(changes, lambda key: f"--set {'.'.join(key)}")
-
-    def _changed(self, changes: Mapping[str, Any], place: Callable[[Sequence[str]], str]) -> Self:
-        try:
-            return self.replace(**changes)
-        except ValidationError as error:
-            raise UsageError([_message(type(self), detail, place) for detail in error.errors()]) from None
 
 
 def _merged(old: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

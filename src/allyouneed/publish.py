@@ -142,7 +142,8 @@ def _parse_manifest(path: Path) -> dict[str, Any]:
         raise ModelError(f"{path}: is damaged; take another copy of {path.parent}") from None
     if version != FORMAT_VERSION:
         raise ModelError(
-            f"{path}: format {version}, but this version reads {FORMAT_VERSION}; upgrade allyouneed"
+            f"{path}: format {version}, written by allyouneed {manifest.get('tool_version')}; "
+            f"this version reads {FORMAT_VERSION}: upgrade to that one or later"
         )
     if not typed or not isinstance(kind, str) or _sealed(manifest) != written:
         raise ModelError(f"{path}: is damaged; take another copy of {path.parent}")

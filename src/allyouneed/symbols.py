@@ -1,4 +1,4 @@
-"""The ids every vocabulary reserves: text never encodes to them, and search never produces the first four."""
+"""Ids that every vocabulary reserves. No text encodes to them; search writes no padding, start or sentinel."""
 
 PADDING = 0
 START = 1

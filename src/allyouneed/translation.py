@@ -11,6 +11,7 @@ from allyouneed.config import RunConfig, SearchConfig
 from allyouneed.data.lines import is_blank
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import DataError, UsageError
+from allyouneed.evaluation import Metric, Score, bleu_13a, chrf, perplexity
 from allyouneed.inference.attention_capture import AttentionWeights, capture_attention
 from allyouneed.inference.engine import Engine
 from allyouneed.inference.generate import DEFAULT_BATCH_TOKENS, generate
@@ -22,7 +23,7 @@ from allyouneed.training.checkpoint import load_checkpoint
 from allyouneed.training.run_directory import resolve_model
 
 MAX_TOKENS = 1_024
-"""A longer sentence is refused: no model is trained on such, and its cost grows with the square of it."""
+"""A longer sentence is refused: its cost grows with the square of its length."""
 
 
 @dataclass(frozen=True)
@@ -131,10 +132,10 @@ class Translator:
         """
         return [] if is_blank(text) else self._encode(self._source_tokenizer, text)
 
-    def perplexity(self, sources: Sequence[str], targets: Sequence[str]) -> tuple[float, int]:
-        """The sum of the negative log-likelihoods of all target tokens, in nats, and their number."""
-        source_ids = list(_each_encoded(sources, self.encode))
-        target_ids = list(_each_encoded(targets, self._encode_target))
+    def negative_log_likelihood(self, sources: Sequence[str], targets: Sequence[str]) -> tuple[float, int]:
+        """The sum over all target tokens, end symbols included, in nats, and their number."""
+        source_ids = list(_each_encoded(sources, self.encode, name="source"))
+        target_ids = list(_each_encoded(targets, self._encode_target, name="target"))
         scores = score_targets(self._model, source_ids, target_ids)
         return -sum(score.log_prob for score in scores), sum(len(score.token_log_probs) for score in scores)
 
@@ -183,6 +184,7 @@ def _each_encoded(
     texts: Iterable[str],
     encode: Callable[[str], list[int]],
     failed: Callable[[DataError], None] | None = None,
+    name: str = "text",
 ) -> Iterator[list[int]]:
     """The ids of each text; where one has none, `failed` is told why, or an error names it by its number."""
     for number, text in enumerate(texts, start=1):
@@ -190,7 +192,7 @@ def _each_encoded(
             ids = encode(text)
         except DataError as error:
             if failed is None:
-                raise DataError(f"text {number}: {error.messages[0]}", label=error.label) from None
+                raise DataError(f"{name} {number}: {error.messages[0]}", label=error.label) from None
             failed(error)
             ids = []
         yield ids
@@ -207,3 +209,27 @@ def load(path: Path | str, device: torch.device | str = "cpu") -> Translator:
         Tokenizer.load(checkpoint.directory / name) for name in (SOURCE_TOKENIZER, TARGET_TOKENIZER)
     )
     return Translator(checkpoint.build_model().to(device), checkpoint.config, *tokenizers)
+
+
+def evaluate(
+    translator: Translator,
+    sources: Sequence[str],
+    references: Sequence[str],
+    metrics: Sequence[Metric] = (bleu_13a, chrf),
+    **search: Any,
+) -> list[Score]:
+    """Scores of a translator on sentences whose translation is known, its perplexity the last of them.
+
+    Args:
+        translator: What translates.
+        sources: One sentence each.
+        references: The right translation of each.
+        metrics: What compares the translations with the references; see `translation_metrics`.
+        **search: As of `Translator.stream`.
+
+    Raises:
+        DataError: A sentence is too long, or there are not as many references as sources.
+    """
+    likelihood = translator.negative_log_likelihood(sources, references)
+    texts = [translation.text for translation in translator.translate(sources, **search)]
+    return [*(metric(texts, references) for metric in metrics), perplexity(*likelihood)]

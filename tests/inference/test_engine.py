@@ -5,7 +5,8 @@ import pytest
 import torch
 
 from allyouneed.inference import Engine
-from allyouneed.inference.engine import evaluation_mode, pad
+from allyouneed.inference.engine import pad
+from allyouneed.model.evaluation_mode import evaluation_mode
 from allyouneed.model.masks import padding_mask
 from allyouneed.symbols import END, START
 

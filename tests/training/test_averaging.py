@@ -143,11 +143,20 @@ def test_the_last_checkpoints_of_a_run_are_its_newest(run: Path) -> None:
     directory = RunDirectory(run)
     for step in (900, 1_000, 800):
         directory.checkpoint(step).mkdir(parents=True)
+    directory.config.write_text(RunConfig().to_toml())
     assert last_checkpoints(run, 2) == [directory.checkpoint(900), directory.checkpoint(1_000)]
     assert len(last_checkpoints(run, 3)) == 3
     for last in (-1, 0, 4):
         with pytest.raises(UsageError, match=f"--last {last}: {run} has 3 checkpoints; ask for 1 to 3"):
             last_checkpoints(run, last)
+
+
+def test_checkpoints_of_an_interruption_are_not_averaged(run: Path) -> None:
+    directory = RunDirectory(run)
+    for step in (500, 750, 777, 1_000):
+        directory.checkpoint(step).mkdir(parents=True)
+    directory.config.write_text(RunConfig().replace(training={"checkpoint_every_steps": 250}).to_toml())
+    assert last_checkpoints(run, 2) == [directory.checkpoint(750), directory.checkpoint(1_000)]
 
 
 @pytest.mark.parametrize(("average_last", "found"), [(2, 2), (9, 3)])

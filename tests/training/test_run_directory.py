@@ -74,6 +74,15 @@ def test_pruning_keeps_the_newest_checkpoints_the_best_and_those_with_a_state(ru
     assert directory.checkpoint_steps() == [2, 5, 6]
 
 
+def test_checkpoints_off_the_schedule_do_not_push_out_those_on_it(run: Path) -> None:
+    directory = save(run, 10, 13, 20, 27, 30)
+    directory.prune(30, keep_checkpoints=3, every=10)
+    assert directory.checkpoint_steps() == [10, 20, 27, 30]  # 27 has a state
+    assert directory.scheduled_steps(10) == [10, 20, 30]
+    assert directory.scheduled_steps(None) == [10, 20, 27, 30]
+    assert directory.scheduled_steps(7_000) == [10, 20, 27, 30]
+
+
 @pytest.mark.parametrize("part", ["checkpoint", "state"])
 def test_pruning_deletes_nothing_where_the_new_checkpoint_is_damaged(run: Path, part: str) -> None:
     directory = save(run, 1, 2, 3, 4)

@@ -260,7 +260,8 @@ class _ZstandardStream(io.RawIOBase):
         return True
 
     def close(self) -> None:
-        self._file.close()
+        if hasattr(self, "_file"):  # it has none where opening failed
+            self._file.close()
         super().close()
 
     def readinto(self, buffer: "WriteableBuffer", /) -> int:

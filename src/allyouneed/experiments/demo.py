@@ -5,12 +5,14 @@ OUT holds `corpus/` (text, trees and alignments), `data/`, `run/`, `model/`, the
 """
 
 import json
+import signal
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
+from allyouneed.config import RunConfig
 from allyouneed.data.demo_grammar import DemoCorpus, DemoPair, demo_dictionary, generate_demo_corpus
 from allyouneed.data.lines import read_lines, write_lines
 from allyouneed.evaluation import Score, scores_to_json, translation_metrics
@@ -18,8 +20,7 @@ from allyouneed.evaluation.yardsticks import nearest_sentence, translate_word_by
 from allyouneed.preparation import CorpusFiles, prepare
 from allyouneed.presets import demo as demo_preset
 from allyouneed.publish import publish_directory, write_text
-from allyouneed.runs import train
-from allyouneed.training.averaging import average, last_checkpoints
+from allyouneed.runs import average, train
 from allyouneed.training.trainer import Report
 from allyouneed.translation import load
 
@@ -51,6 +52,8 @@ def run_demo(
     out: Path,
     device: torch.device,
     *,
+    corpus: DemoCorpus | None = None,
+    config: RunConfig | None = None,
     report: Report = lambda event: None,
     say: Callable[[str], None] = lambda line: None,
 ) -> DemoResult:
@@ -59,22 +62,26 @@ def run_demo(
     Args:
         out: The folder to work in; an interrupted demo goes on where it was.
         device: Where to compute.
+        corpus: What to learn; by default all of `generate_demo_corpus`.
+        config: How; by default the preset `demo`.
         report: Is told every event of the training.
         say: Is told what is begun, in a line.
     """
     texts, data, run, model = out / "corpus", out / "data", out / "run", out / "model"
     say("generating English-German sentence pairs from a grammar")
-    corpus = generate_demo_corpus()
+    corpus, config = corpus or generate_demo_corpus(), config or demo_preset()
     if not texts.exists():
         _write_corpus(texts, corpus)
     if not data.exists():
         say("learning sub-words, storing the pairs as token ids")
-        config = demo_preset().data.replace(source_language="en", target_language="de")
-        prepare(data, _files(texts, "train"), _files(texts, "valid"), config)
+        languages = config.data.replace(source_language="en", target_language="de")
+        prepare(data, _files(texts, "train"), _files(texts, "valid"), languages)
     say("training")
-    train(run, data, demo_preset(), resume=True, device=device, report=report, say=say)
+    received = train(run, data, config, resume=True, device=device, report=report, say=say)
+    if received is not None:
+        signal.raise_signal(received)  # all is saved; end as whoever sent it wants
     if not model.exists():
-        average(last_checkpoints(run, demo_preset().training.average_last), model)
+        average(run, model)
     translations = out / "test.de"
     if not translations.exists():
         say("translating sentences that were not trained on")

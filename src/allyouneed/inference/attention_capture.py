@@ -9,9 +9,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from allyouneed.inference.engine import evaluation_mode, pad
+from allyouneed.inference.engine import pad
 from allyouneed.model import Transformer
 from allyouneed.model.attention import CrossAttention, SelfAttention, attention_weights
+from allyouneed.model.evaluation_mode import evaluation_mode
 from allyouneed.model.layers import DecoderLayer, EncoderLayer
 from allyouneed.symbols import END, START
 

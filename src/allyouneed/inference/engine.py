@@ -1,12 +1,11 @@
 """The Transformer in the form that decodes (paper 3.1, 6.1): one token a step, nothing computed twice."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import cast
 
 import torch
 from jaxtyping import Bool, Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 from torch.nn.utils.rnn import pad_sequence
 
@@ -147,18 +146,6 @@ def _attend(
     joined = scaled_dot_product_attention(query, key, value, mask).transpose(1, 2).flatten(2)
     output: Tensor = attention.output(joined)
     return output
-
-
-@contextmanager
-def evaluation_mode(model: nn.Module) -> Iterator[None]:
-    """No dropout and no gradients inside; as it was before, after."""
-    was_training = model.training
-    model.eval()
-    try:
-        with torch.no_grad():
-            yield
-    finally:
-        model.train(was_training)
 
 
 def pad(sequences: Sequence[Sequence[int]], device: torch.device) -> Int[Tensor, "batch length"]:

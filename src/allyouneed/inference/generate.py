@@ -6,8 +6,9 @@ from itertools import chain, islice
 from allyouneed.config import SearchConfig
 from allyouneed.data.batching import length_batches
 from allyouneed.errors import UsageError
-from allyouneed.inference.engine import Engine, evaluation_mode, pad
+from allyouneed.inference.engine import Engine, pad
 from allyouneed.inference.search import Hypothesis, beam_search
+from allyouneed.model.evaluation_mode import evaluation_mode
 from allyouneed.symbols import END, PADDING
 
 DEFAULT_BATCH_TOKENS = 8_192

@@ -8,8 +8,9 @@ from jaxtyping import Float64, Int
 from torch import Tensor
 
 from allyouneed.data.batching import length_batches
-from allyouneed.inference.engine import evaluation_mode, pad
+from allyouneed.inference.engine import pad
 from allyouneed.model import Transformer
+from allyouneed.model.evaluation_mode import evaluation_mode
 from allyouneed.symbols import END, PADDING, START
 
 DEFAULT_BATCH_TOKENS = 4_096

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import torch
 
 Device = Annotated[
-    Literal["auto", "cpu", "cuda", "mps"],
+    Literal["auto", "cpu", "cuda"],
     Parameter(help="Where to compute; `auto` takes a GPU where there is one."),
 ]
 
@@ -38,5 +38,4 @@ def available_devices() -> list[str]:
     """The kinds of device that torch can use here, the fastest first."""
     import torch
 
-    found = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
-    return [name for name, is_there in found.items() if is_there]
+    return ["cuda", "cpu"] if torch.cuda.is_available() else ["cpu"]

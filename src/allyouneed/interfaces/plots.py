@@ -1,6 +1,5 @@
 """Pictures as PNG files: the course of a run (paper 5), and attention as in the paper's Figures 3 to 5."""
 
-import json
 import math
 import os
 import warnings
@@ -18,6 +17,7 @@ from matplotlib.font_manager import get_font_names
 
 from allyouneed.errors import printable
 from allyouneed.publish import disk_errors
+from allyouneed.training.run_log import Event, read_log
 
 _WIDE_FONTS = ["DejaVu Sans", "Noto Sans CJK JP", "Arial Unicode MS", "Microsoft YaHei", "PingFang SC"]
 """Where the characters of tokens are looked for, in this order, as far as installed."""
@@ -48,7 +48,7 @@ def plot_run(run_directory: Path) -> list[Path]:
     """
     log = run_directory / "log.jsonl"
     with disk_errors(log):
-        events = last_events(log.read_bytes())
+        events = last_events(read_log(log))
     training = _Curve("training", "tab:blue", *_series(events, "train", "loss"))
     validation = _Curve("validation", "tab:orange", *_series(events, "validate", "loss"), best=min)
     learning_rate = _Curve("learning rate", "tab:blue", *_series(events, "train", "learning_rate"))
@@ -60,20 +60,12 @@ def plot_run(run_directory: Path) -> list[Path]:
     ]
 
 
-def last_events(log: bytes) -> list[dict[str, Any]]:
+def last_events(log: Iterable[Event]) -> list[Event]:
     """The events of a log that have a step, in the order of their steps.
 
     A run that was resumed repeats the steps since its checkpoint: the last event of a kind and step counts.
-    A line that a crash has torn is passed over.
     """
-    events: dict[tuple[str, int], dict[str, Any]] = {}
-    for line in log.split(b"\n"):
-        try:
-            event = json.loads(line)
-        except ValueError:
-            continue
-        if "step" in event:
-            events[event["event"], event["step"]] = event
+    events = {(event["event"], event["step"]): event for event in log if "step" in event}
     return sorted(events.values(), key=lambda event: int(event["step"]))
 
 

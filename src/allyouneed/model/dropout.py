@@ -22,7 +22,7 @@ class Dropout(nn.Module):
         """Drop elements of `x`; the identity outside training."""
         if not self.training or self.rate == 0.0:
             return x
-        if x.is_cuda:
+        if x.device.type != "cpu":
             return functional.dropout(x, self.rate)
         return _SixteenBitDropout.apply(x, self.rate)  # type: ignore[no-any-return, no-untyped-call]
 
@@ -38,6 +38,7 @@ class _SixteenBitDropout(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, rate: float) -> Tensor:
         words = torch.empty(-(-x.numel() // _DRAWS_PER_WORD), dtype=torch.int64).random_(-(2**63), None)
         draws = words.view(torch.int16)[: x.numel()].view(x.shape)
+        # Deviation: the rate is rounded to a multiple of 2^-16; see docs/paper.md.
         dropped = min(round(rate * _LEVELS), _LEVELS - 1)
         kept = draws >= dropped - _LEVELS // 2
         mask = kept.to(x.dtype).mul_(_LEVELS / (_LEVELS - dropped))

@@ -13,7 +13,7 @@ from allyouneed.training.run_directory import RunDirectory
 
 
 def last_checkpoints(run: Path, last: int | None = None) -> list[Path]:
-    """The newest checkpoints of a run.
+    """The newest scheduled checkpoints of a run.
 
     Args:
         run: The run.
@@ -24,11 +24,12 @@ def last_checkpoints(run: Path, last: int | None = None) -> list[Path]:
         UsageError: It has fewer than are asked for by number, or that number is not positive.
     """
     directory = RunDirectory(run)
-    steps = directory.checkpoint_steps()
-    if not steps:
+    if not directory.checkpoint_steps():
         raise ModelError(f"{run}: has no checkpoints; train it first")
+    training = RunConfig.from_toml(directory.config).training
+    steps = directory.scheduled_steps(training.checkpoint_every_steps)
     if last is None:
-        last = min(len(steps), RunConfig.from_toml(directory.config).training.average_last)
+        last = min(len(steps), training.average_last)
     if not 1 <= last <= len(steps):
         raise UsageError(f"--last {last}: {run} has {len(steps)} checkpoints; ask for 1 to {len(steps)}")
     return [directory.checkpoint(step) for step in steps[-last:]]

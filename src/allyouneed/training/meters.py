@@ -29,6 +29,10 @@ class Interval:
         self._sum += negative_log_likelihood
         self._tokens += tokens
 
+    def leave_out(self, seconds: float) -> None:
+        """Not count time that did not go into updates."""
+        self._began += seconds
+
     def read(self) -> tuple[float, float]:
         """The mean loss in nats per target token, and target tokens per second; a new interval begins."""
         loss = self._sum.item() / self._tokens

@@ -38,6 +38,17 @@ class RunDirectory:
         """Steps of the checkpoints that are there, ascending."""
         return _steps(self.path / "checkpoints")
 
+    def scheduled_steps(self, every: int | None) -> list[int]:
+        """Steps of the checkpoints that every run of these settings makes, ascending; all, where none is.
+
+        A run that is stopped makes one more, and so does one that finds its best between two of them.
+
+        Args:
+            every: `training.checkpoint_every_steps`.
+        """
+        steps = self.checkpoint_steps()
+        return [step for step in steps if every is None or step % every == 0] or steps
+
     def resumable_steps(self) -> list[int]:
         """Steps whose checkpoint and state are both there, ascending."""
         return sorted(set(self.checkpoint_steps()) & set(_steps(self.path / "state")))
@@ -55,13 +66,14 @@ class RunDirectory:
     def marked(self, name: str) -> int | None:
         """The step that `latest` or `best` names."""
         path = self.path / name
-        return step_of(path.read_bytes().decode().strip()) if path.is_file() else None
+        return step_of(path.read_bytes().decode(errors="replace").strip()) if path.is_file() else None
 
-    def prune(self, step: int, keep_checkpoints: int) -> None:
-        """Delete all but the newest checkpoints and states, once those of `step` have been read and checked.
+    def prune(self, step: int, keep_checkpoints: int, every: int | None = None) -> None:
+        """Delete all but the newest scheduled checkpoints and the newest states.
 
-        The best checkpoint stays, every one that a state belongs to, and whatever is of a later step: of
-        that, damaged as it may be, a run resumed before it knows nothing until it has come there again.
+        Those of `step` are read back and checked first. The best checkpoint stays, every one that a state
+        belongs to, and whatever is of a later step: of that, damaged as it may be, a run resumed before it
+        knows nothing until it has come there again.
 
         Raises:
             ModelError: What was written of `step` is damaged; nothing is deleted.
@@ -70,7 +82,8 @@ class RunDirectory:
         read_manifest(self.state(step), "state")
         checkpoints = [saved for saved in self.checkpoint_steps() if saved <= step]
         states = [saved for saved in _steps(self.path / "state") if saved <= step]
-        kept = {*checkpoints[-keep_checkpoints:], *states[-KEPT_STATES:], self.marked("best")}
+        scheduled = [saved for saved in self.scheduled_steps(every) if saved <= step]
+        kept = {step, *scheduled[-keep_checkpoints:], *states[-KEPT_STATES:], self.marked("best")}
         for old in states[:-KEPT_STATES]:
             shutil.rmtree(self.state(old), ignore_errors=True)
         for old in checkpoints:

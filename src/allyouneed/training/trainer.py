@@ -1,4 +1,4 @@
-"""The training loop (paper 5): updates, validations and checkpoints, resumed bit for bit."""
+"""The training loop (paper 5): updates, validations, checkpoints; on a CPU it resumes bit for bit."""
 
 import math
 import signal
@@ -14,6 +14,7 @@ from allyouneed.data.batching import BatchSchedule, PlannedBatch, make_batch
 from allyouneed.data.store import PairStore
 from allyouneed.errors import DataError, DivergedError
 from allyouneed.model import Transformer
+from allyouneed.model.evaluation_mode import evaluation_mode
 from allyouneed.training.checkpoint import (
     Attachments,
     load_checkpoint,
@@ -175,11 +176,13 @@ class Trainer:
         validate = self.step % training.validate_every_steps == 0 or self.step == training.num_steps
         if self.step % _LOG_EVERY_STEPS == 0 or self._interval.seconds > _LOG_EVERY_SECONDS or validate:
             self._log_training()
+        began = time.monotonic()
         is_best = validate and self.corpus.valid is not None and self._validate_now(self.corpus.valid)
         if is_best or self._checkpoint_is_due():
             self._save()
         if is_best:
             self.run.mark("best", self.step)
+        self._interval.leave_out(time.monotonic() - began)
 
     def _checkpoint_is_due(self) -> bool:
         training = self.config.training
@@ -207,9 +210,10 @@ class Trainer:
     def _validate_now(self, store: PairStore) -> bool:
         """Log a validation; whether it is the best so far."""
         loss = validation_loss(self.model, store)
-        self.model.eval()
-        scores = self._validate(self.model)
-        self.model.train()
+        if not math.isfinite(loss):
+            raise self._diverged(f"the validation loss is {loss}")
+        with evaluation_mode(self.model):
+            scores = self._validate(self.model)
         self._write("validate", step=self.step, loss=loss, perplexity=perplexity_of(loss), **scores)
         return self.best.update(self.step, loss, scores.get("bleu"))
 
@@ -232,7 +236,8 @@ class Trainer:
         }
         save_training_state(self.run.state(self.step), self.optimizer, progress)
         self.run.mark("latest", self.step)
-        self.run.prune(self.step, self.config.training.keep_checkpoints)
+        training = self.config.training
+        self.run.prune(self.step, training.keep_checkpoints, training.checkpoint_every_steps)
         self._saved_step, self._saved_at = self.step, time.monotonic()
         self._write("checkpoint", step=self.step, seconds=self._saved_at - began)
 

@@ -1,10 +1,13 @@
 """`evaluate` scores a file of translations as the metrics do, and says which score it leaves out and why."""
 
 import json
+import math
 from pathlib import Path
 
 import pytest
 
+from allyouneed import load
+from allyouneed.data.lines import read_lines
 from allyouneed.evaluation import bleu_13a, chrf, moses_bleu
 from allyouneed.interfaces.cli import main
 
@@ -81,3 +84,30 @@ def test_it_wants_either_a_model_and_a_source_or_hypotheses(
 ) -> None:
     assert main(["evaluate", *arguments]) == 2
     assert "give a MODEL and --source" in capsys.readouterr().err
+
+
+def test_a_model_is_scored_by_what_it_translates_and_by_its_perplexity(
+    toy_model: Path, toy_text: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, reference = toy_text / "valid.en", toy_text / "valid.toy"
+    files = ["--source", str(source), "--reference", str(reference)]
+    assert main(["evaluate", str(toy_model), *files, "--beam-size", "2", "--json"]) == 0
+    out, _ = capsys.readouterr()
+    sources, references = list(read_lines(source)), list(read_lines(reference))
+    translator = load(toy_model)
+    texts = [translation.text for translation in translator.translate(sources, beam_size=2)]
+    total, num_tokens = translator.negative_log_likelihood(sources, references)
+    expected = {"bleu_13a": bleu_13a(texts, references).value, "chrf": chrf(texts, references).value}
+    scores = {name: score["score"] for name, score in json.loads(out).items()}
+    assert scores.pop("perplexity") == pytest.approx(math.exp(total / num_tokens))
+    assert scores == expected
+
+
+def test_a_reference_that_is_too_long_is_told_before_anything_is_translated(
+    toy_model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "source").write_bytes(b"sun\nmoon\n")
+    (tmp_path / "reference").write_bytes(b"nuso\n" + b"x" * 3_000 + b"\n")
+    files = ["--source", str(tmp_path / "source"), "--reference", str(tmp_path / "reference")]
+    assert main(["evaluate", str(toy_model), *files]) == 3
+    assert "target 2: the sentence has" in capsys.readouterr().err

@@ -43,10 +43,10 @@ def test_a_run_holds_its_configuration_log_curves_and_checkpoint(train: RunComma
 def test_options_go_over_the_file_and_the_file_over_the_preset(train: RunCommand, tmp_path: Path) -> None:
     (tmp_path / "my.toml").write_bytes(b"[training]\nwarmup_steps = 7\nseed = 5\n[model]\ndropout = 0.25\n")
     options = ("--preset", "demo", "--config", tmp_path / "my.toml", "--steps", "1")
-    assert train(*options, "--set", "training.seed=6")[0] == 0
+    assert train(*options, "--set", "training.seed=6", "training.micro_batch_tokens=400")[0] == 0
     config = RunConfig.from_toml(tmp_path / "run" / "config.toml")
     assert (config.training.warmup_steps, config.training.seed, config.model.dropout) == (7, 6, 0.25)
-    assert config.training.learning_rate_factor == 2.0  # the preset's own
+    assert config.training.learning_rate_factor == 1.5  # the preset's own
     assert (config.model.d_model, config.training.num_steps) == (16, 1)
 
 

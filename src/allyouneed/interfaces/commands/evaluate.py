@@ -12,7 +12,6 @@ from allyouneed.errors import DataError, UsageError
 from allyouneed.evaluation import (
     Metric,
     format_scores,
-    perplexity,
     scores_to_json,
     translation_metrics,
 )
@@ -66,14 +65,13 @@ def evaluate(
         lines, references = _read_aligned(hypotheses, reference)
         scores = [metric(lines, references) for metric in _metrics(target_language)]
     elif model is not None and source is not None and hypotheses is None:
+        from allyouneed.translation import evaluate as evaluate_translator
         from allyouneed.translation import load
 
         lines, references = _read_aligned(source, reference)
         translator = load(model, device=torch_device(device))
         metrics = _metrics(target_language, translator.config.data.target_language)
-        texts = [translation.text for translation in translator.translate(lines, **asdict(search))]
-        scores = [metric(texts, references) for metric in metrics]
-        scores.append(perplexity(*translator.perplexity(lines, references)))
+        scores = evaluate_translator(translator, lines, references, metrics, **asdict(search))
     else:
         raise UsageError(
             "give a MODEL and --source to translate with it, or else --hypotheses to score a file"

@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
+from allyouneed.config import DataConfig
 from allyouneed.interfaces.console import notice
 
 if TYPE_CHECKING:
     from allyouneed.preparation import CorpusFiles, PreparedData
+
+_DEFAULTS = DataConfig()
 
 Files = Annotated[tuple[Path, ...], Parameter(consume_multiple=True, show_default=False)]
 
@@ -45,11 +48,11 @@ def prepare(
     /,
     *,
     text: TextOptions = TextOptions(),
-    tokenizer: Literal["bpe", "wordpiece", "byte"] = "bpe",
-    vocab_size: int = 37_000,
+    tokenizer: Literal["bpe", "wordpiece", "byte"] = _DEFAULTS.tokenizer,
+    vocab_size: int = _DEFAULTS.vocab_size,
     separate_vocabularies: bool = False,
-    max_tokens: int = 256,
-    max_length_ratio: float = 4.0,
+    max_tokens: int = _DEFAULTS.max_tokens,
+    max_length_ratio: float = _DEFAULTS.max_length_ratio,
     source_language: str = "",
     target_language: str = "",
 ) -> None:
@@ -75,7 +78,6 @@ def prepare(
         source_language: Code such as `en`, for the record.
         target_language: Code such as `de`: with it `evaluate` gives BLEU on Moses tokens too.
     """
-    from allyouneed.config import DataConfig
     from allyouneed.preparation import prepare as prepare_data
 
     config = DataConfig.checked(

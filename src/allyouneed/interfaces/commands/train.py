@@ -33,7 +33,7 @@ def train(
     ```
 
     The run keeps its checkpoints, its log (`log.jsonl`) and its curves (`loss.png`, `bleu.png`). It can be
-    stopped at any time, and goes on with `--resume` as if it had not been.
+    stopped at any time, and goes on with `--resume`: on a CPU as if it had not been, bit for bit.
 
     Args:
         run: The folder of the run.
@@ -43,10 +43,11 @@ def train(
         resume: Go on from the last checkpoint; begin if there is none.
         device: Where to compute.
     """
+    settings = () if steps is None else (f"training.num_steps={steps}",)
+    chosen = _chosen(run, configuration, settings)  # before torch is loaded: a slip shows at once
+
     from allyouneed.runs import train as train_run
 
-    settings = () if steps is None else (f"training.num_steps={steps}",)
-    chosen = _chosen(run, configuration, settings)
     with contextlib.ExitStack() as stack:
         reporter = RunReporter(run, stack)
         received = train_run(

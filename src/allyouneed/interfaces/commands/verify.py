@@ -12,8 +12,8 @@ def verify(directory: Path, /, *more: Path) -> None:
     """Check every file of models, runs and prepared data against its manifest.
 
     ```
-    allyouneed verify runs/demo
-    allyouneed verify runs/demo/checkpoints/step-00000200 data
+    allyouneed verify runs/demo/run
+    allyouneed verify runs/demo/model runs/demo/data
     ```
 
     Prints one line for each directory that is whole; of a run, every checkpoint and state is checked.
