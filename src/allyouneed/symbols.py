@@ -1,4 +1,4 @@
-"""Ids that every vocabulary reserves. No text encodes to them; search writes no padding, start or sentinel."""
+"""Ids that every vocabulary reserves. No text encodes to them; search writes neither padding nor start."""
 
 PADDING = 0
 START = 1
