@@ -8,6 +8,7 @@ import torch
 from allyouneed.config import ModelConfig, RunConfig
 from allyouneed.model import Transformer
 from allyouneed.presets import PRESETS
+from allyouneed.training.flops import training_flops
 
 VOCAB_SIZE_OF_2017 = 40_960
 """Rows of the embedding in the code of 2017, however many tokens the data had."""
@@ -16,9 +17,6 @@ P100_TFLOPS = 9.5
 NUM_P100 = 8
 
 _FLOAT_BYTES = 4
-_FLOPS_PER_MULTIPLY_ADD = 2
-_PASSES = 3
-"""Forward once; backward once for either factor of a product."""
 
 
 @dataclass(frozen=True)
@@ -131,12 +129,7 @@ def flops_per_target_token(config: ModelConfig, length: int) -> int:
         config: The model.
         length: Tokens of source and target; each query meets so many keys, masked ones too.
     """
-    # 2 d_model: queries, keys, values and outputs are projected. length: scores, and mixtures of values.
-    attention = config.num_heads * sum(config.head_widths) * (2 * config.d_model + length)
-    feed_forward = 2 * config.d_model * config.d_ff
-    layers = config.num_layers * (3 * attention + 2 * feed_forward)
-    projection = config.d_model * config.target_vocab_size
-    return _PASSES * _FLOPS_PER_MULTIPLY_ADD * (layers + projection)
+    return training_flops(config, 1, length, length, length) // length
 
 
 def activations_per_token(config: ModelConfig, length: int) -> int:

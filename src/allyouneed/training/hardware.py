@@ -1,0 +1,94 @@
+"""What a run is computed on, and how fast that is: the peak that its speed is a share of."""
+
+import os
+import platform
+import resource
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from allyouneed.config import Precision
+from allyouneed.version import __version__
+
+_MATRIX_SIZES = {"cpu": 2048, "cuda": 8192}
+"""Small enough to be quick there, large enough to be limited by arithmetic."""
+_MEASURED_SECONDS = 0.2
+_FEWEST_PRODUCTS = 3
+_STATUS = Path("/proc/self/status")
+_CPUINFO = Path("/proc/cpuinfo")
+
+
+def matmul_peak(device: torch.device, precision: Precision) -> float:
+    """FLOPs a second of the best of several products of large square matrices.
+
+    It is measured, as no table knows what this machine does now. Well under a second where the precision
+    has instructions.
+    """
+    size = _MATRIX_SIZES.get(device.type, 2048)
+    dtype = torch.bfloat16 if precision == "bfloat16" else torch.float32
+    # A generator of its own leaves the run's alone; zeros would be multiplied faster than numbers on a GPU.
+    generator = torch.Generator(device).manual_seed(0)
+    left, right = (torch.randn(size, size, generator=generator, device=device).to(dtype) for _ in range(2))
+    _seconds_of_product(left, right)  # loads the kernels and wakes the threads
+    seconds: list[float] = []
+    while len(seconds) < _FEWEST_PRODUCTS or sum(seconds) < _MEASURED_SECONDS:
+        seconds.append(_seconds_of_product(left, right))
+    return float(2 * size**3 / min(seconds))
+
+
+def memory_bytes(device: torch.device) -> int:
+    """The most memory that was in use at once: of this process, or on a GPU of PyTorch's tensors there."""
+    if device.type == "cuda":
+        return int(torch.cuda.max_memory_allocated(device))
+    if _STATUS.is_file():  # Linux's `ru_maxrss` may be that of the process which started this one
+        return 1024 * int(_field(_STATUS, "VmHWM").split()[0])
+    unit = 1 if sys.platform == "darwin" else 1024
+    return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def environment(device: torch.device) -> dict[str, Any]:
+    """What a result may depend on besides configuration and data: versions, platform and hardware."""
+    cpu = cpu_name()
+    return {
+        "allyouneed": __version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "platform": platform.platform(),
+        "device": device.type,
+        "device_name": torch.cuda.get_device_name(device) if device.type == "cuda" else cpu,
+        "cpu": cpu,
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+    }
+
+
+def cpu_name() -> str:
+    """The processor's model, as far as the system tells."""
+    name = _field(_CPUINFO, "model name") if _CPUINFO.is_file() else ""
+    return name or platform.processor() or platform.machine()
+
+
+def wait_for(device: torch.device) -> None:
+    """Return when all that a GPU was given to do is done; a CPU has done it already."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def _seconds_of_product(left: torch.Tensor, right: torch.Tensor) -> float:
+    wait_for(left.device)
+    began = time.perf_counter()
+    torch.mm(left, right)
+    wait_for(left.device)
+    return time.perf_counter() - began
+
+
+def _field(path: Path, name: str) -> str:
+    """What follows the first `name :` in a file of the kernel; empty where there is none."""
+    with path.open("rb") as file:
+        lines = (line.decode(errors="replace").partition(":") for line in file)
+        return next((value.strip() for key, _, value in lines if key.strip() == name), "")

@@ -1,0 +1,45 @@
+"""The count of FLOPs agrees with a sum by hand, and with what PyTorch counts while it computes a gradient."""
+
+import numpy as np
+import pytest
+from torch.utils.flop_counter import FlopCounterMode
+
+from allyouneed.config import ModelConfig
+from allyouneed.data.batching import Batch
+from allyouneed.model import Transformer
+from allyouneed.symbols import PADDING
+from allyouneed.training.flops import training_flops
+from allyouneed.training.update import accumulate_gradient
+
+UNEVEN = ModelConfig(
+    source_vocab_size=97, target_vocab_size=97, d_model=20, d_ff=44, num_layers=3, num_heads=2, d_k=7, d_v=5
+)
+
+
+def test_a_model_of_ones_costs_what_a_sum_by_hand_gives() -> None:
+    ones = ModelConfig(
+        source_vocab_size=11,
+        target_vocab_size=13,
+        d_model=1,
+        d_ff=1,
+        num_layers=1,
+        num_heads=1,
+        positions="learned",
+        tied_embeddings="target",
+    )
+    encoder = (4 * 3 + 2 * 3 * 3) + 2 * 3  # projections, scores and mixtures; feed-forward
+    decoder = (4 * 5 + 2 * 5 * 5) + (2 * 5 + 2 * 3 + 2 * 5 * 3) + 2 * 5
+    assert training_flops(ones, 7, 3, 5, 31) == 6 * (7 * (encoder + decoder) + 31 * 13)
+
+
+@pytest.mark.parametrize(("source_len", "target_len"), [(9, 9), (4, 11), (13, 2)])
+def test_pytorch_counts_the_same_flops_of_a_padded_micro_batch(source_len: int, target_len: int) -> None:
+    model = Transformer(UNEVEN).train()
+    source, target = (np.full((2, length), 6) for length in (source_len, target_len))
+    source[0, -2:] = target[1, -1:] = PADDING
+    num_target_tokens = 2 * target_len - 1
+    batch = Batch(source, target, target, num_target_tokens, np.arange(2))
+    with FlopCounterMode(display=False) as counter:
+        accumulate_gradient(model, batch, num_target_tokens, 0.1, "float32")
+    expected = training_flops(UNEVEN, 2, source_len, target_len, num_target_tokens)
+    assert counter.get_total_flops() == expected

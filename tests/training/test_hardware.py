@@ -1,0 +1,68 @@
+"""Peak, memory and environment are those of the machine that the test runs on."""
+
+import json
+import platform
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import torch
+
+from allyouneed.training.hardware import cpu_name, environment, matmul_peak, memory_bytes
+
+CPU = torch.device("cpu")
+
+
+def test_no_other_product_is_much_faster_than_the_peak() -> None:
+    peak = matmul_peak(CPU, "float32")
+    left = torch.randn(1024, 1024)
+    torch.mm(left, left)
+    began = time.perf_counter()
+    torch.mm(left, left)
+    flops = 2 * 1024**3 / (time.perf_counter() - began)
+    assert 0 < flops < 3 * peak
+
+
+def test_the_peak_is_measured_without_touching_the_generators_of_the_run() -> None:
+    torch.manual_seed(1)
+    before = torch.get_rng_state()
+    matmul_peak(CPU, "float32")
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_memory_is_the_peak_which_stays_when_memory_is_given_back() -> None:
+    held = np.ones(300 << 17)  # 300 MiB
+    during = memory_bytes(CPU)
+    assert during >= held.nbytes
+    del held
+    assert memory_bytes(CPU) == pytest.approx(during, rel=0.02)  # the kernel counts roughly
+
+
+def test_memory_is_of_this_process_and_not_of_the_one_that_started_it() -> None:
+    """`ru_maxrss` would tell of the larger parent, which Linux carries over into a new program."""
+    held = np.ones(400 << 17)  # 400 MiB
+    code = (
+        "import torch; from allyouneed.training.hardware import memory_bytes;"
+        "print(memory_bytes(torch.device('cpu')))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert 50 << 20 < int(done.stdout) < memory_bytes(CPU) - held.nbytes // 2
+
+
+def test_the_environment_names_versions_and_hardware_and_is_json() -> None:
+    found = environment(CPU)
+    assert json.loads(json.dumps(found)) == found
+    assert (found["python"], found["torch"]) == (platform.python_version(), torch.__version__)
+    assert found["threads"] == torch.get_num_threads()
+    assert found["device_name"] == found["cpu"] == cpu_name() != ""
+
+
+@pytest.mark.gpu
+def test_a_gpu_multiplies_faster_in_bfloat16_and_its_memory_is_pytorchs() -> None:
+    device = torch.device("cuda")
+    assert matmul_peak(device, "bfloat16") > 2 * matmul_peak(device, "float32") > 1e12
+    held = torch.ones(300 << 18, device=device)  # 300 MiB
+    assert memory_bytes(device) >= held.nbytes
+    assert environment(device)["device_name"] == torch.cuda.get_device_name()
