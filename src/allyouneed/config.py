@@ -175,13 +175,14 @@ class TrainingConfig(Config):
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
     """Of initialisation, batches and dropout."""
 
-    def resolved_micro_batch_tokens(self, longest: int = 1) -> int:
+    def resolved_micro_batch_tokens(self, longest: int = 1, num_processes: int = 1) -> int:
         """`micro_batch_tokens`, by default a quarter of the batch: so many different lengths are mixed.
 
         Args:
             longest: Tokens of the longest side of a pair, end symbol included, which must fit.
+            num_processes: Each of them should have a micro-batch of every batch.
         """
-        default = max(longest, self.batch_tokens // _MICRO_BATCHES)
+        default = max(longest, self.batch_tokens // max(_MICRO_BATCHES, num_processes))
         return self.micro_batch_tokens or min(self.batch_tokens, default)
 
 

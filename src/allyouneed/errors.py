@@ -3,6 +3,7 @@
 Every message says what is wrong, where (file, line, column or key), and what to do about it.
 """
 
+import sys
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -93,3 +94,10 @@ LINE_FAILURES_EXIT_CODE = 9
 def printable(message: str) -> str:
     """The message with control characters escaped, so that no input can drive the terminal or add a line."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in message)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether Python or torch, on whatever device, has asked for more memory than there is."""
+    torch = sys.modules.get("torch")  # not imported for this: most commands do without it
+    on_gpu = torch is not None and isinstance(error, torch.OutOfMemoryError)
+    return on_gpu or isinstance(error, MemoryError) or "DefaultCPUAllocator: can't allocate" in str(error)

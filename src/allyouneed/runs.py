@@ -1,5 +1,6 @@
 """Runs: what starts or resumes training on prepared data, and validates it by translating."""
 
+import contextlib
 import signal
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -16,6 +17,7 @@ from allyouneed.presets import base
 from allyouneed.publish import write_text
 from allyouneed.training.averaging import average as average_checkpoints
 from allyouneed.training.averaging import last_checkpoints
+from allyouneed.training.distributed import device_of_process, joined_processes, num_restarts
 from allyouneed.training.run_directory import RunDirectory
 from allyouneed.training.trainer import Corpus, Report, Trainer
 from allyouneed.training.update import resolve_precision
@@ -45,6 +47,8 @@ def train(
 ) -> signal.Signals | None:
     """Train a model in `run` on prepared data, or go on where an earlier call stopped.
 
+    In a process that `torchrun` has started, all of its processes train the one model together.
+
     Args:
         run: The run directory. It is made; where it is there, `resume` must be set.
         data: What `prepare` has made.
@@ -62,18 +66,34 @@ def train(
         DataError: The run was begun with other data.
         ModelError: A directory is damaged.
         LockedError: Another process is training in `run`.
-        DivergedError: The loss or a weight is not finite.
+        DivergedError: Three updates in a row, or a weight, are not finite.
+        ResourceError: There is not enough memory, or a process of the run is lost.
     """
-    directory, device = RunDirectory(Path(run)), torch.device(device)
-    _require_run(directory, resume)
-    prepared = PreparedData(data)
-    with directory.locked():
-        config = _run_config(directory, config, prepared, device)
+    directory, prepared = RunDirectory(Path(run)), PreparedData(data)
+    device = device_of_process(torch.device(device))
+    with joined_processes(device) as processes, contextlib.ExitStack() as stack:
+
+        def begin() -> str:
+            """What only the first process does: it alone reads and writes the run directory."""
+            require_run(directory, resume or num_restarts() > 0)
+            stack.enter_context(directory.locked())
+            return run_config(directory, config, prepared, device, processes.size).model_dump_json()
+
+        complete = RunConfig.model_validate_json(processes.told_by_first(begin))
         corpus = Corpus(prepared.train, prepared.valid, prepared.tokenizers, prepared.facts)
-        validate = _bleu_on_validation(prepared, config)
-        trainer = Trainer(config, corpus, directory, device, validate=validate, report=report)
+        trainer = Trainer(
+            complete,
+            corpus,
+            directory,
+            device,
+            processes=processes,
+            validate=_bleu_on_validation(prepared, complete),
+            report=report,
+        )
+        if not processes.is_first:
+            return trainer.train()
         _resume(trainer, say)
-        write_text(directory.config, config.to_toml())
+        write_text(directory.config, complete.to_toml())
         return _train(trainer)
 
 
@@ -97,7 +117,7 @@ def average(run: Path | str, out: Path | str, last: int | None = None) -> list[P
     return checkpoints
 
 
-def _require_run(directory: RunDirectory, resume: bool) -> None:
+def require_run(directory: RunDirectory, resume: bool) -> None:
     """Refuse a folder that holds a run, unless to resume it, and one that holds anything else."""
     if directory.is_new():
         return
@@ -107,13 +127,17 @@ def _require_run(directory: RunDirectory, resume: bool) -> None:
         raise UsageError(f"{directory.path}: exists; go on with --resume, or name a new folder")
 
 
-def _run_config(
-    directory: RunDirectory, given: RunConfig | None, prepared: PreparedData, device: torch.device
+def run_config(
+    directory: RunDirectory,
+    given: RunConfig | None,
+    prepared: PreparedData,
+    device: torch.device,
+    num_processes: int = 1,
 ) -> RunConfig:
-    """The complete configuration: what is given, or the run's own, fitted to the data and the device."""
+    """The complete configuration: what is given, or the run's own, fitted to data, device and processes."""
     recorded = RunConfig.from_toml(directory.config) if directory.config.is_file() else None
     if recorded is None:
-        return _completed(given or base(), prepared, device)
+        return _completed(given or base(), prepared, device, num_processes)
     _require_same_vocabularies(directory.path, recorded, prepared)
     if given is None:
         return recorded
@@ -129,7 +153,9 @@ def _run_config(
     return config
 
 
-def _completed(config: RunConfig, prepared: PreparedData, device: torch.device) -> RunConfig:
+def _completed(
+    config: RunConfig, prepared: PreparedData, device: torch.device, num_processes: int = 1
+) -> RunConfig:
     """`config` with the vocabularies of the data, a precision and a size of micro-batches."""
     training = config.training
     longest = _longest(prepared)
@@ -146,7 +172,7 @@ def _completed(config: RunConfig, prepared: PreparedData, device: torch.device) 
         data=prepared.config.model_dump(),
         training={
             "precision": resolve_precision(training.precision, device),
-            "micro_batch_tokens": training.resolved_micro_batch_tokens(longest),
+            "micro_batch_tokens": training.resolved_micro_batch_tokens(longest, num_processes),
         },
     )
 

@@ -8,19 +8,26 @@ from allyouneed.training.meters import Best, Interval, perplexity_of
 
 def test_the_loss_of_an_interval_is_the_mean_over_its_tokens() -> None:
     interval = Interval(torch.device("cpu"))
-    interval.add(torch.tensor(6.0), tokens=2)
-    interval.add(torch.tensor(1.0), tokens=5)
-    loss, speed = interval.read()
+    interval.add(torch.tensor(6.0), tokens=2, flops=30)
+    interval.add(torch.tensor(1.0), tokens=5, flops=10)
+    loss, speed, flops_speed = interval.read()
     assert loss == 1.0
-    assert speed > 0
+    assert flops_speed / speed == pytest.approx(40 / 7)
+
+
+def test_an_update_that_was_not_finite_is_left_out_of_the_loss() -> None:
+    interval = Interval(torch.device("cpu"))
+    interval.add(torch.tensor(6.0), tokens=2, flops=30)
+    interval.add(torch.tensor(math.nan), tokens=5, flops=10)
+    assert interval.read().loss == 3.0
 
 
 def test_reading_an_interval_begins_another() -> None:
     interval = Interval(torch.device("cpu"))
-    interval.add(torch.tensor(6.0), tokens=2)
+    interval.add(torch.tensor(6.0), tokens=2, flops=30)
     interval.read()
-    interval.add(torch.tensor(8.0), tokens=4)
-    assert interval.read()[0] == 2.0
+    interval.add(torch.tensor(8.0), tokens=4, flops=10)
+    assert interval.read().loss == 2.0
 
 
 def test_the_best_validation_is_that_of_the_highest_bleu_whatever_its_loss() -> None:

@@ -20,11 +20,22 @@ from typing import Annotated, Any, NoReturn
 
 from cyclopts import App, CycloptsError, Group, Parameter
 
-from allyouneed.errors import DiskError, InternalError, ResourceError, UsageError, UserError
+from allyouneed.errors import DiskError, InternalError, ResourceError, UsageError, UserError, is_out_of_memory
 from allyouneed.interfaces.console import talk, use_utf8
 from allyouneed.version import __version__
 
-COMMANDS = ("demo", "prepare", "train", "average", "translate", "evaluate", "plan", "verify", "doctor")
+COMMANDS = (
+    "demo",
+    "prepare",
+    "train",
+    "average",
+    "translate",
+    "evaluate",
+    "plan",
+    "bench",
+    "verify",
+    "doctor",
+)
 """Every command, in the order in which the help lists them."""
 
 EVERYWHERE = Group("Options of every command", sort_key=100)
@@ -59,7 +70,7 @@ def launch(
         quiet: Say nothing but errors on standard error.
         debug: Show where in the code an error arose.
     """
-    talk.quiet = quiet
+    talk.quiet = quiet or int(os.environ.get("RANK", "0")) > 0  # of several processes one talks
     try:
         return app(tokens)
     except Exception:
@@ -108,7 +119,7 @@ def explain(error: Exception) -> UserError:
             return error
         case CycloptsError():
             return UsageError(_usage_message(error))
-        case _ if _is_out_of_memory(error):
+        case _ if is_out_of_memory(error):
             return ResourceError(
                 "there is not enough memory; give it less at a time (smaller batches or inputs)"
             )
@@ -123,9 +134,3 @@ def _usage_message(error: CycloptsError) -> str:
     error.verbose = False
     command = " ".join(("allyouneed", *(error.command_chain or ())))
     return f"{' '.join(str(error).split())} (see `{command} --help`)"
-
-
-def _is_out_of_memory(error: Exception) -> bool:
-    torch = sys.modules.get("torch")
-    on_gpu = torch is not None and isinstance(error, torch.OutOfMemoryError)
-    return on_gpu or isinstance(error, MemoryError) or "DefaultCPUAllocator: can't allocate" in str(error)

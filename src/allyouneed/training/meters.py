@@ -3,6 +3,7 @@
 import math
 import time
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -11,12 +12,23 @@ _LOSS_OF_HUGE_PERPLEXITY = 700.0
 """Above it exp() overflows a float."""
 
 
+class Reading(NamedTuple):
+    """What an interval has measured."""
+
+    loss: float
+    """The mean in nats per target token."""
+    tokens_per_second: float
+    """Target tokens."""
+    flops_per_second: float
+    """Of the matrix products."""
+
+
 class Interval:
     """Loss and speed since the last log line; the loss stays on its device until it is read."""
 
     def __init__(self, device: torch.device) -> None:
-        self._sum = torch.zeros((), device=device)
-        self._tokens = 0
+        self._loss_and_tokens = torch.zeros(2, device=device)
+        self._tokens = self._flops = 0
         self._began = time.monotonic()
 
     @property
@@ -24,22 +36,32 @@ class Interval:
         """Since the last `read`."""
         return time.monotonic() - self._began
 
-    def add(self, negative_log_likelihood: Tensor, tokens: int) -> None:
-        """Count an update's loss, a sum in nats over `tokens` target tokens."""
-        self._sum += negative_log_likelihood
+    def add(self, loss: Tensor, tokens: int, flops: int) -> None:
+        """Count an update.
+
+        Args:
+            loss: The sum over its target tokens, in nats; left out of the mean where it is not finite.
+            tokens: Its target tokens.
+            flops: Of its matrix products.
+        """
+        counted = torch.stack((loss, torch.full_like(loss, tokens)))
+        self._loss_and_tokens += torch.where(loss.isfinite(), counted, 0.0)
         self._tokens += tokens
+        self._flops += flops
 
     def leave_out(self, seconds: float) -> None:
         """Not count time that did not go into updates."""
         self._began += seconds
 
-    def read(self) -> tuple[float, float]:
-        """The mean loss in nats per target token, and target tokens per second; a new interval begins."""
-        loss = self._sum.item() / self._tokens
-        speed = self._tokens / self.seconds
-        self._sum.zero_()
-        self._tokens, self._began = 0, time.monotonic()
-        return loss, speed
+    def read(self) -> Reading:
+        """The mean loss and the speed; a new interval begins."""
+        loss, tokens = self._loss_and_tokens.tolist()
+        seconds = self.seconds
+        reading = Reading(loss / max(tokens, 1), self._tokens / seconds, self._flops / seconds)
+        self._loss_and_tokens.zero_()
+        self._tokens = self._flops = 0
+        self._began = time.monotonic()
+        return reading
 
 
 @dataclass

@@ -1,7 +1,7 @@
 """Adam and the learning rate of equation 3 (paper 5.3)."""
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from allyouneed.config import TrainingConfig
 
@@ -12,6 +12,26 @@ def learning_rate(step: int, d_model: int, warmup_steps: int, factor: float) -> 
 
 
 def build_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Adam:
-    """Adam over all parameters, without weight decay; the caller sets the learning rate of every step."""
+    """Adam over all parameters, without weight decay; the caller sets the learning rate of every step.
+
+    Its moments are there from the start, so that they can be saved, copied and counted before a step.
+    """
     betas = config.adam_beta1, config.adam_beta2
-    return torch.optim.Adam(model.parameters(), lr=0.0, betas=betas, eps=config.adam_epsilon, fused=True)
+    adam = torch.optim.Adam(model.parameters(), lr=0.0, betas=betas, eps=config.adam_epsilon, fused=True)
+    for parameter in model.parameters():
+        adam.state[parameter] = {
+            "step": torch.zeros((), dtype=torch.float32, device=parameter.device),
+            "exp_avg": torch.zeros_like(parameter, requires_grad=False),
+            "exp_avg_sq": torch.zeros_like(parameter, requires_grad=False),
+        }
+    return adam
+
+
+def moments(optimizer: torch.optim.Optimizer) -> list[Tensor]:
+    """All tensors of an optimizer's state, by parameter and name, however they came there."""
+    return [
+        tensor
+        for group in optimizer.param_groups
+        for parameter in group["params"]
+        for _, tensor in sorted(optimizer.state[parameter].items())
+    ]

@@ -2,8 +2,11 @@
 
 import signal
 import threading
+from collections.abc import Callable
 from types import FrameType, TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
+
+Result = TypeVar("Result")
 
 
 class StopSignals:
@@ -12,6 +15,7 @@ class StopSignals:
     def __init__(self) -> None:
         self.received: signal.Signals | None = None
         self._previous: dict[signal.Signals, Any] = {}
+        self._interruptible = False
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
@@ -25,10 +29,31 @@ class StopSignals:
     ) -> None:
         self._restore()
 
+    def interruptible(self, work: Callable[[], Result]) -> Result | None:
+        """Do long work of which half is worth nothing: a signal, before or meanwhile, ends it at once.
+
+        Returns:
+            What `work` returns; None where a signal came.
+        """
+        try:
+            self._interruptible = True
+            try:
+                return None if self.received else work()
+            finally:
+                self._interruptible = False
+        except _InterruptedError:
+            return None
+
     def _note(self, number: int, frame: FrameType | None) -> None:
         self.received = signal.Signals(number)
         self._restore()
+        if self._interruptible:
+            raise _InterruptedError
 
     def _restore(self) -> None:
         for number, handler in self._previous.items():
             signal.signal(number, handler)
+
+
+class _InterruptedError(BaseException):
+    """Ends what is interruptible; no `except Exception` on the way may stop it."""

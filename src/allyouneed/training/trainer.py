@@ -1,5 +1,7 @@
 """The training loop (paper 5): updates, validations, checkpoints; on a CPU it resumes bit for bit."""
 
+import functools
+import json
 import math
 import signal
 import time
@@ -10,28 +12,28 @@ from typing import Any
 import torch
 
 from allyouneed.config import RunConfig
-from allyouneed.data.batching import BatchSchedule, PlannedBatch, make_batch
+from allyouneed.data.batching import BatchSchedule, PlannedBatch
 from allyouneed.data.store import PairStore
 from allyouneed.errors import DataError, DivergedError
 from allyouneed.model import Transformer
 from allyouneed.model.evaluation_mode import evaluation_mode
-from allyouneed.training.checkpoint import (
-    Attachments,
-    load_checkpoint,
-    load_training_state,
-    save_checkpoint,
-    save_training_state,
-)
+from allyouneed.training.checkpoint import Attachments
+from allyouneed.training.distributed import Processes
+from allyouneed.training.flops import batch_flops
+from allyouneed.training.hardware import environment, matmul_peak, memory_bytes
+from allyouneed.training.learner import Learner
 from allyouneed.training.meters import Best, Interval, perplexity_of
-from allyouneed.training.optimizer import build_optimizer, learning_rate
 from allyouneed.training.run_directory import RunDirectory
 from allyouneed.training.run_log import Event, RunLog
+from allyouneed.training.saves import Saves
 from allyouneed.training.stop_signals import StopSignals
-from allyouneed.training.update import accumulate_gradient, seed_generators, use_fastest_attention
 from allyouneed.training.validation import validation_loss
 
 _LOG_EVERY_STEPS = 50
 _LOG_EVERY_SECONDS = 10.0
+_COMPARE_EVERY_STEPS = 1_000
+_OUT_OF_PATIENCE = 1
+"""A reason to stop; the others are numbers of signals, and no signal that is caught has this one."""
 
 Validate = Callable[[Transformer], Mapping[str, float]]
 """Scores of a model on the validation data, such as its BLEU, by name."""
@@ -54,13 +56,17 @@ class Corpus:
 class Trainer:
     """One run: a model, its optimizer and its place in the data, kept in a run directory.
 
+    Under `torchrun` every process has one. All make the same updates; the first alone validates, logs and
+    saves.
+
     Args:
         config: Complete: vocabulary sizes as in the corpus, precision and micro-batches resolved.
         corpus: What to train on.
         run: Where to keep it; the caller holds its lock.
         device: Where to compute.
+        processes: This process among those of the run.
         validate: More scores for a validation, besides loss and perplexity.
-        report: Is told every event.
+        report: Is told every event, in the first process.
     """
 
     def __init__(
@@ -70,17 +76,17 @@ class Trainer:
         run: RunDirectory,
         device: torch.device,
         *,
+        processes: Processes | None = None,
         validate: Validate = lambda model: {},
         report: Report = lambda event: None,
     ) -> None:
-        self.config, self.corpus, self.run = config, corpus, run
+        self.config, self.corpus, self.run, self._device = config, corpus, run, device
+        self.processes = processes or Processes()
         self._validate, self._report = validate, report
-        self.step = self._saved_step = 0
+        self.step = self._saved_step = self._validated_step = 0
+        self._learner = Learner(config, corpus.train, device, self.processes, self._notice)
+        self.model, self.optimizer = self._learner.model, self._learner.optimizer
         training = config.training
-        seed_generators(training.seed, 0, 0)
-        self.model = Transformer(config.model).to(device).train()
-        use_fastest_attention(self.model, training.precision)
-        self.optimizer = build_optimizer(self.model, training)
         assert training.micro_batch_tokens is not None
         self.schedule = BatchSchedule(
             corpus.train.source_lengths,
@@ -89,28 +95,30 @@ class Trainer:
             micro_batch_tokens=training.micro_batch_tokens,
             seed=training.seed,
         )
+        self._saves = Saves(run, config, corpus.tokenizers, {"corpus": dict(corpus.facts)})
         self.best = Best()
         self._interval = Interval(device)
         self._seconds_before = 0.0
         self._began = self._saved_at = time.monotonic()
+        self._stop = StopSignals()
+        self._log: RunLog | None = None
+        self._num_processes_before = self.processes.size
 
     def resume(self, step: int) -> None:
-        """Go back to what the checkpoint and the state of `step` hold.
+        """Go back to what the checkpoint and the state of `step` hold; in the first process only.
 
         Raises:
             ModelError: They are damaged.
             DataError: They are of other data.
         """
-        self.model.load_state_dict(load_checkpoint(self.run.checkpoint(step)).build_model().state_dict())
-        progress = load_training_state(self.run.state(step), self.optimizer)
+        progress = self._saves.load(step, self.model, self.optimizer)
         if progress["corpus"] != self.corpus.facts or progress["position"] != self._position(step):
             raise DataError(
                 f"{self.run.path}: was trained on other data than is given now; "
                 "name the data it began with, or train a new run"
             )
-        self.step = self._saved_step = step
-        self.best = Best(**progress["best"])
-        self._seconds_before = progress["seconds"]
+        self._go_to(progress)
+        self._num_processes_before = progress["processes"]
         # A run killed after a save may not have said so yet.
         self.run.mark("latest", step)
         if self.best.step in self.run.checkpoint_steps():
@@ -123,68 +131,104 @@ class Trainer:
             The signal that ended the run early, if one did.
 
         Raises:
-            DivergedError: The loss or a weight is not finite.
+            DivergedError: Three updates in a row, or a validation, were not finite.
+            ResourceError: Memory cannot hold one sentence pair, or a process of the run is lost.
         """
-        self._log = RunLog(self.run.log)
+        self._log = RunLog(self.run.log) if self.processes.is_first else None
         try:
             self._write(
                 "start",
                 step=self.step,
                 num_steps=self.config.training.num_steps,
                 parameters=sum(p.numel() for p in self.model.parameters()),
+                processes=self.processes.size,
+                environment=environment(self._device),
             )
-            with StopSignals() as stop:
-                for batch in self.schedule.batches_from(self.step):
-                    if self._finished() or not self._update(batch, stop):
-                        break
-                    self._after_update()
-            if self.step != self._saved_step:
-                self._save()
-            return stop.received
+            with self._stop:
+                return self._train()
+        except DivergedError as error:
+            raise DivergedError(
+                f"{self.run.path}: {error.messages[0]}; all checkpoints are from before: train a new run "
+                "with a lower training.learning_rate_factor or a higher training.warmup_steps"
+            ) from None
         finally:
-            self._log.close()
+            if self._log:
+                self._log.close()
 
-    def _finished(self) -> bool:
-        training = self.config.training
-        out_of_patience = training.patience is not None and self.best.since >= training.patience
-        return self.step >= training.num_steps or out_of_patience
+    def _train(self) -> signal.Signals | None:
+        self._share_state()
+        self._notice_processes()
+        if self._is_validation_due() and self._validated_step != self.step:
+            self._validate_and_save()  # a signal had ended the validation
+        stopped_by = 0
+        for batch in self.schedule.batches_from(self.step):
+            if self.step == self.config.training.num_steps:
+                break
+            if stopped_by := self._learner.update(batch, self.step + 1, self._reason_to_stop):
+                break
+            self.step += 1
+            self._after_update(batch)
+        if self.step != self._saved_step:
+            self._save()
+        return signal.Signals(stopped_by) if stopped_by > _OUT_OF_PATIENCE else None
 
-    def _update(self, planned: PlannedBatch, stop: StopSignals) -> bool:
-        """One step of Adam; False, and nothing has changed, where the program was asked to stop meanwhile."""
-        training = self.config.training
-        step = self.step + 1
-        loss = torch.zeros((), device=next(self.model.parameters()).device)
-        for number, pairs in enumerate(planned.micro_batches):
-            if stop.received:
-                self.optimizer.zero_grad()
-                return False
-            seed_generators(training.seed, step, number)
-            batch = make_batch(self.corpus.train, pairs)
-            loss += accumulate_gradient(
-                self.model, batch, planned.num_target_tokens, training.label_smoothing, training.precision
+    def _share_state(self) -> None:
+        """Let every process have what the first has drawn or loaded."""
+        told = self.processes.told_by_first(lambda: json.dumps(self._progress()))
+        progress = json.loads(told)
+        if progress["position"] != self._position(progress["step"]):
+            raise DataError(f"process {self.processes.rank} has other data than process 0; give all the same")
+        self._go_to(progress)
+        self._learner.copy_from_first()
+
+    def _notice_processes(self) -> None:
+        """Tell what the number of processes brings with it, where one would not expect it."""
+        before, now = self._num_processes_before, self.processes.size
+        if before != now:
+            self._notice(f"goes on in {now} processes after {before}: the same batches, with other rounding")
+        if now > (most := max(len(self._planned(step).micro_batches) for step in (1, 2))):
+            self._notice(
+                f"only {most} of {now} processes have work, as a batch has so many micro-batches; "
+                "with a smaller training.micro_batch_tokens a new run has more"
             )
-        for group in self.optimizer.param_groups:
-            group["lr"] = self._learning_rate(step)
-        self.optimizer.step()
-        self.optimizer.zero_grad()
-        self._interval.add(loss, planned.num_target_tokens)
-        self.step = step
-        return True
 
-    def _after_update(self) -> None:
-        training = self.config.training
-        validate = self.step % training.validate_every_steps == 0 or self.step == training.num_steps
-        if self.step % _LOG_EVERY_STEPS == 0 or self._interval.seconds > _LOG_EVERY_SECONDS or validate:
+    def _reason_to_stop(self) -> int:
+        patience = self.config.training.patience
+        if self._stop.received:
+            return self._stop.received
+        return _OUT_OF_PATIENCE if patience is not None and self.best.since >= patience else 0
+
+    def _after_update(self, batch: PlannedBatch) -> None:
+        self._interval.add(
+            self._learner.loss,
+            batch.num_target_tokens,
+            batch_flops(self.config.model, self.corpus.train, batch),
+        )
+        logs = self.step % _LOG_EVERY_STEPS == 0 or self._is_validation_due()
+        if logs or self._device.type == "cpu":  # any other device would have to be waited for
+            self._learner.require_finite(self._planned)
+        if self.processes.is_first and (logs or self._interval.seconds > _LOG_EVERY_SECONDS):
             self._log_training()
+        if self.step % _COMPARE_EVERY_STEPS == 0:
+            self._learner.require_same_weights(self.step)
         began = time.monotonic()
-        is_best = validate and self.corpus.valid is not None and self._validate_now(self.corpus.valid)
-        if is_best or self._checkpoint_is_due():
+        self._validate_and_save()
+        self._interval.leave_out(time.monotonic() - began)
+
+    def _validate_and_save(self) -> None:
+        is_best = self._is_validation_due() and self.processes.first_alone(self._validate_now) is True
+        if self.processes.most(is_best or self._is_checkpoint_due()):
             self._save()
         if is_best:
             self.run.mark("best", self.step)
-        self._interval.leave_out(time.monotonic() - began)
 
-    def _checkpoint_is_due(self) -> bool:
+    def _is_validation_due(self) -> bool:
+        training = self.config.training
+        return self.step > 0 and (
+            self.step % training.validate_every_steps == 0 or self.step == training.num_steps
+        )
+
+    def _is_checkpoint_due(self) -> bool:
         training = self.config.training
         by_steps = training.checkpoint_every_steps
         return (
@@ -194,71 +238,90 @@ class Trainer:
         )
 
     def _log_training(self) -> None:
-        loss, speed = self._interval.read()
-        if not math.isfinite(loss):
-            raise self._diverged(f"the loss is {loss}")
+        reading = self._interval.read()
         self._write(
             "train",
             step=self.step,
-            loss=loss,
-            perplexity=perplexity_of(loss),
-            learning_rate=self._learning_rate(self.step),
-            target_tokens_per_second=speed,
+            loss=reading.loss,
+            perplexity=perplexity_of(reading.loss),
+            learning_rate=self._learner.learning_rate(self.step),
+            target_tokens_per_second=reading.tokens_per_second,
+            share_of_peak=reading.flops_per_second / self._peak(),
+            memory_bytes=memory_bytes(self._device),
             seconds=self._seconds(),
         )
 
-    def _validate_now(self, store: PairStore) -> bool:
-        """Log a validation; whether it is the best so far."""
-        loss = validation_loss(self.model, store)
-        if not math.isfinite(loss):
-            raise self._diverged(f"the validation loss is {loss}")
+    def _validate_now(self) -> bool:
+        """Log a validation; whether it is the best so far. A signal ends it, and then it is still due."""
+        scores = self._stop.interruptible(self._validation_scores)
+        if scores is None:
+            return False
+        self._validated_step = self.step
+        if not scores:
+            return False
+        if not math.isfinite(scores["loss"]):
+            raise DivergedError(f"the validation loss is {scores['loss']} at step {self.step:,}")
+        self._write("validate", step=self.step, **scores)
+        return self.best.update(self.step, scores["loss"], scores.get("bleu"))
+
+    def _validation_scores(self) -> dict[str, float]:
+        """Loss, perplexity and what else is measured; nothing without validation data."""
+        if self.corpus.valid is None:
+            return {}
+        loss = validation_loss(self.model, self.corpus.valid)
         with evaluation_mode(self.model):
-            scores = self._validate(self.model)
-        self._write("validate", step=self.step, loss=loss, perplexity=perplexity_of(loss), **scores)
-        return self.best.update(self.step, loss, scores.get("bleu"))
+            return {"loss": loss, "perplexity": perplexity_of(loss), **self._validate(self.model)}
 
     def _save(self) -> None:
-        """Publish checkpoint, then state, then say that they are the latest, then delete old ones."""
+        self._learner.require_finite(self._planned)
+        self._learner.require_same_weights(self.step)
+        self.processes.first_alone(self._save_now)
+        self._saved_step, self._saved_at = self.step, time.monotonic()
+
+    def _save_now(self) -> None:
         began = time.monotonic()
-        weights = {name: tensor.detach().cpu() for name, tensor in self.model.state_dict().items()}
-        for name, tensor in weights.items():
-            if not tensor.isfinite().all():
-                raise self._diverged(f"{name} is not finite")
-        facts = {"step": self.step, "corpus": dict(self.corpus.facts)}
-        self.run.forget(self.step)
-        save_checkpoint(self.run.checkpoint(self.step), self.config, weights, self.corpus.tokenizers, facts)
-        progress = {
+        self._saves.save(self.model, self.optimizer, self._progress())
+        self._write("checkpoint", step=self.step, seconds=time.monotonic() - began)
+
+    def _progress(self) -> dict[str, Any]:
+        """Where the run stands, apart from weights and moments."""
+        return {
             "step": self.step,
             "corpus": dict(self.corpus.facts),
             "position": self._position(self.step),
             "best": asdict(self.best),
+            "validated_step": self._validated_step,
+            "skipped": self._learner.skipped,
+            "processes": self.processes.size,
             "seconds": self._seconds(),
         }
-        save_training_state(self.run.state(self.step), self.optimizer, progress)
-        self.run.mark("latest", self.step)
-        training = self.config.training
-        self.run.prune(self.step, training.keep_checkpoints, training.checkpoint_every_steps)
-        self._saved_step, self._saved_at = self.step, time.monotonic()
-        self._write("checkpoint", step=self.step, seconds=self._saved_at - began)
 
-    def _diverged(self, what: str) -> DivergedError:
-        return DivergedError(
-            f"{self.run.path}: {what} at step {self.step}; all checkpoints are from before: train a new run "
-            "with a lower training.learning_rate_factor or a higher training.warmup_steps"
-        )
+    def _go_to(self, progress: Mapping[str, Any]) -> None:
+        self.step = self._saved_step = progress["step"]
+        self.best, self._validated_step = Best(**progress["best"]), progress["validated_step"]
+        self._learner.restore(progress["skipped"])
+        self._seconds_before, self._began = progress["seconds"], time.monotonic()
 
     def _position(self, step: int) -> dict[str, Any]:
         return asdict(self.schedule.position(step))
 
-    def _learning_rate(self, step: int) -> float:
-        training = self.config.training
-        return learning_rate(
-            step, self.config.model.d_model, training.warmup_steps, training.learning_rate_factor
-        )
+    def _planned(self, step: int) -> PlannedBatch:
+        return next(self.schedule.batches_from(step - 1))
 
     def _seconds(self) -> float:
         return self._seconds_before + time.monotonic() - self._began
 
+    def _peak(self) -> float:
+        """FLOPs a second that the devices of all processes could do, taken to be alike."""
+        return self.processes.size * _measured_peak(self._device, self.config.training.precision)
+
+    def _notice(self, text: str) -> None:
+        self._write("notice", step=self.step, text=text)
+
     def _write(self, event: str, **fields: Any) -> None:
-        self._log.write(event, **fields)
-        self._report({"event": event, **fields})
+        if self._log is not None:
+            self._log.write(event, **fields)
+            self._report({"event": event, **fields})
+
+
+_measured_peak = functools.cache(matmul_peak)

@@ -1,0 +1,133 @@
+"""The gradient of a global batch, summed over the micro-batches of this process (paper 5.1)."""
+
+import sys
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import torch
+
+from allyouneed.config import TrainingConfig
+from allyouneed.data.batching import Indices, PlannedBatch, make_batch
+from allyouneed.data.store import PairStore
+from allyouneed.errors import ResourceError, is_out_of_memory
+from allyouneed.model import Transformer
+from allyouneed.training.distributed import Processes
+from allyouneed.training.gradients import Gradients
+from allyouneed.training.update import accumulate_gradient, seed_generators
+
+Say = Callable[[str], None]
+
+_PLACES = 1 << 32
+"""More than there are micro-batches in a batch."""
+
+
+class Accumulation:
+    """Sums gradients of micro-batches; those that memory cannot hold are cut into parts from then on.
+
+    Args:
+        model: In training mode.
+        gradients: Where the sum goes.
+        store: The sentence pairs.
+        config: Precision resolved.
+        processes: Process r of n takes the micro-batches r, r + n, r + 2n, ...
+        say: Is told when micro-batches are cut.
+    """
+
+    def __init__(
+        self,
+        model: Transformer,
+        gradients: Gradients,
+        store: PairStore,
+        config: TrainingConfig,
+        processes: Processes,
+        say: Say,
+    ) -> None:
+        self._model, self._gradients, self._store, self._config = model, gradients, store, config
+        self._processes, self._say = processes, say
+        self._cut_from_tokens, self._num_parts = sys.maxsize, 1
+
+    def add_up(self, planned: PlannedBatch, step: int, stopping: Callable[[], bool]) -> bool:
+        """Put the gradient and the loss of this process's part of a global batch into the buffer.
+
+        Args:
+            planned: The global batch.
+            step: The update that it is for.
+            stopping: Looked at before every micro-batch.
+
+        Returns:
+            Whether all is there; False where it was to stop.
+
+        Raises:
+            ResourceError: Memory cannot hold a single pair.
+        """
+        while True:
+            self._gradients.clear()
+            try:
+                return self._add_all(planned, step, stopping)
+            except _OutgrownError as error:  # what it holds on to is freed when this block ends
+                outgrown = error.pairs
+            self._cut(outgrown, step)
+
+    def _add_all(self, planned: PlannedBatch, step: int, stopping: Callable[[], bool]) -> bool:
+        for place, pairs in self._work(planned):
+            if stopping():
+                return False
+            seed_generators(self._config.seed, step, place)
+            try:
+                self._add(pairs, planned.num_target_tokens)
+            except (MemoryError, RuntimeError) as error:
+                if is_out_of_memory(error):
+                    raise _OutgrownError(pairs) from None
+                raise
+        return True
+
+    def _add(self, pairs: Indices, num_target_tokens: int) -> None:
+        config = self._config
+        self._gradients.loss += accumulate_gradient(
+            self._model,
+            make_batch(self._store, pairs),
+            num_target_tokens,
+            config.label_smoothing,
+            config.precision,
+        )
+
+    def _work(self, planned: PlannedBatch) -> Iterator[tuple[int, Indices]]:
+        """What this process computes at once, and where it stands, which decides its random numbers."""
+        for number in range(self._processes.rank, len(planned.micro_batches), self._processes.size):
+            for part, pairs in enumerate(self._parts(planned.micro_batches[number])):
+                yield number + part * _PLACES, pairs
+
+    def _parts(self, pairs: Indices) -> list[Indices]:
+        if self._longest(pairs) < self._cut_from_tokens:
+            return [pairs]
+        return np.array_split(pairs, min(self._num_parts, len(pairs)))
+
+    def _cut(self, outgrown: Indices, step: int) -> None:
+        """Cut micro-batches as long as these pairs into more parts, from now on."""
+        longest = self._longest(outgrown)
+        if len(outgrown) == 1:
+            raise ResourceError(
+                f"memory cannot hold the update of one sentence pair of {longest} tokens "
+                f"(line {self._store.line_numbers[outgrown[0]]} of the training text); prepare the data with "
+                "a smaller --max-tokens, or take a smaller model"
+            )
+        self._num_parts *= 2
+        self._cut_from_tokens = min(self._cut_from_tokens, longest)
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+        self._say(
+            f"out of memory at update {step:,}: from now on micro-batches of sentences of "
+            f"{self._cut_from_tokens} tokens and more are computed in {self._num_parts} parts"
+        )
+
+    def _longest(self, pairs: Indices) -> int:
+        """Tokens of the longest side of a pair."""
+        store = self._store
+        return 1 + int(max(store.source_lengths[pairs].max(), store.target_lengths[pairs].max()))
+
+
+class _OutgrownError(Exception):
+    """Memory was too small for these pairs at once."""
+
+    def __init__(self, pairs: Indices) -> None:
+        self.pairs = pairs

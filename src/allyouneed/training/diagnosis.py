@@ -1,0 +1,70 @@
+"""Where values that are not finite arose: the update is computed once more, module by module."""
+
+import contextlib
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+
+from allyouneed.config import TrainingConfig
+from allyouneed.data.batching import PlannedBatch, make_batch
+from allyouneed.data.store import PairStore
+from allyouneed.model import Transformer
+from allyouneed.training.update import batch_loss, seed_generators
+
+_MOST_LINES = 20
+
+
+def locate_non_finite(
+    model: Transformer, store: PairStore, config: TrainingConfig, planned: PlannedBatch, step: int
+) -> str:
+    """Say which module first gave what is not finite in an update, and in which lines of the corpus.
+
+    Args:
+        model: As it was when the update was skipped.
+        store: The sentence pairs.
+        config: Precision resolved.
+        planned: The batch of the update.
+        step: The update; its random numbers are drawn again.
+    """
+    for number, pairs in enumerate(planned.micro_batches):
+        seed_generators(config.seed, step, number)
+        with _first_non_finite(model) as modules:
+            loss = batch_loss(model, make_batch(store, pairs), config.label_smoothing, config.precision)
+        gradients = torch.autograd.grad(loss.smoothed, list(model.parameters()), allow_unused=True)
+        names = [name for name, _ in model.named_parameters()]
+        culprits = [
+            *(f"the output of {module}" for module in modules[:1]),
+            *(["the loss"] if not loss.smoothed.isfinite() else []),
+            *(
+                f"the gradient of {name}"
+                for name, gradient in zip(names, gradients, strict=True)
+                if gradient is not None and not gradient.isfinite().all()
+            ),
+        ]
+        if culprits:
+            lines = sorted(int(line) for line in store.line_numbers[pairs])
+            shown = ", ".join(map(str, lines[:_MOST_LINES]))
+            more = f" and {len(lines) - _MOST_LINES} more" if len(lines) > _MOST_LINES else ""
+            return f"{culprits[0]} is not finite on lines {shown}{more} of the training text"
+    return "computed once more, it is finite: a fault of the hardware is likely"
+
+
+@contextlib.contextmanager
+def _first_non_finite(model: nn.Module) -> Iterator[list[str]]:
+    """The names of modules whose output is not finite, in the order in which they end."""
+    found: list[str] = []
+
+    def watch(name: str, output: object) -> None:
+        if isinstance(output, Tensor) and not output.isfinite().all():
+            found.append(name or "the model")
+
+    handles = [
+        module.register_forward_hook(lambda _, __, output, name=name: watch(name, output))
+        for name, module in model.named_modules()
+    ]
+    try:
+        yield found
+    finally:
+        for handle in handles:
+            handle.remove()

@@ -1,0 +1,192 @@
+"""The processes of one run, as `torchrun` starts them: they sum gradients, and the first alone writes.
+
+Without `torchrun` there is one process, and nothing here does anything.
+"""
+
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from datetime import timedelta
+from typing import TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.distributed import PrefixStore, rendezvous  # type: ignore[attr-defined]
+
+from allyouneed.errors import ResourceError
+
+HANG_SECONDS = 90.0
+"""A process that is waited for so long is taken for hanging."""
+
+_BEAT_SECONDS = 1.0
+_AT_WORK, _DONE = 0, 1
+_MET = "met/{}"
+"""Where a process of this rank keeps the number of the last meeting that it came to."""
+_TOLD = "told"
+"""Where the first process puts what it tells the others."""
+
+Result = TypeVar("Result")
+
+
+class Processes:
+    """This process among those of its run; alone by default.
+
+    Args:
+        rank: Its number, from 0.
+        size: How many there are.
+        store: What they tell each other through, besides the sums; not needed by one alone.
+    """
+
+    def __init__(self, rank: int = 0, size: int = 1, store: dist.Store | None = None) -> None:
+        self.rank, self.size = rank, size
+        self.is_first = rank == 0
+        self._store = store
+        self._num_meetings = 0
+
+    def add_up(self, tensor: Tensor) -> None:
+        """Replace a tensor by its sum over all processes, the same bits in each."""
+        self._meet(lambda: dist.all_reduce(tensor))
+
+    def most(self, number: int) -> int:
+        """The largest of the processes' numbers; no accelerator is waited for."""
+        largest = torch.tensor(number)
+        self._meet(lambda: dist.all_reduce(largest, dist.ReduceOp.MAX))
+        return int(largest)
+
+    def copy_from_first(self, tensors: Iterable[Tensor]) -> None:
+        """Replace each tensor by that of the first process."""
+        for tensor in tensors if self.size > 1 else ():
+            self._meet(lambda tensor=tensor: dist.broadcast(tensor, 0))  # type: ignore[misc]
+
+    def differing(self, number: int) -> list[int]:
+        """The ranks whose number is not that of the first process."""
+        numbers = torch.zeros(self.size, dtype=torch.int64)
+        numbers[self.rank] = number
+        self._meet(lambda: dist.all_reduce(numbers))
+        return [rank for rank, other in enumerate(numbers.tolist()) if other != numbers[0]]
+
+    def told_by_first(self, make: Callable[[], str]) -> str:
+        """What the first process makes, which may take long; the others wait as long as it is alive."""
+        if self._store is None:
+            return make()
+        if self.is_first:
+            with self._heart_beating():
+                text = make()
+            self._store.set(_TOLD, text)
+            self.most(_DONE)
+            return text
+        while self.most(_AT_WORK) != _DONE:
+            pass
+        return str(self._store.get(_TOLD), "utf-8")
+
+    def first_alone(self, work: Callable[[], Result]) -> Result | None:
+        """Let the first process do what may take long; the others wait, as long as it is alive.
+
+        Returns:
+            What `work` returns in the first process; None in the others.
+        """
+        results: list[Result] = []
+
+        def work_and_tell() -> str:
+            results.append(work())
+            return ""
+
+        self.told_by_first(work_and_tell)
+        return results[0] if results else None
+
+    def _meet(self, exchange: Callable[[], object]) -> None:
+        """Exchange something with all processes, each having said before that it is there."""
+        if self._store is not None:
+            self._num_meetings += 1
+            with self._losses():
+                self._store.set(_MET.format(self.rank), str(self._num_meetings))
+                exchange()
+
+    @contextlib.contextmanager
+    def _losses(self) -> Iterator[None]:
+        """Tell of processes that cannot be reached.
+
+        Raises:
+            ResourceError: There is one.
+        """
+        try:
+            yield
+        except RuntimeError as error:  # what torch.distributed raises for anything
+            hung = "imed out" in str(error)
+            what = f"has not answered for {HANG_SECONDS:.0f} s" if hung else "has ended"
+            raise ResourceError(
+                f"{self._missing()} of {self.size} {what}; the run stops here, go on with --resume",
+                label="E-PROCESS",
+            ) from error
+
+    def _missing(self) -> str:
+        """Who did not come to the meeting that failed."""
+        late: list[int] = []
+        with contextlib.suppress(RuntimeError):  # the store may have gone with its process
+            late = [rank for rank in range(self.size) if self._meetings_of(rank) < self._num_meetings]
+        return f"process {' and '.join(map(str, late))}" if late else "another process"
+
+    def _meetings_of(self, rank: int) -> int:
+        assert self._store is not None
+        key = _MET.format(rank)
+        return int(self._store.get(key)) if self._store.check([key]) else 0
+
+    @contextlib.contextmanager
+    def _heart_beating(self) -> Iterator[None]:
+        """Meet the waiting processes every second meanwhile, so that they know this one to be alive."""
+        ended = threading.Event()
+
+        def beat() -> None:
+            with contextlib.suppress(ResourceError):  # the next meeting of this process will tell
+                while not ended.wait(_BEAT_SECONDS):
+                    self.most(_AT_WORK)
+
+        heart = threading.Thread(target=beat, daemon=True)
+        heart.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            heart.join()
+
+
+@contextlib.contextmanager
+def joined_processes(device: torch.device) -> Iterator[Processes]:
+    """The processes that `torchrun` has started with this one, joined while the block runs.
+
+    Args:
+        device: Of the tensors that are exchanged.
+    """
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        yield Processes()
+        return
+    store, rank, size = next(rendezvous("env://"))
+    # The launcher's store outlives a restart; what was left there before must not be read.
+    store = PrefixStore(f"start-{num_restarts()}", store)
+    dist.init_process_group(
+        "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo",
+        store=PrefixStore("group", store),
+        rank=rank,
+        world_size=size,
+        timeout=timedelta(seconds=HANG_SECONDS),
+    )
+    try:
+        yield Processes(rank, size, PrefixStore("run", store))
+    finally:
+        dist.destroy_process_group()
+
+
+def device_of_process(device: torch.device) -> torch.device:
+    """The device for this process: of several GPUs the one that `torchrun` means for it."""
+    if device.type != "cuda":
+        return device
+    own = torch.device("cuda", int(os.environ.get("LOCAL_RANK", device.index or 0)))
+    torch.cuda.set_device(own)
+    return own
+
+
+def num_restarts() -> int:
+    """How often `torchrun` has started the processes anew after one of them had died."""
+    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
