@@ -14,6 +14,7 @@ ROOT = "allyouneed"
 
 LAYERS = """
 interfaces, experiments
+rehearsal
 runs, preparation, translation, parsing, interop
 training | inference
 model | data | evaluation

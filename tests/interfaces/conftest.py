@@ -1,6 +1,9 @@
 """Commands run within the test's process, which spares each of them the import of torch."""
 
 import io
+import os
+import pty
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +13,7 @@ import pytest
 from allyouneed.interfaces.cli import main
 
 RunCommand = Callable[..., tuple[int, bytes, str]]
+RunOnTerminal = Callable[..., tuple[str, str]]
 
 
 @pytest.fixture
@@ -23,3 +27,28 @@ def run_command(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.M
         return code, out, err.decode()
 
     return run
+
+
+@pytest.fixture
+def run_on_terminal() -> RunOnTerminal:
+    """Run Python code whose standard error alone is a terminal; what came on stdout, and on the terminal."""
+
+    def run(code: str, **environment: str) -> tuple[str, str]:
+        terminal, end = pty.openpty()
+        settings = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "FORCE_COLOR")}
+        environment = settings | {"TERM": "xterm", "COLUMNS": "120"} | environment
+        command = [sys.executable, "-c", code]
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=end, env=environment, check=True)
+        os.close(end)
+        shown = b"".join(iter(lambda: _read_terminal(terminal), b""))
+        os.close(terminal)
+        return done.stdout.decode(), shown.decode()
+
+    return run
+
+
+def _read_terminal(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 1 << 16)
+    except OSError:  # Linux reports the end of a terminal like this
+        return b""

@@ -34,7 +34,7 @@ class _Curve:
     steps: list[int]
     values: list[float]
     best: Callable[[Iterable[float]], float] | None = None
-    """`min` or `max`, where the legend is to name the best value."""
+    """`min` or `max`, where the best value is to be marked and named in the legend."""
 
 
 def plot_run(run_directory: Path) -> list[Path]:
@@ -55,8 +55,8 @@ def plot_run(run_directory: Path) -> list[Path]:
     bleu = _Curve("validation", "tab:orange", *_series(events, "validate", "bleu"), best=max)
     return [
         *_plot(run_directory / "loss.png", "Loss (nats per word-piece)", [training, validation]),
-        *_plot(run_directory / "learning_rate.png", "Learning rate", [learning_rate]),
-        *_plot(run_directory / "bleu.png", "BLEU", [bleu]),
+        *_plot(run_directory / "learning_rate.png", "Learning rate", [learning_rate], from_zero=True),
+        *_plot(run_directory / "bleu.png", "BLEU (greedy)", [bleu], from_zero=True),
     ]
 
 
@@ -124,7 +124,7 @@ def _series(events: Sequence[dict[str, Any]], kind: str, key: str) -> tuple[list
     return [step for step, _ in points], [value for _, value in points]
 
 
-def _plot(path: Path, quantity: str, curves: Sequence[_Curve]) -> list[Path]:
+def _plot(path: Path, quantity: str, curves: Sequence[_Curve], *, from_zero: bool = False) -> list[Path]:
     """One picture of the curves that have points; none, and an empty list, where no curve has."""
     curves = [curve for curve in curves if curve.steps]
     if not curves:
@@ -135,8 +135,11 @@ def _plot(path: Path, quantity: str, curves: Sequence[_Curve]) -> list[Path]:
         _draw(axes, curve)
     axes.set(xlabel="Step", ylabel=quantity, xlim=(0, None))
     axes.xaxis.set_major_formatter("{x:,.0f}")
+    if from_zero:
+        axes.set_ylim(0, 1.05 * max(max(curve.values) for curve in curves) or 1)
     axes.grid(alpha=0.3)
-    axes.legend()
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False)
     _save(figure, path, dpi=120)
     return [path]
 
@@ -145,7 +148,9 @@ def _draw(axes: Axes, curve: _Curve) -> None:
     label = curve.label
     if curve.best:
         best = curve.best(curve.values)
-        label += f" (best {best:.2f} at step {curve.steps[curve.values.index(best)]:,})"
+        step = curve.steps[curve.values.index(best)]
+        label += f" (best {best:.2f} at step {step:,})"
+        axes.plot([step], [best], "o", color=curve.color, markersize=9, fillstyle="none")
     marker = "o" if len(curve.steps) <= 50 else ""
     axes.plot(curve.steps, curve.values, color=curve.color, marker=marker, markersize=4, label=label)
 

@@ -25,14 +25,12 @@ class RunReporter:
             case "start":
                 self._start(event)
             case "train" if self._bar is not None:
-                self._bar.advance(
-                    event["step"] - self._step,
-                    loss=event["loss"],
-                    tokens_per_second=event["target_tokens_per_second"],
-                )
+                self._bar.advance(event["step"] - self._step, _how_it_goes(event))
                 self._step = event["step"]
             case "validate":
                 notice(_described(event))
+            case "notice":
+                notice(f"{self._run}: {event['text']}")
             case "checkpoint":
                 self._draw()
 
@@ -47,6 +45,16 @@ class RunReporter:
         from allyouneed.interfaces.plots import plot_run
 
         plot_run(self._run)
+
+
+def _how_it_goes(event: "Event") -> str:
+    """`loss 3.21, 11,200 tokens/s, 47% of peak, 1.9 GiB`, as far as the event tells."""
+    parts = [f"loss {event['loss']:.2f}", f"{event['target_tokens_per_second']:,.0f} tokens/s"]
+    if "share_of_peak" in event:
+        parts.append(f"{event['share_of_peak']:.0%} of peak")
+    if "memory_bytes" in event:
+        parts.append(f"{event['memory_bytes'] / 2**30:.1f} GiB")
+    return ", ".join(parts)
 
 
 def _described(event: "Event") -> str:

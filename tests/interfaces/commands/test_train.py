@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from allyouneed import rehearsal
 from allyouneed.config import RunConfig
 
 RunCommand = Callable[..., tuple[int, bytes, str]]
@@ -177,4 +178,52 @@ def test_data_that_are_not_there_are_told_before_a_run_is_made(train: RunCommand
     code, _, err = train("--steps", "1", data=tmp_path / "absent")
     assert code == 4
     assert err == f"allyouneed: error[E-MODEL]: {tmp_path / 'absent'}: no such directory; check the path\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_out_of_patience_says_so_and_names_its_best_checkpoint(
+    train: RunCommand, tmp_path: Path
+) -> None:
+    settings = (
+        "training.validate_every_steps=1",
+        "training.patience=2",
+        "training.learning_rate_factor=1e-9",
+    )
+    code, _, err = train("--steps", "50", "--set", *settings)
+    run, ended = tmp_path / "run", json.loads((tmp_path / "run" / "exit.json").read_bytes())
+    assert code == ended["code"] == 0
+    assert ended["reason"] == "out of patience"
+    assert f"{run}: stopped at step {ended['step']}, out of patience; `allyouneed average" in err
+    best = (run / "best").read_bytes().decode().strip()
+    assert f"{run}: the best on the validation data is {run / 'checkpoints' / best}\n" in err
+
+
+def test_tensorboard_is_written_beside_the_log(train: RunCommand, tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard", reason="NOT RUN: needs tensorboard")
+    assert train("--steps", "1", "--tensorboard")[0] == 0
+    (events,) = (tmp_path / "run" / "tensorboard").iterdir()
+    assert b"train/loss" in events.read_bytes()
+
+
+def test_a_dry_run_tells_what_would_be_done_and_writes_nothing(
+    train: RunCommand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rehearsal, "_WARM_UP_SECONDS", 0.1)
+    code, out, err = train("--steps", "70", "--dry-run")
+    assert (code, err) == (0, "")
+    rows = {line[:20].strip(): line[20:38].strip() for line in out.decode().split("\n")}
+    assert rows["updates"] == "70"
+    assert {"parameters", "device", "padding", "FLOPs", "speed", "time", "memory", "disk"} <= set(rows)
+    code, out, _ = train("--steps", "70", "--dry-run", "--json")
+    found = json.loads(out)
+    assert f"{found['parameters']:,}" == rows["parameters"]
+    assert found["updates"] == 70
+    assert found["training_seconds"] > 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_json_without_a_dry_run_is_refused(train: RunCommand, tmp_path: Path) -> None:
+    code, _, err = train("--json")
+    assert code == 2
+    assert "--json is for --dry-run" in err
     assert list(tmp_path.iterdir()) == []

@@ -1,17 +1,22 @@
 """`allyouneed train`: from prepared data to a trained model."""
 
 import contextlib
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from allyouneed.errors import UsageError
 from allyouneed.interfaces.configuration import NOTHING_ASKED, ConfigurationOptions
-from allyouneed.interfaces.console import notice
+from allyouneed.interfaces.console import notice, talk
 from allyouneed.interfaces.device import Device, torch_device
 from allyouneed.interfaces.run_reporter import RunReporter
+from allyouneed.interfaces.tensorboard import TensorBoard
 
 if TYPE_CHECKING:
     from allyouneed.config import RunConfig
+    from allyouneed.training.run_log import Event
+    from allyouneed.training.trainer import Report
 
 
 def train(
@@ -23,6 +28,9 @@ def train(
     steps: int | None = None,
     resume: bool = False,
     device: Device = "auto",
+    tensorboard: bool = False,
+    dry_run: bool = False,
+    json_: bool = False,
 ) -> int:
     """Train a Transformer on prepared data.
 
@@ -30,6 +38,7 @@ def train(
     allyouneed train runs/first --data data --preset multi30k_tiny
     allyouneed train runs/first --data data --resume
     allyouneed train runs/second --data data --set training.warmup_steps=8000 model.dropout=0.2
+    allyouneed train runs/third --data data --preset big --dry-run
     ```
 
     The run keeps its checkpoints, its log (`log.jsonl`) and its curves (`loss.png`, `bleu.png`). It can be
@@ -42,22 +51,71 @@ def train(
         steps: Updates of the whole run; short for `--set training.num_steps=N`.
         resume: Go on from the last checkpoint; begin if there is none.
         device: Where to compute.
+        tensorboard: Write the figures for TensorBoard too, into RUN/tensorboard.
+        dry_run: Check everything, time a few updates on a model that is thrown away, and print what the run
+            would be; nothing is written.
+        json_: With `--dry-run`: print one JSON object.
     """
+    if json_ and not dry_run:
+        raise UsageError("--json is for --dry-run; a run's own figures are in its log.jsonl")
     settings = () if steps is None else (f"training.num_steps={steps}",)
     chosen = _chosen(run, configuration, settings)  # before torch is loaded: a slip shows at once
+
+    if dry_run:
+        _print_rehearsal(run, data, chosen, resume, device, json_)
+        return 0
 
     from allyouneed.runs import train as train_run
 
     with contextlib.ExitStack() as stack:
-        reporter = RunReporter(run, stack)
+        report = _reporter(run, tensorboard, stack)
         received = train_run(
-            run, data, chosen, resume=resume, device=torch_device(device), report=reporter, say=notice
+            run, data, chosen, resume=resume, device=torch_device(device), report=report, say=notice
         )
     if received is not None:
         notice(f"{run}: stopped by {received.name} with everything saved; go on with --resume")
         return 128 + received
-    notice(f"{run}: finished; `allyouneed average {run} --out MODEL` makes the model to use")
+    _notice_end(run)
     return 0
+
+
+def _reporter(run: Path, tensorboard: bool, stack: contextlib.ExitStack) -> "Report":
+    """What the run's events are handed to."""
+    shown = RunReporter(run, stack)
+    if not tensorboard:
+        return shown
+    board = TensorBoard(run, stack)
+
+    def report(event: "Event") -> None:
+        shown(event)
+        board(event)
+
+    return report
+
+
+def _notice_end(run: Path) -> None:
+    """Say why training is over, what it has found, and what to do with it."""
+    if talk.quiet:  # as all processes of `torchrun` but the first are, which may be still writing
+        return
+    from allyouneed.training.run_directory import RunDirectory
+
+    directory = RunDirectory(run)
+    ended = json.loads((run / "exit.json").read_bytes())
+    if (best := directory.marked("best")) is not None:
+        notice(f"{run}: the best on the validation data is {directory.checkpoint(best)}")
+    finished = ended["reason"] == "finished"
+    how = "finished" if finished else f"stopped at step {ended['step']:,}, {ended['reason']}"
+    notice(f"{run}: {how}; `allyouneed average {run} --out MODEL` makes the model to use")
+
+
+def _print_rehearsal(
+    run: Path, data: Path, config: "RunConfig | None", resume: bool, device: Device, json_: bool
+) -> None:
+    from allyouneed.interfaces.rehearsal_text import as_json, as_text
+    from allyouneed.rehearsal import rehearse
+
+    found = rehearse(run, data, config, resume=resume, device=torch_device(device), say=notice)
+    print(json.dumps(as_json(found)) if json_ else "\n".join(as_text(found)))
 
 
 def _chosen(run: Path, options: ConfigurationOptions, settings: Sequence[str]) -> "RunConfig | None":
