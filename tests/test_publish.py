@@ -13,7 +13,16 @@ from typing import Any
 import pytest
 
 from allyouneed.errors import DiskError, ModelError, UsageError
-from allyouneed.publish import MANIFEST, publish_directory, read_manifest, require_free, sha256_of, write_text
+from allyouneed.publish import (
+    MANIFEST,
+    publish_directory,
+    read_manifest,
+    remove_directory,
+    require_free,
+    require_space,
+    sha256_of,
+    write_text,
+)
 from allyouneed.version import __version__
 
 WEIGHTS = bytes(range(256)) * 20
@@ -273,6 +282,32 @@ for write in (write_folder, lambda target: write_text(target, "x" * 5000)):
     assert names_in(tmp_path) == []
 
 
+def test_a_directory_that_is_deleted_is_whole_or_absent_even_where_it_cannot_be_deleted(
+    published: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(path: Path) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("shutil.rmtree", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            remove_directory(published)
+    assert names_in(published.parent) == [f"model.tmp-{os.getpid()}"]
+
+
+def test_a_deleted_directory_leaves_nothing_and_an_absent_one_is_a_disk_error(published: Path) -> None:
+    remove_directory(published)
+    assert names_in(published.parent) == []
+    with pytest.raises(DiskError, match=f"{published}: No such file or directory"):
+        remove_directory(published)
+
+
+def test_too_little_room_is_told_with_what_is_needed_and_what_is_free(tmp_path: Path) -> None:
+    require_space(tmp_path / "absent" / "run", 1)
+    with pytest.raises(DiskError, match=r"run: needs 1,000,000,000,000,000,000 bytes; [\d,]+ bytes are free"):
+        require_space(tmp_path / "absent" / "run", 10**18)
+
+
 def test_a_missing_permission_is_a_disk_error_without_talk_of_space(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     with (
@@ -293,3 +328,19 @@ def test_a_text_is_replaced_at_one_stroke(tmp_path: Path) -> None:
     write_text(path, "größe\n")
     assert path.read_bytes() == "größe\n".encode()
     assert names_in(tmp_path) == ["latest"]
+
+
+@pytest.mark.parametrize("can_exchange", [True, False])
+def test_a_directory_is_replaced_by_one_that_is_complete(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, can_exchange: bool
+) -> None:
+    if not can_exchange:
+        monkeypatch.setattr("allyouneed.publish.ctypes.CDLL", lambda *_, **__: object())
+    target = tmp_path / "target"
+    for content in (b"old", b"new"):
+        with publish_directory(target, "model", replace=True) as aside:
+            (aside / "file").write_bytes(content)
+            assert content == b"old" or (target / "file").read_bytes() == b"old"
+    read_manifest(target, "model")
+    assert (target / "file").read_bytes() == b"new"
+    assert list(tmp_path.iterdir()) == [target]

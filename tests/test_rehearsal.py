@@ -130,5 +130,5 @@ def test_a_run_that_is_training_is_told(trained: Path, toy_data: Path) -> None:
 def test_a_disk_without_room_is_told(tmp_path: Path, toy_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     total, used, _ = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(total, used, 1000))
-    with pytest.raises(DiskError, match=r"take up to [\d,]+ bytes, 1,000 are free there"):
+    with pytest.raises(DiskError, match=r"needs [\d,]+ bytes; 1,000 bytes are free there"):
         rehearse(tmp_path / "run", toy_data, CONFIG)

@@ -17,7 +17,7 @@ from pydantic import (
     model_validator,
 )
 
-from allyouneed.errors import UsageError
+from allyouneed.errors import DiskError, UsageError
 
 Probability = Annotated[float, Field(ge=0.0, lt=1.0)]
 Precision = Literal["auto", "float32", "bfloat16"]
@@ -172,6 +172,8 @@ class TrainingConfig(Config):
     """Stop after this many validations without a better one; never if not given."""
     precision: Precision = "auto"
     """Of the matrix products; "auto" is bfloat16 where the hardware has it. Weights stay float32."""
+    sharded: bool = False
+    """Split weights, gradients and moments over the processes (FSDP2): for what one device cannot hold."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
     """Of initialisation, batches and dropout."""
 
@@ -220,13 +222,15 @@ class RunConfig(Config):
         """A copy changed by the TOML file at `path`.
 
         Raises:
-            UsageError: The file cannot be read, or has an unknown key or a wrong value; names file and line.
+            UsageError: There is no such file, or it has an unknown key or a wrong value; names file and line.
         """
         try:
             text = path.read_bytes().decode()
             changes = tomllib.loads(text)
-        except OSError as error:
+        except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
             raise UsageError(f"{path}: {error.strerror}; name a TOML file of settings") from None
+        except OSError as error:
+            raise DiskError(f"{path}: {error.strerror}") from error
         except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise UsageError(f"{path}: is not TOML: {error}") from None
         return self._changed(changes, lambda key: f"{path}:{_line_of(key, text)}")

@@ -3,7 +3,6 @@
 Every message says what is wrong, where (file, line, column or key), and what to do about it.
 """
 
-import sys
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -87,6 +86,9 @@ class InternalError(UserError):
     default_label = "E-INTERNAL"
 
 
+_OUT_OF_MEMORY = ("DefaultCPUAllocator: can't allocate", "out of memory", "ALLOC_FAILED", "std::bad_alloc")
+"""How torch's allocators, CUDA, its libraries and C++ say it; only the second has a type of its own."""
+
 LINE_FAILURES_EXIT_CODE = 9
 """Every line was answered, some of them with an empty line because they failed."""
 
@@ -98,6 +100,4 @@ def printable(message: str) -> str:
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether Python or torch, on whatever device, has asked for more memory than there is."""
-    torch = sys.modules.get("torch")  # not imported for this: most commands do without it
-    on_gpu = torch is not None and isinstance(error, torch.OutOfMemoryError)
-    return on_gpu or isinstance(error, MemoryError) or "DefaultCPUAllocator: can't allocate" in str(error)
+    return isinstance(error, MemoryError) or any(words in str(error) for words in _OUT_OF_MEMORY)

@@ -6,6 +6,7 @@ use any of it.
 """
 
 import contextlib
+import ctypes
 import errno
 import hashlib
 import json
@@ -23,41 +24,60 @@ FORMAT_VERSION = 1
 _MAX_MANIFEST_BYTES = 1 << 24
 _MAX_NAME_BYTES = 255
 _SEAL = "manifest_sha256"
+_HERE, _RENAME_EXCHANGE = -100, 2
+"""AT_FDCWD and a flag of Linux's renameat2."""
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 @contextlib.contextmanager
-def publish_directory(target: Path, kind: str, facts: Mapping[str, Any] | None = None) -> Iterator[Path]:
+def publish_directory(
+    target: Path, kind: str, facts: Mapping[str, Any] | None = None, *, replace: bool = False
+) -> Iterator[Path]:
     """Yield a directory to write into, and make it appear as `target` only when the block has succeeded.
 
     Args:
         target: Where the directory will be; it must not exist, or be empty.
         kind: What the directory is ("model", "state", "data"), checked when it is read.
         facts: More keys for the manifest; what the block adds to this mapping is recorded too.
+        replace: Let it take the place of a `target` that is there, which stays whole until then.
 
     Raises:
-        UsageError: `target` is there and not empty.
+        UsageError: `target` is there and not empty, and not to be replaced.
         DiskError: It could not be written; nothing is left behind.
     """
-    require_free(target)
+    if not replace:
+        require_free(target)
     target = target.absolute()
-    aside = target.with_name(f"{target.name}.tmp-{os.getpid()}")
+    aside = _aside(target)
     with disk_errors(target):
         shutil.rmtree(aside, ignore_errors=True)
         aside.mkdir(parents=True)
         try:
             yield aside
             _write_manifest(aside, kind, facts or {})
-            aside.rename(target)
+            _put_in_place(aside, target)
         except BaseException:
             shutil.rmtree(aside, ignore_errors=True)
             raise
         _sync(target.parent)
+        shutil.rmtree(aside, ignore_errors=True)  # what was replaced
+
+
+def remove_directory(target: Path) -> None:
+    """Delete a published directory, which is complete or absent at every moment, as when it was made.
+
+    Raises:
+        DiskError: It could not be deleted.
+    """
+    aside = _aside(target)
+    with disk_errors(target):
+        target.rename(aside)
+        shutil.rmtree(aside)
 
 
 def write_text(path: Path, text: str) -> None:
     """Replace the file at `path` by one that holds `text`, at one stroke."""
-    aside = path.with_name(f"{path.name}.tmp-{os.getpid()}")
+    aside = _aside(path)
     with disk_errors(path):
         try:
             aside.write_bytes(text.encode())
@@ -76,6 +96,17 @@ def require_free(target: Path) -> None:
             return
         if target.exists():
             raise UsageError(f"{target}: exists and is not empty; name a new folder or remove this one")
+
+
+def require_space(path: Path, needed_bytes: int) -> None:
+    """Refuse to begin what the disk that holds `path` has no room for.
+
+    Raises:
+        DiskError: Fewer than `needed_bytes` are free.
+    """
+    with disk_errors(path):
+        if _free_bytes(path) < needed_bytes:
+            raise DiskError(f"{path}: needs {needed_bytes:,} bytes; {_free_space(path)}")
 
 
 def read_manifest(directory: Path, kind: str | None = None) -> dict[str, Any]:
@@ -209,6 +240,29 @@ def _sync(path: Path) -> None:
         os.close(descriptor)
 
 
+def _aside(path: Path) -> Path:
+    """Beside `path`, where this process writes what is not yet there, and moves what is to go."""
+    return path.with_name(f"{path.name}.tmp-{os.getpid()}")
+
+
+def _put_in_place(aside: Path, target: Path) -> None:
+    """Rename a directory; where `target` is one that is not empty, the two change places at one stroke."""
+    if not target.is_dir() or not any(target.iterdir()):
+        aside.rename(target)
+        return
+    renameat2 = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    names = (_HERE, os.fsencode(aside), _HERE, os.fsencode(target))
+    if renameat2 is None or renameat2(*names, _RENAME_EXCHANGE) != 0:  # not every file system can
+        old = target.with_name(f"{aside.name}-old")
+        target.rename(old)
+        aside.rename(target)
+        old.rename(aside)
+
+
 def _free_space(path: Path) -> str:
-    folder = next((p for p in (path, *path.parents) if p.is_dir()), Path("/"))
-    return f"{shutil.disk_usage(folder).free:,} bytes are free there; make room or name another place"
+    return f"{_free_bytes(path):,} bytes are free there; make room or name another place"
+
+
+def _free_bytes(path: Path) -> int:
+    path = path.absolute()
+    return shutil.disk_usage(next(p for p in (path, *path.parents) if p.is_dir())).free

@@ -1,6 +1,5 @@
 """A rehearsal of a run: everything that `train` would do, checked and counted, and a few updates timed."""
 
-import fcntl
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -14,7 +13,6 @@ import torch
 from allyouneed.config import RunConfig
 from allyouneed.data.batching import BatchSchedule, PlannedBatch
 from allyouneed.data.store import PairStore
-from allyouneed.errors import DiskError, LockedError
 from allyouneed.model import Transformer
 from allyouneed.preparation import PreparedData
 from allyouneed.runs import require_run, run_config
@@ -123,11 +121,11 @@ def rehearse(
         DataError: The run was begun with other data.
         ModelError: A directory is damaged.
         LockedError: Another process is training in `run`.
-        DiskError: There is no room for the checkpoints.
+        DiskError: There is too little room to begin.
     """
     directory, device = RunDirectory(Path(run)), torch.device(device)
     require_run(directory, resume)
-    _require_unlocked(directory)
+    directory.require_unlocked()
     prepared = PreparedData(data)
     config = run_config(directory, config, prepared, device)
     schedule = _schedule(config, prepared.train)
@@ -143,20 +141,6 @@ def rehearse(
         _speed(config, prepared.train, schedule, device, say),
         disk,
     )
-
-
-def _require_unlocked(directory: RunDirectory) -> None:
-    lock = directory.path / "lock"
-    if not lock.is_file():
-        return
-    with lock.open("rb") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = file.read().decode(errors="replace").strip() or "unknown"
-            raise LockedError(
-                f"{directory.path}: process {holder} is training here; wait for it, or name another folder"
-            ) from None
 
 
 def _schedule(config: RunConfig, store: PairStore) -> BatchSchedule:
@@ -228,7 +212,7 @@ def _disk(directory: RunDirectory, config: RunConfig, parameters: int) -> Disk:
     """What checkpoints and states need, as far as it is there.
 
     Raises:
-        DiskError: It is not.
+        DiskError: There is too little room to begin.
     """
     checkpoint = _FLOAT_BYTES * parameters
     state = 2 * checkpoint  # Adam's moments
@@ -238,9 +222,5 @@ def _disk(directory: RunDirectory, config: RunConfig, parameters: int) -> Disk:
     place = next(folder for folder in (path, *path.absolute().parents) if folder.is_dir())
     held = sum(file.stat().st_size for file in path.rglob("*.safetensors"))
     free = shutil.disk_usage(place).free + held
-    if free < most:
-        raise DiskError(
-            f"{path}: checkpoints and states take up to {most:,} bytes, {free:,} are free there; make room, "
-            "name another place, or lower training.keep_checkpoints"
-        )
+    directory.require_space(checkpoint + state)
     return Disk(checkpoint, state, most, free)

@@ -9,7 +9,7 @@ import torch
 
 from allyouneed.config import RunConfig
 from allyouneed.data.tokenizer import Tokenizer
-from allyouneed.errors import DataError, ModelError, UsageError, UserError
+from allyouneed.errors import DataError, DiskError, ModelError, UsageError, UserError
 from allyouneed.evaluation import bleu_13a
 from allyouneed.model import Transformer
 from allyouneed.preparation import SOURCE_TOKENIZER, TARGET_TOKENIZER, PreparedData
@@ -17,8 +17,9 @@ from allyouneed.presets import base
 from allyouneed.publish import write_text
 from allyouneed.training.averaging import average as average_checkpoints
 from allyouneed.training.averaging import last_checkpoints
-from allyouneed.training.distributed import device_of_process, joined_processes, num_restarts
+from allyouneed.training.distributed import Processes, device_of_process, joined_processes, num_restarts
 from allyouneed.training.run_directory import RunDirectory
+from allyouneed.training.saves import save_bytes
 from allyouneed.training.trainer import Corpus, Report, Trainer
 from allyouneed.training.update import resolve_precision
 from allyouneed.translation import Translator
@@ -75,26 +76,40 @@ def train(
 
         def begin() -> str:
             """What only the first process does: it alone reads and writes the run directory."""
-            require_run(directory, resume or num_restarts() > 0)
+            require_run(directory, resume or (num_restarts() > 0 and directory.is_of_launcher()))
             stack.enter_context(directory.locked())
             return run_config(directory, config, prepared, device, processes.size).model_dump_json()
 
         complete = RunConfig.model_validate_json(processes.told_by_first(begin))
-        corpus = Corpus(prepared.train, prepared.valid, prepared.tokenizers, prepared.facts)
-        trainer = Trainer(
-            complete,
-            corpus,
-            directory,
-            device,
-            processes=processes,
-            validate=_bleu_on_validation(prepared, complete),
-            report=report,
-        )
-        if not processes.is_first:
-            return trainer.train()
-        _resume(trainer, say)
-        write_text(directory.config, complete.to_toml())
-        return _train(trainer)
+        trainer = _trainer(complete, prepared, directory, device, processes, report)
+        processes.first_alone(lambda: _load(trainer, say))
+        return _train(trainer) if processes.is_first else trainer.train()
+
+
+def _trainer(
+    config: RunConfig,
+    prepared: PreparedData,
+    directory: RunDirectory,
+    device: torch.device,
+    processes: Processes,
+    report: Report,
+) -> Trainer:
+    return Trainer(
+        config,
+        Corpus(prepared.train, prepared.valid, prepared.tokenizers, prepared.facts),
+        directory,
+        device,
+        processes=processes,
+        validate=_bleu_on_validation(prepared, config),
+        report=report,
+    )
+
+
+def _load(trainer: Trainer, say: Callable[[str], None]) -> None:
+    """Put the trainer where the run stands, and record its configuration."""
+    trainer.run.require_space(save_bytes(trainer.model))
+    _resume(trainer, say)
+    write_text(trainer.run.config, trainer.config.to_toml())
 
 
 def average(run: Path | str, out: Path | str, last: int | None = None) -> list[Path]:
@@ -248,7 +263,8 @@ def _train(trainer: Trainer) -> signal.Signals | None:
     try:
         received = trainer.train()
     except UserError as error:
-        trainer.run.write_exit(error.exit_code, trainer.step, error.messages[0])
+        with contextlib.suppress(DiskError):  # what ended the run is worth more than a note of it
+            trainer.run.write_exit(error.exit_code, trainer.step, error.messages[0])
         raise
     _write_exit(trainer, received)
     return received

@@ -66,3 +66,28 @@ def test_a_gpu_multiplies_faster_in_bfloat16_and_its_memory_is_pytorchs() -> Non
     held = torch.ones(300 << 18, device=device)  # 300 MiB
     assert memory_bytes(device) >= held.nbytes
     assert environment(device)["device_name"] == torch.cuda.get_device_name()
+
+
+def test_freed_memory_is_kept_where_the_process_asks_for_it() -> None:
+    program = """
+import sys
+import torch
+from pathlib import Path
+from allyouneed.training.hardware import keep_freed_memory
+
+def resident() -> int:
+    return int(Path("/proc/self/statm").read_bytes().split()[1]) * 4096
+
+if sys.argv[1] == "keep":
+    keep_freed_memory()
+before = resident()
+held = torch.ones(200 << 18)  # 200 MiB
+del held
+print(resident() - before)
+"""
+    left = {
+        how: int(subprocess.run([sys.executable, "-c", program, how], capture_output=True, check=True).stdout)
+        for how in ("keep", "give back")
+    }
+    assert left["keep"] > 190 << 20
+    assert left["give back"] < 20 << 20

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from allyouneed.errors import LockedError, ModelError
+from allyouneed.errors import DiskError, LockedError, ModelError
 from allyouneed.publish import publish_directory
 from allyouneed.training.run_directory import RunDirectory, resolve_model, step_name, step_of
 
@@ -46,13 +46,6 @@ def test_a_run_is_resumable_where_checkpoint_and_state_are_both_there(run: Path)
     (directory.state(9) / "MANIFEST.json").parent.rename(run / "elsewhere")
     assert directory.checkpoint_steps() == [9, 10, 100]
     assert directory.resumable_steps() == [10, 100]
-
-
-def test_forgetting_a_step_removes_its_checkpoint_and_its_state_only(run: Path) -> None:
-    directory = save(run, 1, 2)
-    directory.forget(2)
-    directory.forget(3)
-    assert directory.resumable_steps() == [1]
 
 
 def test_latest_and_best_are_text_files_that_name_a_checkpoint(run: Path) -> None:
@@ -99,6 +92,31 @@ def test_pruning_leaves_what_a_run_resumed_before_it_will_write_again(run: Path)
     directory.prune(3, keep_checkpoints=1)
     assert directory.checkpoint_steps() == [2, 3, 9]
     assert state_steps(directory) == [2, 3, 9]
+
+
+def test_what_cannot_be_deleted_stays_and_does_not_stop_training(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = save(run, 1, 2, 3)
+
+    def fail(path: Path, target: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "rename", fail)
+    directory.prune(3, keep_checkpoints=1)
+    assert directory.resumable_steps() == [1, 2, 3]
+
+
+def test_a_run_needs_room_for_three_saves_less_those_that_are_there(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("allyouneed.publish._free_bytes", lambda path: 250)
+    for num_saved, sufficient in enumerate((83, 125, 250, 250)):
+        directory = save(run, *[num_saved][:num_saved])
+        assert len(directory.resumable_steps()) == num_saved
+        directory.require_space(sufficient)
+        with pytest.raises(DiskError, match=f"^{run}: needs "):
+            directory.require_space(sufficient + 1)
 
 
 def test_the_end_of_a_run_is_told_in_json(run: Path) -> None:

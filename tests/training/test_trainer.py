@@ -288,6 +288,33 @@ def test_a_finished_run_has_nothing_left_to_do(whole: Path, new_trainer: NewTrai
     assert {path: path.stat().st_mtime_ns for path in whole.glob("*/*/*")} == before
 
 
+def test_a_run_that_is_asked_for_fewer_updates_than_it_has_made_ends_at_once(
+    run: Path, whole: Path, new_trainer: NewTrainer
+) -> None:
+    shutil.copytree(whole, run, dirs_exist_ok=True)
+    assert resume(new_trainer(run, num_steps=5)).train() is None
+    assert bits(run) == bits(whole)
+
+
+def test_making_up_for_a_validation_never_leaves_the_run_without_a_checkpoint(
+    run: Path, new_trainer: NewTrainer, corpus: Corpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first validation is always the best, so that its step is saved once more."""
+    stopped = new_trainer(run, corpus, [1.0], checkpoint_every_steps=None, validate_every_steps=4)
+    interrupt(stopped, micro_batch=17).train()  # the first forward pass of the validation
+    assert RunDirectory(run).resumable_steps() == [4]
+    sync = os.fsync
+
+    def look_and_sync(file: int) -> None:
+        assert RunDirectory(run).resumable_steps()
+        sync(file)
+
+    monkeypatch.setattr(os, "fsync", look_and_sync)
+    resumed = resume(new_trainer(run, corpus, [1.0] * 3, checkpoint_every_steps=None, validate_every_steps=4))
+    assert resumed.train() is None
+    assert [event["step"] for event in events(run, "validate")] == [4, 8, 12]
+
+
 def test_a_run_is_not_resumed_on_other_data(
     tmp_path: Path, whole: Path, new_trainer: NewTrainer, corpus: Corpus
 ) -> None:
@@ -308,7 +335,7 @@ def test_a_run_that_diverges_ends_before_anything_that_is_not_finite_is_saved(
 ) -> None:
     trainer = new_trainer(run, learning_rate_factor=learning_rate_factor, checkpoint_every_steps=1)
     with pytest.raises(
-        DivergedError, match="updates 2 to 4 were .*all checkpoints are from before.*learning_rate_factor"
+        DivergedError, match=r"updates 2 to 4 were .*all checkpoints are from before.*learning_rate_factor"
     ):
         trainer.train()
     for step in RunDirectory(run).checkpoint_steps():

@@ -70,7 +70,7 @@ def launch(
         quiet: Say nothing but errors on standard error.
         debug: Show where in the code an error arose.
     """
-    talk.quiet = quiet or int(os.environ.get("RANK", "0")) > 0  # of several processes one talks
+    talk.quiet = quiet or _is_one_of_several()  # of several processes one talks
     try:
         return app(tokens)
     except Exception:
@@ -128,6 +128,11 @@ def explain(error: Exception) -> UserError:
     return InternalError(
         f"{type(error).__name__}: {error}; please run it again with --debug and report what it shows"
     )
+
+
+def _is_one_of_several() -> bool:
+    """Whether `torchrun` has started this process beside a first one."""
+    return int(os.environ.get("WORLD_SIZE", "1")) > 1 and int(os.environ.get("RANK", "0")) > 0
 
 
 def _usage_message(error: CycloptsError) -> str:

@@ -4,6 +4,7 @@ import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from allyouneed.errors import DiskError
 from allyouneed.interfaces.console import notice
 from allyouneed.interfaces.progress import Progress, progress
 
@@ -44,7 +45,10 @@ class RunReporter:
     def _draw(self) -> None:
         from allyouneed.interfaces.plots import plot_run
 
-        plot_run(self._run)
+        try:
+            plot_run(self._run)
+        except DiskError as error:  # no reason to stop: the checkpoint is safe
+            notice(f"NOTICE: {error.messages[0]}; the run goes on without the picture")
 
 
 def _how_it_goes(event: "Event") -> str:

@@ -1,10 +1,12 @@
 """The gradient of a global batch, summed over the micro-batches of this process (paper 5.1)."""
 
+import math
 import sys
 from collections.abc import Callable, Iterator
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from allyouneed.config import TrainingConfig
 from allyouneed.data.batching import Indices, PlannedBatch, make_batch
@@ -46,13 +48,16 @@ class Accumulation:
         self._processes, self._say = processes, say
         self._cut_from_tokens, self._num_parts = sys.maxsize, 1
 
-    def add_up(self, planned: PlannedBatch, step: int, stopping: Callable[[], bool]) -> bool:
+    def add_up(
+        self, planned: PlannedBatch, step: int, stopping: Callable[[], bool], *, in_step: bool = False
+    ) -> bool:
         """Put the gradient and the loss of this process's part of a global batch into the buffer.
 
         Args:
             planned: The global batch.
             step: The update that it is for.
             stopping: Looked at before every micro-batch.
+            in_step: All processes compute equally many micro-batches, some of them for nothing.
 
         Returns:
             Whether all is there; False where it was to stop.
@@ -63,33 +68,41 @@ class Accumulation:
         while True:
             self._gradients.clear()
             try:
-                return self._add_all(planned, step, stopping)
+                return self._add_all(planned, step, stopping, in_step)
             except _OutgrownError as error:  # what it holds on to is freed when this block ends
                 outgrown = error.pairs
+            if in_step:
+                raise ResourceError(
+                    f"memory cannot hold a micro-batch of {len(outgrown)} sentence pairs, which is not cut "
+                    "where the model is sharded; train a new run with a smaller training.micro_batch_tokens"
+                )
             self._cut(outgrown, step)
 
-    def _add_all(self, planned: PlannedBatch, step: int, stopping: Callable[[], bool]) -> bool:
+    def _add_all(self, planned: PlannedBatch, step: int, stopping: Callable[[], bool], in_step: bool) -> bool:
         for place, pairs in self._work(planned):
             if stopping():
                 return False
             seed_generators(self._config.seed, step, place)
-            try:
-                self._add(pairs, planned.num_target_tokens)
-            except (MemoryError, RuntimeError) as error:
-                if is_out_of_memory(error):
-                    raise _OutgrownError(pairs) from None
-                raise
+            self._gradients.loss += self._accumulate(pairs, planned.num_target_tokens)
+        if in_step and self._is_idle_at_the_end(planned):
+            # The passes of the others' last micro-batch need this process too: with a weight of zero.
+            self._accumulate(planned.micro_batches[-1][:1], math.inf)
         return True
 
-    def _add(self, pairs: Indices, num_target_tokens: int) -> None:
-        config = self._config
-        self._gradients.loss += accumulate_gradient(
-            self._model,
-            make_batch(self._store, pairs),
-            num_target_tokens,
-            config.label_smoothing,
-            config.precision,
-        )
+    def _accumulate(self, pairs: Indices, num_target_tokens: float) -> Tensor:
+        config, batch = self._config, make_batch(self._store, pairs)
+        try:
+            return accumulate_gradient(
+                self._model, batch, num_target_tokens, config.label_smoothing, config.precision
+            )
+        except (MemoryError, RuntimeError) as error:
+            if is_out_of_memory(error):
+                raise _OutgrownError(pairs) from None
+            raise
+
+    def _is_idle_at_the_end(self, planned: PlannedBatch) -> bool:
+        left = len(planned.micro_batches) % self._processes.size
+        return 0 < left <= self._processes.rank
 
     def _work(self, planned: PlannedBatch) -> Iterator[tuple[int, Indices]]:
         """What this process computes at once, and where it stands, which decides its random numbers."""

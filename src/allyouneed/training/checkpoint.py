@@ -58,9 +58,11 @@ def save_checkpoint(
     weights: Weights,
     attachments: Attachments,
     facts: Mapping[str, Any],
+    *,
+    replace: bool = False,
 ) -> None:
-    """Publish a model directory; `facts` go into its manifest."""
-    with publish_directory(directory, "model", facts) as aside:
+    """Publish a model directory; `facts` go into its manifest, and it may `replace` one that is there."""
+    with publish_directory(directory, "model", facts, replace=replace) as aside:
         save_file({name: tensor.contiguous() for name, tensor in weights.items()}, aside / WEIGHTS)
         (aside / CONFIG).write_bytes(config.to_toml().encode())
         for name, content in attachments.items():
@@ -86,13 +88,16 @@ def load_checkpoint(directory: Path) -> Checkpoint:
 def save_training_state(
     directory: Path, optimizer: torch.optim.Optimizer, progress: Mapping[str, Any]
 ) -> None:
-    """Publish what resuming needs besides the checkpoint: Adam's moments, and `progress` as JSON."""
+    """Publish what resuming needs besides the checkpoint: Adam's moments, and `progress` as JSON.
+
+    A state of that name that is there is replaced.
+    """
     moments = {
         f"{index}.{key}": value
         for index, entries in optimizer.state_dict()["state"].items()
         for key, value in entries.items()
     }
-    with publish_directory(directory, "state") as aside:
+    with publish_directory(directory, "state", replace=True) as aside:
         save_file(moments, aside / _MOMENTS)
         (aside / _PROGRESS).write_bytes(json.dumps(progress).encode())
 

@@ -47,7 +47,7 @@ def locate_non_finite(
             shown = ", ".join(map(str, lines[:_MOST_LINES]))
             more = f" and {len(lines) - _MOST_LINES} more" if len(lines) > _MOST_LINES else ""
             return f"{culprits[0]} is not finite on lines {shown}{more} of the training text"
-    return "computed once more, it is finite: a fault of the hardware is likely"
+    return "computed once more they are finite: it was the sum, other random numbers, or the hardware"
 
 
 @contextlib.contextmanager

@@ -24,8 +24,6 @@ _BEAT_SECONDS = 1.0
 _AT_WORK, _DONE = 0, 1
 _MET = "met/{}"
 """Where a process of this rank keeps the number of the last meeting that it came to."""
-_TOLD = "told"
-"""Where the first process puts what it tells the others."""
 
 Result = TypeVar("Result")
 
@@ -43,7 +41,7 @@ class Processes:
         self.rank, self.size = rank, size
         self.is_first = rank == 0
         self._store = store
-        self._num_meetings = 0
+        self._num_meetings = self._num_told = 0
 
     def add_up(self, tensor: Tensor) -> None:
         """Replace a tensor by its sum over all processes, the same bits in each."""
@@ -71,15 +69,17 @@ class Processes:
         """What the first process makes, which may take long; the others wait as long as it is alive."""
         if self._store is None:
             return make()
+        self._num_told += 1
+        told = f"told/{self._num_told}"
         if self.is_first:
             with self._heart_beating():
                 text = make()
-            self._store.set(_TOLD, text)
+            self._store.set(told, text)
             self.most(_DONE)
             return text
         while self.most(_AT_WORK) != _DONE:
             pass
-        return str(self._store.get(_TOLD), "utf-8")
+        return str(self._store.get(told), "utf-8")
 
     def first_alone(self, work: Callable[[], Result]) -> Result | None:
         """Let the first process do what may take long; the others wait, as long as it is alive.

@@ -1,5 +1,7 @@
 """The gradient of an update in one piece, and the watch that keeps what is not finite from the weights."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 
@@ -16,8 +18,7 @@ class Gradients:
     views of it: backward passes add to them, and they must not be replaced.
     """
 
-    def __init__(self, model: nn.Module) -> None:
-        parameters = list(model.parameters())
+    def __init__(self, parameters: Sequence[nn.Parameter]) -> None:
         # Every view begins where vector instructions like it.
         sizes = [-(-parameter.numel() // _ALIGNMENT) * _ALIGNMENT for parameter in parameters]
         self.buffer = torch.zeros(sum(sizes) + 1, dtype=parameters[0].dtype, device=parameters[0].device)

@@ -1,5 +1,6 @@
 """What a run is computed on, and how fast that is: the peak that its speed is a share of."""
 
+import ctypes
 import os
 import platform
 import resource
@@ -14,21 +15,30 @@ import torch
 from allyouneed.config import Precision
 from allyouneed.version import __version__
 
-_MATRIX_SIZES = {"cpu": 2048, "cuda": 8192}
+_MATRIX_SIZES = {"cpu": 1024, "cuda": 8192}
 """Small enough to be quick there, large enough to be limited by arithmetic."""
-_MEASURED_SECONDS = 0.2
+_M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3
+"""Names of `mallopt`'s settings in glibc's malloc.h."""
+_KEPT_BYTES = 1 << 30
+_GROWTH_BYTES = 1 << 26
+_MEASURED_SECONDS = 0.1
 _FEWEST_PRODUCTS = 3
 _STATUS = Path("/proc/self/status")
 _CPUINFO = Path("/proc/cpuinfo")
 
 
-def matmul_peak(device: torch.device, precision: Precision) -> float:
+def matmul_peak(device: torch.device, precision: Precision, size: int | None = None) -> float:
     """FLOPs a second of the best of several products of large square matrices.
 
     It is measured, as no table knows what this machine does now. Well under a second where the precision
     has instructions.
+
+    Args:
+        device: Where.
+        precision: Of the matrices.
+        size: Their rows and columns, if not as many as suit the device.
     """
-    size = _MATRIX_SIZES.get(device.type, 2048)
+    size = size or _MATRIX_SIZES[device.type]
     dtype = torch.bfloat16 if precision == "bfloat16" else torch.float32
     # A generator of its own leaves the run's alone; zeros would be multiplied faster than numbers on a GPU.
     generator = torch.Generator(device).manual_seed(0)
@@ -48,6 +58,22 @@ def memory_bytes(device: torch.device) -> int:
         return 1024 * int(_field(_STATUS, "VmHWM").split()[0])
     unit = 1 if sys.platform == "darwin" else 1024
     return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def keep_freed_memory() -> None:
+    """Let this process keep the memory that it frees, for the next step; of effect with the GNU C library.
+
+    By default glibc gives large blocks back to the system, which fills them with zeros, page by page, when
+    they are asked for again: tens of megabytes for every large tensor of every step.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if sys.platform == "linux" and mallopt is not None:
+        for setting, value in (
+            (_M_MMAP_THRESHOLD, _KEPT_BYTES),
+            (_M_TRIM_THRESHOLD, _KEPT_BYTES),
+            (_M_TOP_PAD, _GROWTH_BYTES),
+        ):
+            mallopt(setting, value)
 
 
 def environment(device: torch.device) -> dict[str, Any]:

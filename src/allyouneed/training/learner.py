@@ -7,13 +7,15 @@ import torch
 from allyouneed.config import RunConfig
 from allyouneed.data.batching import PlannedBatch
 from allyouneed.data.store import PairStore
-from allyouneed.errors import DivergedError, ResourceError
+from allyouneed.errors import DivergedError, ResourceError, is_out_of_memory
 from allyouneed.model import Transformer
 from allyouneed.training.accumulation import Accumulation, Say
 from allyouneed.training.diagnosis import locate_non_finite
 from allyouneed.training.distributed import Processes
-from allyouneed.training.gradients import MOST_SKIPPED_IN_A_ROW, FiniteWatch, Gradients
-from allyouneed.training.optimizer import build_optimizer, learning_rate, moments
+from allyouneed.training.gradients import MOST_SKIPPED_IN_A_ROW, FiniteWatch
+from allyouneed.training.hardware import keep_freed_memory
+from allyouneed.training.optimizer import learning_rate
+from allyouneed.training.replicas import Replicas, Shards
 from allyouneed.training.saves import fingerprint
 from allyouneed.training.update import seed_generators, use_fastest_attention
 
@@ -33,15 +35,23 @@ class Learner:
         self, config: RunConfig, store: PairStore, device: torch.device, processes: Processes, say: Say
     ) -> None:
         self._config, self._store, self._processes, self._say = config, store, processes, say
+        keep_freed_memory()
         seed_generators(config.training.seed, 0, 0)
-        self.model = Transformer(config.model).to(device).train()
-        use_fastest_attention(self.model, config.training.precision)
-        self.optimizer = build_optimizer(self.model, config.training)
-        self._gradients = Gradients(self.model)
-        self.loss = self._gradients.loss
+        # Shards compute only together: all processes take as many micro-batches, and stop before them or not.
+        self._in_step = config.training.sharded and processes.size > 1
+        self._spread = (Shards if self._in_step else Replicas)(
+            Transformer(config.model).train(), config.training, device, processes
+        )
+        self.model, self.optimizer = self._spread.whole_model, self._spread.whole_optimizer
+        """What is saved, loaded and validated in the first process; see `gather` and `spread`."""
+        self.loss = self._spread.gradients.loss
         """The sum of the unsmoothed losses of the last update's target tokens, in nats; on the device."""
-        self._accumulation = Accumulation(self.model, self._gradients, store, config.training, processes, say)
-        self._watch = FiniteWatch(self.optimizer, device)
+        self.gather, self.spread = self._spread.gather, self._spread.spread
+        use_fastest_attention(self._spread.model, config.training.precision)
+        self._accumulation = Accumulation(
+            self._spread.model, self._spread.gradients, store, config.training, processes, say
+        )
+        self._watch = FiniteWatch(self._spread.optimizer, device)
         self._num_skipped = 0
 
     @property
@@ -53,10 +63,6 @@ class Learner:
         """Go on after a resume; weights and moments are put back by themselves."""
         self._watch.restore(skipped)
         self._num_skipped = skipped[1]
-
-    def copy_from_first(self) -> None:
-        """Let every process have the weights and moments of the first."""
-        self._processes.copy_from_first([*self.model.state_dict().values(), *moments(self.optimizer)])
 
     def update(self, planned: PlannedBatch, step: int, reason_to_stop: Callable[[], int]) -> int:
         """Take one step of Adam on a global batch.
@@ -70,14 +76,17 @@ class Learner:
             The reason to stop, of whichever process, if there was one before the gradient was complete;
             then nothing has changed. Else 0.
         """
-        complete = self._accumulation.add_up(planned, step, lambda: reason_to_stop() > 0)
-        if stopped_by := self._processes.most(0 if complete else reason_to_stop()):
+        if self._in_step and (stopped_by := self._processes.most(reason_to_stop())):
             return stopped_by
-        self._processes.add_up(self._gradients.buffer)
-        self._watch.inspect(self._gradients.buffer, step)
-        for group in self.optimizer.param_groups:
-            group["lr"] = self.learning_rate(step)
-        self.optimizer.step()
+        complete = self._accumulation.add_up(
+            planned, step, lambda: not self._in_step and reason_to_stop() > 0, in_step=self._in_step
+        )
+        if not self._in_step and (stopped_by := self._processes.most(0 if complete else reason_to_stop())):
+            return stopped_by
+        self._watch.inspect(self._spread.add_up(), step)
+        optimizer = self._spread.optimizer
+        optimizer.param_groups[0]["lr"] = self.learning_rate(step)
+        optimizer.step()
         return 0
 
     def learning_rate(self, step: int) -> float:
@@ -98,13 +107,19 @@ class Learner:
         """
         _, num_skipped, halted_at = self._watch.counts()
         if halted_at:
+            self.gather()
             self._processes.first_alone(lambda: self._give_up(plan(halted_at), halted_at))
         if num_skipped > self._num_skipped:
             self._say(f"skipped {num_skipped - self._num_skipped} updates: their gradient was not finite")
             self._num_skipped = num_skipped
 
     def _give_up(self, planned: PlannedBatch, step: int) -> None:
-        where = locate_non_finite(self.model, self._store, self._config.training, planned, step)
+        try:
+            where = locate_non_finite(self.model, self._store, self._config.training, planned, step)
+        except (MemoryError, RuntimeError) as error:
+            if not is_out_of_memory(error):
+                raise
+            where = "there is not enough memory to find out where"
         first = step - MOST_SKIPPED_IN_A_ROW + 1
         raise DivergedError(f"updates {first:,} to {step:,} were not finite and were skipped; {where}")
 
@@ -114,7 +129,9 @@ class Learner:
         Raises:
             ResourceError: With the number of the process.
         """
-        if self._processes.size > 1 and (ranks := self._processes.differing(fingerprint(self.model))):
+        if self._in_step or self._processes.size == 1:
+            return
+        if ranks := self._processes.differing(fingerprint(self.model)):
             raise ResourceError(
                 f"process {' and '.join(map(str, ranks))} of {self._processes.size} has other weights than "
                 f"process 0 at step {step:,}: its memory or its device fails; train without it",

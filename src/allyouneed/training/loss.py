@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-_CHUNK_ELEMENTS = 1 << 25
+_CHUNK_ELEMENTS = 1 << 26
 """Logits that exist at once in `projected_loss`."""
 
 
@@ -52,14 +52,14 @@ class _ProjectedLoss(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         uniform = smoothing / matrix.size(0)
         log_normalisers, hidden_gradient, matrix_gradient = _softmax_terms(hidden, matrix)
-        gold_rows = matrix[targets]
-        hidden_gradient -= (1 - smoothing) * gold_rows + uniform * matrix.sum(0)
+        gold_rows, sum_of_rows = matrix[targets], matrix.sum(0)
+        hidden_gradient -= (1 - smoothing) * gold_rows + uniform * sum_of_rows
         matrix_gradient -= uniform * hidden.sum(0)
         matrix_gradient.index_add_(0, targets, hidden, alpha=smoothing - 1)
         ctx.save_for_backward(hidden_gradient, matrix_gradient)
 
         gold_logits = (hidden * gold_rows).sum()
-        all_logits = hidden.sum(0) @ matrix.sum(0)
+        all_logits = hidden.sum(0) @ sum_of_rows
         smoothed = log_normalisers - (1 - smoothing) * gold_logits - uniform * all_logits
         negative_log_likelihood = log_normalisers - gold_logits
         ctx.mark_non_differentiable(negative_log_likelihood)
@@ -68,7 +68,7 @@ class _ProjectedLoss(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, scale: Tensor, _: Tensor) -> tuple[Tensor, Tensor, None, None]:
         hidden_gradient, matrix_gradient = ctx.saved_tensors
-        return hidden_gradient * scale, matrix_gradient * scale, None, None
+        return hidden_gradient.mul_(scale), matrix_gradient.mul_(scale), None, None
 
 
 def _softmax_terms(hidden: Tensor, matrix: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -77,9 +77,10 @@ def _softmax_terms(hidden: Tensor, matrix: Tensor) -> tuple[Tensor, Tensor, Tens
     low_matrix, low_hidden = matrix.to(dtype), hidden.to(dtype)
     log_normalisers = hidden.new_zeros(())
     hidden_gradient, matrix_gradient = torch.empty_like(hidden), torch.zeros_like(matrix)
-    chunk = max(1, _CHUNK_ELEMENTS // matrix.size(0))
+    num_chunks = -(-hidden.size(0) * matrix.size(0) // _CHUNK_ELEMENTS)
+    chunk = -(-hidden.size(0) // max(1, num_chunks))  # as many rows in each: a short last one would be slow
     with torch.autocast(hidden.device.type, enabled=False):
-        for start in range(0, hidden.size(0), chunk):
+        for start in range(0, hidden.size(0), chunk) if chunk else ():
             rows = slice(start, start + chunk)
             logits = low_hidden[rows] @ low_matrix.T  # (chunk, vocab)
             probabilities = logits.softmax(dim=-1)

@@ -5,16 +5,26 @@ import fcntl
 import json
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
-from allyouneed.errors import LockedError, ModelError
-from allyouneed.publish import MANIFEST, disk_errors, read_manifest, write_text
+from allyouneed.errors import DiskError, LockedError, ModelError
+from allyouneed.publish import (
+    MANIFEST,
+    disk_errors,
+    read_manifest,
+    remove_directory,
+    require_space,
+    write_text,
+)
 
 KEPT_STATES = 2
 _STEP = "step-"
 _LOCK = "lock"
 _UNFINISHED = ".tmp-"
+_SECONDS_TO_SIGN = 0.2
 
 
 class RunDirectory:
@@ -53,11 +63,17 @@ class RunDirectory:
         """Steps whose checkpoint and state are both there, ascending."""
         return sorted(set(self.checkpoint_steps()) & set(_steps(self.path / "state")))
 
-    def forget(self, step: int) -> None:
-        """Remove what a killed run has published of a step without finishing it."""
-        for directory in (self.state(step), self.checkpoint(step)):
-            if directory.exists():
-                shutil.rmtree(directory)
+    def require_space(self, save_bytes: int) -> None:
+        """Refuse to train where the disk has no room for the states that are kept and one that is written.
+
+        Args:
+            save_bytes: Of a checkpoint and its state together.
+
+        Raises:
+            DiskError: There is too little room.
+        """
+        missing = KEPT_STATES + 1 - len(self.resumable_steps())
+        require_space(self.path, max(1, missing) * save_bytes)
 
     def mark(self, name: str, step: int) -> None:
         """Let the text file `latest` or `best` name the checkpoint of `step`."""
@@ -84,11 +100,11 @@ class RunDirectory:
         states = [saved for saved in _steps(self.path / "state") if saved <= step]
         scheduled = [saved for saved in self.scheduled_steps(every) if saved <= step]
         kept = {step, *scheduled[-keep_checkpoints:], *states[-KEPT_STATES:], self.marked("best")}
-        for old in states[:-KEPT_STATES]:
-            shutil.rmtree(self.state(old), ignore_errors=True)
-        for old in checkpoints:
-            if old not in kept:
-                shutil.rmtree(self.checkpoint(old), ignore_errors=True)
+        superseded = [self.state(old) for old in states[:-KEPT_STATES]]
+        superseded += [self.checkpoint(old) for old in checkpoints if old not in kept]
+        for directory in superseded:
+            with contextlib.suppress(DiskError):  # one too many is no reason to stop
+                remove_directory(directory)
 
     def write_exit(self, code: int, step: int, reason: str) -> None:
         """Say in `exit.json` how the run ended."""
@@ -96,7 +112,8 @@ class RunDirectory:
 
     def forget_exit(self) -> None:
         """Remove `exit.json`: a run that is killed has none."""
-        self._exit.unlink(missing_ok=True)
+        with disk_errors(self._exit):
+            self._exit.unlink(missing_ok=True)
 
     def is_new(self) -> bool:
         """Whether nothing is there but what a run leaves that ended before it began."""
@@ -114,21 +131,45 @@ class RunDirectory:
         """
         with disk_errors(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
-            lock = (self.path / _LOCK).open("a+b")
+            lock = (self.path / _LOCK).open("a+b", buffering=0)
         with lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                lock.seek(0)
-                holder = lock.read().decode(errors="replace").strip() or "unknown"
-                raise LockedError(
-                    f"{self.path}: process {holder} is training here; wait for it, or name another folder"
-                ) from None
-            lock.truncate(0)
-            lock.write(f"{os.getpid()} on {os.uname().nodename}\n".encode())
-            lock.flush()
-            self._remove_unfinished()
+                raise self._in_use(lock) from None
+            with disk_errors(self.path):
+                lock.truncate(0)
+                lock.write(f"{os.getpid()} on {os.uname().nodename}\n{os.getppid()}\n".encode())
+                self._remove_unfinished()
             yield
+
+    def require_unlocked(self) -> None:
+        """Refuse a run in which another process trains, without locking it.
+
+        Raises:
+            LockedError: There is one.
+        """
+        if not (self.path / _LOCK).is_file():
+            return
+        with disk_errors(self.path), (self.path / _LOCK).open("rb") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise self._in_use(lock) from None
+
+    def _in_use(self, lock: BinaryIO) -> LockedError:
+        """What to tell of a lock that another process holds."""
+        time.sleep(_SECONDS_TO_SIGN)  # it may have taken it just now
+        lock.seek(0)
+        holder = lock.readline().decode(errors="replace").strip() or "unknown"
+        return LockedError(
+            f"{self.path}: process {holder} is training here; wait for it, or name another folder"
+        )
+
+    def is_of_launcher(self) -> bool:
+        """Whether the last to train here was started by the process that has started this one."""
+        lock = self.path / _LOCK
+        return lock.is_file() and lock.read_bytes().split(b"\n")[1:2] == [str(os.getppid()).encode()]
 
     def _remove_unfinished(self) -> None:
         """Remove what a killed run had begun to write; nothing of it was ever published."""

@@ -18,7 +18,7 @@ class RunLog:
         self.path = path
         with disk_errors(path):
             torn = path.is_file() and not path.read_bytes().endswith(b"\n") and path.stat().st_size > 0
-            self._file = path.open("ab")
+            self._file = path.open("ab", buffering=0)
             if torn:
                 self._file.write(b"\n")
 
@@ -26,7 +26,6 @@ class RunLog:
         """Append one event, in the file system's hands when this returns."""
         with disk_errors(self.path):
             self._file.write(json.dumps({"event": event, **fields}).encode() + b"\n")
-            self._file.flush()
 
     def close(self) -> None:
         """Sync and close the file."""

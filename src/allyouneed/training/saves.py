@@ -43,9 +43,9 @@ class Saves:
         for name, tensor in weights.items():
             if not tensor.isfinite().all():
                 raise DivergedError(f"{name} is not finite")
-        self.run.forget(step)
         facts = {"step": step, **self.facts}
-        save_checkpoint(self.run.checkpoint(step), self.config, weights, self.attachments, facts)
+        directory = self.run.checkpoint(step)
+        save_checkpoint(directory, self.config, weights, self.attachments, facts, replace=True)
         save_training_state(self.run.state(step), optimizer, progress)
         self.run.mark("latest", step)
         training = self.config.training
@@ -59,6 +59,11 @@ class Saves:
         """
         model.load_state_dict(load_checkpoint(self.run.checkpoint(step)).build_model().state_dict())
         return load_training_state(self.run.state(step), optimizer)
+
+
+def save_bytes(model: torch.nn.Module) -> int:
+    """How much room a checkpoint and its state take: the weights, and two moments of each, in float32."""
+    return 3 * 4 * sum(parameter.numel() for parameter in model.parameters())
 
 
 def fingerprint(model: torch.nn.Module) -> int:

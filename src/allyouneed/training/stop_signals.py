@@ -10,9 +10,14 @@ Result = TypeVar("Result")
 
 
 class StopSignals:
-    """While open, notes the first SIGTERM or SIGINT in `received`; a second one, of either, acts at once."""
+    """While open, notes the first SIGTERM or SIGINT in `received`; a second one, of either, acts at once.
 
-    def __init__(self) -> None:
+    Args:
+        ignore_repeated_sigterm: Whether a second SIGTERM does nothing, as it may be the first one sent twice.
+    """
+
+    def __init__(self, *, ignore_repeated_sigterm: bool = False) -> None:
+        self._ignore_repeated_sigterm = ignore_repeated_sigterm
         self.received: signal.Signals | None = None
         self._previous: dict[signal.Signals, Any] = {}
         self._interruptible = False
@@ -47,6 +52,8 @@ class StopSignals:
     def _note(self, number: int, frame: FrameType | None) -> None:
         self.received = signal.Signals(number)
         self._restore()
+        if self._ignore_repeated_sigterm:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
         if self._interruptible:
             raise _InterruptedError
 

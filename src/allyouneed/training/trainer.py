@@ -4,6 +4,7 @@ import functools
 import json
 import math
 import signal
+import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -95,12 +96,13 @@ class Trainer:
             micro_batch_tokens=training.micro_batch_tokens,
             seed=training.seed,
         )
-        self._saves = Saves(run, config, corpus.tokenizers, {"corpus": dict(corpus.facts)})
+        facts = {"corpus": dict(corpus.facts), "environment": environment(device)}
+        self._saves = Saves(run, config, corpus.tokenizers, facts)
         self.best = Best()
-        self._interval = Interval(device)
         self._seconds_before = 0.0
         self._began = self._saved_at = time.monotonic()
-        self._stop = StopSignals()
+        # A batch system signals the launcher, which passes it on, and each process too.
+        self._stop = StopSignals(ignore_repeated_sigterm=self.processes.size > 1)
         self._log: RunLog | None = None
         self._num_processes_before = self.processes.size
 
@@ -157,12 +159,15 @@ class Trainer:
 
     def _train(self) -> signal.Signals | None:
         self._share_state()
+        # All processes measure at once, and are taken to be alike.
+        self._peak = self.processes.size * _measured_peak(self._device, self.config.training.precision)
         self._notice_processes()
         if self._is_validation_due() and self._validated_step != self.step:
             self._validate_and_save()  # a signal had ended the validation
+        self._interval = Interval(self._device)
         stopped_by = 0
         for batch in self.schedule.batches_from(self.step):
-            if self.step == self.config.training.num_steps:
+            if self.step >= self.config.training.num_steps:
                 break
             if stopped_by := self._learner.update(batch, self.step + 1, self._reason_to_stop):
                 break
@@ -176,17 +181,20 @@ class Trainer:
         """Let every process have what the first has drawn or loaded."""
         told = self.processes.told_by_first(lambda: json.dumps(self._progress()))
         progress = json.loads(told)
-        if progress["position"] != self._position(progress["step"]):
+        here = dict(self.corpus.facts), self._position(progress["step"])
+        if (progress["corpus"], progress["position"]) != here:
             raise DataError(f"process {self.processes.rank} has other data than process 0; give all the same")
         self._go_to(progress)
-        self._learner.copy_from_first()
+        self._learner.spread()
 
     def _notice_processes(self) -> None:
         """Tell what the number of processes brings with it, where one would not expect it."""
         before, now = self._num_processes_before, self.processes.size
         if before != now:
             self._notice(f"goes on in {now} processes after {before}: the same batches, with other rounding")
-        if now > (most := max(len(self._planned(step).micro_batches) for step in (1, 2))):
+        if now > (
+            most := max(len(self._planned(step).micro_batches) for step in (self.step + 1, self.step + 2))
+        ):
             self._notice(
                 f"only {most} of {now} processes have work, as a batch has so many micro-batches; "
                 "with a smaller training.micro_batch_tokens a new run has more"
@@ -216,11 +224,15 @@ class Trainer:
         self._interval.leave_out(time.monotonic() - began)
 
     def _validate_and_save(self) -> None:
-        is_best = self._is_validation_due() and self.processes.first_alone(self._validate_now) is True
+        is_best = self._is_validation_due() and self._validate_in_first()
         if self.processes.most(is_best or self._is_checkpoint_due()):
             self._save()
         if is_best:
             self.run.mark("best", self.step)
+
+    def _validate_in_first(self) -> bool:
+        self._learner.gather()
+        return self.processes.first_alone(self._validate_now) is True
 
     def _is_validation_due(self) -> bool:
         training = self.config.training
@@ -246,7 +258,7 @@ class Trainer:
             perplexity=perplexity_of(reading.loss),
             learning_rate=self._learner.learning_rate(self.step),
             target_tokens_per_second=reading.tokens_per_second,
-            share_of_peak=reading.flops_per_second / self._peak(),
+            share_of_peak=reading.flops_per_second / self._peak,
             memory_bytes=memory_bytes(self._device),
             seconds=self._seconds(),
         )
@@ -275,6 +287,7 @@ class Trainer:
     def _save(self) -> None:
         self._learner.require_finite(self._planned)
         self._learner.require_same_weights(self.step)
+        self._learner.gather()
         self.processes.first_alone(self._save_now)
         self._saved_step, self._saved_at = self.step, time.monotonic()
 
@@ -311,12 +324,11 @@ class Trainer:
     def _seconds(self) -> float:
         return self._seconds_before + time.monotonic() - self._began
 
-    def _peak(self) -> float:
-        """FLOPs a second that the devices of all processes could do, taken to be alike."""
-        return self.processes.size * _measured_peak(self._device, self.config.training.precision)
-
     def _notice(self, text: str) -> None:
-        self._write("notice", step=self.step, text=text)
+        if self.processes.is_first:
+            self._write("notice", step=self.step, text=text)
+        else:
+            print(f"allyouneed: process {self.processes.rank}: {text}", file=sys.stderr)
 
     def _write(self, event: str, **fields: Any) -> None:
         if self._log is not None:

@@ -3,6 +3,7 @@
 import hashlib
 import struct
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -44,25 +45,29 @@ def use_fastest_attention(model: Transformer, precision: Precision) -> None:
 def batch_loss(model: Transformer, batch: Batch, smoothing: float, precision: Precision) -> LossSums:
     """The sums of the losses of one micro-batch, on the model's device."""
     device = next(model.parameters()).device
-    source, target_input, target_output = (
+    # Which positions are real is found out here, as to ask a GPU would be to wait for it.
+    real = np.flatnonzero(batch.target_output != PADDING)
+    source, target_input, targets, places = (
         torch.from_numpy(ids).to(device, non_blocking=True)
-        for ids in (batch.source, batch.target_input, batch.target_output)
+        for ids in (batch.source, batch.target_input, batch.target_output.ravel()[real], real)
     )
     with torch.autocast(device.type, dtype=torch.bfloat16, enabled=precision == "bfloat16"):
         hidden = model(source, target_input)  # (rows, target_len, d_model)
-        real = target_output != PADDING
-        return projected_loss(hidden[real], model.embeddings.matrix("output"), target_output[real], smoothing)
+        return projected_loss(
+            hidden.flatten(0, 1)[places], model.embeddings.matrix("output"), targets, smoothing
+        )
 
 
 def accumulate_gradient(
-    model: Transformer, batch: Batch, num_target_tokens: int, smoothing: float, precision: Precision
+    model: Transformer, batch: Batch, num_target_tokens: float, smoothing: float, precision: Precision
 ) -> Tensor:
     """Add a micro-batch's part of the gradient of its global batch to the parameters' gradients.
 
     Args:
         model: In training mode.
         batch: The micro-batch.
-        num_target_tokens: Of the *global* batch, so that every token weighs the same in any micro-batch.
+        num_target_tokens: Of the *global* batch, so that every token weighs the same in any micro-batch;
+            infinite for a micro-batch that counts for nothing.
         smoothing: Of the labels.
         precision: Of the matrix products.
 

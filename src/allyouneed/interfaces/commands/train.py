@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -58,6 +59,8 @@ def train(
     """
     if json_ and not dry_run:
         raise UsageError("--json is for --dry-run; a run's own figures are in its log.jsonl")
+    if dry_run and int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise UsageError("--dry-run is for one process; run it without torchrun")
     settings = () if steps is None else (f"training.num_steps={steps}",)
     chosen = _chosen(run, configuration, settings)  # before torch is loaded: a slip shows at once
 
