@@ -24,8 +24,8 @@ MODEL = ModelConfig(
 @pytest.fixture(autouse=True)
 def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     """The shapes with a model that takes milliseconds."""
-    monkeypatch.setitem(SHAPES, "small", Shape(MODEL, 300, 1, {"short": multi30k_lengths}))
-    monkeypatch.setitem(SHAPES, "base", Shape(MODEL, 100, 1, {"a": lambda: equal_lengths(5)}))
+    monkeypatch.setitem(SHAPES, "small", Shape(MODEL, 300, 100, 1, {"short": multi30k_lengths}))
+    monkeypatch.setitem(SHAPES, "base", Shape(MODEL, 100, 100, 1, {"a": lambda: equal_lengths(5)}))
 
 
 def test_a_table_is_printed_and_the_results_are_kept(tmp_path: Path, capsys: Capture) -> None:
@@ -76,6 +76,18 @@ def test_a_peer_that_is_not_installed_is_left_out_with_one_line(
     assert told.err == f"allyouneed: {expected}\n"
     assert "marian  " not in told.out
     assert [row["contender"] for row in json.loads(out.read_bytes())["small"]["rows"]] == [OURS, "tutorial"]
+
+
+def test_settings_of_the_environment_on_which_speed_depends_are_told_and_kept(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "17179869184")
+    out = tmp_path / "speed.json"
+    options = ["--precision", "float32", "--against", "tutorial", "--rounds", "1", "--out", str(out)]
+    assert main(["bench", "train", *options]) == 0
+    assert "MALLOC_TRIM_THRESHOLD_=17179869184" in capsys.readouterr().out
+    settings = json.loads(out.read_bytes())["small"]["settings"]
+    assert settings["MALLOC_TRIM_THRESHOLD_"] == "17179869184"
 
 
 def test_the_options_name_all_shapes_and_peers() -> None:
