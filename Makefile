@@ -1,10 +1,11 @@
-# make demo        a toy corpus, trained on, translated, scored and drawn, in a few minutes
-# make test        the tests; those that need real data look where ALLYOUNEED_DATA points
-# make check       format, lint, types, architecture
-# make bench       every benchmark
-# make multi30k    the Multi30k model, trained and scored; goes on where it was interrupted
-# make docs        the documentation as a site in site/
-# make clean       remove what the other targets cache and build
+# make demo          a toy corpus, trained on, translated, scored and drawn, in a few minutes
+# make test          the tests; those that need real data look where ALLYOUNEED_DATA points
+# make test-release  the tests of reliability with their full counts, in about 20 minutes
+# make check         format, lint, types, architecture
+# make bench         every benchmark
+# make multi30k      the Multi30k model, trained and scored; goes on where it was interrupted
+# make docs          the documentation as a site in site/
+# make clean         remove what the other targets cache and build
 #
 # All of them work in a virtual environment of their own, VENV=.venv; demo and multi30k write to OUT.
 
@@ -13,7 +14,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test check bench multi30k docs clean
+.PHONY: demo test test-release check bench multi30k docs clean
 
 demo: OUT ?= runs/demo
 demo: $(READY)
@@ -21,6 +22,9 @@ demo: $(READY)
 
 test: $(READY)
 	$(BIN)/pytest
+
+test-release: $(READY)
+	$(BIN)/pytest -m release
 
 check: $(READY)
 	$(BIN)/ruff format --check

@@ -1,0 +1,195 @@
+"""What the tests of reliability share: real training programs, a run that nothing disturbed, the counts."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+
+from allyouneed.config import DataConfig, RunConfig
+from allyouneed.preparation import CorpusFiles, prepare
+from allyouneed.training.checkpoint import load_checkpoint
+from allyouneed.training.run_directory import RunDirectory, resolve_model
+from allyouneed.training.run_log import read_log
+
+LAST_STEP = 50
+CONFIG = RunConfig().replace(
+    model={"d_model": 16, "d_ff": 32, "num_layers": 1, "num_heads": 2, "dropout": 0.2},
+    training={
+        "batch_tokens": 160,
+        "micro_batch_tokens": 40,
+        "num_steps": LAST_STEP,
+        "warmup_steps": 20,
+        "checkpoint_every_steps": 10,
+        "validate_every_steps": 1,  # without validation data: every step is logged
+        "precision": "float32",
+    },
+)
+
+
+class Program:
+    """An `allyouneed` program that runs on its own, in a process group of its own."""
+
+    def __init__(self, forker: "Forker", pid: int, output: Path) -> None:
+        self.pid = pid
+        self._forker, self._output = forker, output
+
+    def signal(self, number: int) -> None:
+        """Send a signal to its whole group."""
+        os.killpg(self.pid, number)
+
+    def wait(self) -> int:
+        """Its exit code, or minus the signal that ended it."""
+        return self._forker.ask({"wait": self.pid})
+
+    def said(self) -> str:
+        """What it has written on standard output and standard error."""
+        return self._output.read_bytes().decode()
+
+    def errors(self) -> list[str]:
+        """The lines in which it has told a user what went wrong."""
+        return [line for line in self.said().split("\n") if line.startswith("allyouneed: error[")]
+
+
+class Forker:
+    """Starts programs from a process that has torch imported; see fork_trainers.py."""
+
+    def __init__(self, data: Path, folder: Path) -> None:
+        self._folder, self._started = folder, 0
+        script = Path(__file__).with_name("fork_trainers.py")
+        (folder / "config.toml").write_text(CONFIG.to_toml())
+        self._process = subprocess.Popen(
+            [sys.executable, script, data, folder / "config.toml"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+
+    def ask(self, request: dict[str, Any]) -> int:
+        """Its answer to one request."""
+        assert self._process.stdin
+        assert self._process.stdout
+        self._process.stdin.write(json.dumps(request).encode() + b"\n")
+        self._process.stdin.flush()
+        return int(self._process.stdout.readline())
+
+    def start(self, *arguments: str | Path, output: Path | None = None, paused: bool = False) -> Program:
+        """Run `allyouneed ARGUMENTS`; paused, it waits for SIGCONT before it does anything."""
+        self._started += 1
+        output = output or self._folder / f"output-{self._started}.txt"
+        output.touch()
+        request = {"start": [str(a) for a in arguments], "output": str(output), "paused": paused}
+        return Program(self, self.ask(request), output)
+
+    def close(self) -> None:
+        """Start no more."""
+        self._process.communicate()
+
+
+@dataclass(frozen=True)
+class Laboratory:
+    """Starts runs of one configuration on one corpus, each of which has to end as `whole` did."""
+
+    forker: Forker
+    folder: Path
+
+    @classmethod
+    def build(
+        cls, forker: Forker, folder: Path, train: CorpusFiles, valid: CorpusFiles, config: RunConfig
+    ) -> Self:
+        """Prepare the corpus, and train the run that nothing disturbs."""
+        prepare(folder / "data", train, valid, config=DataConfig(tokenizer="byte"))
+        (folder / "config.toml").write_text(config.to_toml())
+        laboratory = cls(forker, folder)
+        program = laboratory.start(laboratory.whole)
+        assert program.wait() == 0, program.said()
+        return laboratory
+
+    @property
+    def whole(self) -> Path:
+        """The run that nothing has disturbed; not to be changed."""
+        return self.folder / "whole"
+
+    def start(
+        self, run: Path, *options: str | Path, output: Path | None = None, paused: bool = False
+    ) -> Program:
+        """Begin the run, or go on with it."""
+        arguments = (
+            "--data",
+            self.folder / "data",
+            "--config",
+            self.folder / "config.toml",
+            "--device",
+            "cpu",
+        )
+        return self.forker.start("train", run, "--resume", *arguments, *options, output=output, paused=paused)
+
+    def finish(self, run: Path) -> None:
+        """Let the run go on to its end, which has to be the same bits."""
+        program = self.start(run)
+        assert program.wait() == 0, program.said()
+        assert final_state(run) == final_state(self.whole), program.said()
+
+    def bits(self, run: Path) -> str:
+        """What a run has ended with."""
+        return final_state(run)
+
+    def require_sound(self, run: Path) -> None:
+        """Whatever has happened to a run: what it names as its latest checkpoint is whole, and of a model."""
+        if (run / "latest").exists():
+            load_checkpoint(resolve_model(run)).build_model()
+
+    def logged(self, run: Path, event: str) -> list[int]:
+        """The steps of which the run has logged the event."""
+        log = run / "log.jsonl"
+        return [e["step"] for e in read_log(log) if e["event"] == event] if log.exists() else []
+
+    def wait_for(self, run: Path, event: str, step: int) -> None:
+        """Return as soon as the run has logged the event of that step, or of a later one."""
+        deadline = time.monotonic() + 60
+        while max(self.logged(run, event), default=-1) < step:
+            assert time.monotonic() < deadline, f"{run}: logs no {event} of step {step}"
+            time.sleep(0.001)
+
+
+def final_state(run: Path) -> str:
+    """One sha256 over weights, Adam's moments and progress, the seconds that it took left out."""
+    directory = RunDirectory(run)
+    model, state = directory.checkpoint(LAST_STEP), directory.state(LAST_STEP)
+    progress = json.loads((state / "state.json").read_bytes())
+    del progress["seconds"]
+    parts = [
+        (model / "model.safetensors").read_bytes(),
+        (state / "state.safetensors").read_bytes(),
+        json.dumps(progress, sort_keys=True).encode(),
+    ]
+    return hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()
+
+
+@pytest.fixture(scope="session")
+def forker(tmp_path_factory: pytest.TempPathFactory, toy_data: Path) -> Iterator[Forker]:
+    forker = Forker(toy_data, tmp_path_factory.mktemp("programs"))
+    yield forker
+    forker.close()
+
+
+@pytest.fixture(scope="session")
+def laboratory(tmp_path_factory: pytest.TempPathFactory, forker: Forker, toy_text: Path) -> Laboratory:
+    """The toy language as bytes, dropout on, four micro-batches an update, a little more than an epoch."""
+    files = CorpusFiles(toy_text / "train.en", toy_text / "train.toy")
+    return Laboratory.build(forker, tmp_path_factory.mktemp("laboratory"), files, CorpusFiles(), CONFIG)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Tell what each test has counted, so that one that did nothing is seen."""
+    passed = [report for report in terminalreporter.getreports("passed") if report.when == "call"]
+    for report in passed:
+        if "tests/reliability" in report.nodeid and report.user_properties:
+            counts = ", ".join(f"{value} {name}" for name, value in report.user_properties)
+            terminalreporter.write_line(f"COUNT {report.nodeid}: {counts}")

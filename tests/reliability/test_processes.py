@@ -1,0 +1,280 @@
+"""Any number of processes makes the same updates; one that dies or hangs is found out, and costs little."""
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from allyouneed.training.run_log import read_log
+
+if TYPE_CHECKING:
+    from tests.reliability.conftest import Laboratory
+
+MOST_SECONDS_TO_BE_BACK = 15.0
+MOST_SECONDS_TO_NAME_A_HANGING_PROCESS = 120.0
+
+
+class Launched:
+    """A `torchrun` with its processes."""
+
+    def __init__(self, num_processes: int, *program: str | Path, restarts: int = 0, output: Path) -> None:
+        self._output = output
+        with output.open("wb") as file:
+            self._launcher = subprocess.Popen(
+                [
+                    *(sys.executable, "-m", "torch.distributed.run", "--standalone"),
+                    *("--nproc-per-node", str(num_processes), "--max-restarts", str(restarts)),
+                    *map(str, program),
+                ],
+                env=os.environ | {"OMP_NUM_THREADS": "1"},
+                stdout=file,
+                stderr=file,
+                start_new_session=True,
+            )
+
+    def wait(self) -> int:
+        return self._launcher.wait()
+
+    def said(self) -> str:
+        return self._output.read_bytes().decode(errors="replace")
+
+    def signal_all(self, number: int) -> None:
+        """Send a signal to the launcher and to all its processes, as a batch system does.
+
+        The launcher passes it on, so that a process gets it twice.
+        """
+        for pid in (*self._pids().values(), self._launcher.pid):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+    def pid_of(self, rank: int) -> int:
+        """The process of this rank."""
+        return self._pids()[rank]
+
+    def _pids(self) -> dict[int, int]:
+        """Rank -> process."""
+        pids = {}
+        for folder in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                parent = int(folder.joinpath("stat").read_bytes().rpartition(b")")[2].split()[1])
+                found = re.search(rb"(?:^|\0)RANK=(\d+)\0", folder.joinpath("environ").read_bytes())
+                if parent == self._launcher.pid and found:
+                    pids[int(found[1])] = int(folder.name)
+        return pids
+
+    def kill(self) -> None:
+        """Leave nothing behind."""
+        self.signal_all(signal.SIGKILL)
+        self._launcher.wait()
+
+
+Launch = Callable[..., Launched]
+
+
+@pytest.fixture
+def launch(tmp_path: Path) -> Iterator[Launch]:
+    """Starts programs under `torchrun`."""
+    launched: list[Launched] = []
+
+    def start(num_processes: int, *program: str | Path, restarts: int = 0) -> Launched:
+        output = tmp_path / f"launched-{len(launched)}.txt"
+        launched.append(Launched(num_processes, *program, restarts=restarts, output=output))
+        return launched[-1]
+
+    yield start
+    for one in launched:
+        one.kill()
+
+
+@pytest.fixture
+def train_command(laboratory: "Laboratory", tmp_path: Path) -> Callable[..., list[str | Path]]:
+    """The program that trains, as `torchrun` is given it."""
+
+    def command(run: Path, *options: str | Path) -> list[str | Path]:
+        folder = laboratory.folder
+        chosen = ("--data", folder / "data", "--config", folder / "config.toml", "--device", "cpu")
+        return ["-m", "allyouneed", "train", run, *chosen, *options]
+
+    return command
+
+
+def losses(run: Path) -> list[float]:
+    """The loss of every update."""
+    return [event["loss"] for event in read_log(run / "log.jsonl") if event["event"] == "train"]
+
+
+def wait_for_step(run: Path, step: int, launched: Launched) -> None:
+    """Return when the update of this number has been logged."""
+    deadline = time.monotonic() + 60
+    while not (run / "log.jsonl").exists() or not any(
+        event.get("step", 0) >= step for event in read_log(run / "log.jsonl")
+    ):
+        assert time.monotonic() < deadline, launched.said()
+        time.sleep(0.02)
+
+
+def num_starts(run: Path) -> int:
+    return sum(event["event"] == "start" for event in read_log(run / "log.jsonl"))
+
+
+@pytest.mark.parametrize(("dtype", "num_updates", "tolerance"), [("float64", 50, 1e-9), ("float32", 1, 1e-6)])
+def test_one_two_and_four_processes_make_the_same_updates(
+    launch: Launch, laboratory: "Laboratory", tmp_path: Path, dtype: str, num_updates: int, tolerance: float
+) -> None:
+    script = Path(__file__).with_name("train_exactly.py")
+    for num_processes in (1, 2, 4):
+        arguments = (laboratory.folder / "data", laboratory.folder / "config.toml", dtype)
+        launched = launch(num_processes, script, tmp_path / f"run-{num_processes}", *arguments)
+        assert launched.wait() == 0, launched.said()
+    alone, *others = (losses(tmp_path / f"run-{n}")[:num_updates] for n in (1, 2, 4))
+    assert len(alone) == num_updates
+    for together in others:
+        assert together == pytest.approx(alone, rel=tolerance, abs=0)
+
+
+@pytest.mark.parametrize("kills", [2, pytest.param(20, marks=pytest.mark.release)])
+def test_a_killed_process_is_replaced_in_time_and_the_run_ends_with_the_same_bits(
+    launch: Launch,
+    laboratory: "Laboratory",
+    train_command: Callable[..., list[str | Path]],
+    tmp_path: Path,
+    kills: int,
+    record_property: Callable[[str, object], None],
+) -> None:
+    whole = tmp_path / "whole"
+    assert launch(2, *train_command(whole)).wait() == 0
+    slowest = 0.0
+    for number in range(kills):
+        run = tmp_path / f"run-{number}"
+        launched = launch(2, *train_command(run), restarts=3)
+        wait_for_step(run, 5 + 40 * number // kills, launched)
+        before, killed = num_starts(run), time.monotonic()
+        os.kill(launched.pid_of(number % 2), signal.SIGKILL)
+        while num_starts(run) == before:
+            assert time.monotonic() - killed < MOST_SECONDS_TO_BE_BACK, launched.said()
+            time.sleep(0.02)
+        slowest = max(slowest, time.monotonic() - killed)
+        assert launched.wait() == 0, launched.said()
+        assert laboratory.bits(run) == laboratory.bits(whole)
+    record_property("kill -9 of a process of two", kills)
+    record_property("slowest return in seconds", round(slowest, 1))
+
+
+def test_sigterm_to_all_processes_saves_and_the_run_ends_with_the_same_bits(
+    launch: Launch,
+    laboratory: "Laboratory",
+    train_command: Callable[..., list[str | Path]],
+    tmp_path: Path,
+) -> None:
+    whole, run = tmp_path / "whole", tmp_path / "run"
+    assert launch(2, *train_command(whole)).wait() == 0
+    launched = launch(2, *train_command(run))
+    wait_for_step(run, 7, launched)
+    launched.signal_all(signal.SIGTERM)
+    assert launched.wait() != 0  # 1, whatever its processes return
+    ended = json.loads((run / "exit.json").read_bytes())
+    assert (ended["code"], ended["reason"]) == (143, "SIGTERM")
+    assert (run / "latest").read_bytes() == f"step-{ended['step']:08d}\n".encode()
+    resumed = launch(2, *train_command(run, "--resume"))
+    assert resumed.wait() == 0, resumed.said()
+    assert laboratory.bits(run) == laboratory.bits(whole)
+
+
+def test_a_run_goes_on_in_another_number_of_processes_with_the_same_batches_and_says_so(
+    launch: Launch, train_command: Callable[..., list[str | Path]], tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    for num_processes, steps in ((2, 10), (1, 20), (3, 30)):
+        launched = launch(num_processes, *train_command(run, "--steps", str(steps), "--resume"))
+        assert launched.wait() == 0, launched.said()
+    whole = tmp_path / "whole"
+    assert launch(1, *train_command(whole, "--steps", "30")).wait() == 0
+    assert losses(run) == pytest.approx(losses(whole), rel=1e-3)
+    notices = [event["text"] for event in read_log(run / "log.jsonl") if event["event"] == "notice"]
+    assert [re.findall(r"\d+", text) for text in notices] == [["1", "2"], ["3", "1"]]
+
+
+def test_a_run_that_is_there_is_not_resumed_by_a_restart(
+    launch: Launch, train_command: Callable[..., list[str | Path]], tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    assert launch(2, *train_command(run, "--steps", "3")).wait() == 0
+    before = (run / "log.jsonl").read_bytes()
+    launched = launch(2, *train_command(run, "--steps", "9"), restarts=2)
+    assert launched.wait() != 0
+    assert "go on with --resume" in launched.said()
+    assert (run / "log.jsonl").read_bytes() == before
+
+
+def test_more_processes_than_micro_batches_are_told(
+    launch: Launch, train_command: Callable[..., list[str | Path]], tmp_path: Path
+) -> None:
+    launched = launch(6, *train_command(tmp_path / "run", "--steps", "2"))
+    assert launched.wait() == 0, launched.said()
+    assert "only 4 of 6 processes" in launched.said()
+
+
+@pytest.mark.release
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_hanging_process_is_named_in_time(
+    launch: Launch, train_command: Callable[..., list[str | Path]], tmp_path: Path, rank: int
+) -> None:
+    run = tmp_path / "run"
+    launched = launch(2, *train_command(run))
+    wait_for_step(run, 5, launched)
+    stopped = time.monotonic()
+    os.kill(launched.pid_of(rank), signal.SIGSTOP)
+    while f"process {rank} of 2 has not answered" not in launched.said():
+        assert time.monotonic() - stopped < MOST_SECONDS_TO_NAME_A_HANGING_PROCESS, launched.said()
+        time.sleep(0.1)
+
+
+def test_a_process_with_other_weights_is_named(
+    launch: Launch, laboratory: "Laboratory", tmp_path: Path
+) -> None:
+    script, folder = Path(__file__).with_name("train_with_a_flipped_bit.py"), laboratory.folder
+    launched = launch(3, script, tmp_path / "run", folder / "data", folder / "config.toml", "1")
+    assert launched.wait() != 0
+    assert "process 1 of 3 has other weights than process 0 at step 10" in launched.said()
+    assert not (tmp_path / "run" / "latest").exists()
+
+
+def test_a_sharded_run_makes_the_updates_of_replicas(
+    launch: Launch, laboratory: "Laboratory", tmp_path: Path
+) -> None:
+    """Three processes share four micro-batches, so that two of them compute one for nothing."""
+    script, config = Path(__file__).with_name("train_exactly.py"), laboratory.folder / "config.toml"
+    sharded_config = tmp_path / "sharded.toml"
+    sharded_config.write_bytes(config.read_bytes().replace(b"[training]\n", b"[training]\nsharded = true\n"))
+    for run, chosen in (("replicas", config), ("sharded", sharded_config)):
+        launched = launch(3, script, tmp_path / run, laboratory.folder / "data", chosen, "float64")
+        assert launched.wait() == 0, launched.said()
+    assert losses(tmp_path / "sharded") == pytest.approx(losses(tmp_path / "replicas"), rel=1e-9, abs=0)
+
+
+def test_a_sharded_run_that_was_stopped_ends_with_the_same_bits(
+    launch: Launch,
+    laboratory: "Laboratory",
+    train_command: Callable[..., list[str | Path]],
+    tmp_path: Path,
+) -> None:
+    whole, stopped = tmp_path / "whole", tmp_path / "stopped"
+    launched = launch(2, *train_command(whole, "--set", "training.sharded=true"))
+    assert launched.wait() == 0, launched.said()
+    launched = launch(2, *train_command(stopped, "--set", "training.sharded=true"))
+    wait_for_step(stopped, 7, launched)
+    launched.signal_all(signal.SIGTERM)
+    launched.wait()
+    assert json.loads((stopped / "exit.json").read_bytes())["code"] == 143
+    resumed = launch(2, *train_command(stopped, "--resume", "--set", "training.sharded=true"))
+    assert resumed.wait() == 0, resumed.said()
+    assert laboratory.bits(stopped) == laboratory.bits(whole)
