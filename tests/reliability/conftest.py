@@ -116,19 +116,16 @@ class Laboratory:
         """The run that nothing has disturbed; not to be changed."""
         return self.folder / "whole"
 
+    def arguments(self, run: Path, *options: str | Path) -> list[str | Path]:
+        """Those with which `allyouneed` begins the run."""
+        chosen = ("--data", self.folder / "data", "--config", self.folder / "config.toml", "--device", "cpu")
+        return ["train", run, *chosen, *options]
+
     def start(
         self, run: Path, *options: str | Path, output: Path | None = None, paused: bool = False
     ) -> Program:
         """Begin the run, or go on with it."""
-        arguments = (
-            "--data",
-            self.folder / "data",
-            "--config",
-            self.folder / "config.toml",
-            "--device",
-            "cpu",
-        )
-        return self.forker.start("train", run, "--resume", *arguments, *options, output=output, paused=paused)
+        return self.forker.start(*self.arguments(run, "--resume", *options), output=output, paused=paused)
 
     def finish(self, run: Path) -> None:
         """Let the run go on to its end, which has to be the same bits."""
