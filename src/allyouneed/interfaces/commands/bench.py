@@ -30,7 +30,8 @@ _REFERENCES = {
 _REMARKS = (
     "Medians of rounds in which all take turns on the same batches; ratios are taken within a round. GFLOP/s",
     "are counted matrix products, forward and backward, the same for all; the limit is large products alone.",
-    "allyouneed computes a batch in micro-batches, as `train` does, the others in one piece.",
+    "Each has a process of its own, without settings of the allocator but its own; allyouneed computes a batch",
+    "in micro-batches, as `train` does, the others in one piece.",
 )
 
 
