@@ -255,7 +255,11 @@ def _put_in_place(aside: Path, target: Path) -> None:
     if renameat2 is None or renameat2(*names, _RENAME_EXCHANGE) != 0:  # not every file system can
         old = target.with_name(f"{aside.name}-old")
         target.rename(old)
-        aside.rename(target)
+        try:
+            aside.rename(target)
+        except OSError:
+            old.rename(target)
+            raise
         old.rename(aside)
 
 

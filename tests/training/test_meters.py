@@ -20,6 +20,8 @@ def test_an_update_that_was_not_finite_is_left_out_of_the_loss() -> None:
     interval.add(torch.tensor(6.0), tokens=2, flops=30)
     interval.add(torch.tensor(math.nan), tokens=5, flops=10)
     assert interval.read().loss == 3.0
+    interval.add(torch.tensor(math.inf), tokens=5, flops=10)
+    assert interval.read().loss is None
 
 
 def test_reading_an_interval_begins_another() -> None:

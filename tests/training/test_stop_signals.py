@@ -43,6 +43,20 @@ def test_a_second_signal_acts_at_once(first: signal.Signals, second: signal.Sign
         assert stop.received is first
 
 
+@pytest.mark.parametrize(
+    ("first", "other"), [(signal.SIGTERM, signal.SIGINT), (signal.SIGINT, signal.SIGTERM)]
+)
+def test_where_one_may_come_twice_the_same_signal_again_is_ignored_and_another_acts(
+    first: signal.Signals, other: signal.Signals
+) -> None:
+    with StopSignals(ignore_repeated=True) as stop:
+        signal.raise_signal(first)
+        signal.raise_signal(first)
+        with pytest.raises(ActedAtOnce):
+            signal.raise_signal(other)
+        assert stop.received is first
+
+
 def test_afterwards_signals_act_as_before() -> None:
     with StopSignals():
         pass

@@ -14,6 +14,8 @@ from allyouneed.training.trainer import Corpus
 from allyouneed.training.update import (
     accumulate_gradient,
     batch_loss,
+    packed_hidden_states,
+    padded_hidden_states,
     resolve_precision,
     seed_generators,
     use_fastest_attention,
@@ -90,6 +92,13 @@ def test_the_loss_in_bfloat16_is_that_of_float32_within_its_precision(
     assert low.smoothed.dtype == torch.float32
     assert low.smoothed.item() == pytest.approx(full.smoothed.item(), rel=0.01)
     assert low.smoothed.item() != full.smoothed.item()
+
+
+def test_packed_and_padded_hidden_states_are_the_same(model: Transformer, corpus: Corpus) -> None:
+    (batch,) = batches(corpus)
+    packed, padded = (states(model, batch, CPU) for states in (packed_hidden_states, padded_hidden_states))
+    assert len(packed) == batch.num_target_tokens
+    torch.testing.assert_close(packed, padded, atol=1e-12, rtol=0)
 
 
 def test_random_numbers_depend_on_the_place_in_the_run_and_on_nothing_else() -> None:

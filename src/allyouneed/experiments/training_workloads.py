@@ -42,7 +42,7 @@ class Shape:
 
     def on_lengths(self, lengths: Lengths, words: str) -> Self:
         """The same with sentences of these lengths, unless it is about lengths of its own."""
-        return self if self.studies_length else replace(self, workloads={words: lambda: lengths})
+        return self if self.studies_length else replace(self, workloads={words: partial(np.asarray, lengths)})
 
 
 def multi30k_lengths(factor: int = 1) -> Lengths:

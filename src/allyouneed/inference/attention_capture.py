@@ -14,6 +14,7 @@ from allyouneed.model import Transformer
 from allyouneed.model.attention import CrossAttention, SelfAttention, attention_weights
 from allyouneed.model.evaluation_mode import evaluation_mode
 from allyouneed.model.layers import DecoderLayer, EncoderLayer
+from allyouneed.model.packing import PackedMask
 from allyouneed.symbols import END, START
 
 
@@ -52,7 +53,7 @@ def _recording(modules: Sequence[SelfAttention | CrossAttention]) -> Iterator[li
     """A list to which the weights that `modules` compute inside are appended."""
     recorded: list[Tensor] = []
 
-    def attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
+    def attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | PackedMask) -> Tensor:
         recorded.append(attention_weights(query, key, mask))
         return recorded[-1].to(value.dtype) @ value
 

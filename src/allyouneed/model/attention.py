@@ -3,18 +3,23 @@
 import math
 from collections.abc import Callable
 
+import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.nn.attention.varlen import varlen_attn
 
-AttentionFunction = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
+from allyouneed.model.packing import PackedMask
+
+_FLASH_TYPES = torch.float16, torch.bfloat16
+AttentionFunction = Callable[[Tensor, Tensor, Tensor, Tensor | PackedMask], Tensor]
 
 
 def scaled_dot_product_attention(
     query: Float[Tensor, "batch heads query_len d_k"],
     key: Float[Tensor, "batch heads key_len d_k"],
     value: Float[Tensor, "batch heads key_len d_v"],
-    mask: Bool[Tensor, "#batch 1 #query_len key_len"],
+    mask: Bool[Tensor, "#batch 1 #query_len key_len"] | PackedMask,
 ) -> Float[Tensor, "batch heads query_len d_v"]:
     """Equation 1; `mask` is True where a query may attend."""
     return attention_weights(query, key, mask).to(value.dtype) @ value
@@ -23,9 +28,11 @@ def scaled_dot_product_attention(
 def attention_weights(
     query: Float[Tensor, "batch heads query_len d_k"],
     key: Float[Tensor, "batch heads key_len d_k"],
-    mask: Bool[Tensor, "#batch 1 #query_len key_len"],
+    mask: Bool[Tensor, "#batch 1 #query_len key_len"] | PackedMask,
 ) -> Float[Tensor, "batch heads query_len key_len"]:
     """The softmax of equation 1: how much each query takes of each key's value."""
+    if isinstance(mask, PackedMask):
+        mask = mask.dense()
     scores = (query / math.sqrt(query.size(-1))) @ key.transpose(-2, -1)
     return scores.masked_fill(~mask, float("-inf")).softmax(dim=-1)
 
@@ -34,10 +41,31 @@ def fused_attention(
     query: Float[Tensor, "batch heads query_len d_k"],
     key: Float[Tensor, "batch heads key_len d_k"],
     value: Float[Tensor, "batch heads key_len d_v"],
-    mask: Bool[Tensor, "#batch 1 #query_len key_len"],
+    mask: Bool[Tensor, "#batch 1 #query_len key_len"] | PackedMask,
 ) -> Float[Tensor, "batch heads query_len d_v"]:
-    """Equation 1 by PyTorch's fused kernel: the same to rounding, without the matrix of weights in memory."""
+    """Equation 1 by PyTorch's fused kernels: the same to rounding, no matrix of weights in memory."""
+    if isinstance(mask, PackedMask):
+        if query.is_cuda and query.dtype in _FLASH_TYPES:
+            return _flash_attention(query, key, value, mask)
+        mask = mask.dense()
     return functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+
+
+def _flash_attention(query: Tensor, key: Tensor, value: Tensor, mask: PackedMask) -> Tensor:
+    """Equation 1 within each sentence, by a kernel that takes sentences of any lengths in a row."""
+    queries, keys, values = (heads[0].transpose(0, 1) for heads in (query, key, value))
+    attended = varlen_attn(  # (tokens, heads, width)
+        queries,
+        keys,
+        values,
+        mask.queries.bounds,
+        mask.keys.bounds,
+        mask.queries.longest,
+        mask.keys.longest,
+        window_size=(-1, 0) if mask.causal else (-1, -1),
+    )
+    assert isinstance(attended, Tensor)
+    return attended.transpose(0, 1)[None]
 
 
 class _MultiHead(nn.Module):
@@ -57,7 +85,7 @@ class _MultiHead(nn.Module):
             for part, width in zip(parts, widths, strict=True)
         ]
 
-    def _join(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
+    def _join(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | PackedMask) -> Tensor:
         attended = self.attend(query, key, value, mask)  # (batch, heads, query_len, d_v)
         joined: Tensor = self.output(attended.transpose(1, 2).flatten(2))  # (batch, query_len, d_model)
         return joined
@@ -72,7 +100,9 @@ class SelfAttention(_MultiHead):
         self.query_key_value = nn.Linear(d_model, num_heads * (2 * d_k + d_v), bias=bias)
 
     def forward(
-        self, x: Float[Tensor, "batch query_len d_model"], mask: Bool[Tensor, "#batch 1 #query_len query_len"]
+        self,
+        x: Float[Tensor, "batch query_len d_model"],
+        mask: Bool[Tensor, "#batch 1 #query_len query_len"] | PackedMask,
     ) -> Float[Tensor, "batch query_len d_model"]:
         """Each position's mixture of the positions that `mask` opens to it."""
         query, key, value = self.project(x)
@@ -95,7 +125,7 @@ class CrossAttention(_MultiHead):
         self,
         x: Float[Tensor, "batch target_len d_model"],
         memory: Float[Tensor, "batch source_len d_model"],
-        mask: Bool[Tensor, "#batch 1 #target_len source_len"],
+        mask: Bool[Tensor, "#batch 1 #target_len source_len"] | PackedMask,
     ) -> Float[Tensor, "batch target_len d_model"]:
         """Each target position's mixture of the memory's positions that `mask` opens to it."""
         key, value = self.project_memory(memory)

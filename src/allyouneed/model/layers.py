@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from allyouneed.model.attention import CrossAttention, SelfAttention
 from allyouneed.model.dropout import Dropout
 from allyouneed.model.feed_forward import FeedForward
+from allyouneed.model.packing import PackedMask
 
 
 class AddAndNorm(nn.Module):
@@ -41,7 +42,7 @@ class EncoderLayer(nn.Module):
     def forward(
         self,
         x: Float[Tensor, "batch source_len d_model"],
-        mask: Bool[Tensor, "#batch 1 #source_len source_len"],
+        mask: Bool[Tensor, "#batch 1 #source_len source_len"] | PackedMask,
     ) -> Float[Tensor, "batch source_len d_model"]:
         """One layer of the encoder."""
         x = self.after_self_attention(x, self.self_attention(x, mask))
@@ -71,8 +72,8 @@ class DecoderLayer(nn.Module):
         self,
         x: Float[Tensor, "batch target_len d_model"],
         memory: Float[Tensor, "batch source_len d_model"],
-        target_mask: Bool[Tensor, "#batch 1 #target_len target_len"],
-        source_mask: Bool[Tensor, "#batch 1 #target_len source_len"],
+        target_mask: Bool[Tensor, "#batch 1 #target_len target_len"] | PackedMask,
+        source_mask: Bool[Tensor, "#batch 1 #target_len source_len"] | PackedMask,
     ) -> Float[Tensor, "batch target_len d_model"]:
         """One layer of the decoder."""
         x = self.after_self_attention(x, self.self_attention(x, target_mask))

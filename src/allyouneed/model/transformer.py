@@ -14,6 +14,7 @@ from allyouneed.model.feed_forward import FeedForward
 from allyouneed.model.initialisation import initialise
 from allyouneed.model.layers import AddAndNorm, DecoderLayer, EncoderLayer
 from allyouneed.model.masks import causal_mask, padding_mask
+from allyouneed.model.packing import PackedIds, PackedMask
 from allyouneed.model.positional_encoding import LearnedPositions, SinusoidalPositions
 
 
@@ -48,15 +49,31 @@ class Transformer(nn.Module):
         initialise(self)
 
     def forward(
-        self, source: Int[Tensor, "batch source_len"], target_input: Int[Tensor, "batch target_len"]
+        self,
+        source: Int[Tensor, "batch source_len"] | PackedIds,
+        target_input: Int[Tensor, "batch target_len"] | PackedIds,
     ) -> Float[Tensor, "batch target_len d_model"]:
         """Hidden states from which each next target token is predicted, before their projection.
 
         Args:
-            source: Token ids with the end symbol, padded at the end.
-            target_input: The start symbol and the target's token ids, padded at the end.
+            source: Token ids with the end symbol, padded at the end, or packed.
+            target_input: The start symbol and the target's token ids, likewise. Packed, the hidden states
+                are (1, target tokens, d_model).
         """
+        if isinstance(source, PackedIds) and isinstance(target_input, PackedIds):
+            return self._forward_packed(source, target_input)
+        assert isinstance(source, Tensor)
+        assert isinstance(target_input, Tensor)
         return self.decode(target_input, self.encode(source), padding_mask(source))
+
+    def _forward_packed(self, source: PackedIds, target_input: PackedIds) -> Tensor:
+        memory = self.encode_vectors(self._embed_packed("source", source), PackedMask(source, source))
+        return self._decode_vectors(
+            self._embed_packed("target", target_input),
+            memory,
+            PackedMask(target_input, target_input, causal=True),
+            PackedMask(target_input, source),
+        )
 
     def encode(self, source: Int[Tensor, "batch source_len"]) -> Float[Tensor, "batch source_len d_model"]:
         """The memory of a batch of sources."""
@@ -65,7 +82,7 @@ class Transformer(nn.Module):
     def encode_vectors(
         self,
         x: Float[Tensor, "batch source_len d_model"],
-        mask: Bool[Tensor, "#batch 1 #source_len source_len"],
+        mask: Bool[Tensor, "#batch 1 #source_len source_len"] | PackedMask,
     ) -> Float[Tensor, "batch source_len d_model"]:
         """The memory of sources that come as vectors in place of ids."""
         for layer in self.encoder:
@@ -79,9 +96,13 @@ class Transformer(nn.Module):
         source_mask: Bool[Tensor, "batch 1 1 source_len"],
     ) -> Float[Tensor, "batch target_len d_model"]:
         """Hidden states of every target position, none of which sees a later one."""
-        x = self.embed("target", target_input)
         # Padding comes last, so the causal mask alone keeps it from every real position.
         target_mask = causal_mask(target_input.size(1), target_input.device)
+        return self._decode_vectors(self.embed("target", target_input), memory, target_mask, source_mask)
+
+    def _decode_vectors(
+        self, x: Tensor, memory: Tensor, target_mask: Tensor | PackedMask, source_mask: Tensor | PackedMask
+    ) -> Tensor:
         for layer in self.decoder:
             x = layer(x, memory, target_mask, source_mask)
         return x
@@ -92,6 +113,12 @@ class Transformer(nn.Module):
         """Embeddings plus the encodings of positions from `start` on, with dropout (3.4, 3.5, 5.4)."""
         positions = self.source_positions if role == "source" else self.target_positions
         embedded: Tensor = self.dropout(self.embeddings.embed(role, ids) + positions(start, ids.size(1)))
+        return embedded
+
+    def _embed_packed(self, role: Role, packed: PackedIds) -> Tensor:
+        positions = self.source_positions if role == "source" else self.target_positions
+        encodings = positions(0, packed.longest)[packed.positions]
+        embedded: Tensor = self.dropout(self.embeddings.embed(role, packed.ids) + encodings)
         return embedded
 
     def project(self, hidden: Float[Tensor, "*rows d_model"]) -> Float[Tensor, "*rows vocab"]:

@@ -92,9 +92,10 @@ class Accumulation:
     def _accumulate(self, pairs: Indices, num_target_tokens: float) -> Tensor:
         config, batch = self._config, make_batch(self._store, pairs)
         try:
-            return accumulate_gradient(
-                self._model, batch, num_target_tokens, config.label_smoothing, config.precision
-            )
+            with self._processes.losses_told():  # a sharded model exchanges its parts on the way
+                return accumulate_gradient(
+                    self._model, batch, num_target_tokens, config.label_smoothing, config.precision
+                )
         except (MemoryError, RuntimeError) as error:
             if is_out_of_memory(error):
                 raise _OutgrownError(pairs) from None

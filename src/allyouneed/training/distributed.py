@@ -15,7 +15,7 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed import PrefixStore, rendezvous  # type: ignore[attr-defined]
 
-from allyouneed.errors import ResourceError
+from allyouneed.errors import ResourceError, is_out_of_memory
 
 HANG_SECONDS = 90.0
 """A process that is waited for so long is taken for hanging."""
@@ -100,33 +100,39 @@ class Processes:
         """Exchange something with all processes, each having said before that it is there."""
         if self._store is not None:
             self._num_meetings += 1
-            with self._losses():
+            with self.losses_told():
                 self._store.set(_MET.format(self.rank), str(self._num_meetings))
                 exchange()
 
     @contextlib.contextmanager
-    def _losses(self) -> Iterator[None]:
-        """Tell of processes that cannot be reached.
+    def losses_told(self) -> Iterator[None]:
+        """For exchanges inside of it: tell of processes that cannot be reached.
 
         Raises:
             ResourceError: There is one.
         """
         try:
             yield
-        except RuntimeError as error:  # what torch.distributed raises for anything
+        except RuntimeError as error:
+            if not _is_of_exchange(error):
+                raise
+            if is_out_of_memory(error):
+                raise
             hung = "imed out" in str(error)
             what = f"has not answered for {HANG_SECONDS:.0f} s" if hung else "has ended"
+            who = self._late() or "another process"
+            cause = str(error).split("\n", 1)[0]
             raise ResourceError(
-                f"{self._missing()} of {self.size} {what}; the run stops here, go on with --resume",
+                f"{who} of {self.size} {what}; the run stops here, go on with --resume ({cause})",
                 label="E-PROCESS",
             ) from error
 
-    def _missing(self) -> str:
-        """Who did not come to the meeting that failed."""
+    def _late(self) -> str:
+        """Who did not come to the meeting that failed, if that can be told."""
         late: list[int] = []
         with contextlib.suppress(RuntimeError):  # the store may have gone with its process
             late = [rank for rank in range(self.size) if self._meetings_of(rank) < self._num_meetings]
-        return f"process {' and '.join(map(str, late))}" if late else "another process"
+        return f"process {' and '.join(map(str, late))}" if late else ""
 
     def _meetings_of(self, rank: int) -> int:
         assert self._store is not None
@@ -150,6 +156,11 @@ class Processes:
         finally:
             ended.set()
             heart.join()
+
+
+def _is_of_exchange(error: RuntimeError) -> bool:
+    """Whether an exchange has raised it: gloo does not say so but by the place in its source."""
+    return isinstance(error, dist.DistError) or "gloo" in str(error)
 
 
 @contextlib.contextmanager

@@ -19,7 +19,8 @@ _MATRIX_SIZES = {"cpu": 1024, "cuda": 8192}
 """Small enough to be quick there, large enough to be limited by arithmetic."""
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3
 """Names of `mallopt`'s settings in glibc's malloc.h."""
-_KEPT_BYTES = 1 << 30
+_KEPT_BYTES = 1 << 30, 1 << 25
+"""Blocks up to this size; the second is what glibc allows before 2.35."""
 _GROWTH_BYTES = 1 << 26
 _MEASURED_SECONDS = 0.1
 _FEWEST_PRODUCTS = 3
@@ -68,12 +69,9 @@ def keep_freed_memory() -> None:
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if sys.platform == "linux" and mallopt is not None:
-        for setting, value in (
-            (_M_MMAP_THRESHOLD, _KEPT_BYTES),
-            (_M_TRIM_THRESHOLD, _KEPT_BYTES),
-            (_M_TOP_PAD, _GROWTH_BYTES),
-        ):
-            mallopt(setting, value)
+        if any(mallopt(_M_MMAP_THRESHOLD, size) for size in _KEPT_BYTES):
+            mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES[0])
+            mallopt(_M_TOP_PAD, _GROWTH_BYTES)
 
 
 def environment(device: torch.device) -> dict[str, Any]:

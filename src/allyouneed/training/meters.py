@@ -15,8 +15,8 @@ _LOSS_OF_HUGE_PERPLEXITY = 700.0
 class Reading(NamedTuple):
     """What an interval has measured."""
 
-    loss: float
-    """The mean in nats per target token."""
+    loss: float | None
+    """The mean in nats per target token; None where no update was finite."""
     tokens_per_second: float
     """Target tokens."""
     flops_per_second: float
@@ -57,7 +57,7 @@ class Interval:
         """The mean loss and the speed; a new interval begins."""
         loss, tokens = self._loss_and_tokens.tolist()
         seconds = self.seconds
-        reading = Reading(loss / max(tokens, 1), self._tokens / seconds, self._flops / seconds)
+        reading = Reading(loss / tokens if tokens else None, self._tokens / seconds, self._flops / seconds)
         self._loss_and_tokens.zero_()
         self._tokens = self._flops = 0
         self._began = time.monotonic()

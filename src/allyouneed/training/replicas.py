@@ -84,10 +84,11 @@ class Shards:
 
     def gather(self) -> None:
         """Bring the whole model of the first process up to date; all processes call it."""
-        for part, whole, parameter in self._tensors():
-            full = part if parameter is None else self._sharded(part, like=parameter).full_tensor()
-            if self._processes.is_first:
-                whole.copy_(full)
+        with self._processes.losses_told():
+            for part, whole, parameter in self._tensors():
+                full = part if parameter is None else self._sharded(part, like=parameter).full_tensor()
+                if self._processes.is_first:
+                    whole.copy_(full)
 
     def spread(self) -> None:
         """Let all processes have their part of what the whole model of the first holds."""
@@ -99,7 +100,8 @@ class Shards:
                 self._processes.copy_from_first([full])
                 part.copy_(full)
             else:
-                part.copy_(distribute_tensor(full, self._mesh, parameter.placements).to_local())
+                with self._processes.losses_told():
+                    part.copy_(distribute_tensor(full, self._mesh, parameter.placements).to_local())
 
     def add_up(self) -> Tensor:
         """Add up losses over the processes; the gradients have been, by the backward passes."""

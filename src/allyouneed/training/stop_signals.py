@@ -13,11 +13,11 @@ class StopSignals:
     """While open, notes the first SIGTERM or SIGINT in `received`; a second one, of either, acts at once.
 
     Args:
-        ignore_repeated_sigterm: Whether a second SIGTERM does nothing, as it may be the first one sent twice.
+        ignore_repeated: Whether the same signal again does nothing, as it may be the first one sent twice.
     """
 
-    def __init__(self, *, ignore_repeated_sigterm: bool = False) -> None:
-        self._ignore_repeated_sigterm = ignore_repeated_sigterm
+    def __init__(self, *, ignore_repeated: bool = False) -> None:
+        self._ignore_repeated = ignore_repeated
         self.received: signal.Signals | None = None
         self._previous: dict[signal.Signals, Any] = {}
         self._interruptible = False
@@ -52,8 +52,8 @@ class StopSignals:
     def _note(self, number: int, frame: FrameType | None) -> None:
         self.received = signal.Signals(number)
         self._restore()
-        if self._ignore_repeated_sigterm:
-            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        if self._ignore_repeated:
+            signal.signal(number, signal.SIG_IGN)
         if self._interruptible:
             raise _InterruptedError
 

@@ -102,7 +102,7 @@ class Trainer:
         self._seconds_before = 0.0
         self._began = self._saved_at = time.monotonic()
         # A batch system signals the launcher, which passes it on, and each process too.
-        self._stop = StopSignals(ignore_repeated_sigterm=self.processes.size > 1)
+        self._stop = StopSignals(ignore_repeated=self.processes.size > 1)
         self._log: RunLog | None = None
         self._num_processes_before = self.processes.size
 
@@ -175,6 +175,8 @@ class Trainer:
             self._after_update(batch)
         if self.step != self._saved_step:
             self._save()
+        if self.processes.is_first and self._is_validation_due() and self._validated_step != self.step:
+            stopped_by = self._reason_to_stop()  # a signal has ended the last validation
         return signal.Signals(stopped_by) if stopped_by > _OUT_OF_PATIENCE else None
 
     def _share_state(self) -> None:
@@ -251,6 +253,8 @@ class Trainer:
 
     def _log_training(self) -> None:
         reading = self._interval.read()
+        if reading.loss is None:
+            return
         self._write(
             "train",
             step=self.step,

@@ -5,14 +5,19 @@ import struct
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from allyouneed.config import Precision
 from allyouneed.data.batching import Batch
 from allyouneed.model import Transformer
 from allyouneed.model.attention import fused_attention, scaled_dot_product_attention
+from allyouneed.model.packing import pack, sent
 from allyouneed.symbols import PADDING
 from allyouneed.training.loss import LossSums, projected_loss
+
+_WIDEST_FLASH_HEAD = 256
+_FIRST_FLASH_CAPABILITY = 8, 0
 
 
 def seed_generators(seed: int, step: int, micro_batch: int) -> None:
@@ -45,17 +50,41 @@ def use_fastest_attention(model: Transformer, precision: Precision) -> None:
 def batch_loss(model: Transformer, batch: Batch, smoothing: float, precision: Precision) -> LossSums:
     """The sums of the losses of one micro-batch, on the model's device."""
     device = next(model.parameters()).device
+    hidden_states = packed_hidden_states if _takes_flash(model, precision) else padded_hidden_states
+    targets = torch.from_numpy(batch.target_output[batch.target_output != PADDING])
+    with torch.autocast(device.type, dtype=torch.bfloat16, enabled=precision == "bfloat16"):
+        hidden = hidden_states(model, batch, device)
+        return projected_loss(hidden, model.embeddings.matrix("output"), sent(targets, device), smoothing)
+
+
+def _takes_flash(model: Transformer, precision: Precision) -> bool:
+    """Whether the model can be trained by flash attention, which has no masks but takes packed sentences."""
+    (d_k, d_v), device = model.config.head_widths, next(model.parameters()).device
+    if device.type != "cuda" or torch.cuda.get_device_capability(device) < _FIRST_FLASH_CAPABILITY:
+        return False
+    return precision == "bfloat16" and d_k == d_v <= _WIDEST_FLASH_HEAD and d_k % 8 == 0
+
+
+def padded_hidden_states(
+    model: Transformer, batch: Batch, device: torch.device
+) -> Float[Tensor, "target_tokens d_model"]:
+    """The hidden states from which the batch's target tokens are predicted, row after row."""
     # Which positions are real is found out here, as to ask a GPU would be to wait for it.
     real = np.flatnonzero(batch.target_output != PADDING)
-    source, target_input, targets, places = (
-        torch.from_numpy(ids).to(device, non_blocking=True)
-        for ids in (batch.source, batch.target_input, batch.target_output.ravel()[real], real)
+    source, target_input, places = (
+        sent(torch.from_numpy(ids), device) for ids in (batch.source, batch.target_input, real)
     )
-    with torch.autocast(device.type, dtype=torch.bfloat16, enabled=precision == "bfloat16"):
-        hidden = model(source, target_input)  # (rows, target_len, d_model)
-        return projected_loss(
-            hidden.flatten(0, 1)[places], model.embeddings.matrix("output"), targets, smoothing
-        )
+    hidden: Tensor = model(source, target_input)  # (rows, target_len, d_model)
+    return hidden.flatten(0, 1)[places]
+
+
+def packed_hidden_states(
+    model: Transformer, batch: Batch, device: torch.device
+) -> Float[Tensor, "target_tokens d_model"]:
+    """The same as `padded_hidden_states`, computed without padding."""
+    source, target_input = (pack(torch.from_numpy(ids), device) for ids in (batch.source, batch.target_input))
+    hidden: Tensor = model(source, target_input)  # (1, target_tokens, d_model)
+    return hidden[0]
 
 
 def accumulate_gradient(

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from functools import partial
 from pathlib import Path
 from typing import get_args
 
@@ -25,7 +26,7 @@ MODEL = ModelConfig(
 def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     """The shapes with a model that takes milliseconds."""
     monkeypatch.setitem(SHAPES, "small", Shape(MODEL, 300, 100, 1, {"short": multi30k_lengths}))
-    monkeypatch.setitem(SHAPES, "base", Shape(MODEL, 100, 100, 1, {"a": lambda: equal_lengths(5)}))
+    monkeypatch.setitem(SHAPES, "base", Shape(MODEL, 100, 100, 1, {"a": partial(equal_lengths, 5)}))
 
 
 def test_a_table_is_printed_and_the_results_are_kept(tmp_path: Path, capsys: Capture) -> None:

@@ -30,7 +30,7 @@ _REFERENCES = {
 _REMARKS = (
     "Medians of rounds in which all take turns on the same batches; ratios are taken within a round. GFLOP/s",
     "are counted matrix products, forward and backward, the same for all; the limit is large products alone.",
-    "Each has a process of its own, without settings of the allocator but its own; allyouneed computes a batch",
+    "Each has a process of its own, and no setting of the allocator but its own; allyouneed computes batches",
     "in micro-batches, as `train` does, the others in one piece.",
 )
 
@@ -80,12 +80,12 @@ def bench(
     shapes = _shapes(shape, data)
     entries = [Entry(name, each) for name in (OURS, *_installed(against)) for each in precision]
     place = torch_device(device)
+    out.parent.mkdir(parents=True, exist_ok=True)
     total = sum(num_turns(each, entries, rounds) for each in shapes.values())
     with progress(total, unit="turns", description="measuring") as bar:
         for name, each in shapes.items():
             results[name] = bench_shape(each, entries, rounds, place, bar.advance)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    write_text(out, json.dumps(results, indent=1) + "\n")
+            write_text(out, json.dumps(results, indent=1) + "\n")
     for name in shapes:
         print("\n".join(_as_text(name, results[name])), end="\n\n")
     print("\n".join(_REMARKS))

@@ -1,0 +1,66 @@
+"""Sentences without padding: one after the other in a single row, as flash attention takes them."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+from torch.nn import functional
+
+from allyouneed.symbols import PADDING
+
+
+@dataclass(frozen=True)
+class PackedIds:
+    """The token ids of some sentences in one row.
+
+    Attributes:
+        ids: All tokens: (1, tokens).
+        positions: Of each token in its sentence, from 0.
+        bounds: Sentence i has the tokens from `bounds[i]` to `bounds[i + 1]`: int32.
+        longest: Tokens of the longest sentence.
+    """
+
+    ids: Int[Tensor, "1 tokens"]
+    positions: Int[Tensor, " tokens"]
+    bounds: Int[Tensor, " bounds"]
+    longest: int
+
+    def sentences(self) -> Int[Tensor, " tokens"]:
+        """The number of each token's sentence."""
+        return (self.positions == 0).cumsum(0)
+
+
+def pack(padded: Int[Tensor, "batch length"], device: torch.device) -> PackedIds:
+    """Sentences that are padded at the end and in main memory, packed on `device`; no GPU is waited for."""
+    real = padded != PADDING
+    lengths = real.sum(1)
+    positions = torch.arange(padded.size(1)).expand_as(padded)[real]
+    bounds = functional.pad(lengths.cumsum(0), (1, 0)).int()  # the type that flash attention wants
+    return PackedIds(
+        ids=sent(padded[real][None], device),
+        positions=sent(positions, device),
+        bounds=sent(bounds, device),
+        longest=int(lengths.max()),
+    )
+
+
+def sent(tensor: Tensor, device: torch.device) -> Tensor:
+    """What is in main memory, on its way to `device`; a GPU is not waited for."""
+    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor
+
+
+@dataclass(frozen=True)
+class PackedMask:
+    """A query may attend to the keys of its own sentence; if causal, to those at and before its position."""
+
+    queries: PackedIds
+    keys: PackedIds
+    causal: bool = False
+
+    def dense(self) -> Bool[Tensor, "1 1 query_tokens key_tokens"]:
+        """The same, said of every pair of tokens."""
+        open_ = self.queries.sentences()[:, None] == self.keys.sentences()
+        if self.causal:
+            open_ &= self.queries.positions[:, None] >= self.keys.positions
+        return open_[None, None]
