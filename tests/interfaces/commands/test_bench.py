@@ -47,6 +47,14 @@ def test_a_table_is_printed_and_the_results_are_kept(tmp_path: Path, capsys: Cap
     assert set(ours["times_as_fast_as"]) == {f"{n} {p}" for n in names for p in ("float32", "bfloat16")}
 
 
+def test_a_place_where_nothing_can_be_written_is_found_out_before_anything_is_measured(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    (tmp_path / "file").touch()
+    assert main(["bench", "train", "--out", str(tmp_path / "file" / "speed.json")]) == 6
+    assert "error[E-DISK]" in capsys.readouterr().err
+
+
 def test_shapes_that_are_not_measured_keep_their_results(tmp_path: Path) -> None:
     out = tmp_path / "speed.json"
     out.write_bytes(b'{"length": {"rows": []}, "base": {"rows": []}}')

@@ -51,6 +51,11 @@ def test_options_go_over_the_file_and_the_file_over_the_preset(train: RunCommand
     assert (config.model.d_model, config.training.num_steps) == (16, 1)
 
 
+def test_the_precision_is_an_option(train: RunCommand, tmp_path: Path) -> None:
+    assert train("--steps", "1", "--precision", "bfloat16")[0] == 0
+    assert RunConfig.from_toml(tmp_path / "run" / "config.toml").training.precision == "bfloat16"
+
+
 def test_a_run_that_is_there_wants_resume_and_goes_on_with_its_own_configuration(
     run_command: RunCommand, train: RunCommand, tmp_path: Path, toy_data: Path
 ) -> None:

@@ -75,12 +75,14 @@ def bench(
 
     from allyouneed.experiments.bench_training import Entry, bench_shape, num_turns
     from allyouneed.experiments.training_contenders import OURS
-    from allyouneed.publish import write_text
+    from allyouneed.publish import disk_errors, write_text
 
     shapes = _shapes(shape, data)
     entries = [Entry(name, each) for name in (OURS, *_installed(against)) for each in precision]
     place = torch_device(device)
-    out.parent.mkdir(parents=True, exist_ok=True)
+    with disk_errors(out):
+        out.parent.mkdir(parents=True, exist_ok=True)
+    write_text(out, json.dumps(results, indent=1) + "\n")  # before minutes of work for nothing
     total = sum(num_turns(each, entries, rounds) for each in shapes.values())
     with progress(total, unit="turns", description="measuring") as bar:
         for name, each in shapes.items():

@@ -5,7 +5,7 @@ import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from allyouneed.errors import UsageError
 from allyouneed.interfaces.configuration import NOTHING_ASKED, ConfigurationOptions
@@ -27,6 +27,7 @@ def train(
     data: Path,
     configuration: ConfigurationOptions = NOTHING_ASKED,
     steps: int | None = None,
+    precision: Literal["float32", "bfloat16"] | None = None,
     resume: bool = False,
     device: Device = "auto",
     tensorboard: bool = False,
@@ -50,6 +51,7 @@ def train(
         data: What `allyouneed prepare` has made.
         configuration: What to train.
         steps: Updates of the whole run; short for `--set training.num_steps=N`.
+        precision: Of the matrix products; by default bfloat16 where the hardware has instructions for it.
         resume: Go on from the last checkpoint; begin if there is none.
         device: Where to compute.
         tensorboard: Write the figures for TensorBoard too, into RUN/tensorboard.
@@ -57,11 +59,9 @@ def train(
             would be; nothing is written.
         json_: With `--dry-run`: print one JSON object.
     """
-    if json_ and not dry_run:
-        raise UsageError("--json is for --dry-run; a run's own figures are in its log.jsonl")
-    if dry_run and int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        raise UsageError("--dry-run is for one process; run it without torchrun")
-    settings = () if steps is None else (f"training.num_steps={steps}",)
+    _check_rehearsal(dry_run, json_)
+    asked = {"training.num_steps": steps, "training.precision": precision and f'"{precision}"'}
+    settings = [f"{name}={value}" for name, value in asked.items() if value is not None]
     chosen = _chosen(run, configuration, settings)  # before torch is loaded: a slip shows at once
 
     if dry_run:
@@ -80,6 +80,13 @@ def train(
         return 128 + received
     _notice_end(run)
     return 0
+
+
+def _check_rehearsal(dry_run: bool, json_: bool) -> None:
+    if json_ and not dry_run:
+        raise UsageError("--json is for --dry-run; a run's own figures are in its log.jsonl")
+    if dry_run and int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise UsageError("--dry-run is for one process; run it without torchrun")
 
 
 def _reporter(run: Path, tensorboard: bool, stack: contextlib.ExitStack) -> "Report":
