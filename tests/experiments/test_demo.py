@@ -3,8 +3,9 @@
 import json
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -51,14 +52,31 @@ def test_everything_is_left_behind_and_done_once(
     assert times == {path: path.stat().st_mtime_ns for path in (tmp_path / "model").iterdir()}
 
 
+@pytest.fixture
+def sigint_handler() -> Iterator[Callable[[Any], None]]:
+    """Sets what SIGINT does: a shell's background jobs are started with it ignored."""
+    before = signal.getsignal(signal.SIGINT)
+    yield lambda handler: signal.signal(signal.SIGINT, handler)
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize(
+    ("handler", "end"), [(signal.default_int_handler, KeyboardInterrupt), (signal.SIG_IGN, SystemExit)]
+)
 def test_a_signal_during_training_ends_the_demo_before_it_uses_the_model(
-    small_demo: Demo, tmp_path: Path
+    small_demo: Demo,
+    tmp_path: Path,
+    sigint_handler: Callable[[Any], None],
+    handler: Any,
+    end: type[BaseException],
 ) -> None:
+    sigint_handler(handler)
+
     def interrupt(event: dict[str, object]) -> None:
         if event["event"] == "checkpoint" and event["step"] == 1:
             os.kill(os.getpid(), signal.SIGINT)
 
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(end):
         small_demo(report=interrupt)
     assert not (tmp_path / "model").exists()
     assert json.loads((tmp_path / "run" / "exit.json").read_bytes())["code"] == 130

@@ -80,6 +80,7 @@ def run_demo(
     received = train(run, data, config, resume=True, device=device, report=report, say=say)
     if received is not None:
         signal.raise_signal(received)  # all is saved; end as whoever sent it wants
+        raise SystemExit(128 + received)  # also where this process was started to ignore it
     if not model.exists():
         average(run, model)
     translations = out / "test.de"
