@@ -53,7 +53,7 @@ def test_everything_is_left_behind_and_done_once(
 
 
 @pytest.fixture
-def sigint_handler() -> Iterator[Callable[[Any], None]]:
+def sigint_handler() -> Iterator[Callable[[Any], Any]]:
     """Sets what SIGINT does: a shell's background jobs are started with it ignored."""
     before = signal.getsignal(signal.SIGINT)
     yield lambda handler: signal.signal(signal.SIGINT, handler)
@@ -66,7 +66,7 @@ def sigint_handler() -> Iterator[Callable[[Any], None]]:
 def test_a_signal_during_training_ends_the_demo_before_it_uses_the_model(
     small_demo: Demo,
     tmp_path: Path,
-    sigint_handler: Callable[[Any], None],
+    sigint_handler: Callable[[Any], Any],
     handler: Any,
     end: type[BaseException],
 ) -> None:
