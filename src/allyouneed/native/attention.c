@@ -1,0 +1,175 @@
+/* Attention (paper 3.2.1) of single queries to lists of rows, as decoding and encoding without padding want it.
+
+Query i attends to the rows `rows[starts[i]]` to `rows[starts[i] + counts[i] - 1]` of keys and values. What it gives
+depends on the query, on these rows and on their order only, not on its companions or on the number of threads. */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "vector.h"
+
+#define TILE 32
+
+VECTOR static inline float dot(const float *left, const float *right, int width) {
+    __m512 sum = _mm512_setzero_ps();
+    for (int i = 0; i < width; i += LANES) {
+        __mmask16 some = first_lanes(width - i);
+        sum = _mm512_fmadd_ps(_mm512_maskz_loadu_ps(some, left + i), _mm512_maskz_loadu_ps(some, right + i), sum);
+    }
+    return _mm512_reduce_add_ps(sum);
+}
+
+/* The dot products of four pairs of vectors, `step` apart on both sides. */
+VECTOR static inline __m128 four_dots(const float *left, const float *right, int step, int width) {
+    __m512 sums[4] = {_mm512_setzero_ps(), _mm512_setzero_ps(), _mm512_setzero_ps(), _mm512_setzero_ps()};
+    for (int i = 0; i < width; i += LANES) {
+        __mmask16 some = first_lanes(width - i);
+        for (int j = 0; j < 4; j++)
+            sums[j] = _mm512_fmadd_ps(
+                _mm512_maskz_loadu_ps(some, left + j * step + i), _mm512_maskz_loadu_ps(some, right + j * step + i),
+                sums[j]);
+    }
+    __m256 halves[4];
+    for (int j = 0; j < 4; j++)
+        halves[j] = _mm256_add_ps(_mm512_castps512_ps256(sums[j]), _mm512_extractf32x8_ps(sums[j], 1));
+    __m256 pairs = _mm256_hadd_ps(_mm256_hadd_ps(halves[0], halves[1]), _mm256_hadd_ps(halves[2], halves[3]));
+    return _mm_add_ps(_mm256_castps256_ps128(pairs), _mm256_extractf128_ps(pairs, 1));
+}
+
+/* The scaled products of a query with a key, head by head; those of a head are `stride` apart. */
+VECTOR static inline void score(
+    const float *query, const float *key, int heads, int width, float scale, float *scores, int64_t stride) {
+    int head = 0;
+    for (; head + 4 <= heads; head += 4) {
+        float four[4];
+        _mm_storeu_ps(
+            four, _mm_mul_ps(
+                      _mm_set1_ps(scale), four_dots(query + head * width, key + head * width, width, width)));
+        for (int j = 0; j < 4; j++)
+            scores[(head + j) * stride] = four[j];
+    }
+    for (; head < heads; head++)
+        scores[head * stride] = scale * dot(query + head * width, key + head * width, width);
+}
+
+/* Turns scores into weights that sum to one (softmax). */
+VECTOR static inline void normalise(float *scores, int count) {
+    __m512 most = _mm512_set1_ps(-INFINITY), sum = _mm512_setzero_ps();
+    for (int i = 0; i < count; i += LANES)
+        most = _mm512_max_ps(most, loaded_or(scores + i, first_lanes(count - i), -INFINITY));
+    __m512 largest = _mm512_set1_ps(_mm512_reduce_max_ps(most));
+    for (int i = 0; i < count; i += LANES) {
+        __mmask16 some = first_lanes(count - i);
+        __m512 weight = exponential(_mm512_sub_ps(loaded_or(scores + i, some, -INFINITY), largest));
+        _mm512_mask_storeu_ps(scores + i, some, weight);
+        sum = _mm512_mask_add_ps(sum, some, sum, weight);
+    }
+    __m512 factor = _mm512_set1_ps(1.0f / _mm512_reduce_add_ps(sum));
+    for (int i = 0; i < count; i += LANES) {
+        __mmask16 some = first_lanes(count - i);
+        _mm512_mask_storeu_ps(scores + i, some, _mm512_mul_ps(_mm512_maskz_loadu_ps(some, scores + i), factor));
+    }
+}
+
+/* Adds weighted values to `out`, in the order of the rows: `vectors` times sixteen columns, of which
+`weights[v]` are the weights of the head that the v-th belongs to. */
+VECTOR static inline __attribute__((always_inline)) void mix_columns(
+    const float *const *weights, const float *values, int64_t value_stride, const int32_t *rows, int count,
+    int vectors, float *out) {
+    __m512 sums[16];
+    for (int v = 0; v < vectors; v++)
+        sums[v] = _mm512_loadu_ps(out + v * LANES);
+    for (int j = 0; j < count; j++) {
+        const float *value = values + rows[j] * value_stride;
+        for (int v = 0; v < vectors; v++)
+            sums[v] = _mm512_fmadd_ps(_mm512_set1_ps(weights[v][j]), _mm512_loadu_ps(value + v * LANES), sums[v]);
+    }
+    for (int v = 0; v < vectors; v++)
+        _mm512_storeu_ps(out + v * LANES, sums[v]);
+}
+
+/* The same for all columns of all heads. */
+VECTOR static void mix(
+    const float *scores, int64_t stride, const float *values, int64_t value_stride, const int32_t *rows, int count,
+    int heads, int width, float *out) {
+    int column = 0;
+    if (width % LANES == 0) {
+        for (int vectors = 16; vectors; vectors /= 2) /* as many at once as registers hold */
+            for (; column + vectors * LANES <= heads * width; column += vectors * LANES) {
+                const float *weights[16];
+                for (int v = 0; v < vectors; v++)
+                    weights[v] = scores + (column + v * LANES) / width * stride;
+                const float *part = values + column;
+                float *sums = out + column;
+                switch (vectors) { /* constants, so that the sums stay in registers */
+                case 16: mix_columns(weights, part, value_stride, rows, count, 16, sums); break;
+                case 8: mix_columns(weights, part, value_stride, rows, count, 8, sums); break;
+                case 4: mix_columns(weights, part, value_stride, rows, count, 4, sums); break;
+                default: mix_columns(weights, part, value_stride, rows, count, vectors, sums);
+                }
+            }
+        return;
+    }
+    for (; column < heads * width; column++) {
+        const float *weights = scores + column / width * stride;
+        for (int j = 0; j < count; j++)
+            out[column] = fmaf(weights[j], values[rows[j] * value_stride + column], out[column]);
+    }
+}
+
+struct queries {
+    const float *first;
+    int64_t stride;
+    const int64_t *starts;
+    const int32_t *counts;
+};
+
+/* The attention of a few queries, which go through the rows together: those that they share are then near. */
+VECTOR static void attend_group(
+    const struct queries *queries, int64_t first, int64_t end, int heads, int d_k, int d_v, const float *keys,
+    int64_t key_stride, const float *values, int64_t value_stride, const int32_t *rows, float *out, float *scores,
+    int longest) {
+    float scale = 1.0f / sqrtf((float)d_k);
+    int64_t of_query = (int64_t)heads * longest;
+    for (int start = 0; start < longest; start += TILE)
+        for (int64_t i = first; i < end; i++)
+            for (int j = start; j < start + TILE && j < queries->counts[i]; j++)
+                score(
+                    queries->first + i * queries->stride, keys + rows[queries->starts[i] + j] * key_stride, heads, d_k,
+                    scale, scores + (i - first) * of_query + j, longest);
+    for (int64_t i = first; i < end; i++)
+        for (int head = 0; head < heads; head++)
+            normalise(scores + (i - first) * of_query + (int64_t)head * longest, queries->counts[i]);
+    memset(out + first * heads * d_v, 0, (end - first) * heads * d_v * sizeof(float));
+    for (int start = 0; start < longest; start += TILE)
+        for (int64_t i = first; i < end; i++) {
+            int count = queries->counts[i] - start;
+            mix(
+                scores + (i - first) * of_query + start, longest, values, value_stride,
+                rows + queries->starts[i] + start, count < TILE ? count : TILE, heads, d_v, out + i * heads * d_v);
+        }
+}
+
+/* Returns 0 where memory does not suffice. */
+VECTOR int attend(
+    int64_t num_queries, int group, int heads, int d_k, int d_v, const float *queries, int64_t query_stride,
+    const float *keys, int64_t key_stride, const float *values, int64_t value_stride, const int32_t *rows,
+    const int64_t *starts, const int32_t *counts, float *out, int threads) {
+    struct queries all = {queries, query_stride, starts, counts};
+    int failed = 0;
+#pragma omp parallel for num_threads(threads) schedule(static) reduction(| : failed) if (threads > 1)
+    for (int64_t first = 0; first < num_queries; first += group) {
+        int64_t end = first + group < num_queries ? first + group : num_queries;
+        int longest = 0;
+        for (int64_t i = first; i < end; i++)
+            longest = counts[i] > longest ? counts[i] : longest;
+        float *scores = malloc((size_t)(end - first) * heads * longest * sizeof(float));
+        if (scores)
+            attend_group(
+                &all, first, end, heads, d_k, d_v, keys, key_stride, values, value_stride, rows, out, scores, longest);
+        else
+            failed = 1;
+        free(scores);
+    }
+    return !failed;
+}

@@ -1,0 +1,144 @@
+"""The kernels of attention, normalisation and the choice of tokens, on tensors in main memory."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from allyouneed.native.library import library
+
+
+class Rows(NamedTuple):
+    """Which rows each query attends to: the i-th to `rows[starts[i] : starts[i] + counts[i]]`."""
+
+    rows: Int[Tensor, "*shape"]
+    """int32, flattened."""
+    starts: Int[Tensor, " queries"]
+    """int64."""
+    counts: Int[Tensor, " queries"]
+    """int32, at least 1."""
+    group: int = 1
+    """Queries that are computed together, as they have rows in common; it changes no bit."""
+
+
+def attend(
+    queries: Float[Tensor, "queries heads_d_k"],
+    keys: Float[Tensor, "keys heads_d_k"],
+    values: Float[Tensor, "keys heads_d_v"],
+    attended: Rows,
+    num_heads: int,
+    threads: int = 1,
+) -> Float[Tensor, "queries heads_d_v"]:
+    """Multi-head attention (equation 1) of each query to rows of its own among keys and values.
+
+    What a query gives does not depend, to the last bit, on the others or on the number of threads.
+
+    Args:
+        queries: Of all heads beside each other; rows may lie apart, as those of keys and values may.
+        keys: Likewise.
+        values: Likewise.
+        attended: The rows of each query.
+        num_heads: By which the widths are divided.
+        threads: That share the queries.
+    """
+    for rows in (queries, keys, values):
+        _require(rows, rows.stride(1) == 1)
+    out = torch.empty(len(queries), values.size(1))
+    done = library().attend(
+        len(queries),
+        attended.group,
+        num_heads,
+        keys.size(1) // num_heads,
+        values.size(1) // num_heads,
+        queries.data_ptr(),
+        queries.stride(0),
+        keys.data_ptr(),
+        keys.stride(0),
+        values.data_ptr(),
+        values.stride(0),
+        attended.rows.data_ptr(),
+        attended.starts.data_ptr(),
+        attended.counts.data_ptr(),
+        out.data_ptr(),
+        threads,
+    )
+    if not done:
+        raise MemoryError
+    return out
+
+
+def add_norm(
+    x: Float[Tensor, "rows d_model"],
+    y: Float[Tensor, "rows d_model"],
+    norm: torch.nn.LayerNorm,
+    threads: int = 1,
+) -> Float[Tensor, "rows d_model"]:
+    """`norm(x + y)`, row by row."""
+    for rows in (x, y, norm.weight):
+        _require(rows, rows.is_contiguous())
+    out = torch.empty_like(x)
+    library().add_norm(
+        *x.shape,
+        x.data_ptr(),
+        y.data_ptr(),
+        norm.weight.data_ptr(),
+        norm.bias.data_ptr(),
+        norm.eps,
+        out.data_ptr(),
+        threads,
+    )
+    return out
+
+
+def log_sum_exp(logits: Float[Tensor, "*rows vocab"], threads: int = 1) -> Float[Tensor, " *rows"]:
+    """The logarithm of the sum of the exponentials of each row."""
+    _require(logits, logits.is_contiguous())
+    normalisers = torch.empty(logits.shape[:-1])
+    library().normalisers_of(
+        normalisers.numel(), logits.size(-1), logits.data_ptr(), normalisers.data_ptr(), threads
+    )
+    return normalisers
+
+
+def top_log_probs(
+    logits: Float[Tensor, "*rows vocab"],
+    k: int,
+    excluded: Sequence[int],
+    normalisers: Float[Tensor, " *rows"] | None = None,
+    threads: int = 1,
+) -> tuple[Float[Tensor, "*rows k"], Int[Tensor, "*rows k"]]:
+    """The k most probable tokens of each row, as `selection.top_log_probs` has them; overwrites logits.
+
+    Args:
+        logits: Contiguous.
+        k: How many.
+        excluded: Tokens that are never chosen, and keep their share of the probability.
+        normalisers: What is subtracted; by default what makes the probabilities of a row sum to one.
+        threads: That share the rows.
+    """
+    _require(logits, logits.is_contiguous())
+    values = torch.empty(*logits.shape[:-1], k)
+    ids = torch.empty(*logits.shape[:-1], k, dtype=torch.int64)
+    never = torch.tensor(excluded, dtype=torch.int64)
+    library().top_log_probs(
+        logits[..., 0].numel(),
+        logits.size(-1),
+        logits.data_ptr(),
+        None if normalisers is None else normalisers.data_ptr(),
+        never.data_ptr(),
+        len(never),
+        k,
+        values.data_ptr(),
+        ids.data_ptr(),
+        threads,
+    )
+    return values, ids
+
+
+def _require(tensor: Tensor, laid_out: bool) -> None:
+    """The kernels read memory as it is."""
+    assert tensor.is_cpu
+    assert tensor.dtype == torch.float32
+    assert laid_out

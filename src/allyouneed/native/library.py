@@ -1,0 +1,124 @@
+"""The kernels in C, compiled when they are first wanted and kept for the next time.
+
+Where there is no compiler, or not a processor that they are written for, there is no library, and PyTorch
+computes.
+"""
+
+import ctypes
+import functools
+import hashlib
+import os
+import platform
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+FORMS = "float32", "bfloat16", "int8"
+"""What weights can be packed as, in the order of `enum form` in `linear.c`."""
+
+_SOURCES = Path(__file__).parent
+_COMPILERS = "cc", "gcc", "clang"
+_FLAGS = "-O3", "-std=gnu11", "-shared", "-fPIC"
+_SECONDS = 120
+_POINTER, _INT, _LONG, _FLOAT = ctypes.c_void_p, ctypes.c_int, ctypes.c_int64, ctypes.c_float
+_ARGUMENTS = {
+    "linear_forward": [_POINTER, _POINTER, _LONG, _POINTER],
+    "attend": [
+        *(_LONG, _INT, _INT, _INT, _INT),
+        *(_POINTER, _LONG, _POINTER, _LONG, _POINTER, _LONG),
+        *(_POINTER, _POINTER, _POINTER, _POINTER, _INT),
+    ],
+    "add_norm": [_LONG, _INT, _POINTER, _POINTER, _POINTER, _POINTER, _FLOAT, _POINTER, _INT],
+    "normalisers_of": [_LONG, _INT, _POINTER, _POINTER, _INT],
+    "top_log_probs": [_LONG, _INT, _POINTER, _POINTER, _POINTER, _INT, _INT, _POINTER, _POINTER, _INT],
+}
+
+
+def available() -> frozenset[str]:
+    """The forms of weights that a `PackedLinear` can have on this machine."""
+    forms = library().linear_forms() if library() else 0
+    return frozenset(form for bit, form in enumerate(FORMS) if forms >> bit & 1)
+
+
+@functools.cache
+def library() -> Any:
+    """The library; None where there is none."""
+    if platform.machine() not in ("x86_64", "AMD64") or os.environ.get("ALLYOUNEED_NATIVE") == "0":
+        return None
+    try:
+        loaded = _loaded()
+    except (OSError, RuntimeError, subprocess.SubprocessError, AttributeError) as error:
+        reason = str(error).partition("\n")[0]
+        print(
+            f"allyouneed: no kernels in C, PyTorch computes, more slowly ({reason});"
+            " ALLYOUNEED_NATIVE=0 does without this message",
+            file=sys.stderr,
+        )
+        return None
+    return loaded if loaded is not None and loaded.linear_forms() else None
+
+
+def _loaded() -> Any:
+    """The library from the cache, or compiled; None where there is no compiler."""
+    compiler = next((found for name in _COMPILERS if (found := shutil.which(name))), None)
+    sources = sorted(_SOURCES.glob("*.[ch]"))
+    parts = [*(source.read_bytes() for source in sources), str((_FLAGS, platform.libc_ver())).encode()]
+    name = f"kernels-{hashlib.sha256(bytes(1).join(parts)).hexdigest()[:16]}.so"
+    cache = _cache()
+    if cache is not None and _is_ours(cache / name):
+        try:
+            return _open(cache / name)
+        except (OSError, AttributeError):  # cut off by a crash, say: made anew
+            pass
+    if compiler is None:
+        return None
+    with tempfile.TemporaryDirectory(dir=cache) as folder:
+        made = Path(folder) / name
+        _compile(compiler, [str(source) for source in sources if source.suffix == ".c"], made)
+        loaded = _open(made)
+        if cache is not None:
+            made.chmod(0o700)
+            with made.open("rb") as file:
+                os.fsync(file.fileno())
+            made.replace(cache / name)  # at one stroke: others may be compiling it too
+        return loaded
+
+
+def _open(path: Path) -> Any:
+    loaded = ctypes.CDLL(str(path))
+    for name, arguments in _ARGUMENTS.items():
+        getattr(loaded, name).argtypes = arguments
+    return loaded
+
+
+def _compile(compiler: str, sources: list[str], path: Path) -> None:
+    for more in (["-fopenmp"], []):
+        command = [compiler, *_FLAGS, *more, "-o", str(path), *sources, "-lm"]
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
+        if ended.returncode == 0:
+            return
+    raise RuntimeError(f"{compiler} failed: {ended.stderr.strip()}")
+
+
+def _cache() -> Path | None:
+    """The folder where libraries are kept, which nobody else can write to; None where there can be none."""
+    given = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    try:
+        folder = (given if given.is_absolute() else Path.home() / ".cache") / "allyouneed"
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except (OSError, RuntimeError):  # no home, or a file system that is only read
+        return None
+    return folder if _is_ours(folder) and os.access(folder, os.W_OK) else None
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether it is there, and nobody but this user can have put it there or changed it."""
+    try:
+        status = path.lstat()
+    except OSError:
+        return False
+    return not stat.S_ISLNK(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o022

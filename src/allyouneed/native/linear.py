@@ -1,0 +1,106 @@
+"""y = x W^T + b for the few rows of a decoder's step, by the kernels of `linear.c`."""
+
+import ctypes
+import math
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn import functional
+
+from allyouneed.native.library import FORMS, available, library
+
+_PANEL_COLUMNS = 32
+_VALUES_IN_WORD = {"float32": 1, "bfloat16": 2, "int8": 4}
+_INT8_LIMIT = 127
+_LEAST_SCALE = 1e-30  # a row of weights this small counts as zeros
+
+
+class _Layer(ctypes.Structure):
+    """`struct linear` of `linear.c`."""
+
+    _fields_ = (
+        ("num_inputs", ctypes.c_int64),
+        ("num_outputs", ctypes.c_int64),
+        ("form", ctypes.c_int32),
+        ("num_threads", ctypes.c_int32),
+        ("lower_bound", ctypes.c_float),
+        ("weight", ctypes.c_void_p),
+        ("start", ctypes.c_void_p),
+        ("scale", ctypes.c_void_p),
+        ("bias", ctypes.c_void_p),
+    )
+
+
+class _Packed(NamedTuple):
+    """The tensors that `struct linear` points to."""
+
+    weight: Tensor
+    start: Tensor
+    scale: Tensor
+    bias: Tensor
+
+
+class PackedLinear:
+    """A linear layer, with or without ReLU, for inference, its weights rounded to `form` and packed once.
+
+    The rows of x are taken as they are for "float32", rounded to bfloat16 for "bfloat16", and to 255 steps
+    of max|row| / 127 for "int8", whose weights have such a step for each output. A row of y depends on that
+    row of x and on the weights alone, bit for bit, however many rows and threads there are.
+    """
+
+    def __init__(
+        self,
+        weight: Float[Tensor, "outputs inputs"],
+        bias: Float[Tensor, " outputs"] | None,
+        form: str,
+        *,
+        relu: bool = False,
+        num_threads: int = 1,
+    ) -> None:
+        if form not in available():
+            raise ValueError(f"no native kernel for {form} here: {sorted(available())}")
+        self._forward = library().linear_forward
+        self._num_outputs, self._num_inputs = weight.shape
+        self._packed = _pack(weight, weight.new_zeros(len(weight)) if bias is None else bias, form)
+        self._layer = _Layer(
+            self._num_inputs,
+            self._num_outputs,
+            FORMS.index(form),
+            num_threads,
+            0.0 if relu else -math.inf,
+            *(tensor.data_ptr() for tensor in self._packed),
+        )
+
+    def __call__(self, x: Float[Tensor, "*rows inputs"]) -> Float[Tensor, "*rows outputs"]:
+        """Y of a contiguous float32 x on the CPU; no gradients go through it."""
+        assert x.is_cpu
+        assert x.dtype == torch.float32
+        assert x.is_contiguous()
+        assert x.size(-1) == self._num_inputs
+        y = x.new_empty(*x.shape[:-1], self._num_outputs)
+        num_rows = x.numel() // self._num_inputs
+        if not self._forward(ctypes.addressof(self._layer), x.data_ptr(), num_rows, y.data_ptr()):
+            raise MemoryError
+        return y
+
+
+@torch.no_grad()
+def _pack(weight: Float[Tensor, "outputs inputs"], bias: Float[Tensor, " outputs"], form: str) -> _Packed:
+    """Weights by panels as `linear.c` reads them, everything filled up with zeros to whole panels."""
+    weight, bias = weight.float(), bias.float()
+    start, scale = bias, bias
+    if form == "int8":
+        scale = weight.abs().amax(dim=1) / _INT8_LIMIT
+        weight = (weight / scale.clamp_min(_LEAST_SCALE)[:, None]).round()
+        start = -128 * weight.sum(dim=1, dtype=torch.int32)  # the steps of x come 128 too high
+    words = _VALUES_IN_WORD[form]
+    num_outputs, num_inputs = weight.shape
+    num_empty = -num_outputs % _PANEL_COLUMNS
+    padded = functional.pad(weight.to(getattr(torch, form)), (0, -num_inputs % words, 0, num_empty))
+    panels = padded.unflatten(1, (-1, words)).unflatten(0, (-1, _PANEL_COLUMNS))
+    return _Packed(
+        panels.transpose(1, 2).contiguous(),  # (panels, words, 32 columns, values of a word)
+        *(functional.pad(tensor, (0, num_empty)) for tensor in (start, scale, bias)),
+    )
