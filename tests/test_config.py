@@ -75,7 +75,11 @@ def test_what_a_file_leaves_out_keeps_its_value(toml: Path) -> None:
             5,
             "unknown setting training.warm_up_steps; did you mean training.warmup_steps?",
         ),
-        ("[search]\nqqq = 1", 2, "unknown setting search.qqq; known here: beam_size, length_normalization"),
+        (
+            "[search]\nqqq = 1",
+            2,
+            "unknown setting search.qqq; known here: alignment_head, alignment_layer, alignments, beam_size",
+        ),
         ("\n[trainig]\nseed = 1", 2, "unknown setting trainig; did you mean training?"),
         ("[model]\nd_model = true", 2, "model.d_model: Input should be a valid integer, not True"),
         ("[model]\nseed = 3\n[training]\nseed = -1", 4, "training.seed: Input should be greater than"),

@@ -132,7 +132,7 @@ class DataConfig(Config):
     max_length_ratio: PositiveFloat = 4.0
     """Pairs whose sides differ by a larger factor in tokens are dropped, where the longer has over 20."""
     source_language: str = ""
-    """Code of the source language, such as "en", where it is known."""
+    """Code of the source language, such as "en", where it is known: sentences end by its rules."""
     target_language: str = ""
     """Code of the target language, such as "de"; Moses-tokenised scores need it."""
 
@@ -189,7 +189,7 @@ class TrainingConfig(Config):
 
 
 class SearchConfig(Config):
-    """Beam search (paper 6.1)."""
+    """Beam search (paper 6.1), or sampling in its place."""
 
     beam_size: Annotated[int, Field(ge=1, le=1024)] = 4
     """Hypotheses kept a step; 1 is greedy search."""
@@ -197,8 +197,45 @@ class SearchConfig(Config):
     """The exponent alpha of the length penalty."""
     length_normalization: Literal["gnmt", "average", "none"] = "gnmt"
     """Scores are divided by ((5 + n) / 6)^alpha, by n, or by 1, for n tokens with the end symbol."""
+    coverage_penalty: Annotated[float, Field(ge=0.0, le=10.0)] = 0.0
+    """The factor beta of the coverage penalty (Wu et al. 2016, equation 14); the paper has none."""
+    alignments: bool = False
+    """Tell which tokens of source and output belong together."""
+    alignment_layer: PositiveInt | None = None
+    """Layer of the decoder, from 1, whose attention gives alignments and coverage; the last but one if not
+    given, of two layers the last."""
+    alignment_head: PositiveInt | None = None
+    """Head in it, from 1; the mean of all heads if not given."""
     max_extra_tokens: Annotated[int, Field(ge=0, le=100_000)] = 50
     """The longest output has this many tokens more than the source."""
+    max_length: PositiveInt | None = None
+    """The most tokens of any output, the end symbol included, where `max_extra_tokens` allows more."""
+    min_length: Annotated[int, Field(ge=0, le=100_000)] = 0
+    """The fewest tokens of an output, the end symbol included."""
+    early_stopping: bool = False
+    """Stop when as many hypotheses have ended as the beam is wide, and not only when none can be better."""
+    no_repeat_ngram_size: Annotated[int, Field(ge=0, le=1_000)] = 0
+    """No output has the same n-gram of tokens of this size twice; 0 forbids none."""
+    repetition_penalty: Annotated[float, Field(ge=1.0, le=100.0)] = 1.0
+    """By which the log-probability of a token is multiplied that the output has already (CTRL, 2019)."""
+    sampling: bool = False
+    """Draw outputs from the model's distribution, one for each that is wanted, in place of searching."""
+    temperature: Annotated[float, Field(ge=0.001, le=100.0)] = 1.0
+    """Log-probabilities are divided by this before tokens are drawn: below 1 the probable gain."""
+    top_k: PositiveInt | None = None
+    """Tokens are drawn among this many, the most probable; among all if not given."""
+    top_p: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
+    """Tokens are drawn among the fewest, the most probable, that have this probability together."""
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
+    """Of what is drawn; the same seed gives the same outputs of a source, in whatever company."""
+
+    @model_validator(mode="after")
+    def _check_lengths(self) -> Self:
+        if self.max_length is not None and self.min_length > self.max_length:
+            raise ValueError(
+                f"min_length = {self.min_length} is more than max_length = {self.max_length}; lower the first"
+            )
+        return self
 
 
 class RunConfig(Config):

@@ -5,9 +5,10 @@ import pytest
 import torch
 
 from allyouneed.inference import Engine
-from allyouneed.inference.engine import pad
+from allyouneed.inference.native_engine import NativeEngine
 from allyouneed.model.evaluation_mode import evaluation_mode
 from allyouneed.model.masks import padding_mask
+from allyouneed.native.library import library
 from allyouneed.symbols import END, START
 
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -18,17 +19,30 @@ VARIANTS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.fixture(params=["PyTorch", "native"])
+def engine_of(request: pytest.FixtureRequest) -> type[Engine]:
+    """Either engine."""
+    if request.param == "PyTorch":
+        return Engine
+    if library() is None:
+        pytest.skip("NOT RUN: needs a C compiler and a processor with AVX-512")
+    return NativeEngine
+
+
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_cached_steps_equal_the_whole_prefix_decoded_anew(tiny_model: Any, variant: str) -> None:
+def test_cached_steps_equal_the_whole_prefix_decoded_anew(
+    tiny_model: Any, variant: str, engine_of: type[Engine]
+) -> None:
     model = tiny_model(**VARIANTS[variant]).eval()
     draw = random.Random(1)
-    sources = [[7, 5, 9, 4, 6, END], [8, END], [4, 4, 10, END]]
+    sources = [[7, 5, 9, 4, 6, END], [8, END], [4, 4, 10, END], [8, END]]
     num_beams = 3
     with torch.no_grad():
-        decoding = Engine(model).start(pad(sources, torch.device("cpu")), num_beams)
+        decoding = engine_of(model).start(num_beams)
+        decoding.admit(sources)
         prefixes: list[list[list[int]]] = [[[] for _ in range(num_beams)] for _ in sources]
         for position in range(40):
-            tokens = [[draw.randrange(11) if position else START for _ in beams] for beams in prefixes]
+            tokens = [[draw.randrange(11) if prefix else START for prefix in beams] for beams in prefixes]
             prefixes = [
                 [[*prefix, token] for prefix, token in zip(beams, new, strict=True)]
                 for beams, new in zip(prefixes, tokens, strict=True)
@@ -46,9 +60,14 @@ def test_cached_steps_equal_the_whole_prefix_decoded_anew(tiny_model: Any, varia
             decoding.reorder(torch.tensor(parents))
             prefixes = [[beams[b] for b in new] for beams, new in zip(prefixes, parents, strict=True)]
             if position in (10, 35):
-                kept = [2, 0] if position == 10 else [1]
+                kept = [2, 0, 3, 2] if position == 10 else [1, 2, 1]
                 decoding.keep(torch.tensor(kept))
                 prefixes, sources = [prefixes[s] for s in kept], [sources[s] for s in kept]
+            if position in (11, 20, 36):
+                admitted = [[6, 6, 5, END], [9, 10, 4, 5, 7, 8, END]]
+                decoding.admit(admitted)
+                prefixes += [[[] for _ in range(num_beams)] for _ in admitted]
+                sources += admitted
 
 
 def test_evaluation_mode_is_left_as_it_was_found(tiny_model: Any) -> None:
@@ -63,9 +82,12 @@ def test_evaluation_mode_is_left_as_it_was_found(tiny_model: Any) -> None:
 def test_the_engine_shares_the_model_s_weights(tiny_model: Any) -> None:
     model = tiny_model().eval()
     engine = Engine(model)
-    source = torch.tensor([[5, 6, END]])
+    source = [[5, 6, END]]
     with torch.no_grad():
-        before = engine.start(source, 1).step(torch.tensor([[START]]))
+        decodings = engine.start(1), engine.start(1)
+        decodings[0].admit(source)
+        before = decodings[0].step(torch.tensor([[START]]))
         model.embeddings.matrix("output").mul_(2)
-        after = engine.start(source, 1).step(torch.tensor([[START]]))
+        decodings[1].admit(source)
+        after = decodings[1].step(torch.tensor([[START]]))
     assert not torch.equal(before, after)

@@ -9,7 +9,11 @@ import torch
 
 from allyouneed.config import SearchConfig
 from allyouneed.errors import UsageError
-from allyouneed.inference import Engine, Hypothesis, generate, score_targets
+from allyouneed.inference import Batching, Engine, Hypothesis, follow, generate, score_targets
+from allyouneed.inference.engine import TransformerDecoding
+from allyouneed.inference.native_engine import build_engine
+from allyouneed.inference.projection import FullProjection
+from allyouneed.inference.search import Decoding
 from allyouneed.symbols import END, PADDING, SENTINEL, START, UNKNOWN
 
 NORMALIZATIONS = ("gnmt", "average", "none")
@@ -66,9 +70,15 @@ def test_a_batch_equals_its_sentences_alone(tiny_model: Any, beam_size: int) -> 
     config = SearchConfig(beam_size=beam_size, max_extra_tokens=6)
     sources = random_sources(60)
     alone = [next(generate(engine, [source], config, n_best=beam_size)) for source in sources]
-    for limits in ({"batch_size": 60, "batch_tokens": None}, {"batch_size": 7}, {"batch_tokens": 50}):
-        assert_same(list(generate(engine, sources, config, n_best=beam_size, **limits)), alone)
-    assert_same(list(generate(engine, iter(sources), config, n_best=beam_size, window_sentences=13)), alone)
+    for limits in ({"size": 60, "tokens": None}, {"size": 7}, {"tokens": 50}):
+        batching = Batching(**limits)
+        assert_same(list(generate(engine, sources, config, n_best=beam_size, batching=batching)), alone)
+    assert_same(
+        list(
+            generate(engine, iter(sources), config, n_best=beam_size, batching=Batching(window_sentences=13))
+        ),
+        alone,
+    )
 
 
 def test_an_empty_source_has_the_empty_hypothesis(tiny_model: Any) -> None:
@@ -85,7 +95,12 @@ def test_sources_are_read_no_further_than_a_window(tiny_model: Any) -> None:
         for num_read in range(1, 1000):  # noqa: B007
             yield [5]
 
-    results = generate(Engine(tiny_model()), sources(), SearchConfig(max_extra_tokens=1), window_sentences=8)
+    results = generate(
+        Engine(tiny_model()),
+        sources(),
+        SearchConfig(max_extra_tokens=1),
+        batching=Batching(window_sentences=8),
+    )
     assert num_read == 0
     next(results)
     assert num_read == 8
@@ -116,7 +131,7 @@ def test_scores_equal_forced_decoding(tiny_model: Any) -> None:
     sources = [source for source in random_sources(20) if source]
     for source, hypotheses in zip(sources, generate(Engine(model), sources, config, n_best=5), strict=True):
         ended = [h for h in hypotheses if len(h.ids) < len(source) + 1 + 30]
-        targets = score_targets(model, [source] * len(ended), [h.ids for h in ended])
+        targets = score_targets(Engine(model), [source] * len(ended), [h.ids for h in ended])
         for hypothesis, target in zip(ended, targets, strict=True):
             normalized = target.log_prob / ((5 + len(hypothesis.ids) + 1) / 6) ** 0.6
             assert hypothesis.score == pytest.approx(normalized, abs=1e-5)
@@ -143,6 +158,19 @@ def test_training_mode_and_dropout_do_not_reach_the_search(tiny_model: Any) -> N
     assert model.training
 
 
+def test_what_is_certain_grows_until_it_is_the_best_output(tiny_model: Any) -> None:
+    engine, config = Engine(tiny_model(4)), SearchConfig(beam_size=2, max_extra_tokens=20)
+    sources = [source for source in random_sources(30) if source]
+    prefix = [9, 4, 7]
+    found = generate(engine, sources, config, prefixes=itertools.repeat(prefix))
+    for source, [best] in zip(sources, found, strict=True):
+        certain = list(follow(engine, source, config, prefix))
+        assert certain[:3] == [[9], [9, 4], [9, 4, 7]]
+        assert certain[-1] == best.ids
+        assert all(longer[: len(part)] == part for part, longer in itertools.pairwise(certain))
+        assert all(len(part) < len(longer) for part, longer in itertools.pairwise(certain[:-1]))
+
+
 def test_more_hypotheses_than_beams_are_refused_at_once(tiny_model: Any) -> None:
     with pytest.raises(UsageError, match="5 hypotheses a sentence are wanted of a beam of 4; raise"):
         generate(Engine(tiny_model()), [[5]], SearchConfig(beam_size=4), n_best=5)
@@ -153,3 +181,51 @@ def test_a_gpu_finds_what_a_cpu_finds(tiny_model: Any) -> None:
     model, sources = tiny_model(2), random_sources(40)
     expected = list(generate(Engine(model), sources, SearchConfig(), n_best=4))
     assert_same(list(generate(Engine(model.cuda()), sources, SearchConfig(), n_best=4)), expected)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_pytorch_has_as_many_threads_as_the_engine_while_it_decodes(tiny_model: Any, workers: int) -> None:
+    """Else each worker would have a thread for every core, and wait for all of them in every operation."""
+    seen: list[int] = []
+
+    class Watched(Engine):
+        threads = 3
+
+        def start(self, beam_size: int) -> Decoding:
+            torch.ones(1 << 20).sum()  # lets PyTorch decide on the threads of this thread
+            seen.append(torch.get_num_threads())
+            return super().start(beam_size)
+
+    before = torch.get_num_threads()
+    engine = Watched(tiny_model().eval())
+    list(generate(engine, random_sources(8), SearchConfig(), batching=Batching(workers=workers)))
+    assert seen == [3] * workers
+    assert torch.get_num_threads() == before
+    engine.threads = 0
+    list(generate(engine, random_sources(8), SearchConfig()))
+    assert seen[-1] == before
+
+
+@pytest.mark.parametrize("build", [Engine, build_engine])
+def test_a_large_batch_stays_within_learned_positions(tiny_model: Any, build: Any) -> None:
+    """Sentences that are done wait for others to leave with them, but not beyond the last position."""
+    model = tiny_model(positions="learned", max_positions=20).eval()
+    sources = [source for source in random_sources(400) if source]
+    config = SearchConfig(max_extra_tokens=30, length_normalization="average")
+    found = list(generate(build(model), sources, config, batching=Batching(size=40)))
+    assert max(len(hypotheses[0].ids) for hypotheses in found) <= 20
+
+
+def test_every_source_wants_a_prefix_of_its_own(tiny_model: Any) -> None:
+    with pytest.raises(ValueError, match="fewer prefixes than sources"):
+        list(generate(Engine(tiny_model()), [[5], [6]], SearchConfig(), prefixes=[[4]]))
+
+
+def test_a_long_source_that_has_left_takes_no_room(tiny_model: Any) -> None:
+    decoding = TransformerDecoding(tiny_model().eval(), FullProjection(tiny_model().project), 2)
+    with torch.no_grad():
+        decoding.admit([[5] * 300 + [END], [6, END]])
+        decoding.step(torch.full((2, 2), START))
+        decoding.keep(torch.tensor([1]))
+        decoding.admit([[7, END]] * 5)
+    assert {part.size(2) for parts in decoding._memory for part in parts} == {2}

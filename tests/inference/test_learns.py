@@ -69,5 +69,12 @@ def test_a_tiny_model_learns(task: Task) -> None:
         )
     )
     trained = train(model, task, unseen)
-    found = [hypotheses[0].ids for hypotheses in generate(Engine(trained), unseen, SearchConfig())]
-    assert found == [task(ids) for ids in unseen]
+    found = [best for (best,) in generate(Engine(trained), unseen, SearchConfig(alignments=True))]
+    assert [hypothesis.ids for hypothesis in found] == [task(ids) for ids in unseen]
+    right = [
+        source_position == task(list(range(len(ids))))[target_position]
+        for ids, hypothesis in zip(unseen, found, strict=True)
+        for source_position, target_position in hypothesis.alignment
+    ]
+    assert len(right) == sum(map(len, unseen))
+    assert sum(right) >= 0.95 * len(right)

@@ -1,8 +1,9 @@
 import itertools
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -10,8 +11,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from allyouneed.config import SearchConfig
-from allyouneed.inference import Hypothesis, beam_search, length_penalty
-from allyouneed.inference.search import stable_top_k
+from allyouneed.inference import Hypothesis, Sentence, beam_search, length_penalty
+from allyouneed.inference.selection import stable_top_k, top_log_probs
 from allyouneed.symbols import END, PADDING, SENTINEL, START, UNKNOWN
 
 NORMALIZATIONS = ("gnmt", "average", "none")
@@ -23,10 +24,17 @@ LogitsOfPrefix = Callable[[int, Prefix], list[float]]
 class PrefixDecoding:
     """A decoding that keeps every prefix as it is, and looks its logits up in a function of it."""
 
-    def __init__(self, num_sentences: int, beams: int, logits: LogitsOfPrefix) -> None:
-        self.sentences = list(range(num_sentences))
-        self.prefixes: list[list[Prefix]] = [[()] * beams for _ in self.sentences]
-        self.logits = logits
+    candidates = None
+
+    def __init__(self, beams: int, logits: LogitsOfPrefix) -> None:
+        self.sentences: list[int] = []
+        self.prefixes: list[list[Prefix]] = []
+        self.beams, self.logits = beams, logits
+
+    def admit(self, sources: Sequence[Sequence[int]]) -> None:
+        """The first number of a source says which sentence it is."""
+        self.sentences += [source[0] for source in sources]
+        self.prefixes += [[()] * self.beams for _ in sources]
 
     def step(self, tokens: Tensor) -> Tensor:
         self.prefixes = [
@@ -66,14 +74,24 @@ def random_logits(seed: int, vocab_size: int, levels: int | None = None) -> Logi
 def search(
     logits: LogitsOfPrefix, max_lengths: list[int], config: SearchConfig, n_best: int = 1
 ) -> list[list[Hypothesis]]:
-    decoding = PrefixDecoding(len(max_lengths), config.beam_size, logits)
-    return beam_search(decoding, torch.tensor(max_lengths, dtype=torch.int64), config, n_best)
+    decoding = PrefixDecoding(config.beam_size, logits)
+    return beam_search(decoding, sentences_of(max_lengths), config, n_best)
+
+
+def sentences_of(max_lengths: list[int]) -> list[Sentence]:
+    return [Sentence(number, [number, END], most) for number, most in enumerate(max_lengths)]
 
 
 def penalty(length: int, config: SearchConfig) -> float:
     if config.length_normalization == "gnmt":
         return math.pow((5 + length) / 6, config.length_penalty)
     return length if config.length_normalization == "average" else 1.0
+
+
+def log_probs_of(logits: list[float]) -> dict[int, float]:
+    """Token -> its log-probability, rounded as it is in search, so that ties are ties there too."""
+    values, ids = top_log_probs(torch.tensor([logits]), len(logits))
+    return dict(zip(ids[0].tolist(), values[0].tolist(), strict=True))
 
 
 def slow_beam_search(
@@ -85,10 +103,9 @@ def slow_beam_search(
     for length in range(1, max_length + 1):
         candidates = []
         for beam, (score, prefix) in enumerate(alive):
-            log_probs = torch.tensor(logits(sentence, prefix)).log_softmax(0).tolist()
             candidates += [
-                (-(score + log_probs[token]), beam, token, prefix)
-                for token in range(len(log_probs))
+                (-(score + log_prob), beam, token, prefix)
+                for token, log_prob in log_probs_of(logits(sentence, prefix)).items()
                 if token not in NEVER_PRODUCED
             ]
         candidates = sorted(candidates)[: 2 * config.beam_size]
@@ -156,9 +173,7 @@ def test_beam_search_equals_exhaustive_search_when_the_beam_covers_everything(
         itertools.product(range(UNKNOWN, vocab_size), repeat=length) for length in range(max_length + 1)
     ):
         written = (*ids, END)[:max_length]
-        log_prob = sum(
-            torch.tensor(logits(0, ids[:i])).log_softmax(0)[token].item() for i, token in enumerate(written)
-        )
+        log_prob = sum(log_probs_of(logits(0, ids[:i]))[token] for i, token in enumerate(written))
         everything.append(Hypothesis(list(ids), log_prob / penalty(len(written), config)))
     everything.sort(key=lambda hypothesis: -hypothesis.score)
     [found] = search(logits, [max_length], config, n_best=81)
@@ -253,6 +268,23 @@ def test_search_stops_as_soon_as_nothing_can_come_before_the_wanted_ones() -> No
     assert longest_prefix == 1
 
 
+def test_early_stopping_stops_when_as_many_have_ended_as_the_beam_is_wide() -> None:
+    longest = 0
+
+    def logits(_: int, prefix: Prefix) -> list[float]:
+        nonlocal longest
+        longest = max(longest, len(prefix))
+        return [-90.0, -90.0, 1.5 if prefix else -3.0, -90.0, 1.0, 30.0 if len(prefix) > 1 else 0.9]
+
+    # Both hypotheses of the first step end in the second, where they are the best of four candidates.
+    config = SearchConfig(beam_size=2, length_normalization="average", early_stopping=True)
+    [[first]] = search(logits, [30], config)
+    assert (first.ids, longest) == ([4], 1)
+    [[best]] = search(logits, [30], config.replace(early_stopping=False))
+    assert len(best.ids) == 30
+    assert best.score > first.score
+
+
 def test_hypotheses_cut_at_the_maximum_length_count_all_their_tokens() -> None:
     def never_ends(_: int, __: Prefix) -> list[float]:
         return [-90.0, -90.0, -90.0, -90.0, 0.0, -1.0]
@@ -267,7 +299,7 @@ def test_numbers_that_are_none_end_the_search() -> None:
 
 
 def test_length_penalty_counts_as_published() -> None:
-    lengths = torch.tensor([1, 7, 13])
+    lengths = np.array([1, 7, 13])
     gnmt = length_penalty(lengths, SearchConfig(length_penalty=0.5))
     assert gnmt.tolist() == pytest.approx([1.0, math.sqrt(2), math.sqrt(3)])
     assert length_penalty(lengths, SearchConfig(length_normalization="average")).tolist() == [1, 7, 13]

@@ -228,12 +228,6 @@ def test_the_encoder_takes_vectors_in_place_of_ids() -> None:
     assert torch.equal(model.encode_vectors(vectors, padding_mask(SOURCE)), model.encode(SOURCE))
 
 
-def test_embedding_from_a_later_position_on_continues_the_sequence() -> None:
-    model = tiny_model()
-    whole = model.embed("target", TARGET)
-    assert torch.equal(model.embed("target", TARGET[:, 3:], start=3), whole[:, 3:])
-
-
 # --- Who sees whom (3.2.3)
 
 

@@ -1,6 +1,7 @@
 """The Transformer in the form that decodes (paper 3.1, 6.1): one token a step, nothing computed twice."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import cast
 
 import torch
@@ -9,20 +10,34 @@ from torch import Tensor
 from torch.nn import functional
 from torch.nn.utils.rnn import pad_sequence
 
+from allyouneed.inference.projection import FullProjection, Project, Projection, ShortlistProjection
+from allyouneed.inference.search import Decoding
+from allyouneed.inference.selection import Candidates
+from allyouneed.inference.shortlist import Shortlist
 from allyouneed.model import Transformer
 from allyouneed.model.attention import CrossAttention, SelfAttention, scaled_dot_product_attention
 from allyouneed.model.layers import DecoderLayer
 from allyouneed.model.masks import padding_mask
-from allyouneed.symbols import PADDING
+from allyouneed.symbols import PADDING, START
 
 _BLOCK_POSITIONS = 32
+_PROJECTED_ROWS = 512
+"""Positions whose logits, as wide as the vocabulary, are in memory at once."""
 
 
 class Engine:
-    """Starts decodings of a model, whose weights it shares; it follows their device and type."""
+    """Starts decodings of a model, whose weights it shares; it follows their device and type.
 
-    def __init__(self, model: Transformer) -> None:
-        self.model = model
+    Args:
+        model: The model.
+        shortlist: That outputs are to keep to.
+    """
+
+    threads = 0
+    """That a product is shared by; 0 leaves it to PyTorch."""
+
+    def __init__(self, model: Transformer, shortlist: Shortlist | None = None) -> None:
+        self.model, self._shortlist = model, shortlist
 
     @property
     def device(self) -> torch.device:
@@ -35,72 +50,139 @@ class Engine:
         config = self.model.config
         return config.max_positions if config.positions == "learned" else None
 
-    def start(self, source: Int[Tensor, "sentences source_len"], beam_size: int) -> "TransformerDecoding":
-        """Encode sources, which come with their end symbols and padded at the end."""
-        return TransformerDecoding(self.model, source, beam_size)
+    def start(self, beam_size: int) -> Decoding:
+        """A decoding without sentences, for `beam_size` hypotheses of each."""
+        return TransformerDecoding(self.model, self.projection(), beam_size)
+
+    def projection(self) -> Projection:
+        """The last step of a decoding."""
+        if self._shortlist is None:
+            return FullProjection(self.model.project)
+        return ShortlistProjection(self._shortlist, self._pack_tokens, self.device)
+
+    def _pack_tokens(self, ids: Int[Tensor, " columns"]) -> Project:
+        """The projection to some tokens."""
+        return partial(functional.linear, weight=self.model.embeddings.matrix("output")[ids])
+
+    def token_log_probs(
+        self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
+    ) -> Float[Tensor, " target_tokens"]:
+        """The log-probability of each token of the targets, one target after the other.
+
+        Args:
+            sources: With their end symbols.
+            targets: Likewise, one for each source.
+        """
+        expected = pad(targets, self.device)
+        read = functional.pad(expected[:, :-1], (1, 0), value=START)
+        wanted = expected != PADDING
+        hidden = self.model(pad(sources, self.device), read)[wanted]  # (target_tokens, d_model)
+        return log_probs_of(expected[wanted], hidden, self.model.project)
 
 
 class TransformerDecoding:
-    """A batch of sentences being written, `beam_size` hypotheses each; a `search.Decoding`.
+    """Sentences being written, `beam_size` hypotheses each; a `search.Decoding`.
 
     The hypotheses of a sentence take the place of the target positions: they share the memory's keys and
     values, and one store of keys and values of all that any of them has read. No entry of the store is ever
     moved when hypotheses are reordered: `ancestry` says which entries each of them descends from.
     """
 
-    def __init__(
-        self, model: Transformer, source: Int[Tensor, "sentences source_len"], beam_size: int
-    ) -> None:
-        self._model = model
+    def __init__(self, model: Transformer, projection: Projection, beam_size: int) -> None:
+        self._model, self._projection = model, projection
         self._layers = cast("list[DecoderLayer]", list(model.decoder))
-        self._source_mask = padding_mask(source)
-        memory = model.encode(source)
+        self._device = model.embeddings.matrix("target").device
+        self._source_mask = torch.empty(0, 1, 1, 0, dtype=torch.bool, device=self._device)
+        self._memory: list[list[Tensor]] = []
+        self._written = [(_Store(), _Store()) for _ in self._layers]
+        self._positions = torch.empty(0, dtype=torch.int64)
+        self._ancestry = torch.empty(0, beam_size, 0, dtype=torch.bool, device=self._device)
+
+    def admit(self, sources: Sequence[Sequence[int]]) -> None:
+        """Encode more sentences."""
+        if not sources:
+            return
+        self._projection.admit(sources)
+        different, places = distinct(sources)
+        source = pad(different, self._device)
+        memory = self._model.encode(source)[places]
+        source = source[places]
         # Views of the packed projection would be copied in every step.
-        self._memory = [
+        new = [
             [part.contiguous() for part in layer.cross_attention.project_memory(memory)]
             for layer in self._layers
         ]
-        self._written = [(_Store(), _Store()) for _ in self._layers]
-        self._num_positions = 0
-        self._ancestry = source.new_empty(source.size(0), beam_size, 0, dtype=torch.bool)
+        if self._memory:
+            new = [
+                [_stack(part, more, dim=2) for part, more in zip(parts, mores, strict=True)]
+                for parts, mores in zip(self._memory, new, strict=True)
+            ]
+        self._memory = new
+        self._source_mask = _stack(self._source_mask, padding_mask(source), dim=3)
+        self._positions = functional.pad(self._positions, (0, len(sources)))
+        self._ancestry = functional.pad(self._ancestry, (0, 0, 0, 0, 0, len(sources)))
+        for store in (store for pair in self._written for store in pair):
+            store.admit(len(sources))
 
     def step(self, tokens: Int[Tensor, "sentences beams"]) -> Float[Tensor, "sentences beams vocab"]:
         """Append a token to every hypothesis; the logits of the token that follows it."""
-        self._extend_ancestry()
-        x = self._model.embed("target", tokens.reshape(-1, 1), self._num_positions).view(*tokens.shape, -1)
+        entries = self._new_entries()
+        encodings = self._model.target_positions(int(self._positions.max()) + 1)
+        embedded = self._model.embeddings.embed("target", tokens.to(self._device))
+        x = embedded + encodings[self._positions.to(self._device), None]
         for layer, written, memory in zip(self._layers, self._written, self._memory, strict=True):
-            x = self._layer_step(layer, x, written, memory)
-        self._num_positions += 1
-        return self._model.project(x)
+            x = self._layer_step(layer, x, entries, written, memory)
+        self._positions += 1
+        return self._projection(x)
+
+    @property
+    def candidates(self) -> Candidates | None:
+        """What the columns of the logits stand for; None where column i is token i."""
+        return self._projection.candidates
 
     def reorder(self, parents: Int[Tensor, "sentences beams"]) -> None:
         """Let hypothesis b of each sentence go on from what was hypothesis `parents[:, b]`."""
+        parents = parents.to(self._device)
         self._ancestry = self._ancestry.gather(1, parents[:, :, None].expand_as(self._ancestry))
 
     def keep(self, sentences: Int[Tensor, " kept"]) -> None:
         """Go on with these sentences of the batch only."""
-        self._source_mask = self._source_mask[sentences]
-        self._ancestry = self._ancestry[sentences]
-        self._memory = [[part[sentences] for part in memory] for memory in self._memory]
+        self._projection.keep(sentences)
+        self._positions = self._positions[sentences]
+        sentences = sentences.to(self._device)
+        mask = self._source_mask[sentences]
+        longest_source = int(mask.sum(dim=3).max()) if len(sentences) else 0
+        longest = int(self._positions.max()) if len(sentences) else 0
+        num_entries = -(-longest // _BLOCK_POSITIONS) * _BLOCK_POSITIONS * self._ancestry.size(1)
+        self._source_mask = mask[..., :longest_source]
+        self._ancestry = self._ancestry[sentences, :, :num_entries]
+        self._memory = [[part[sentences, :, :longest_source] for part in memory] for memory in self._memory]
         for store in (store for pair in self._written for store in pair):
-            store.keep(sentences)
+            store.keep(sentences, num_entries)
 
-    def _extend_ancestry(self) -> None:
-        """Open the entries of this step, one for each hypothesis and each to its own."""
-        sentences, beams, _ = self._ancestry.shape
-        own = torch.eye(beams, dtype=torch.bool, device=self._ancestry.device).expand(sentences, -1, -1)
-        self._ancestry = torch.cat([self._ancestry, own], dim=2)  # (sentences, beams, positions * beams)
+    def _new_entries(self) -> Int[Tensor, "sentences beams"]:
+        """The entries of this step, one for each hypothesis and each descends from its own."""
+        beams, num_entries = self._ancestry.shape[1:]
+        if (int(self._positions.max()) + 1) * beams > num_entries:
+            self._ancestry = functional.pad(self._ancestry, (0, _BLOCK_POSITIONS * beams))
+        entries = self._positions[:, None] * beams + torch.arange(beams)
+        entries = entries.to(self._device)
+        self._ancestry.scatter_(2, entries[:, :, None], True)
+        return entries
 
     def _layer_step(
         self,
         layer: DecoderLayer,
         x: Float[Tensor, "sentences beams d_model"],
+        entries: Int[Tensor, "sentences beams"],
         written: tuple["_Store", "_Store"],
         memory: list[Tensor],
     ) -> Float[Tensor, "sentences beams d_model"]:
         """One layer as `DecoderLayer` has it, the keys and values taken from what is stored."""
+        num_entries = self._ancestry.size(2)
         query, key, value = layer.self_attention.project(x)
-        keys, values = written[0].append(key), written[1].append(value)
+        keys = written[0].write(entries, key, num_entries)
+        values = written[1].write(entries, value, num_entries)
         attended = _attend(layer.self_attention, query, keys, values, self._ancestry[:, None])
         x = layer.after_self_attention(x, attended)
         query = layer.cross_attention.project_query(x)
@@ -112,28 +194,36 @@ class TransformerDecoding:
 
 
 class _Store:
-    """Keys or values (sentences, heads, entries, width), in memory that grows by blocks."""
+    """Keys or values (sentences, heads, entries, width); what nothing was written to is zero."""
 
     def __init__(self) -> None:
         self._memory: Tensor | None = None
-        self._num_entries = 0
+        self._num_sentences = 0
 
-    def append(self, entries: Float[Tensor, "sentences heads beams width"]) -> Tensor:
-        """Add the entries of one position; all that are stored."""
-        sentences, heads, beams, width = entries.shape
-        if self._memory is None:
-            self._memory = entries.new_empty(sentences, heads, 0, width)
-        end = self._num_entries + beams
-        if end > self._memory.size(2):
-            self._memory = functional.pad(self._memory, (0, 0, 0, _BLOCK_POSITIONS * beams))
-        self._memory[:, :, self._num_entries : end] = entries
-        self._num_entries = end
-        return self._memory[:, :, :end]
-
-    def keep(self, sentences: Int[Tensor, " kept"]) -> None:
-        """Go on with these sentences only."""
+    def admit(self, num_sentences: int) -> None:
+        """Make room for more sentences."""
+        self._num_sentences += num_sentences
         if self._memory is not None:
-            self._memory = self._memory[sentences]
+            self._memory = functional.pad(self._memory, (0, 0, 0, 0, 0, 0, 0, num_sentences))
+
+    def write(
+        self,
+        entries: Int[Tensor, "sentences beams"],
+        new: Float[Tensor, "sentences heads beams width"],
+        num_entries: int,
+    ) -> Tensor:
+        """Put `new` in these entries; all `num_entries` that there are."""
+        _, heads, _, width = new.shape
+        if self._memory is None:
+            self._memory = new.new_zeros(self._num_sentences, heads, num_entries, width)
+        self._memory = functional.pad(self._memory, (0, 0, 0, num_entries - self._memory.size(2)))
+        return self._memory.scatter_(2, entries[:, None, :, None].expand_as(new), new)
+
+    def keep(self, sentences: Int[Tensor, " kept"], num_entries: int) -> None:
+        """Go on with these sentences only, and so many of their entries."""
+        self._num_sentences = len(sentences)
+        if self._memory is not None:
+            self._memory = self._memory[sentences, :, :num_entries]
 
 
 def _attend(
@@ -148,7 +238,34 @@ def _attend(
     return output
 
 
+def log_probs_of(
+    tokens: Int[Tensor, " tokens"],
+    hidden: Float[Tensor, "tokens d_model"],
+    project: Callable[[Tensor], Tensor],
+) -> Float[Tensor, " tokens"]:
+    """The log-probability of each token in the distribution that `project` makes of its hidden state."""
+    chunks = []
+    for rows, ids in zip(*(torch.split(x, _PROJECTED_ROWS) for x in (hidden, tokens)), strict=True):
+        log_probs = project(rows).log_softmax(dim=-1, dtype=torch.float32)
+        chunks.append(log_probs.gather(1, ids[:, None])[:, 0])
+    return torch.cat(chunks)
+
+
 def pad(sequences: Sequence[Sequence[int]], device: torch.device) -> Int[Tensor, "batch length"]:
     """Token ids as one batch, filled up at the end with padding."""
     rows = [torch.tensor(ids, dtype=torch.int64) for ids in sequences]
     return pad_sequence(rows, batch_first=True, padding_value=PADDING).to(device)
+
+
+def distinct(sources: Sequence[Sequence[int]]) -> tuple[list[tuple[int, ...]], Int[Tensor, " sources"]]:
+    """The different ones of some sources, and where each is among them: samples have a source in common."""
+    places: dict[tuple[int, ...], int] = {}
+    of_each = [places.setdefault(tuple(source), len(places)) for source in sources]
+    return list(places), torch.tensor(of_each)
+
+
+def _stack(rows: Tensor, more: Tensor, dim: int) -> Tensor:
+    """One batch of two, whose lengths along `dim` are made equal."""
+    length = max(rows.size(dim), more.size(dim))
+    after = [0, 0] * (rows.dim() - 1 - dim)
+    return torch.cat([functional.pad(part, (*after, 0, length - part.size(dim))) for part in (rows, more)])

@@ -1,83 +1,203 @@
-"""Decoding of any number of sources (paper 6.1), in batches of similar length and back in their order."""
+"""Decoding of any number of sources (paper 6.1), similar lengths together and back in their order."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, islice
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice, repeat
+
+import torch
 
 from allyouneed.config import SearchConfig
-from allyouneed.data.batching import length_batches
 from allyouneed.errors import UsageError
-from allyouneed.inference.engine import Engine, pad
-from allyouneed.inference.search import Hypothesis, beam_search
-from allyouneed.model.evaluation_mode import evaluation_mode
-from allyouneed.symbols import END, PADDING
+from allyouneed.inference.alignment import looking_back
+from allyouneed.inference.beams import NOTHING, Hypothesis
+from allyouneed.inference.engine import Engine
+from allyouneed.inference.ensemble import Ensemble
+from allyouneed.inference.restrictions import Constraint
+from allyouneed.inference.sampling import Sampler
+from allyouneed.inference.search import BeamSearch
+from allyouneed.inference.sentence import Sentence
+from allyouneed.inference.workers import ready_to_decode, run_in_threads
+from allyouneed.symbols import END
 
-DEFAULT_BATCH_TOKENS = 8_192
-DEFAULT_WINDOW_SENTENCES = 4_096
+
+@dataclass(frozen=True)
+class Batching:
+    """How much is computed at once."""
+
+    tokens: int | None = 8_192
+    """Source tokens of a worker, padding and end symbols included, times the beam size."""
+    size: int | None = None
+    """The most sentences of a worker."""
+    workers: int = 1
+    """Threads, each of which decodes a batch of its own."""
+    window_sentences: int = 4_096
+    """How many sources, or samples, are read at once and sorted by length: what bounds the memory."""
+
+
+def available_cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def generate(
-    engine: Engine,
+    engine: Engine | Ensemble,
     sources: Iterable[Sequence[int]],
     config: SearchConfig,
     *,
     n_best: int = 1,
-    batch_tokens: int | None = DEFAULT_BATCH_TOKENS,
-    batch_size: int | None = None,
-    window_sentences: int = DEFAULT_WINDOW_SENTENCES,
+    prefixes: Iterable[Sequence[int]] = repeat(()),
+    constraint: Constraint | None = None,
+    batching: Batching = Batching(),
 ) -> Iterator[list[Hypothesis]]:
-    """Up to `n_best` hypotheses of each source, best first, in the order of the sources.
+    """Up to `n_best` hypotheses of each source, in the order of the sources: best first, or samples as drawn.
 
     Args:
-        engine: The model.
+        engine: The model, or several.
         sources: Token ids without end symbol. An empty source has the empty hypothesis, of score 0.
         config: How to search. Outputs have at most `max_extra_tokens` tokens more than their source, the end
             symbol counted in both, and no more than the model has positions for.
         n_best: Hypotheses wanted of each source.
-        batch_tokens: Source tokens of a batch, padding and end symbols included, times the beam size.
-        batch_size: The most sentences of a batch.
-        window_sentences: How many sources are read at once and sorted by length: what bounds the memory.
+        prefixes: The token ids with which the outputs of each source begin.
+        constraint: What outputs may consist of. Where nothing can be, the hypothesis is empty, of score -inf.
+        batching: How much is computed at once.
 
     Raises:
-        UsageError: More hypotheses are wanted than the beam holds.
+        UsageError: More hypotheses are wanted than the beam holds, or an attention that the model has not.
     """
-    if n_best > config.beam_size:
+    if n_best > config.beam_size and not config.sampling:
         raise UsageError(
             f"{n_best} hypotheses a sentence are wanted of a beam of {config.beam_size};"
             " raise the beam size (--beam-size) or ask for fewer (--n-best)"
         )
-    remaining = iter(sources)
-    windows = iter(lambda: list(islice(remaining, window_sentences)), [])
-    return chain.from_iterable(
-        _generate_window(engine, window, config, n_best, batch_tokens, batch_size) for window in windows
+    models = [engine.model] if isinstance(engine, Engine) else [member.model for member in engine.engines]
+    looked_back = looking_back(models, config, n_best)
+    new_search = _searches(
+        engine, config, config.beam_size if config.coverage_penalty else n_best, constraint
     )
+    num_samples, beam_size = (n_best, 1) if config.sampling else (1, config.beam_size)
+
+    def of_window(window: list[tuple[Sequence[int], Sequence[int]]]) -> list[list[Hypothesis]]:
+        results = [[] if ids else [Hypothesis([], 0.0)] * num_samples for ids, _ in window]
+        waiting = _Waiting(_longest_first(engine, window, config, num_samples), beam_size, batching)
+
+        def work(stop: threading.Event) -> None:
+            with torch.inference_mode():  # of this thread
+                for sentence, found in waiting.search_all(new_search(), stop):
+                    drawn[sentence.key, sentence.sample] = looked_back(sentence.source, found) or [
+                        Hypothesis([], NOTHING)
+                    ]
+
+        drawn: dict[tuple[int, int], list[Hypothesis]] = {}
+        with ready_to_decode(engine):
+            run_in_threads(work, batching.workers)
+        for (key, _), found in sorted(drawn.items(), key=lambda item: item[0]):
+            results[key] += found
+        return results
+
+    remaining = zip(sources, chain(prefixes, _no_more_prefixes()), strict=False)
+    window_sentences = max(1, batching.window_sentences // num_samples)
+    windows = iter(lambda: list(islice(remaining, window_sentences)), [])
+    return chain.from_iterable(map(of_window, windows))
 
 
-def _generate_window(
-    engine: Engine,
-    sources: list[Sequence[int]],
+def follow(
+    engine: Engine | Ensemble, source: Sequence[int], config: SearchConfig, prefix: Sequence[int] = ()
+) -> Iterator[list[int]]:
+    """What the best output is sure to begin with, more and more of it, and in the end the whole.
+
+    Args:
+        engine: The model, or several.
+        source: Token ids without end symbol, at least one.
+        config: How to search; nothing is drawn.
+        prefix: The token ids with which the output begins.
+    """
+    search = BeamSearch(engine.start(config.beam_size), config)
+    left: list[tuple[Sentence, list[Hypothesis]]] = []
+    [sentence] = _longest_first(engine, [(source, prefix)], config, 1)
+    certain: list[int] = []
+    while not left:
+        with ready_to_decode(engine), torch.inference_mode():  # not while others run
+            if not search.sentences:
+                search.admit([sentence])
+            left = search.step()
+        if not left and len(longer := search.stable_prefix(0)) > len(certain):
+            certain = longer
+            yield certain
+    [(_, found)] = left
+    yield found[0].ids if found else []
+
+
+def _no_more_prefixes() -> Iterator[Sequence[int]]:
+    raise ValueError("there are fewer prefixes than sources; give one for each, empty ones too")
+    yield
+
+
+def _searches(
+    engine: Engine | Ensemble, config: SearchConfig, n_best: int, constraint: Constraint | None
+) -> Callable[[], BeamSearch]:
+    if not config.sampling:
+        return lambda: BeamSearch(engine.start(config.beam_size), config, n_best, constraint)
+    one = config.replace(beam_size=1)
+    return lambda: BeamSearch(engine.start(1), one, 1, constraint, Sampler(config))
+
+
+def _longest_first(
+    engine: Engine | Ensemble,
+    sources: Sequence[tuple[Sequence[int], Sequence[int]]],
     config: SearchConfig,
-    n_best: int,
-    batch_tokens: int | None,
-    batch_size: int | None,
-) -> list[list[Hypothesis]]:
-    results = [[Hypothesis([], 0.0)] for _ in sources]
-    filled = [index for index, ids in enumerate(sources) if len(ids)]
-    rows = [(len(sources[index]) + 1) * config.beam_size for index in filled]
-    for batch in length_batches(rows, batch_tokens=batch_tokens, batch_size=batch_size):
-        indices = [filled[i] for i in batch]
-        found = _generate_batch(engine, [sources[index] for index in indices], config, n_best)
-        for index, hypotheses in zip(indices, found, strict=True):
-            results[index] = hypotheses
-    return results
+    num_samples: int,
+) -> list[Sentence]:
+    """The sources that are not empty, so many times; the longest come first, none is left for the end."""
+    limits = [limit for limit in (config.max_length, engine.max_positions) if limit is not None]
+
+    def longest(ids: Sequence[int]) -> int:
+        return min([len(ids) + 1 + config.max_extra_tokens, *limits])
+
+    sentences = [
+        Sentence(number, [*ids, END], max(longest(ids), len(prefix) + 1), prefix, sample)
+        for number, (ids, prefix) in enumerate(sources)
+        if len(ids)
+        for sample in range(num_samples)
+    ]
+    return sorted(sentences, key=lambda sentence: -len(sentence.source))
 
 
-def _generate_batch(
-    engine: Engine, sources: list[Sequence[int]], config: SearchConfig, n_best: int
-) -> list[list[Hypothesis]]:
-    source = pad([[*ids, END] for ids in sources], engine.device)
-    max_lengths = (source != PADDING).sum(dim=1) + config.max_extra_tokens
-    if engine.max_positions is not None:
-        max_lengths = max_lengths.clamp(max=engine.max_positions)
-    with evaluation_mode(engine.model):
-        decoding = engine.start(source, config.beam_size)
-        return beam_search(decoding, max_lengths, config, n_best)
+class _Waiting:
+    """Sentences that no worker has begun, longest first.
+
+    Args:
+        sentences: These.
+        beam_size: Hypotheses of each.
+        batching: Limits of a worker, of whom none begins with more than its part.
+    """
+
+    def __init__(self, sentences: Sequence[Sentence], beam_size: int, batching: Batching) -> None:
+        self._sentences, self._lock = deque(sentences), threading.Lock()
+        self._most = min(batching.size or len(sentences), -(-len(sentences) // batching.workers))
+        self._tokens = None if batching.tokens is None else batching.tokens // beam_size
+
+    def search_all(
+        self, search: BeamSearch, stop: threading.Event
+    ) -> Iterator[tuple[Sentence, list[Hypothesis]]]:
+        """Search what is waiting, each in the place of one that is done, until `stop` is set."""
+        search.admit(self._take(search.sentences))
+        while search.sentences and not stop.is_set():
+            if left := search.step():
+                yield from left
+                search.admit(self._take(search.sentences))
+
+    def _take(self, begun: Sequence[Sentence]) -> list[Sentence]:
+        """As many as there is room for beside those that were begun, at least one in all."""
+        taken: list[Sentence] = []
+        longest = max((len(sentence.source) for sentence in begun), default=0)
+        with self._lock:
+            while self._sentences and len(begun) + len(taken) < self._most:
+                longest = max(longest, len(self._sentences[0].source))
+                num_tokens = longest * (len(begun) + len(taken) + 1)
+                if self._tokens is not None and num_tokens > self._tokens and (begun or taken):
+                    break
+                taken.append(self._sentences.popleft())
+        return taken

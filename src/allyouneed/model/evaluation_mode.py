@@ -9,11 +9,13 @@ from torch import nn
 
 @contextmanager
 def evaluation_mode(model: nn.Module) -> Iterator[None]:
-    """No dropout and no gradients inside; as it was before, after."""
-    was_training = model.training
-    model.eval()
+    """No dropout and no gradients inside; each module as it was before, after."""
+    in_training = [module for module in model.modules() if module.training]
+    for module in in_training:
+        module.training = False
     try:
         with torch.no_grad():
             yield
     finally:
-        model.train(was_training)
+        for module in in_training:
+            module.training = True

@@ -25,11 +25,12 @@ class SinusoidalPositions(nn.Module):
         self.d_model = d_model
         self.register_buffer("table", sinusoids(_FIRST_LENGTH, d_model), persistent=False)
 
-    def forward(self, start: int, length: int) -> Float[Tensor, "{length} d_model"]:
-        """The encodings of positions `start` to `start + length - 1`."""
-        if start + length > self.table.size(0):
-            self.table = sinusoids(2 * (start + length), self.d_model).to(self.table)
-        return self.table[start : start + length]
+    def forward(self, length: int) -> Float[Tensor, "{length} d_model"]:
+        """The encodings of the first positions."""
+        table = self.table  # another thread may put a longer or shorter one in its place
+        if length > table.size(0):
+            self.table = table = sinusoids(2 * length, self.d_model).to(table)
+        return table[:length]
 
 
 class LearnedPositions(nn.Module):
@@ -39,12 +40,12 @@ class LearnedPositions(nn.Module):
         super().__init__()
         self.weight = nn.Parameter(torch.empty(max_positions, d_model))
 
-    def forward(self, start: int, length: int) -> Float[Tensor, "{length} d_model"]:
-        """The encodings of positions `start` to `start + length - 1`.
+    def forward(self, length: int) -> Float[Tensor, "{length} d_model"]:
+        """The encodings of the first positions.
 
         Raises:
-            ValueError: A position is beyond the last that was learned.
+            ValueError: There are not as many.
         """
-        if start + length > self.weight.size(0):
-            raise ValueError(f"{start + length} positions wanted, {self.weight.size(0)} learned")
-        return self.weight[start : start + length]
+        if length > self.weight.size(0):
+            raise ValueError(f"{length} positions wanted, {self.weight.size(0)} learned")
+        return self.weight[:length]

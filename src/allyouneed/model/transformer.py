@@ -107,17 +107,15 @@ class Transformer(nn.Module):
             x = layer(x, memory, target_mask, source_mask)
         return x
 
-    def embed(
-        self, role: Role, ids: Int[Tensor, "batch length"], start: int = 0
-    ) -> Float[Tensor, "batch length d_model"]:
-        """Embeddings plus the encodings of positions from `start` on, with dropout (3.4, 3.5, 5.4)."""
+    def embed(self, role: Role, ids: Int[Tensor, "batch length"]) -> Float[Tensor, "batch length d_model"]:
+        """Embeddings plus positional encodings, with dropout (3.4, 3.5, 5.4)."""
         positions = self.source_positions if role == "source" else self.target_positions
-        embedded: Tensor = self.dropout(self.embeddings.embed(role, ids) + positions(start, ids.size(1)))
+        embedded: Tensor = self.dropout(self.embeddings.embed(role, ids) + positions(ids.size(1)))
         return embedded
 
     def _embed_packed(self, role: Role, packed: PackedIds) -> Tensor:
         positions = self.source_positions if role == "source" else self.target_positions
-        encodings = positions(0, packed.longest)[packed.positions]
+        encodings = positions(packed.longest)[packed.positions]
         embedded: Tensor = self.dropout(self.embeddings.embed(role, packed.ids) + encodings)
         return embedded
 

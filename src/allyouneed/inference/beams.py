@@ -1,0 +1,214 @@
+"""The hypotheses of beam search: what was written, what goes on and what has ended."""
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from allyouneed.symbols import END, START
+
+NOTHING = float("-inf")
+"""The score of a place that holds no hypothesis."""
+
+_FIRST_POSITIONS = 32
+_CANDIDATE = np.dtype(
+    [("score", np.float64), ("log_prob", np.float32), ("token", np.int64), ("parent", np.int64)]
+)
+_FINISHED = np.dtype([*((name, _CANDIDATE[name]) for name in _CANDIDATE.names or ()), ("length", np.int64)])
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """An output of search."""
+
+    ids: list[int]
+    """The tokens, without start and end symbol."""
+    score: float
+    """The log-probability, end symbol included, divided by the length penalty."""
+    token_log_probs: list[float] = field(default_factory=list)
+    """Natural logarithm of the probability of each token, the end symbol's last."""
+    alignment: list[tuple[int, int]] = field(default_factory=list)
+    """Positions (source, target) of tokens that belong together, if they were asked for."""
+
+
+@dataclass
+class Beams:
+    """Some hypotheses of each sentence of a batch. Position 0 is the start symbol.
+
+    What was written is a table of tokens and of the hypothesis that each goes on from, so that a step moves
+    nothing; a hypothesis is read off it from its end.
+    """
+
+    scores: NDArray[np.float64]
+    """(sentences, beams): log-probability, best first."""
+    lengths: NDArray[np.int64]
+    """(sentences): tokens of those that are alive."""
+    max_lengths: NDArray[np.int64]
+    """(sentences)."""
+    tokens: NDArray[np.int64]
+    """(sentences, beams, positions)."""
+    parents: NDArray[np.int64]
+    """Likewise: the place of the hypothesis one position before."""
+    log_probs: NDArray[np.float32]
+    """Likewise: of each token."""
+    num_ended: NDArray[np.int64]
+    """(sentences): hypotheses that ended while they were among the best `beam_size` candidates of a step."""
+    finished: NDArray[Any]
+    """(sentences, n_best) of `_FINISHED`, best first; score is the normalised one."""
+
+    @classmethod
+    def of(cls, max_lengths: NDArray[np.int64], beam_size: int, n_best: int) -> Self:
+        """Sentences of which nothing is written."""
+        num = len(max_lengths)
+        table = num, beam_size, _FIRST_POSITIONS
+        scores = np.full((num, beam_size), NOTHING)
+        scores[:, 0] = 0.0
+        finished = np.zeros((num, n_best), _FINISHED)
+        finished["score"] = NOTHING
+        return cls(
+            scores=scores,
+            lengths=np.zeros(num, np.int64),
+            max_lengths=max_lengths,
+            tokens=np.full(table, START),
+            parents=np.zeros(table, np.int64),
+            log_probs=np.zeros(table, np.float32),
+            num_ended=np.zeros(num, np.int64),
+            finished=finished,
+        )
+
+    def with_more(self, max_lengths: NDArray[np.int64]) -> Self:
+        """These sentences and new ones after them."""
+        new = self.of(max_lengths, self.scores.shape[1], self.finished.shape[1])
+        while new.tokens.shape[2] < self.tokens.shape[2]:
+            new._double_positions()
+        pairs = zip(self._arrays(), new._arrays(), strict=True)
+        return type(self)(*(np.concatenate(pair) for pair in pairs))
+
+    def keep(self, sentences: NDArray[np.int64]) -> Self:
+        """These sentences only."""
+        return type(self)(*(array[sentences] for array in self._arrays()))
+
+    def last_tokens(self) -> NDArray[np.int64]:
+        """(sentences, beams)."""
+        return self.tokens[np.arange(len(self.lengths)), :, self.lengths]
+
+    def extend(
+        self, log_probs: NDArray[np.float32], tokens: NDArray[np.int64], num_candidates: int
+    ) -> NDArray[Any]:
+        """The best continuations by one token, best first.
+
+        Args:
+            log_probs: (sentences, beams, k), of the best tokens after each hypothesis.
+            tokens: Those tokens.
+            num_candidates: How many are taken of a sentence.
+
+        Returns:
+            (sentences, num_candidates) of `_CANDIDATE`; score is the log-probability.
+        """
+        k = tokens.shape[2]
+        scores = (self.scores[:, :, None] + log_probs).reshape(len(self.scores), -1)
+        scores[~(scores > NOTHING)] = NOTHING  # also what is not a number
+        chosen = best_first(scores, num_candidates)
+        candidates = np.empty(chosen.shape, _CANDIDATE)
+        candidates["score"] = np.take_along_axis(scores, chosen, 1)
+        candidates["log_prob"] = np.take_along_axis(log_probs.reshape(scores.shape), chosen, 1)
+        candidates["token"] = np.take_along_axis(tokens.reshape(scores.shape), chosen, 1)
+        candidates["parent"] = chosen // k
+        return candidates
+
+    def finish(self, candidates: NDArray[Any], ends: NDArray[np.bool_], penalty: NDArray[np.float64]) -> None:
+        """Keep the best of the finished ones and of those candidates that end; the former where equal."""
+        if not ends.any():
+            return
+        self.num_ended += (ends & (candidates["score"] > NOTHING))[:, : self.scores.shape[1]].sum(axis=1)
+        new = np.empty(candidates.shape, _FINISHED)
+        for name in ("log_prob", "token", "parent"):
+            new[name] = candidates[name]
+        new["score"] = np.where(ends, candidates["score"] / penalty[:, None], NOTHING)
+        new["length"] = self.lengths[:, None]
+        both = np.concatenate([self.finished, new], axis=1)
+        order = best_first(both["score"], self.finished.shape[1])
+        self.finished = np.take_along_axis(both, order, 1)
+
+    def go_on(self, candidates: NDArray[Any], ends: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Go on with the best candidates that do not end.
+
+        Returns:
+            (sentences, beams): the hypothesis that each goes on from.
+        """
+        scores = np.where(ends, NOTHING, candidates["score"])
+        chosen = best_first(scores, self.scores.shape[1])
+        self.scores = np.take_along_axis(scores, chosen, 1)
+        alive = np.take_along_axis(candidates, chosen, 1)
+        if self.lengths.max() >= self.tokens.shape[2]:
+            self._double_positions()
+        sentences = np.arange(len(chosen))
+        self.tokens[sentences, :, self.lengths] = alive["token"]
+        self.parents[sentences, :, self.lengths] = alive["parent"]
+        self.log_probs[sentences, :, self.lengths] = alive["log_prob"]
+        return alive["parent"].copy()
+
+    def best(self, sentence: int) -> list[Hypothesis]:
+        """The finished hypotheses of a sentence, best first."""
+        return [
+            self._hypothesis(sentence, ended)
+            for ended in self.finished[sentence].tolist()
+            if ended[0] > NOTHING
+        ]
+
+    def common_prefix(self, sentence: int) -> list[int]:
+        """What all hypotheses begin with, those that are alive and the finished ones."""
+        length = int(self.lengths[sentence])
+        alive = (self.scores[sentence] > NOTHING).nonzero()[0]
+        written = [self._read(sentence, int(beam), length)[0] for beam in alive]
+        written += [hypothesis.ids for hypothesis in self.best(sentence)]
+        num_common = 0
+        for tokens in zip(*written, strict=False):
+            if len(set(tokens)) > 1:
+                break
+            num_common += 1
+        return written[0][:num_common]
+
+    def written(self) -> NDArray[np.int64]:
+        """(sentences, beams, longest): the tokens of those that are alive, then start symbols."""
+        ids = np.full((*self.scores.shape, int(self.lengths.max(initial=0))), START)
+        sentences = np.arange(len(ids))[:, None]
+        beams = np.broadcast_to(np.arange(ids.shape[1]), self.scores.shape)
+        for position in range(ids.shape[2], 0, -1):
+            reached = (self.lengths >= position)[:, None]
+            ids[:, :, position - 1] = np.where(reached, self.tokens[sentences, beams, position], START)
+            beams = np.where(reached, self.parents[sentences, beams, position], beams)
+        return ids
+
+    def _hypothesis(self, sentence: int, ended: tuple[float, float, int, int, int]) -> Hypothesis:
+        score, log_prob, token, parent, length = ended
+        ids, log_probs = self._read(sentence, parent, length - 1)
+        return Hypothesis(ids if token == END else [*ids, token], score, [*log_probs, log_prob])
+
+    def _read(self, sentence: int, beam: int, length: int) -> tuple[list[int], list[float]]:
+        """The tokens that lead to a hypothesis, and their log-probabilities."""
+        tokens, parents, log_probs = (
+            table[sentence, :, : length + 1].tolist() for table in (self.tokens, self.parents, self.log_probs)
+        )
+        ids, of_ids = [], []
+        for position in range(length, 0, -1):
+            ids.append(tokens[beam][position])
+            of_ids.append(log_probs[beam][position])
+            beam = parents[beam][position]
+        return ids[::-1], of_ids[::-1]
+
+    def _double_positions(self) -> None:
+        self.tokens, self.parents, self.log_probs = (
+            np.concatenate([table, np.zeros_like(table)], axis=2)
+            for table in (self.tokens, self.parents, self.log_probs)
+        )
+
+    def _arrays(self) -> list[NDArray[Any]]:
+        return [getattr(self, entry.name) for entry in dataclasses.fields(self)]
+
+
+def best_first(scores: NDArray[np.float64], num_best: int) -> NDArray[np.int64]:
+    """The places of the best scores of each row, in order; the lower place where equal."""
+    return np.argsort(-scores, axis=1, kind="stable")[:, :num_best]

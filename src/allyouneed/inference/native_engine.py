@@ -1,0 +1,350 @@
+"""The Transformer in the form that decodes fastest on a CPU: packed weights, no padding, nothing moved.
+
+The mathematics is that of `model`. Every row of every product is computed by itself, in an order that does
+not depend on its companions: a sentence has the same bits in any batch and with any number of threads.
+"""
+
+import copy
+import functools
+from collections.abc import Sequence
+from functools import cached_property
+from typing import cast
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional
+
+from allyouneed.errors import UsageError
+from allyouneed.inference.engine import Engine, distinct, log_probs_of
+from allyouneed.inference.projection import FullProjection, Project, Projection
+from allyouneed.inference.search import Decoding
+from allyouneed.inference.selection import Candidates
+from allyouneed.inference.shortlist import Shortlist
+from allyouneed.model import Transformer
+from allyouneed.model.attention import CrossAttention, SelfAttention
+from allyouneed.model.feed_forward import FeedForward
+from allyouneed.model.layers import AddAndNorm, DecoderLayer, EncoderLayer
+from allyouneed.native.kernels import Rows, add_norm, attend
+from allyouneed.native.library import available
+from allyouneed.native.linear import PackedLinear
+from allyouneed.symbols import START
+
+_FIRST_POSITIONS = 32
+_GROUP = 8
+"""Neighbouring positions of a sentence that attend together."""
+
+
+class NativeEngine(Engine):
+    """Starts decodings of a model, whose weights it packs once.
+
+    Args:
+        model: On the CPU and in float32.
+        form: Of the matrix products.
+        threads: That share a product.
+        shortlist: That outputs are to keep to.
+    """
+
+    def __init__(
+        self,
+        model: Transformer,
+        form: str = "float32",
+        threads: int = 1,
+        shortlist: Shortlist | None = None,
+    ) -> None:
+        super().__init__(model, shortlist)
+        self.form, self.threads = form, threads
+        self.encoder = [_EncoderLayer(cast("EncoderLayer", layer), self) for layer in model.encoder]
+        self.decoder = [_DecoderLayer(cast("DecoderLayer", layer), self) for layer in model.decoder]
+
+    def start(self, beam_size: int) -> Decoding:
+        """A decoding without sentences, for `beam_size` hypotheses of each."""
+        return NativeDecoding(self, beam_size)
+
+    @cached_property
+    def project(self) -> Project:
+        """The projection to all tokens."""
+        return self._pack_tokens(slice(None))
+
+    def projection(self) -> Projection:
+        """The last step of a decoding."""
+        return FullProjection(self.project) if self._shortlist is None else super().projection()
+
+    def _pack_tokens(self, ids: Tensor | slice) -> Project:
+        matrix = self.model.embeddings.matrix("output")[ids]
+        return PackedLinear(matrix, None, self.form, num_threads=self.threads)
+
+    def token_log_probs(
+        self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
+    ) -> Float[Tensor, " target_tokens"]:
+        """As of `Engine`, but each log-probability has the same bits in any batch."""
+        memory = self.encode(sources)
+        source_counts = torch.tensor([len(ids) for ids in sources], dtype=torch.int32)
+        counts = torch.tensor([len(ids) for ids in targets])
+        starts = (counts.cumsum(0) - counts).repeat_interleave(counts)
+        positions = torch.arange(len(starts)) - starts
+        past = Rows(_all_rows(len(starts)), starts, positions.int() + 1, _GROUP)
+        source_starts = (source_counts.cumsum(0) - source_counts).repeat_interleave(counts)
+        of_memory = Rows(
+            _all_rows(len(memory)), source_starts, source_counts.repeat_interleave(counts), _GROUP
+        )
+        read = torch.tensor([token for ids in targets for token in (START, *ids[:-1])])
+        x = self.model.embeddings.embed("target", read[None])[0]
+        x = x + self.model.target_positions(int(counts.max()))[positions]
+        for layer in self.decoder:
+            queries, keys_values = layer.project(x)
+            x = layer.step(x, queries, keys_values, past, layer.cross_key_value(memory), of_memory)
+        return log_probs_of(torch.tensor([token for ids in targets for token in ids]), x, self.project)
+
+    def pack(self, linear: nn.Linear, *, relu: bool = False) -> PackedLinear:
+        """A linear map in this engine's form."""
+        return PackedLinear(linear.weight, linear.bias, self.form, relu=relu, num_threads=self.threads)
+
+    def encode(self, sources: Sequence[Sequence[int]]) -> Float[Tensor, "source_tokens d_model"]:
+        """The memory of sources, one under the other."""
+        counts = torch.tensor([len(ids) for ids in sources], dtype=torch.int32)
+        starts = counts.cumsum(0) - counts
+        ids = torch.tensor([token for source in sources for token in source])
+        positions = self.model.source_positions(int(counts.max()))
+        x = self.model.embeddings.embed("source", ids[None])[0]
+        x = x + torch.cat([positions[:count] for count in counts.tolist()])
+        own = Rows(
+            _all_rows(len(ids)),
+            starts.repeat_interleave(counts),
+            counts.repeat_interleave(counts),
+            _GROUP,
+        )
+        for layer in self.encoder:
+            x = layer(x, own)
+        return x
+
+
+def build_engine(
+    model: Transformer, precision: str = "float32", threads: int = 1, shortlist: Shortlist | None = None
+) -> Engine:
+    """The engine that decodes a model fastest where it is.
+
+    Args:
+        model: In float32.
+        precision: Of the matrix products: float32, bfloat16 or int8.
+        threads: That share a product, on a CPU.
+        shortlist: That outputs are to keep to.
+
+    Raises:
+        UsageError: There are no kernels of this precision here.
+    """
+    if next(model.parameters()).device.type == "cpu" and precision in available():
+        return NativeEngine(model, precision, threads, shortlist)
+    if precision == "int8":
+        raise UsageError(
+            "--precision int8: needs a C compiler and a CPU with AVX-512 VNNI; take float32 or bfloat16"
+        )
+    return Engine(copy.deepcopy(model).bfloat16() if precision == "bfloat16" else model, shortlist)
+
+
+class NativeDecoding:
+    """Sentences being written, `beam_size` hypotheses each; a `search.Decoding`.
+
+    The keys and values of what was read stay in the row in which they were written. `ancestry` (sentences,
+    beams, positions) says which rows each hypothesis descends from.
+    """
+
+    def __init__(self, engine: NativeEngine, beam_size: int) -> None:
+        self._engine, self._projection = engine, engine.projection()
+        self._memory, self._written = (_KeysValues(len(engine.decoder)) for _ in range(2))
+        self._starts = torch.empty(0, dtype=torch.int64)
+        self._counts = torch.empty(0, dtype=torch.int32)
+        self._positions = torch.empty(0, dtype=torch.int32)
+        self._ancestry = torch.empty(0, beam_size, _FIRST_POSITIONS, dtype=torch.int32)
+
+    def admit(self, sources: Sequence[Sequence[int]]) -> None:
+        """Encode more sentences."""
+        if not sources:
+            return
+        self._forget()
+        self._projection.admit(sources)
+        different, places = distinct(sources)
+        memory = self._engine.encode(different)
+        counts = torch.tensor([len(ids) for ids in different], dtype=torch.int32)
+        first = self._memory.reserve(len(memory))
+        for number, layer in enumerate(self._engine.decoder):
+            self._memory.write(number, first, layer.cross_key_value(memory))
+        self._starts = torch.cat([self._starts, (first + counts.cumsum(0) - counts)[places]])
+        self._counts = torch.cat([self._counts, counts[places]])
+        self._positions = functional.pad(self._positions, (0, len(sources)))
+        self._ancestry = functional.pad(self._ancestry, (0, 0, 0, 0, 0, len(sources)))
+
+    def step(self, tokens: Int[Tensor, "sentences beams"]) -> Float[Tensor, "sentences beams vocab"]:
+        """Append a token to every hypothesis; the logits of the token that follows it."""
+        engine, beam_size = self._engine, tokens.size(1)
+        first = self._written.reserve(tokens.numel())
+        past = self._past(first, beam_size)
+        memory = Rows(
+            _all_rows(self._memory.num_rows),
+            self._starts.repeat_interleave(beam_size),
+            self._counts.repeat_interleave(beam_size),
+            beam_size,
+        )
+        encodings: Tensor = engine.model.target_positions(int(self._positions.max()) + 1)
+        x = engine.model.embeddings.embed("target", tokens) + encodings[self._positions, None]
+        x = x.flatten(0, 1)
+        for number, layer in enumerate(engine.decoder):
+            queries, keys_values = layer.project(x)
+            written = self._written.write(number, first, keys_values)
+            x = layer.step(x, queries, written, past, self._memory.tables[number], memory)
+        self._positions += 1
+        return self._projection(x.view(*tokens.shape, -1))
+
+    @property
+    def candidates(self) -> Candidates | None:
+        """What the columns of the logits stand for; None where column i is token i."""
+        return self._projection.candidates
+
+    def reorder(self, parents: Int[Tensor, "sentences beams"]) -> None:
+        """Let hypothesis b of each sentence go on from what was hypothesis `parents[:, b]`."""
+        self._ancestry = self._ancestry.gather(1, parents[:, :, None].expand_as(self._ancestry))
+
+    def keep(self, sentences: Int[Tensor, " kept"]) -> None:
+        """Go on with these sentences of the batch only; keys and values stay where they are."""
+        self._projection.keep(sentences)
+        self._starts, self._counts = self._starts[sentences], self._counts[sentences]
+        self._positions = self._positions[sentences]
+        longest = int(self._positions.max()) if len(sentences) else 0
+        self._ancestry = self._ancestry[sentences, :, : max(longest, _FIRST_POSITIONS)]
+
+    def _past(self, first: int, beam_size: int) -> Rows:
+        """Give every hypothesis a row, from `first` on, for this position; the rows that each attends to."""
+        capacity = self._ancestry.size(2)
+        if int(self._positions.max()) == capacity:
+            self._ancestry = functional.pad(self._ancestry, (0, capacity))
+            capacity *= 2
+        num_hypotheses = len(self._positions) * beam_size
+        own = torch.arange(first, first + num_hypotheses, dtype=torch.int32).view(-1, beam_size)
+        self._ancestry[torch.arange(len(own)), :, self._positions] = own
+        starts = torch.arange(0, num_hypotheses * capacity, capacity)
+        return Rows(self._ancestry, starts, (self._positions + 1).repeat_interleave(beam_size), beam_size)
+
+    def _forget(self) -> None:
+        """Drop the rows of sentences that have left once they are the larger part."""
+        if self._memory.num_rows > 2 * int(self._counts.sum()):
+            counts = self._counts.long()
+            starts = counts.cumsum(0) - counts
+            within = torch.arange(int(counts.sum())) - starts.repeat_interleave(counts)
+            self._memory.keep(self._starts.repeat_interleave(counts) + within)
+            self._starts = starts
+        if self._written.num_rows > 2 * int(self._positions.sum()) * self._ancestry.size(1):
+            unused = torch.arange(self._ancestry.size(2)) >= self._positions[:, None, None]
+            used, places = self._ancestry.masked_fill(unused, 0).unique(return_inverse=True)
+            self._written.keep(used.long())
+            self._ancestry = places.int()
+
+
+class _KeysValues:
+    """Keys beside values (rows, num_heads * (d_k + d_v)) of every layer, in memory that doubles."""
+
+    def __init__(self, num_layers: int) -> None:
+        self.tables = [torch.empty(0, 0)] * num_layers
+        self.num_rows = 0
+
+    def reserve(self, num_rows: int) -> int:
+        """Count more rows; the first of them."""
+        self.num_rows += num_rows
+        return self.num_rows - num_rows
+
+    def write(self, layer: int, first: int, rows: Float[Tensor, "new width"]) -> Float[Tensor, "rows width"]:
+        """Put rows in their places, from `first` on; all that there is room for."""
+        table = self.tables[layer]
+        if self.num_rows > len(table):
+            grown = rows.new_empty(max(self.num_rows, 2 * len(table)), rows.size(1))
+            if first:
+                grown[:first] = table[:first]
+            self.tables[layer] = table = grown
+        table[first : first + len(rows)] = rows
+        return table
+
+    def keep(self, rows: Int[Tensor, " kept"]) -> None:
+        """Move these rows to the beginning, and forget the others."""
+        self.num_rows = len(rows)
+        for table in self.tables:
+            table[: len(rows)] = table[rows]
+
+
+@functools.lru_cache(maxsize=8)
+def _all_rows(num_rows: int) -> Int[Tensor, " rows"]:
+    return torch.arange(num_rows, dtype=torch.int32)
+
+
+class _AddAndNorm:
+    """`LayerNorm(x + sublayer_output)`."""
+
+    def __init__(self, add_and_norm: AddAndNorm, engine: NativeEngine) -> None:
+        self._norm, self._threads = add_and_norm.norm, engine.threads
+
+    def __call__(self, x: Tensor, sublayer_output: Tensor) -> Tensor:
+        return add_norm(x, sublayer_output, self._norm, self._threads)
+
+
+class _FeedForward:
+    """Equation 2."""
+
+    def __init__(self, feed_forward: FeedForward, engine: NativeEngine) -> None:
+        self._inner = engine.pack(feed_forward.inner, relu=True)
+        self._outer = engine.pack(feed_forward.outer)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return self._outer(self._inner(x))
+
+
+class _MultiHead:
+    """Attention of all heads, and the projection of what they give."""
+
+    def __init__(self, attention: SelfAttention | CrossAttention, engine: NativeEngine) -> None:
+        self.num_heads, self.d_k = attention.num_heads, attention.d_k
+        self._output, self._threads = engine.pack(attention.output), engine.threads
+
+    def __call__(self, queries: Tensor, keys_values: Tensor, attended: Rows) -> Tensor:
+        """`keys_values` has the keys of all heads beside the values of all heads."""
+        keys, values = keys_values.tensor_split([self.num_heads * self.d_k], dim=1)
+        return self._output(attend(queries, keys, values, attended, self.num_heads, self._threads))
+
+
+class _EncoderLayer:
+    def __init__(self, layer: EncoderLayer, engine: NativeEngine) -> None:
+        self._query_key_value = engine.pack(layer.self_attention.query_key_value)
+        self._self_attention = _MultiHead(layer.self_attention, engine)
+        self._after_self_attention = _AddAndNorm(layer.after_self_attention, engine)
+        self._feed_forward = _FeedForward(layer.feed_forward, engine)
+        self._after_feed_forward = _AddAndNorm(layer.after_feed_forward, engine)
+        self._queries_width = layer.self_attention.num_heads * layer.self_attention.d_k
+
+    def __call__(self, x: Tensor, own: Rows) -> Tensor:
+        queries, keys_values = self._query_key_value(x).tensor_split([self._queries_width], dim=1)
+        x = self._after_self_attention(x, self._self_attention(queries, keys_values, own))
+        return self._after_feed_forward(x, self._feed_forward(x))
+
+
+class _DecoderLayer:
+    def __init__(self, layer: DecoderLayer, engine: NativeEngine) -> None:
+        self._query_key_value = engine.pack(layer.self_attention.query_key_value)
+        self._self_attention = _MultiHead(layer.self_attention, engine)
+        self._after_self_attention = _AddAndNorm(layer.after_self_attention, engine)
+        self._query = engine.pack(layer.cross_attention.query)
+        self.cross_key_value = engine.pack(layer.cross_attention.key_value)
+        self._cross_attention = _MultiHead(layer.cross_attention, engine)
+        self._after_cross_attention = _AddAndNorm(layer.after_cross_attention, engine)
+        self._feed_forward = _FeedForward(layer.feed_forward, engine)
+        self._after_feed_forward = _AddAndNorm(layer.after_feed_forward, engine)
+        self._queries_width = layer.self_attention.num_heads * layer.self_attention.d_k
+
+    def project(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Queries, and keys beside values, of self-attention."""
+        projected = self._query_key_value(x)
+        return projected[:, : self._queries_width], projected[:, self._queries_width :]
+
+    def step(
+        self, x: Tensor, queries: Tensor, written: Tensor, past: Rows, memory: Tensor, of_memory: Rows
+    ) -> Tensor:
+        x = self._after_self_attention(x, self._self_attention(queries, written, past))
+        queries = self._query(x)
+        x = self._after_cross_attention(x, self._cross_attention(queries, memory, of_memory))
+        return self._after_feed_forward(x, self._feed_forward(x))

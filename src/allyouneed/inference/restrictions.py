@@ -1,0 +1,127 @@
+"""What hypotheses may not contain: a shortest output, a given beginning, repetitions, a task's own rules."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+import torch
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
+from torch import Tensor
+
+from allyouneed.config import SearchConfig
+from allyouneed.inference.beams import NOTHING, Beams
+from allyouneed.inference.selection import Restrict
+from allyouneed.inference.sentence import Sentence
+from allyouneed.symbols import END
+
+
+class Constraint(Protocol):
+    """The rules of a task, such as that trees are well formed. Scores are not renormalised.
+
+    States are arrays of whole numbers (sentences, beams, anything), one for each hypothesis; nothing is
+    computed hypothesis by hypothesis.
+    """
+
+    table: NDArray[np.bool_]
+    """(classes, vocab): the tokens that may follow in each class of states."""
+
+    def start(self, sources: Sequence[Sequence[int]]) -> NDArray[np.int64]:
+        """The states of empty outputs (sentences, anything); sources have their end symbols."""
+
+    def classify(self, states: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The class (sentences, beams) of each state."""
+
+    def advance(self, states: NDArray[np.int64], tokens: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The states after one more token (sentences, beams) each."""
+
+
+class Restrictions:
+    """What search forbids in a batch that sentences join and leave.
+
+    Args:
+        config: `min_length`, `no_repeat_ngram_size`, `repetition_penalty`.
+        constraint: The rules of a task.
+    """
+
+    def __init__(self, config: SearchConfig, constraint: Constraint | None = None) -> None:
+        self._config, self._constraint = config, constraint
+        self._prefixes: list[Sequence[int]] = []
+        self._states = np.empty(0, np.int64)
+        self._table = None if constraint is None else torch.from_numpy(constraint.table)
+
+    def admit(self, sentences: Sequence[Sentence]) -> None:
+        """Take up more sentences."""
+        self._prefixes += [sentence.prefix for sentence in sentences]
+        if self._constraint is not None and sentences:
+            new = self._constraint.start([sentence.source for sentence in sentences])[:, None]
+            new = np.repeat(new, self._config.beam_size, axis=1)
+            self._states = np.concatenate([self._states, new]) if len(self._states) else new
+
+    def keep(self, sentences: NDArray[np.int64]) -> None:
+        """Go on with these sentences only."""
+        self._prefixes = [self._prefixes[sentence] for sentence in sentences]
+        if self._constraint is not None:
+            self._states = self._states[sentences]
+
+    def advance(self, parents: NDArray[np.int64], tokens: NDArray[np.int64]) -> None:
+        """Go on from the hypotheses `parents` (sentences, beams) with `tokens`."""
+        if self._constraint is not None:
+            states = self._states[np.arange(len(parents))[:, None], parents]
+            self._states = self._constraint.advance(states, tokens)
+
+    def of(self, beams: Beams) -> Restrict | None:
+        """What lowers the logits of tokens that may not come next; None where all may."""
+        lengths = beams.lengths + 1
+        too_short = lengths < self._config.min_length
+        forced = [
+            (place, ids[length - 1])
+            for place, (ids, length) in enumerate(zip(self._prefixes, lengths.tolist(), strict=True))
+            if length <= len(ids)
+        ]
+        forbids_repetition = self._config.no_repeat_ngram_size or self._config.repetition_penalty != 1
+        if not (too_short.any() or forced or forbids_repetition or self._constraint is not None):
+            return None
+
+        def restrict(logits: Tensor, normalisers: Tensor) -> None:
+            kept = [logits[place, :, token].clone() for place, token in forced]
+            if forbids_repetition:
+                self._restrict_repetition(logits, normalisers, beams)
+            if self._constraint is not None and self._table is not None:
+                self._table = self._table.to(logits.device)
+                classes = torch.from_numpy(self._constraint.classify(self._states)).to(logits.device)
+                logits.masked_fill_(~self._table[classes], NOTHING)
+            logits[torch.from_numpy(too_short).to(logits.device), :, END] = NOTHING
+            for (place, token), values in zip(forced, kept, strict=True):
+                logits[place] = NOTHING
+                logits[place, :, token] = values
+
+        return restrict
+
+    def _restrict_repetition(self, logits: Tensor, normalisers: Tensor, beams: Beams) -> None:
+        written = beams.written()
+        if self._config.repetition_penalty != 1:
+            ids = torch.from_numpy(written).to(logits.device)
+            log_probs = logits.gather(2, ids) - normalisers[:, :, None]
+            penalised = normalisers[:, :, None] + self._config.repetition_penalty * log_probs
+            logits.scatter_(2, ids, penalised)
+        if self._config.no_repeat_ngram_size:
+            repeated = _tokens_that_repeat(written, beams.lengths, self._config.no_repeat_ngram_size)
+            places = tuple(torch.from_numpy(index).to(logits.device) for index in repeated)
+            logits[places] = NOTHING
+
+
+def _tokens_that_repeat(
+    written: NDArray[np.int64], lengths: NDArray[np.int64], n: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """The tokens with which an n-gram would be written for the second time: (sentence, beam, token) each."""
+    if written.shape[2] < n:
+        nothing = np.empty(0, np.int64)
+        return nothing, nothing, nothing
+    ngrams = sliding_window_view(written, n, axis=2)  # (sentences, beams, places, n)
+    newest = np.maximum(lengths[:, None] + np.arange(1 - n, 0), 0)  # (sentences, n - 1)
+    newest_tokens = np.take_along_axis(written, newest[:, None].repeat(written.shape[1], 1), 2)
+    complete = np.arange(ngrams.shape[2]) + n <= lengths[:, None]  # (sentences, places)
+    equal = (ngrams[..., :-1] == newest_tokens[:, :, None]).all(axis=3) & complete[:, None]
+    sentence, beam, place = equal.nonzero()
+    return sentence, beam, ngrams[sentence, beam, place, -1]

@@ -1,0 +1,75 @@
+"""The same answer, to the last bit of the score, in any batch, any order and with any number of threads."""
+
+import hashlib
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import torch
+
+from allyouneed.config import ModelConfig, SearchConfig
+from allyouneed.inference import Batching, generate
+from allyouneed.inference.native_engine import NativeEngine
+from allyouneed.model import Transformer
+from allyouneed.native.library import FORMS, available
+from allyouneed.symbols import UNKNOWN
+
+VOCAB_SIZE = 203
+
+
+@pytest.fixture(scope="module")
+def model() -> Transformer:
+    """Of odd sizes, with logits that are neither flat nor certain."""
+    torch.manual_seed(1)
+    sizes: dict[str, Any] = {"d_model": 60, "d_ff": 90, "num_layers": 2, "num_heads": 3, "d_k": 20, "d_v": 20}
+    model = Transformer(
+        ModelConfig(source_vocab_size=VOCAB_SIZE, target_vocab_size=VOCAB_SIZE, **sizes)
+    ).eval()
+    with torch.no_grad():
+        model.embeddings.matrix("output").mul_(3)
+    return model
+
+
+def sources(num: int) -> list[list[int]]:
+    draw = random.Random(num)
+    return [
+        [draw.randrange(UNKNOWN, VOCAB_SIZE) for _ in range(draw.choice([1, 2, 5, 9, 17, 30]))]
+        for _ in range(num)
+    ]
+
+
+def digests(
+    model: Transformer, form: str, texts: list[list[int]], batch_sizes: Sequence[int], num_orders: int
+) -> set[str]:
+    """The sha256 of all outputs and bits of scores, in every batch size, order and number of threads."""
+    if form not in available():
+        pytest.skip("NOT RUN: needs a C compiler and a processor with instructions for it")
+    config, found = SearchConfig(max_extra_tokens=5), set()
+    for threads in (1, 2):
+        engine = NativeEngine(model, form, threads)
+        for size in batch_sizes:
+            for seed in range(num_orders):
+                order = random.Random(seed).sample(range(len(texts)), len(texts))
+                windows = 7 if seed == 1 else 4_096
+                batching = Batching(size=size, window_sentences=windows, workers=1 + seed % 2)
+                results = generate(engine, [texts[i] for i in order], config, n_best=2, batching=batching)
+                lines = sorted(
+                    f"{i} {[(h.ids, h.score.hex()) for h in hypotheses]}"
+                    for i, hypotheses in zip(order, results, strict=True)
+                )
+                found.add(hashlib.sha256("\n".join(lines).encode()).hexdigest())
+    return found
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_ids_and_scores_do_not_depend_on_batch_order_threads_or_workers(
+    model: Transformer, form: str
+) -> None:
+    assert len(digests(model, form, sources(24), (1, 3, 5, 64), num_orders=2)) == 1
+
+
+@pytest.mark.release
+@pytest.mark.parametrize("form", FORMS)
+def test_neither_do_those_of_five_hundred_sentences(model: Transformer, form: str) -> None:
+    assert len(digests(model, form, sources(500), (1, 2, 3, 5, 8, 13, 32, 64), num_orders=3)) == 1

@@ -1,0 +1,63 @@
+"""Threads that work beside each other: what one does to the others."""
+
+import threading
+import time
+
+import pytest
+import torch
+
+from allyouneed.inference import Engine
+from allyouneed.inference.workers import ready_to_decode, run_in_threads
+
+SECONDS = 20
+
+
+def test_all_do_the_same_work() -> None:
+    together = threading.Barrier(3, timeout=SECONDS)
+    waited: list[int] = []
+    run_in_threads(lambda stop: waited.append(together.wait()), 3)
+    assert sorted(waited) == [0, 1, 2]
+    names: list[threading.Thread] = []
+    run_in_threads(lambda stop: names.append(threading.current_thread()), 1)
+    assert names == [threading.main_thread()]
+
+
+def test_what_goes_wrong_in_one_stops_the_others() -> None:
+    stopped: list[bool] = []
+
+    def work(stop: threading.Event) -> None:
+        if not first.acquire(blocking=False):
+            stopped.append(stop.wait(SECONDS))
+            return
+        raise OSError("broken")
+
+    first = threading.Semaphore(1)
+    with pytest.raises(OSError, match="broken"):
+        run_in_threads(work, 3)
+    assert stopped == [True, True]
+
+
+def test_an_interruption_of_the_caller_stops_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    stopped: list[bool] = []
+    monkeypatch.setattr("allyouneed.inference.workers.wait", interrupted)
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        run_in_threads(lambda stop: stopped.append(stop.wait(SECONDS)), 2)
+    assert stopped == [True, True]
+    assert time.monotonic() - began < SECONDS / 2
+
+
+def test_two_at_once_leave_pytorch_s_threads_as_they_were(tiny_model: object) -> None:
+    before = torch.get_num_threads()
+    engine = Engine(tiny_model())  # type: ignore[operator]
+    engine.threads = 1
+    first, second = ready_to_decode(engine), ready_to_decode(engine)
+    first.__enter__()
+    second.__enter__()
+    assert torch.get_num_threads() == 1
+    first.__exit__(None, None, None)
+    second.__exit__(None, None, None)
+    assert torch.get_num_threads() == before
