@@ -1,10 +1,15 @@
 """chrF: the F-score of character n-grams, which does without words and so without a tokeniser."""
 
+from collections import Counter
 from collections.abc import Sequence
 
+import numpy as np
+from numpy.typing import NDArray
 from sacrebleu import CHRF
 
 from allyouneed.evaluation.score import Score, require_aligned
+
+_BETA_SQUARED = 4
 
 
 def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
@@ -17,3 +22,44 @@ def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
     metric = CHRF()
     value = metric.corpus_score(hypotheses, [references]).score
     return Score("chrf", value, str(metric.get_signature()))
+
+
+def pairwise_chrf(texts: Sequence[str]) -> NDArray[np.float64]:
+    """chrF2 of each text as the hypothesis, with each as its reference: (hypotheses, references).
+
+    What sacreBLEU gives for sentences, for all pairs at once.
+    """
+    shape = len(texts), len(texts)
+    precision, recall, num_orders = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+    for order in range(1, CHRF.CHAR_ORDER + 1):
+        present = _occurrences(texts, order)
+        matches, lengths = (present @ present.T).astype(np.float64), present.sum(axis=1, dtype=np.float64)
+        counted = (lengths[:, None] > 0) & (lengths[None, :] > 0)
+        precision += np.divide(matches, lengths[:, None], where=counted, out=np.zeros(shape))
+        recall += np.divide(matches, lengths[None, :], where=counted, out=np.zeros(shape))
+        num_orders += counted
+    # These are sums; of the division that makes means of them, one `num_orders` is left over.
+    weighted = (_BETA_SQUARED * precision + recall) * num_orders
+    product = (1 + _BETA_SQUARED) * precision * recall
+    return 100 * np.divide(product, weighted, where=weighted > 0, out=np.zeros(shape))
+
+
+def _occurrences(texts: Sequence[str], order: int) -> NDArray[np.float32]:
+    """Which text has which n-gram, the second occurrence of one being another: (texts, n-grams) of 0 and 1.
+
+    So two texts have as many of them in common as the sum, over n-grams, of the smaller count.
+    """
+    columns: dict[tuple[str, int], int] = {}
+    rows = []
+    for text in texts:
+        characters, seen = "".join(text.split()), Counter[str]()
+        row = []
+        for start in range(len(characters) - order + 1):
+            ngram = characters[start : start + order]
+            seen[ngram] += 1
+            row.append(columns.setdefault((ngram, seen[ngram]), len(columns)))
+        rows.append(row)
+    present = np.zeros((len(texts), len(columns)), np.float32)
+    for number, row in enumerate(rows):
+        present[number, row] = 1
+    return present

@@ -1,21 +1,23 @@
 """Forced decoding: how probable a model finds given targets, for perplexity (paper 6.2) and rescoring."""
 
-from collections.abc import Sequence
+import threading
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import torch
-from jaxtyping import Float64, Int
-from torch import Tensor
 
-from allyouneed.data.batching import length_batches
-from allyouneed.inference.engine import pad
-from allyouneed.model import Transformer
-from allyouneed.model.evaluation_mode import evaluation_mode
-from allyouneed.symbols import END, PADDING, START
+from allyouneed.data.batching import Indices, length_batches
+from allyouneed.inference.engine import Engine
+from allyouneed.inference.ensemble import Ensemble
+from allyouneed.inference.workers import ready_to_decode, run_in_threads
+from allyouneed.symbols import END
 
 DEFAULT_BATCH_TOKENS = 4_096
-_PROJECTED_ROWS = 512
-"""Positions whose logits, as wide as the vocabulary, are in memory at once."""
+_WINDOW_PAIRS = 4_096
+
+Ids = Sequence[int]
 
 
 @dataclass(frozen=True)
@@ -32,47 +34,65 @@ class TargetScore:
 
 
 def score_targets(
-    model: Transformer,
-    sources: Sequence[Sequence[int]],
-    targets: Sequence[Sequence[int]],
+    engine: Engine | Ensemble,
+    sources: Sequence[Ids],
+    targets: Sequence[Ids],
     *,
     batch_tokens: int = DEFAULT_BATCH_TOKENS,
+    workers: int = 1,
 ) -> list[TargetScore]:
     """The log-probability of each target given its source, in order.
 
     Args:
-        model: The model.
+        engine: The model, or several.
         sources: Token ids without end symbol.
         targets: Likewise, one for each source.
         batch_tokens: Tokens of either side of a batch, padding and end symbols included.
+        workers: How many batches are computed at once, each by a thread of its own.
     """
     longer = [max(len(source), len(target)) + 1 for source, target in zip(sources, targets, strict=True)]
     scores: dict[int, TargetScore] = {}
-    for batch in length_batches(longer, batch_tokens=batch_tokens):
-        token_log_probs = _score_batch(model, [sources[i] for i in batch], [targets[i] for i in batch])
-        scores.update(zip(batch.tolist(), map(TargetScore, token_log_probs), strict=True))
+
+    def score(batch: Indices) -> None:
+        ended = [[*targets[i], END] for i in batch]
+        with torch.inference_mode():  # of this thread
+            log_probs = engine.token_log_probs([[*sources[i], END] for i in batch], ended)
+        rows = log_probs.cpu().double().split([len(ids) for ids in ended])
+        scores.update((i, TargetScore(row.tolist())) for i, row in zip(batch.tolist(), rows, strict=True))
+
+    waiting = deque(length_batches(longer, batch_tokens=batch_tokens))
+
+    def work(stop: threading.Event) -> None:
+        while not stop.is_set():
+            try:
+                batch = waiting.popleft()
+            except IndexError:
+                return
+            score(batch)
+
+    with ready_to_decode(engine):
+        run_in_threads(work, workers)
     return [scores[index] for index in range(len(longer))]
 
 
-def _score_batch(
-    model: Transformer, sources: list[Sequence[int]], targets: list[Sequence[int]]
-) -> list[list[float]]:
-    device = next(model.parameters()).device
-    source = pad([[*ids, END] for ids in sources], device)
-    target_input = pad([[START, *ids] for ids in targets], device)
-    target_output = pad([[*ids, END] for ids in targets], device)
-    wanted = target_output != PADDING
-    with evaluation_mode(model):
-        hidden = model(source, target_input)[wanted]  # (tokens, d_model)
-        log_probs = _log_probs(model, hidden, target_output[wanted])
-    return [row.tolist() for row in torch.split(log_probs, wanted.sum(dim=1).tolist())]
+def score_pairs(
+    engine: Engine | Ensemble,
+    pairs: Iterable[tuple[Ids, Ids] | None],
+    *,
+    batch_tokens: int = DEFAULT_BATCH_TOKENS,
+    workers: int = 1,
+) -> Iterator[TargetScore | None]:
+    """The score of each pair of a source and a target, as of `score_targets`, in constant memory.
 
-
-def _log_probs(
-    model: Transformer, hidden: Tensor, tokens: Int[Tensor, " tokens"]
-) -> Float64[Tensor, " tokens"]:
-    chunks = []
-    for rows, ids in zip(*(torch.split(x, _PROJECTED_ROWS) for x in (hidden, tokens)), strict=True):
-        log_probs = model.project(rows).log_softmax(dim=-1, dtype=torch.float32)
-        chunks.append(log_probs.gather(1, ids[:, None])[:, 0])
-    return torch.cat(chunks).double()
+    Args:
+        engine: The model, or several.
+        pairs: Read some thousands ahead and sorted by length; None takes the place of one that has no score.
+        batch_tokens: As of `score_targets`.
+        workers: Likewise.
+    """
+    remaining = iter(pairs)
+    while window := list(islice(remaining, _WINDOW_PAIRS)):
+        there = [pair for pair in window if pair is not None]
+        sources, targets = [source for source, _ in there], [target for _, target in there]
+        scores = iter(score_targets(engine, sources, targets, batch_tokens=batch_tokens, workers=workers))
+        yield from (None if pair is None else next(scores) for pair in window)

@@ -1,0 +1,277 @@
+"""What is drawn has the model's distribution, and depends on seed, source and number alone."""
+
+import itertools
+import math
+import random
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from allyouneed.config import SearchConfig
+from allyouneed.errors import UsageError
+from allyouneed.inference import Batching, Engine, Hypothesis, generate, score_targets
+from allyouneed.inference.native_engine import NativeEngine, build_engine
+from allyouneed.inference.sampling import BLOCK_POSITIONS, draw, nucleus, uniform_numbers
+from allyouneed.inference.selection import NEVER_PRODUCED
+from allyouneed.model import Transformer
+from allyouneed.symbols import END, START, UNKNOWN
+
+NUM_SAMPLES = 6_000
+SOURCE = [5, 6]
+VOCAB_SIZE = 8
+
+
+def sampling(**options: Any) -> SearchConfig:
+    return SearchConfig(sampling=True, **options)
+
+
+def next_distribution(model: Transformer, prefix: list[int], config: SearchConfig) -> dict[int, float]:
+    """Token -> probability by the definitions, in plain Python."""
+    with torch.no_grad():
+        logits = model.project(model(torch.tensor([[*SOURCE, END]]), torch.tensor([[START, *prefix]])))[0, -1]
+    weights = {
+        token: math.exp(logit / config.temperature)
+        for token, logit in enumerate(logits.tolist())
+        if token not in NEVER_PRODUCED
+    }
+    order = sorted(weights, key=lambda token: -weights[token])[: config.top_k]
+    total, kept, kept_weight = sum(weights[token] for token in order), [], 0.0
+    for token in order:
+        if kept_weight < config.top_p * total:
+            kept.append(token)
+            kept_weight += weights[token]
+    return {token: weights[token] / kept_weight for token in kept}
+
+
+def output_distribution(
+    model: Transformer, config: SearchConfig, max_length: int
+) -> dict[tuple[int, ...], float]:
+    outputs: dict[tuple[int, ...], float] = {}
+    alive: dict[tuple[int, ...], float] = {(): 1.0}
+    for length in range(1, max_length + 1):
+        longer: dict[tuple[int, ...], float] = {}
+        for prefix, probability in alive.items():
+            for token, share in next_distribution(model, list(prefix), config).items():
+                ended = token == END or length == max_length
+                output = prefix if token == END else (*prefix, token)
+                reached = outputs if ended else longer
+                reached[output] = reached.get(output, 0.0) + probability * share
+        alive = longer
+    return outputs
+
+
+def chi_square(counts: Counter[tuple[int, ...]], distribution: dict[tuple[int, ...], float]) -> float:
+    """In standard deviations from what is expected; outputs that are hardly ever drawn are taken together."""
+    rare = {output for output, share in distribution.items() if share * NUM_SAMPLES < 8}
+    pairs = [(counts[o], share * NUM_SAMPLES) for o, share in distribution.items() if o not in rare]
+    if rare:
+        rare_share = sum(distribution[o] for o in rare)
+        pairs.append((sum(counts[o] for o in rare), rare_share * NUM_SAMPLES))
+    statistic = sum((found - expected) ** 2 / expected for found, expected in pairs)
+    freedom = len(pairs) - 1
+    assert freedom >= 4
+    return (statistic - freedom) / math.sqrt(2 * freedom)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"temperature": 0.6},
+        {"temperature": 2.0},
+        {"top_k": 3},
+        {"top_p": 0.8},
+        {"temperature": 1.5, "top_k": 4, "top_p": 0.9},
+    ],
+    ids=str,
+)
+def test_samples_have_the_distribution_that_the_definitions_give(
+    tiny_model: Any, options: dict[str, Any]
+) -> None:
+    model = tiny_model(3, vocab_size=VOCAB_SIZE).eval()
+    with torch.no_grad():
+        model.embeddings.matrix("output").mul_(0.4)  # so flat that every token is drawn
+    config = sampling(max_extra_tokens=0, **options)
+    distribution = output_distribution(model, config, max_length=3)
+    assert sum(distribution.values()) == pytest.approx(1.0)
+    [samples] = generate(build_engine(model), [SOURCE], config, n_best=NUM_SAMPLES)
+    counts = Counter(tuple(sample.ids) for sample in samples)
+    assert set(counts) <= set(distribution)
+    assert abs(chi_square(counts, distribution)) < 4
+    other = output_distribution(model, sampling(temperature=1.2 if not options else 1.0), max_length=3)
+    if set(distribution) == set(other):  # the test must be able to tell
+        assert chi_square(counts, other) > 4
+
+
+def test_scores_are_log_probabilities_under_the_model_over_the_length_penalty(tiny_model: Any) -> None:
+    model = tiny_model(5)
+    config = sampling(temperature=1.5, top_k=5, max_extra_tokens=90, length_normalization="gnmt")
+    [samples] = generate(Engine(model), [SOURCE], config, n_best=50)
+    ended = [sample for sample in samples if len(sample.ids) < len(SOURCE) + 1 + 90]
+    targets = score_targets(Engine(model), [SOURCE] * len(ended), [sample.ids for sample in ended])
+    assert len(ended) > 10
+    for sample, target in zip(ended, targets, strict=True):
+        normalized = target.log_prob / ((5 + len(sample.ids) + 1) / 6) ** 0.6
+        assert sample.score == pytest.approx(normalized, abs=1e-5)
+
+
+def test_at_the_smallest_temperature_the_samples_are_those_of_greedy_search(tiny_model: Any) -> None:
+    engine = build_engine(tiny_model(7))
+    draw_length = random.Random(1)
+    sources = [[draw_length.randrange(UNKNOWN, 11) for _ in range(n)] for n in range(1, 9)]
+    greedy = generate(engine, sources, SearchConfig(beam_size=1))
+    for options in ({"temperature": 0.001}, {"top_k": 1}, {"top_p": 1e-9}, {"top_p": 1e-300}):
+        drawn = generate(engine, sources, sampling(**options), n_best=3)
+        greedy, expected = itertools.tee(greedy)
+        for samples, [best] in zip(drawn, expected, strict=True):
+            assert [sample.ids for sample in samples] == [best.ids] * 3
+            assert samples[0].score == pytest.approx(best.score, abs=1e-5)
+
+
+def bits(found: list[list[Hypothesis]]) -> list[list[tuple[list[int], str]]]:
+    return [[(h.ids, h.score.hex()) for h in hypotheses] for hypotheses in found]
+
+
+@pytest.mark.parametrize("options", [{}, {"top_k": 40}, {"top_p": 0.9}], ids=str)
+def test_a_sample_has_the_same_bits_in_any_batch_order_and_number(
+    tiny_model: Any, options: dict[str, Any]
+) -> None:
+    model = tiny_model(2, vocab_size=600)
+    with torch.no_grad():
+        model.embeddings.matrix("output").mul_(0.5)
+        model.embeddings.matrix("output")[END] *= 4
+    engine = build_engine(model)
+    if not isinstance(engine, NativeEngine):
+        pytest.skip("NOT RUN: needs a C compiler and a processor with AVX-512")
+    choose = random.Random(4)
+    sources = [[choose.randrange(UNKNOWN, 600) for _ in range(choose.choice([1, 3, 8]))] for _ in range(9)]
+    config = sampling(temperature=1.3, max_extra_tokens=BLOCK_POSITIONS, **options)
+    expected = bits(list(generate(engine, sources, config, n_best=4)))
+    assert len({len(ids) for samples in expected for ids, _ in samples}) > 9
+    assert bits(list(generate(engine, sources, config, n_best=4, batching=Batching(size=1)))) == expected
+    assert bits(list(generate(engine, sources, config, n_best=2, batching=Batching(size=4)))) == [
+        s[:2] for s in expected
+    ]
+    backwards = list(generate(engine, sources[::-1], config, n_best=4, batching=Batching(workers=2, size=2)))
+    assert bits(backwards[::-1]) == expected
+    other_seed = config.replace(seed=2)
+    assert bits(list(generate(engine, sources, other_seed, n_best=4))) != expected
+
+
+def test_samples_of_a_source_differ_and_equal_sources_have_equal_ones(tiny_model: Any) -> None:
+    config = sampling(temperature=3.0)
+    first, other, again = generate(Engine(tiny_model()), [[5, 6], [6, 5], [5, 6]], config, n_best=5)
+    assert first == again != other
+    assert len({tuple(sample.ids) for sample in first}) == 5
+
+
+def test_random_numbers_are_uniform_and_a_function_of_their_name() -> None:
+    names = [(seed, (4, 5), number, block) for seed in (1, 2) for number in range(100) for block in (0, 1)]
+    numbers = np.stack([uniform_numbers(*name) for name in names])
+    assert (numbers == np.stack([uniform_numbers(*name) for name in names])).all()
+    assert ((numbers >= 0) & (numbers < 1)).all()
+    assert len(set(numbers.ravel().tolist())) == numbers.size
+    counts = np.histogram(numbers, bins=32, range=(0, 1))[0]
+    assert ((counts - numbers.size / 32) ** 2 / (numbers.size / 32)).sum() < 31 + 4 * math.sqrt(62)
+
+
+def kept(probabilities: list[float], **options: Any) -> list[int]:
+    """Tokens that are drawn at any of many numbers, of those which may be produced, the first being 0."""
+    first = UNKNOWN  # the end symbol, 2, apart, all from here on may be produced
+    log_probs = torch.tensor([[0.0] * first + probabilities]).log().expand(4_000, -1).clone()
+    uniform = torch.arange(4_000, dtype=torch.float64) / 4_000
+    return sorted({token - first for token in draw(log_probs, uniform, sampling(**options)).tolist()})
+
+
+def test_top_k_and_top_p_keep_exactly_the_sets_of_their_definitions() -> None:
+    probabilities = [1 / 16, 1 / 4, 1 / 16, 1 / 2, 1 / 8]
+    assert kept(probabilities, top_k=1) == [3]
+    assert kept(probabilities, top_k=3) == [1, 3, 4]
+    assert kept(probabilities, top_k=4) == [0, 1, 3, 4]  # of equals the lower id
+    assert kept(probabilities, top_k=9) == kept(probabilities) == [0, 1, 2, 3, 4]
+    assert kept(probabilities, top_p=0.01) == kept(probabilities, top_p=0.49) == [3]
+    assert kept(probabilities, top_p=0.51) == kept(probabilities, top_p=0.74) == [1, 3]
+    assert kept(probabilities, top_p=0.76) == kept(probabilities, top_p=0.87) == [1, 3, 4]
+    assert kept(probabilities, top_p=0.88) == [0, 1, 2, 3, 4]  # equals together
+    # Of 1/2 and 1/4 the first alone has 2/3; at a temperature of 1/2, 4/5.
+    assert kept(probabilities, top_k=2, top_p=0.66) == [3]
+    assert kept(probabilities, top_k=2, top_p=0.67) == [1, 3]
+    assert kept(probabilities, top_k=2, top_p=0.79, temperature=0.5) == [3]
+    assert kept(probabilities, top_k=2, top_p=0.81, temperature=0.5) == [1, 3]
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    width=st.integers(1, 1_500),
+    spread=st.floats(0.0, 8.0),
+    top_p=st.floats(0.001, 0.999),
+)
+def test_the_nucleus_is_the_fewest_entries_that_have_its_probability(
+    seed: int, width: int, spread: float, top_p: float
+) -> None:
+    noise = torch.randn(3, width, generator=torch.Generator().manual_seed(seed))
+    probabilities = (spread * noise).softmax(dim=-1)
+    for row, found in zip(
+        probabilities.double(), nucleus(probabilities.clone(), top_p).double(), strict=True
+    ):
+        chosen = found > 0
+        assert torch.equal(found[chosen], row[chosen])
+        least = row[chosen].min()
+        assert (row[~chosen] < least).all()
+        assert row[chosen].sum() / row.sum() > top_p - 1e-6
+        assert row[row > least].sum() / row.sum() < top_p + 1e-6
+
+
+def test_a_token_is_drawn_where_the_cumulative_distribution_passes_the_number() -> None:
+    probabilities = torch.tensor([[0.0, 0.0, 0.25, 0.0, 0.25, 0.5]]).log()  # of 0 to 5, 0 1 3 never produced
+    for number, token in ((0.0, 2), (0.249, 2), (0.251, 4), (0.499, 4), (0.501, 5), (1 - 2.0**-52, 5)):
+        uniform = torch.tensor([number], dtype=torch.float64)
+        assert draw(probabilities.clone(), uniform, sampling()).tolist() == [token]
+
+
+def test_control_symbols_are_never_drawn_however_probable() -> None:
+    log_probs = torch.tensor([[0.97, 0.01, 0.005, 0.01, 0.005]]).log().expand(64, -1)
+    uniform = torch.arange(64, dtype=torch.float64) / 64
+    for options in (
+        {},
+        {"top_k": 2},
+        {"top_k": 5},
+        {"top_p": 0.9},
+        {"temperature": 0.01},
+        {"temperature": 100},
+    ):
+        assert set(draw(log_probs.clone(), uniform, sampling(**options)).tolist()) == {2, 4}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"temperature": 0.0},
+        {"temperature": 101.0},
+        {"top_k": 0},
+        {"top_p": 0.0},
+        {"top_p": 1.01},
+        {"seed": -1},
+    ],
+    ids=str,
+)
+def test_settings_out_of_range_are_refused(options: dict[str, Any]) -> None:
+    [name] = options
+    with pytest.raises(UsageError, match=f"--{name.replace('_', '-')}: {name}: Input should be"):
+        SearchConfig.checked(**options)
+
+
+@pytest.mark.gpu
+def test_a_gpu_draws_what_a_cpu_draws(tiny_model: Any) -> None:
+    model, config = tiny_model(2), sampling(top_p=0.95)
+    expected = list(generate(Engine(model), [[5, 6, 7], [8]], config, n_best=20))
+    found = list(generate(Engine(model.cuda()), [[5, 6, 7], [8]], config, n_best=20))
+    assert [[h.ids for h in samples] for samples in found] == [
+        [h.ids for h in samples] for samples in expected
+    ]
