@@ -5,6 +5,7 @@ import itertools
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -183,6 +184,28 @@ def test_offsets_are_those_of_the_pieces() -> None:
     tokenizer, text = Tokenizer.train(corpus(), "bpe", 400), "über der Hund"
     places = [text[begin:end] for begin, end in tokenizer.offsets(text)]
     assert places == ["über", " der", " Hund"]
+
+
+@given(text=st.text() | st.lists(st.sampled_from([*HOSTILE, *PHRASES, " ", "\u3000", ", "])).map("".join))
+def test_each_piece_is_of_a_word_that_it_overlaps_and_each_word_has_pieces(
+    tokenizer: Tokenizer, text: str
+) -> None:
+    numbers = tokenizer.words(tokenizer.encode(text))
+    words = [match.span() for match in re.finditer(r"\S+", text)]
+    assert [text[slice(*word)] for word in words] == text.split()
+    for number, (start, end) in zip(numbers, tokenizer.offsets(text), strict=True):
+        if number is not None:
+            assert start < words[number][1]
+            assert words[number][0] < end
+    assert {number for number in numbers if number is not None} == set(range(len(words)))
+
+
+def test_marks_that_touch_a_word_and_control_symbols_are_of_no_word() -> None:
+    tokenizer = Tokenizer.train([], "byte", 0)
+    ids = [START, *tokenizer.encode("é, ?! a"), UNKNOWN]
+    numbers = tokenizer.words(ids)
+    assert numbers == [None, 0, 0, None, None, 1, 1, None, 2, None]
+    assert tokenizer.words([]) == []
 
 
 @pytest.mark.parametrize("text", ["\ud800", "ab\udfff"])

@@ -7,8 +7,11 @@ One space is put before the text and taken off again, so that a word is the same
 
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
+from itertools import islice, repeat
 from pathlib import Path
 from typing import Any, Final, Literal, Self
 
@@ -50,6 +53,7 @@ class Tokenizer:
 
     def __init__(self, library: tokenizers.Tokenizer) -> None:
         self._library = library
+        self._piece = cache(self._print_piece)
 
     @classmethod
     def train(cls, lines: Iterable[str], kind: TokenizerKind, vocab_size: int) -> Self:
@@ -102,6 +106,13 @@ class Tokenizer:
         """Write one JSON file, which the `tokenizers` library reads on its own, too."""
         publish.write_text(path, self._library.to_str(pretty=True))
 
+    def __eq__(self, other: object) -> bool:
+        """Whether both split every text into the same ids."""
+        return isinstance(other, Tokenizer) and self._library.to_str() == other._library.to_str()
+
+    def __hash__(self) -> int:
+        return hash(self._library.to_str())
+
     @property
     def vocab_size(self) -> int:
         """Entries, control symbols included; ids are below it."""
@@ -143,11 +154,29 @@ class Tokenizer:
         """Each id in print: a space as `▁`, a part of a character or a control character as `<0xC3>`."""
         return [self._piece(token) for token in ids]
 
-    def _piece(self, token: int) -> str:
+    def words(self, ids: Iterable[int]) -> list[int | None]:
+        """The word of `decode(ids)` that each id is of, by its number from 0; None where it is of none.
+
+        Words are what white space separates, as `str.split` does. Marks that touch letters or digits, such
+        as the comma behind a word, are of none.
+        """
+        contents = [self._content(token) for token in ids]
+        of_bytes = iter(_words_of_bytes(b"".join(contents)))
+        return [
+            next((word for word in list(islice(of_bytes, len(content))) if word is not None), None)
+            for content in contents
+        ]
+
+    def _print_piece(self, token: int) -> str:
         if token < len(CONTROL_SYMBOLS):
             return CONTROL_SYMBOLS[token]
-        content = bytes(map(_BYTE_NAMES.index, self._library.id_to_token(token) or ""))
-        return "".join(map(_in_print, content.decode(errors="surrogateescape")))
+        return "".join(map(_in_print, self._content(token).decode(errors="surrogateescape")))
+
+    def _content(self, token: int) -> bytes:
+        """What a token stands for in a text; nothing for a control symbol."""
+        if token < len(CONTROL_SYMBOLS):
+            return b""
+        return bytes(map(_BYTE_NAMES.index, self._library.id_to_token(token) or ""))
 
 
 def _in_print(character: str) -> str:
@@ -156,6 +185,18 @@ def _in_print(character: str) -> str:
     if character.isprintable():
         return character
     return "".join(f"<0x{byte:02X}>" for byte in character.encode(errors="surrogateescape"))
+
+
+def _words_of_bytes(content: bytes) -> Iterator[int | None]:
+    """The number of the word that each byte is of; see `Tokenizer.words`."""
+    num_words = 0
+    for part in re.findall(r"\s+|\S+", content.decode(errors="surrogateescape")):
+        only_marks = not any(map(str.isalnum, part))
+        for character in part:
+            is_of_it = character.isalnum() or (only_marks and not part.isspace())
+            width = len(character.encode(errors="surrogateescape"))
+            yield from repeat(num_words if is_of_it else None, width)
+        num_words += not part.isspace()
 
 
 def _byte_names() -> str:

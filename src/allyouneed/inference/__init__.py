@@ -1,20 +1,31 @@
 """Decoding (paper 6.1): token ids in, hypotheses, scores and attention weights out."""
 
 from allyouneed.inference.attention_capture import AttentionWeights, capture_attention
+from allyouneed.inference.beams import Hypothesis
 from allyouneed.inference.engine import Engine
-from allyouneed.inference.generate import generate
-from allyouneed.inference.scoring import TargetScore, score_targets
-from allyouneed.inference.search import Decoding, Hypothesis, beam_search, length_penalty
+from allyouneed.inference.ensemble import Ensemble
+from allyouneed.inference.generate import Batching, follow, generate
+from allyouneed.inference.restrictions import Constraint
+from allyouneed.inference.scoring import TargetScore, score_pairs, score_targets
+from allyouneed.inference.search import BeamSearch, Decoding, beam_search, length_penalty
+from allyouneed.inference.sentence import Sentence
 
 __all__ = [
     "AttentionWeights",
+    "Batching",
+    "BeamSearch",
+    "Constraint",
     "Decoding",
     "Engine",
+    "Ensemble",
     "Hypothesis",
+    "Sentence",
     "TargetScore",
     "beam_search",
     "capture_attention",
+    "follow",
     "generate",
     "length_penalty",
+    "score_pairs",
     "score_targets",
 ]

@@ -1,0 +1,106 @@
+"""Which target tokens translate a source token: IBM model 1 (Brown et al. 1993) over a store of pairs."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from allyouneed.data.store import PairStore
+from allyouneed.symbols import PADDING
+
+MAX_LINKS = 1 << 26
+"""Pairs of a source and a target token of one sentence pair that are in memory, at about 20 bytes each."""
+_LINKS_AT_ONCE = 1 << 19
+_NO_LINK = -1
+
+
+class TranslationTable(NamedTuple):
+    """The probabilities t(target | source) of tokens that occur in one pair of sentences, by source."""
+
+    sources: NDArray[np.int64]
+    """Token ids, ascending. `PADDING` is the empty word, which writes what no source token explains."""
+    targets: NDArray[np.int64]
+    """Token ids, ascending for each source."""
+    probabilities: NDArray[np.float64]
+    """They sum to 1 over the targets of a source."""
+
+    def best(self, count: int, source_vocab_size: int) -> NDArray[np.int32]:
+        """The most probable targets of every source token: (source_vocab_size, count).
+
+        The lower id comes first of equal ones; where there are fewer, padding fills up.
+        """
+        order = np.lexsort((self.targets, -self.probabilities, self.sources))
+        sources, targets = self.sources[order], self.targets[order]
+        ranks = np.arange(len(order)) - np.searchsorted(sources, sources)
+        chosen = ranks < count
+        found = np.full((source_vocab_size, count), PADDING, np.int32)
+        found[sources[chosen], ranks[chosen]] = targets[chosen]
+        return found
+
+
+def learn_translation_table(
+    store: PairStore, target_vocab_size: int, *, iterations: int = 5, max_links: int = MAX_LINKS
+) -> TranslationTable:
+    """The table that expectation maximisation finds, starting with equal probabilities.
+
+    Args:
+        store: Sentence pairs.
+        target_vocab_size: Ids of targets are below it.
+        iterations: Of expectation maximisation.
+        max_links: A bound on memory; of a store with more, every n-th pair is read.
+    """
+    links = _Links(store, target_vocab_size, max_links)
+    sources, targets = np.divmod(links.pairs, target_vocab_size)
+    probabilities = np.ones(len(links.pairs))
+    for _ in range(iterations):
+        probabilities = links.expected_counts(probabilities)
+        probabilities /= np.bincount(sources, probabilities)[sources]
+    return TranslationTable(sources, targets, probabilities)
+
+
+class _Links:
+    """Every pair of a source and a target token that stand in one pair of sentences.
+
+    Attributes:
+        pairs: source * target_vocab_size + target of the different ones, ascending.
+    """
+
+    def __init__(self, store: PairStore, target_vocab_size: int, max_links: int) -> None:
+        chunks = [
+            (*np.unique(links, return_inverse=True), links.shape)
+            for links in _linked(store, target_vocab_size, max_links)
+        ]
+        found = np.unique(np.concatenate([[_NO_LINK], *(pairs for pairs, _, _ in chunks)]))
+        self.pairs = found[1:]
+        # Place 0 is that of padding.
+        self._places = [
+            np.searchsorted(found, pairs).astype(np.int32)[inverse].reshape(shape)
+            for pairs, inverse, shape in chunks
+        ]
+
+    def expected_counts(self, probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
+        """How often each pair is linked, when every target token is written by one token of its source."""
+        given = np.concatenate([[0.0], probabilities])
+        counts = np.zeros(len(given))
+        for places in self._places:
+            shares = given[places]  # (sentences, target tokens, source tokens)
+            totals = shares.sum(axis=2, keepdims=True)
+            np.divide(shares, totals, out=shares, where=totals > 0)
+            counts += np.bincount(places.ravel(), shares.ravel(), len(counts))
+        return counts[1:]
+
+
+def _linked(store: PairStore, target_vocab_size: int, max_links: int) -> Iterator[NDArray[np.int64]]:
+    """The links of sentences of similar size: (sentences, target tokens, empty word and source tokens)."""
+    num_links = (store.source_lengths.astype(np.int64) + 1) * store.target_lengths
+    every = max(1, -(-int(num_links.sum()) // max_links))
+    sentences = np.arange(0, store.num_pairs, every)
+    sentences = sentences[np.lexsort((store.source_lengths[sentences], store.target_lengths[sentences]))]
+    chunk_of = np.cumsum(num_links[sentences]) // _LINKS_AT_ONCE
+    for chunk in np.split(sentences, np.flatnonzero(np.diff(chunk_of)) + 1):
+        source, target = store.gather_source(chunk), store.gather_target(chunk)
+        with_empty_word = np.pad(source, ((0, 0), (1, 0)), constant_values=PADDING)
+        is_token = np.pad(source != PADDING, ((0, 0), (1, 0)), constant_values=True)
+        links = with_empty_word[:, None, :] * target_vocab_size + target[:, :, None]
+        yield np.where(is_token[:, None, :] & (target != PADDING)[:, :, None], links, _NO_LINK)

@@ -1,0 +1,153 @@
+"""What the attention to the source says of finished hypotheses: word alignments and the coverage penalty."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import cast
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from allyouneed.config import SearchConfig
+from allyouneed.errors import UsageError
+from allyouneed.inference.beams import Hypothesis
+from allyouneed.inference.engine import pad
+from allyouneed.model import Transformer
+from allyouneed.model.attention import attention_weights
+from allyouneed.model.layers import DecoderLayer
+from allyouneed.model.masks import causal_mask, padding_mask
+from allyouneed.symbols import END, START
+
+Links = list[tuple[int, int]]
+"""Positions (source, target) from 0 that belong together, ascending."""
+
+
+class SourceAttention:
+    """How much each token that is written takes of each source token, read from one layer of the decoder.
+
+    By default it is the mean of the heads of the last layer but one, where alignments are found best (Garg
+    et al. 2019); of two layers the last, as a first layer attends to the source of the token that it reads
+    and not of the one that it writes.
+
+    Args:
+        model: In evaluation mode.
+        layer: Of the decoder, from 1.
+        head: From 1; the mean of all if not given.
+
+    Raises:
+        UsageError: The model has no such layer or head.
+    """
+
+    def __init__(self, model: Transformer, layer: int | None = None, head: int | None = None) -> None:
+        limits = {"layer": (layer, model.config.num_layers), "head": (head, model.config.num_heads)}
+        for name, (number, most) in limits.items():
+            if number is not None and number > most:
+                raise UsageError(f"search.alignment_{name} = {number}: the model's decoder has {most}")
+        self._model = model
+        last = model.config.num_layers
+        self._layer = (layer or min(last, max(2, last - 1))) - 1
+        self._heads = slice(None) if head is None else slice(head - 1, head)
+
+    def __call__(
+        self, source: Sequence[int], targets: Sequence[Sequence[int]]
+    ) -> list[Float[Tensor, "written source_len"]]:
+        """The weights of each target: rows for its tokens and its end, a column for each source token.
+
+        What the source's end symbol takes is left out, so that a row sums to less than 1. One source is
+        computed at a time, as the last bits of the weights depend on the shape of what is computed together.
+
+        Args:
+            source: Token ids without end symbol.
+            targets: Token ids of translations of it, likewise.
+        """
+        model = self._model
+        device = next(model.parameters()).device
+        ids, written = pad([[*source, END]], device), pad([[START, *target] for target in targets], device)
+        memory = model.encode(ids).expand(len(targets), -1, -1)
+        source_mask, target_mask = padding_mask(ids), causal_mask(written.size(1), device)
+        x = model.embed("target", written)
+        layers = cast("list[DecoderLayer]", list(model.decoder))
+        for layer in layers[: self._layer]:
+            x = layer(x, memory, target_mask, source_mask)
+        layer = layers[self._layer]
+        x = layer.after_self_attention(x, layer.self_attention(x, target_mask))
+        query, (key, _) = layer.cross_attention.project_query(x), layer.cross_attention.project_memory(memory)
+        weights = attention_weights(query, key, source_mask)[:, self._heads].float().mean(dim=1)
+        return [
+            rows[: len(target) + 1, :-1].cpu() for rows, target in zip(weights, targets, strict=True)
+        ]  # (target_len + 1, source_len) each
+
+
+def looking_back(
+    models: Sequence[Transformer], config: SearchConfig, n_best: int
+) -> Callable[[Sequence[int], list[Hypothesis]], list[Hypothesis]]:
+    """What is done to the hypotheses of a sentence when they are finished.
+
+    Args:
+        models: In evaluation mode when it is done; of several the mean attention is taken.
+        config: Whether alignments are wanted, and the factor of the coverage penalty.
+        n_best: How many are left of those that were found.
+
+    Returns:
+        A function of a source, with its end symbol, and its hypotheses: the `n_best` of these by scores with
+        coverage penalty, with their alignments. It computes nothing if neither is wanted.
+
+    Raises:
+        UsageError: A model has no such layer or head.
+    """
+    attentions = [SourceAttention(model, config.alignment_layer, config.alignment_head) for model in models]
+
+    def look_back(source: Sequence[int], found: list[Hypothesis]) -> list[Hypothesis]:
+        if not found or not (config.alignments or config.coverage_penalty):
+            return found
+        targets = [hypothesis.ids for hypothesis in found]
+        of_models = [attention(source[:-1], targets) for attention in attentions]
+        weights = [torch.stack(of_target).mean(dim=0) for of_target in zip(*of_models, strict=True)]
+        scored = [
+            replace(
+                hypothesis,
+                score=hypothesis.score + coverage_penalty(rows, config.coverage_penalty),
+                alignment=align(rows) if config.alignments else [],
+            )
+            for hypothesis, rows in zip(found, weights, strict=True)
+        ]
+        return sorted(scored, key=lambda hypothesis: -hypothesis.score)[:n_best]
+
+    return look_back
+
+
+def coverage_penalty(weights: Float[Tensor, "written source_len"], beta: float) -> float:
+    """What is added to a score: `beta * sum_i log(min(sum_j a_ij, 1))`.
+
+    Source: Wu et al. 2016, equation 14, where a_ij is what target token j takes of source token i.
+    """
+    if beta == 0:
+        return 0.0
+    smallest = torch.finfo(weights.dtype).tiny  # a token that got nothing must not make all scores equal
+    return beta * float(weights.sum(dim=0).clamp(smallest, 1.0).double().log().sum())
+
+
+def align(weights: Float[Tensor, "written source_len"]) -> Links:
+    """Each source token with the target token that takes most of it; the first of equal ones.
+
+    It finds the links of a known alignment better than the source token of which each target token takes
+    most: see docs/alignments-and-shortlists.md.
+    """
+    tokens = weights[:-1]  # without the end symbol
+    if not len(tokens):
+        return []
+    return list(enumerate(tokens.argmax(dim=0).tolist()))  # the first of equal ones
+
+
+def align_words(
+    links: Links, source_words: Sequence[int | None], target_words: Sequence[int | None]
+) -> Links:
+    """Links of words from those of their pieces.
+
+    Args:
+        links: Of pieces.
+        source_words: The number of the word that each piece is of, if it is of one.
+        target_words: Likewise.
+    """
+    found = {(source_words[i], target_words[j]) for i, j in links}
+    return sorted((i, j) for i, j in found if i is not None and j is not None)

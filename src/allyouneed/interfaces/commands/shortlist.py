@@ -1,0 +1,49 @@
+"""`allyouneed shortlist`: what each word may be translated with, for faster translation."""
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+AtLeastOne = Annotated[int, Parameter(validator=Number(gte=1))]
+
+
+def shortlist(data: Path, /, *, out: Path, translations: AtLeastOne = 50, frequent: AtLeastOne = 100) -> None:
+    """Learn from prepared data which target sub-words each source sub-word may be translated with.
+
+    ```
+    allyouneed shortlist data --out shortlists/first
+    allyouneed translate models/first --shortlist shortlists/first < test.en > test.de
+    ```
+
+    With a shortlist a sentence is translated by the sub-words that are likely for it and no others, so that
+    the probabilities of those others need not be computed.
+
+    Args:
+        data: What `prepare` has made, and the model was trained on.
+        out: The folder to make.
+        translations: How many target sub-words are kept of each source sub-word: the likeliest ones.
+        frequent: How many of the most frequent target sub-words every sentence may contain.
+    """
+    from allyouneed.inference.shortlist import Shortlist
+    from allyouneed.preparation import SOURCE_TOKENIZER, TARGET_TOKENIZER, PreparedData
+    from allyouneed.publish import require_free
+
+    require_free(out)
+    prepared = PreparedData(data)
+    learned = Shortlist.learn(
+        prepared.train,
+        (prepared.source_vocab_size, prepared.target_vocab_size),
+        {
+            SOURCE_TOKENIZER: prepared.facts["source_tokenizer"],
+            TARGET_TOKENIZER: prepared.facts["target_tokenizer"],
+        },
+        translations=translations,
+        frequent=frequent,
+    )
+    learned.save(out)
+    print(
+        f"{out}: up to {translations} translations of each of {prepared.source_vocab_size:,} sub-words, "
+        f"learned from {prepared.train.num_pairs:,} pairs"
+    )

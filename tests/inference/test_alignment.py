@@ -1,0 +1,134 @@
+"""Alignments and coverage are read off the right weights, by formulas that can be checked by hand."""
+
+import math
+from typing import Any
+
+import pytest
+import torch
+
+from allyouneed.config import SearchConfig
+from allyouneed.errors import UsageError
+from allyouneed.inference import Batching, Engine, capture_attention, generate
+from allyouneed.inference.alignment import SourceAttention, align, align_words, coverage_penalty
+from allyouneed.inference.ensemble import Ensemble
+from allyouneed.inference.native_engine import NativeEngine
+from allyouneed.native.library import FORMS, available
+
+SOURCE = [5, 6, 7, 8]
+TARGETS = [[9, 10], [4, 4, 9, 5, 6], []]
+SOURCES = [[5, 6, 7, 8], [9], [4, 10, 4], [8, 7, 6, 5, 4, 9, 10, 5]]
+
+
+@pytest.mark.parametrize(
+    ("num_layers", "asked", "read"),
+    [(1, None, 1), (2, None, 2), (3, None, 2), (4, None, 3), (4, 1, 1), (4, 4, 4)],
+)
+@pytest.mark.parametrize("head", [None, 1, 3])
+def test_the_weights_are_those_of_a_forward_pass(
+    tiny_model: Any, num_layers: int, asked: int | None, read: int, head: int | None
+) -> None:
+    model = tiny_model(num_layers=num_layers).eval()
+    with torch.no_grad():
+        found = SourceAttention(model, asked, head)(SOURCE, TARGETS)
+    for weights, target in zip(found, TARGETS, strict=True):
+        of_layer = capture_attention(model, SOURCE, target).cross[read - 1, :, :, :-1]
+        expected = of_layer.mean(dim=0) if head is None else of_layer[head - 1]
+        torch.testing.assert_close(weights, expected)
+
+
+@pytest.mark.parametrize("setting", ["alignment_layer", "alignment_head"])
+def test_a_layer_or_head_that_the_model_has_not_is_refused_at_once(tiny_model: Any, setting: str) -> None:
+    model = tiny_model(num_layers=3, num_heads=3)
+    with pytest.raises(UsageError, match=f"search.{setting} = 4: the model's decoder has 3"):
+        generate(Engine(model), [[5]], SearchConfig().replace(**{setting: 4}))
+
+
+def test_each_source_token_goes_to_the_target_token_that_takes_most_of_it() -> None:
+    weights = torch.tensor(
+        [
+            [0.7, 0.2, 0.1],  # writes token 0
+            [0.1, 0.5, 0.1],  # writes token 1
+            [0.1, 0.4, 0.1],  # writes token 2
+            [0.9, 0.9, 0.9],  # writes the end
+        ]
+    )
+    assert align(weights) == [(0, 0), (1, 1), (2, 0)]
+    assert align(weights[-1:]) == []
+
+
+def test_words_are_linked_where_pieces_of_them_are() -> None:
+    source_words, target_words = [0, 0, 1, None, 2], [0, 1, 1, None]
+    links = [(0, 1), (1, 2), (2, 0), (3, 0), (4, 3)]
+    assert align_words(links, source_words, target_words) == [(0, 1), (1, 0)]
+
+
+def test_coverage_penalty_equals_equation_14_by_hand() -> None:
+    weights = torch.tensor([[0.5, 0.125, 0.25], [0.25, 0.125, 0.75]])  # columns sum to 3/4, 1/4 and 1
+    assert coverage_penalty(weights, 0.5) == pytest.approx(0.5 * (math.log(3 / 4) + math.log(1 / 4)))
+    assert coverage_penalty(torch.cat([weights, weights]), 1.0) == pytest.approx(math.log(1 / 2))
+    assert coverage_penalty(weights, 0.0) == 0.0
+    assert math.isfinite(coverage_penalty(torch.zeros(2, 3), 1.0))
+
+
+@pytest.mark.parametrize("beta", [0.1, 2.0])
+def test_hypotheses_are_ranked_by_their_score_with_the_penalty(tiny_model: Any, beta: float) -> None:
+    model = tiny_model(4).eval()
+    config = SearchConfig(beam_size=4, max_extra_tokens=4)
+    without = list(generate(Engine(model), SOURCES, config, n_best=4))
+    expected = []
+    for source, hypotheses in zip(SOURCES, without, strict=True):
+        scores = {}
+        for hypothesis in hypotheses:
+            weights = capture_attention(model, source, hypothesis.ids).cross[-1, :, :, :-1].mean(dim=0)
+            covered = [min(sum(column), 1.0) for column in weights.T.tolist()]
+            scores[tuple(hypothesis.ids)] = hypothesis.score + beta * sum(map(math.log, covered))
+        expected.append(sorted(scores.items(), key=lambda item: -item[1]))
+    config = config.replace(coverage_penalty=beta)
+    for n_best in (1, 4):
+        found = list(generate(Engine(model), SOURCES, config, n_best=n_best))
+        for hypotheses, best in zip(found, expected, strict=True):
+            assert [tuple(h.ids) for h in hypotheses] == [ids for ids, _ in best[:n_best]]
+            assert [h.score for h in hypotheses] == pytest.approx([s for _, s in best[:n_best]], abs=1e-4)
+    if beta == 2.0:
+        assert any(best[0][0] != tuple(h[0].ids) for best, h in zip(expected, without, strict=True))
+
+
+def test_alignments_are_there_only_if_asked_for_and_change_nothing_else(tiny_model: Any) -> None:
+    engine, config = Engine(tiny_model(1)), SearchConfig(max_extra_tokens=4)
+    without = list(generate(engine, SOURCES, config, n_best=2))
+    found = list(generate(engine, SOURCES, config.replace(alignments=True), n_best=2))
+    for source, some, others in zip(SOURCES, without, found, strict=True):
+        for plain, aligned in zip(some, others, strict=True):
+            assert (plain.ids, plain.score, plain.alignment) == (aligned.ids, aligned.score, [])
+            assert [i for i, _ in aligned.alignment] == (list(range(len(source))) if aligned.ids else [])
+            assert all(0 <= j < len(aligned.ids) for _, j in aligned.alignment)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_scores_and_alignments_do_not_depend_on_batch_or_workers(tiny_model: Any, form: str) -> None:
+    if form not in available():
+        pytest.skip("NOT RUN: needs a C compiler and a processor with instructions for it")
+    engine = NativeEngine(tiny_model(2), form)
+    config = SearchConfig(coverage_penalty=0.3, alignments=True, max_extra_tokens=5)
+    found = {
+        str([(h.ids, h.score.hex(), h.alignment) for hypotheses in batches for h in hypotheses])
+        for size in (1, 3, 8)
+        for workers in (1, 2)
+        for batches in [
+            list(
+                generate(engine, SOURCES * 2, config, n_best=2, batching=Batching(size=size, workers=workers))
+            )
+        ]
+    }
+    assert len(found) == 1
+
+
+def test_an_ensemble_looks_back_with_the_mean_of_its_members_attentions(tiny_model: Any) -> None:
+    models = [tiny_model(seed).eval() for seed in (5, 6)]
+    source, config = SOURCES[0], SearchConfig(beam_size=3, max_extra_tokens=4)
+    ensemble = Ensemble([Engine(model) for model in models])
+    [[plain, *_]] = generate(ensemble, [source], config.replace(beam_size=1))
+    [[best]] = generate(ensemble, [source], config.replace(beam_size=1, coverage_penalty=1.0))
+    with torch.no_grad():
+        first, second = (SourceAttention(model)(source, [plain.ids])[0] for model in models)
+    assert best.score == pytest.approx(plain.score + coverage_penalty((first + second) / 2, 1.0), abs=1e-4)
