@@ -14,10 +14,10 @@ ROOT = "allyouneed"
 
 LAYERS = """
 interfaces, experiments
-rehearsal
-runs, preparation, translation, parsing, interop
+rehearsal, assessment, loading
+runs, preparation, translation, outputs, rescoring, parsing, interop
 training | inference
-model | data | evaluation
+model | data | evaluation | native
 presets
 config
 symbols, publish, errors, version

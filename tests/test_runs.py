@@ -12,12 +12,12 @@ import sacrebleu
 from allyouneed.config import DataConfig, RunConfig
 from allyouneed.errors import DataError, DivergedError, LockedError, ModelError, UsageError
 from allyouneed.interfaces.cli import main
+from allyouneed.loading import load
 from allyouneed.preparation import CorpusFiles, prepare
 from allyouneed.publish import sha256_of
 from allyouneed.runs import train
 from allyouneed.training.run_directory import RunDirectory
 from allyouneed.training.run_log import Event, read_log
-from allyouneed.translation import load
 
 LAST_STEP = 40
 CONFIG = RunConfig().replace(

@@ -7,16 +7,19 @@ from typing import Any
 
 import pytest
 import torch
+from sacrebleu import CHRF
 from torch import Tensor
 
 from allyouneed.config import ModelConfig, RunConfig
 from allyouneed.data.lines import read_lines
 from allyouneed.data.tokenizer import CONTROL_SYMBOLS, SMALLEST_VOCABULARY, Tokenizer
-from allyouneed.errors import DataError, UsageError
+from allyouneed.errors import DataError, ModelError, UsageError
+from allyouneed.loading import load
 from allyouneed.model import Transformer
+from allyouneed.outputs import Translation
 from allyouneed.symbols import END, START, UNKNOWN
-from allyouneed.training.checkpoint import load_checkpoint
-from allyouneed.translation import MAX_TOKENS, Translation, Translator, load
+from allyouneed.training.checkpoint import load_checkpoint, save_checkpoint
+from allyouneed.translation import MAX_TOKENS, Translator
 
 
 @pytest.fixture(scope="module")
@@ -124,6 +127,12 @@ def test_one_text_in_place_of_several_is_refused(translator: Translator) -> None
             "--length-normalization: .*'gnmt', 'average' or 'none', not 'mean'",
         ),
         ({"beam": 4}, "--beam: unknown setting beam; did you mean beam_size?"),
+        ({"mbr": 0}, "--mbr 0: give 1 or more"),
+        ({"top_p": 1.5, "sampling": True}, "--top-p: .* less than or equal to 1"),
+        (
+            {"top_k": 3, "seed": 1},
+            "^--top-k, --seed: this is for samples only; add --sampling, or --mbr N$",
+        ),
     ],
 )
 def test_an_option_out_of_range_is_a_usage_error_that_names_it(
@@ -136,7 +145,7 @@ def test_an_option_out_of_range_is_a_usage_error_that_names_it(
 def test_a_text_that_cannot_be_translated_is_told_by_its_number(translator: Translator) -> None:
     for text, message in (("sun " * MAX_TOKENS, "1,024 are the most; split it"), ("\ud800", "surrogate")):
         with pytest.raises(DataError, match=rf"^text 2: .*{message}"):
-            translator.translate(["sun", text])
+            translator.translate(["sun", text], too_long="error")
 
 
 def test_a_text_that_failed_has_the_empty_translation_where_failures_are_listened_to(
@@ -144,10 +153,70 @@ def test_a_text_that_failed_has_the_empty_translation_where_failures_are_listene
 ) -> None:
     failures: list[DataError] = []
     texts = ["sun", "sun " * MAX_TOKENS, "moon"]
-    found = translator.translate(texts, failed=failures.append)
+    found = translator.translate(texts, failed=failures.append, too_long="error")
     assert found[1] == Translation("", 0.0, [])
     assert_same([found[0], found[2]], translator.translate(["sun", "moon"]))
     assert [failure.label for failure in failures] == ["E-TOO-LONG"]
+
+
+def joined(parts: list[Translation], space: str = " ") -> Translation:
+    """Translations in a row, scored by the mean over their tokens and end symbols."""
+    weights = [len(part.tokens) + 1 for part in parts]
+    score = sum(part.score * weight for part, weight in zip(parts, weights, strict=True)) / sum(weights)
+    return Translation(
+        space.join(part.text for part in parts),
+        score,
+        [token for part in parts for token in part.tokens],
+        [log_prob for part in parts for log_prob in part.token_log_probs],
+    )
+
+
+def test_sentences_of_a_text_are_translated_one_by_one_and_joined_where_that_is_wanted(
+    toy_model: Path,
+) -> None:
+    translator = load(toy_model)
+    sentences = ["Sun moon.", "Bird sees fish!", "Wolf."]
+    texts = [" ".join(sentences), "", "Star. ", "  ".join(sentences[:2])]
+    alone = list(translator.stream(sentences, n_best=3))
+    first, empty, _, last = translator.stream(texts, n_best=3, split_sentences=True, batch_size=2)
+    for rank in range(3):
+        assert_same([first[rank]], [joined([found[rank] for found in alone])])
+        assert_same([last[rank]], [joined([found[rank] for found in alone[:2]])])
+    assert empty == [Translation("", 0.0, [])]
+    assert translator.translate(texts[:1]) != first[:1]
+    translator.config = translator.config.replace(data={"target_language": "ja"})
+    [found] = translator.translate(texts[:1], split_sentences=True)
+    assert found.text == joined([found[0] for found in alone], space="").text
+
+
+def test_the_score_of_joined_sentences_is_that_of_the_whole_where_scores_are_averages(
+    translator: Translator,
+) -> None:
+    settings = {"split_sentences": True, "too_long": "split"}
+    [average] = translator.translate(["Sun. Moon."], length_normalization="average", beam_size=1, **settings)
+    parts = translator.translate(["Sun.", "Moon."], length_normalization="none", beam_size=1)
+    whole = sum(part.score for part in parts) / (len(average.tokens) + 2)
+    assert average.score == pytest.approx(whole, rel=1e-5)
+
+
+def test_a_text_that_is_too_long_is_translated_in_parts_and_told(translator: Translator) -> None:
+    told: list[str] = []
+    long = "sun moon. " * 600
+    found = translator.translate(["sun", long, "moon"], noticed=told.append)
+    assert_same([found[0], found[2]], translator.translate(["sun", "moon"]))
+    assert_same(found[1:2], [joined(translator.translate(["sun moon."]) * 600)])
+    assert len(told) == 1
+    assert told[0].endswith("tokens, 1,024 are the most; translated in 600 parts")
+
+
+def test_a_text_with_fewer_hypotheses_in_one_part_repeats_its_last(translator: Translator) -> None:
+    [found] = translator.stream(["Sun. Moon."], n_best=4, split_sentences=True, max_extra_tokens=0)
+    firsts, seconds = translator.stream(["Sun.", "Moon."], n_best=4, max_extra_tokens=0)
+    expected = [
+        joined([firsts[min(rank, len(firsts) - 1)], seconds[min(rank, len(seconds) - 1)]])
+        for rank in range(max(len(firsts), len(seconds)))
+    ]
+    assert_same(found, expected)
 
 
 def summed_log_prob(model: Transformer, source: list[int], target: list[int]) -> float:
@@ -219,9 +288,96 @@ def test_learned_positions_bound_the_length_of_a_text(tmp_path: Path) -> None:
     assert len(translator.translate([longest], beam_size=1)[0].tokens) <= num_positions
     assert len(translator.attention(longest).target) <= num_positions
     for ask in (
-        lambda: translator.translate([too_long]),
+        lambda: translator.translate([too_long], too_long="error"),
         lambda: translator.attention(longest, too_long),
         lambda: translator.negative_log_likelihood([longest], [too_long]),
     ):
         with pytest.raises(DataError, match="has 12 tokens, 11 are the most"):
             ask()
+    assert translator.translate([too_long]) == [joined(translator.translate([longest, "x"]))]
+
+
+def test_samples_are_drawn_for_a_seed_whatever_is_translated_beside(
+    translator: Translator, sentences: list[str]
+) -> None:
+    options: dict[str, Any] = {"sampling": True, "temperature": 2.0, "n_best": 3}
+    drawn = list(translator.stream(sentences, **options))
+    for sentence, samples in zip(sentences[:4], drawn, strict=False):
+        [alone] = translator.stream([sentence], **options)
+        assert [t.text for t in alone] == [t.text for t in samples]
+    assert [[t.text for t in samples] for samples in drawn] != [
+        [t.text for t in samples] for samples in translator.stream(sentences, seed=2, **options)
+    ]
+
+
+def test_the_translation_of_least_risk_is_the_sample_most_like_all_samples(
+    translator: Translator, sentences: list[str]
+) -> None:
+    metric = CHRF()
+    options: dict[str, Any] = {"temperature": 1.5, "top_p": 0.98, "seed": 3}
+    found = list(translator.stream([*sentences[:5], " "], mbr=12, n_best=3, **options))
+    assert found.pop() == [Translation("", 0.0, [])]
+    drawn = translator.stream(sentences[:5], n_best=12, sampling=True, **options)
+    for best, samples in zip(found, drawn, strict=True):
+        texts = [sample.text for sample in samples]
+        expected = {t: sum(metric.sentence_score(t, [r]).score for r in texts) / len(texts) for t in texts}
+        ranked = sorted(expected, key=lambda text: -expected[text])[:3]
+        assert [t.score for t in best] == pytest.approx([expected[text] for text in ranked])
+        assert expected[best[0].text] == pytest.approx(expected[ranked[0]])
+    assert any(len(best) == 3 for best in found)
+
+
+def test_a_model_loaded_twice_translates_as_it_does_alone(
+    toy_model: Path, translator: Translator, sentences: list[str]
+) -> None:
+    together = load(toy_model, toy_model)
+    assert_same(together.translate(sentences), translator.translate(sentences))
+    with pytest.raises(UsageError, match="attention is that of one model"):
+        together.attention("sun")
+
+
+def test_models_translate_together_by_the_mean_of_their_probabilities(
+    toy_run: Path, toy_model: Path, sentences: list[str]
+) -> None:
+    paths = [toy_model, toy_run / "checkpoints" / "step-00000040"]
+    texts = [translation.text for translation in load(*paths).translate(sentences)]
+    scores = [load(path).score(sentences, texts) for path in paths]
+    for one, other, both in zip(*scores, load(*paths).score(sentences, texts), strict=True):
+        pairs = zip(one.token_log_probs, other.token_log_probs, strict=True)
+        expected = [math.log((math.exp(a) + math.exp(b)) / 2) for a, b in pairs]
+        assert both.token_log_probs == pytest.approx(expected, abs=1e-5)
+
+
+def test_models_of_other_vocabularies_do_not_translate_together(
+    toy_model: Path, tmp_path: Path, sentences: list[str]
+) -> None:
+    checkpoint, other = load_checkpoint(toy_model), tmp_path / "other"
+    attachments = {
+        name: (toy_model / name).read_bytes() for name in ("source_tokenizer.json", "target_tokenizer.json")
+    }
+    Tokenizer.train(sentences * 9, "bpe", 290).save(tmp_path / "tokenizer")  # of the same size
+    attachments["target_tokenizer.json"] = (tmp_path / "tokenizer").read_bytes()
+    save_checkpoint(other, checkpoint.config, checkpoint.weights, attachments, {})
+    load(other)
+    with pytest.raises(ModelError, match=rf"^{other}: has other vocabularies than {toy_model}; an ensemble "):
+        load(toy_model, toy_model, other)
+
+
+def test_only_the_first_part_of_a_text_begins_with_its_prefix(toy_model: Path) -> None:
+    translator = load(toy_model)
+    texts = ["Sun moon. Bird sees fish.", "", "Star. Wolf. Bear.", "tree"]
+    prefixes = ["nuso", "x", "noomo", ""]
+    found = translator.translate(texts, prefixes=prefixes, split_sentences=True)
+    for text, prefix, translation in zip(texts, prefixes, found, strict=True):
+        first, *others = text.replace(".", ".|").rstrip("|").split("| ")
+        parts = translator.translate([first], prefixes=[prefix]) + translator.translate(others)
+        assert translation == joined(parts)
+        assert translation.text.startswith(prefix) or not text
+
+
+def test_a_translation_can_be_followed_while_it_becomes_certain(toy_model: Path) -> None:
+    translator = load(toy_model)
+    for text in ("sun moon star", "bird", "", "Tree fish"):
+        certain = list(translator.follow(text, beam_size=2))
+        assert certain[-1] == translator.translate([text], beam_size=2)[0].text
+        assert all(certain[-1].startswith(part.rstrip("\ufffd")) for part in certain)

@@ -28,15 +28,20 @@ from allyouneed.version import __version__
 
 if TYPE_CHECKING:
     from allyouneed import presets
+    from allyouneed.assessment import evaluate
     from allyouneed.config import DataConfig, RunConfig
     from allyouneed.errors import UserError
+    from allyouneed.loading import load
+    from allyouneed.outputs import Translation
     from allyouneed.preparation import CorpusFiles, prepare
+    from allyouneed.rescoring import PairScore
     from allyouneed.runs import average, train
-    from allyouneed.translation import Translation, Translator, evaluate, load
+    from allyouneed.translation import Translator
 
 __all__ = [
     "CorpusFiles",
     "DataConfig",
+    "PairScore",
     "RunConfig",
     "Translation",
     "Translator",
@@ -53,13 +58,14 @@ __all__ = [
 _MODULES = {
     "CorpusFiles": "allyouneed.preparation",
     "DataConfig": "allyouneed.config",
+    "PairScore": "allyouneed.rescoring",
     "RunConfig": "allyouneed.config",
-    "Translation": "allyouneed.translation",
+    "Translation": "allyouneed.outputs",
     "Translator": "allyouneed.translation",
     "UserError": "allyouneed.errors",
     "average": "allyouneed.runs",
-    "evaluate": "allyouneed.translation",
-    "load": "allyouneed.translation",
+    "evaluate": "allyouneed.assessment",
+    "load": "allyouneed.loading",
     "prepare": "allyouneed.preparation",
     "train": "allyouneed.runs",
 }

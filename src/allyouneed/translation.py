@@ -1,128 +1,153 @@
 """Task 1, translation (paper 5 and 6.1): raw text in, raw text out."""
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
-
-import torch
+from itertools import islice, repeat, tee
+from typing import Any, Literal
 
 from allyouneed.config import RunConfig, SearchConfig
 from allyouneed.data.lines import is_blank
+from allyouneed.data.sentences import Divider, each_part, each_prefix, too_long_error
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import DataError, UsageError
-from allyouneed.evaluation import Metric, Score, bleu_13a, chrf, perplexity
-from allyouneed.inference.attention_capture import AttentionWeights, capture_attention
-from allyouneed.inference.engine import Engine
-from allyouneed.inference.generate import DEFAULT_BATCH_TOKENS, generate
-from allyouneed.inference.scoring import score_targets
-from allyouneed.inference.search import Hypothesis
+from allyouneed.inference.alignment import align_words
+from allyouneed.inference.attention_capture import capture_attention
+from allyouneed.inference.beams import Hypothesis
+from allyouneed.inference.ensemble import Ensemble
+from allyouneed.inference.generate import Batching, available_cores, follow, generate
+from allyouneed.inference.native_engine import NativeEngine, build_engine
+from allyouneed.inference.shortlist import Shortlist
 from allyouneed.model import Transformer
-from allyouneed.preparation import SOURCE_TOKENIZER, TARGET_TOKENIZER
-from allyouneed.training.checkpoint import load_checkpoint
-from allyouneed.training.run_directory import resolve_model
+from allyouneed.outputs import Attention, Part, Translation, join_parts, least_risk
+from allyouneed.rescoring import PairScore, encode_pairs, stream_scores
 
 MAX_TOKENS = 1_024
-"""A longer sentence is refused: its cost grows with the square of its length."""
+"""A longer text is translated in parts, or refused: the cost grows with the square of the length."""
 
-
-@dataclass(frozen=True)
-class Translation:
-    """An output of a translator."""
-
-    text: str
-    score: float
-    """The log-probability divided by the length penalty."""
-    tokens: list[str]
-    """The sub-word pieces that the text is made of, in print."""
-
-
-@dataclass(frozen=True)
-class Attention:
-    """Attention weights with the pieces that they belong to; see `AttentionWeights`."""
-
-    weights: AttentionWeights
-    source: list[str]
-    """Pieces of the source and its end symbol."""
-    target: list[str]
-    """What the decoder reads: the start symbol and the pieces of the target."""
+_IDLE = {True: ("beam_size",), False: ("temperature", "top_k", "top_p", "seed")}
+"""Whether outputs are drawn -> what then has no effect."""
 
 
 class Translator:
-    """A model with its tokenisers; made by `load`.
+    """A model, or several as one, with their tokenisers; made by `load`.
 
     Args:
-        model: The model, wherever it is to compute.
-        config: Of its run; `config.search` is used where a call does not say otherwise.
+        model: The model, wherever it is to compute, or several of the same vocabularies.
+        config: Of its run, or the first one's; `config.search` is used where a call does not say otherwise.
         source_tokenizer: Of the texts to translate.
         target_tokenizer: Of the translations.
+        precision: Of the matrix products of decoding: float32, bfloat16 or int8.
+        threads: That share a product, on a CPU.
+        shortlist: Of the tokens that translations may be made of.
     """
 
     def __init__(
         self,
-        model: Transformer,
+        model: Transformer | Sequence[Transformer],
         config: RunConfig,
         source_tokenizer: Tokenizer,
         target_tokenizer: Tokenizer,
+        *,
+        precision: str = "float32",
+        threads: int = 1,
+        shortlist: Shortlist | None = None,
     ) -> None:
         self.config = config
-        self._model, self._engine = model, Engine(model)
+        self._shortlist = shortlist
+        self._models = [model] if isinstance(model, Transformer) else model
+        engines = [build_engine(member, precision, threads, shortlist) for member in self._models]
+        self._engine = Ensemble(engines) if len(engines) > 1 else engines[0]
+        self._workers = available_cores() // threads if isinstance(engines[0], NativeEngine) else 1
         self._source_tokenizer, self._target_tokenizer = source_tokenizer, target_tokenizer
 
     def translate(self, texts: Sequence[str], **options: Any) -> list[Translation]:
         """The best translation of each text, in order.
 
         Args:
-            texts: One sentence each. A blank one has the empty translation.
+            texts: One sentence each, or as many as they like with `split_sentences=True`. A blank one has the
+                empty translation.
             **options: As of `stream`, without `n_best`.
 
         Raises:
-            DataError: A text is too long, or no Unicode.
+            DataError: A text is no Unicode, or too long and not to be split.
         """
         return [translations[0] for translations in self.stream(texts, **options)]
 
-    def stream(
+    def stream(  # noqa: PLR0913 - how to compute, what to do with long texts, whom to tell
         self,
         texts: Iterable[str],
         *,
         n_best: int = 1,
-        batch_tokens: int | None = DEFAULT_BATCH_TOKENS,
+        mbr: int | None = None,
+        batch_tokens: int | None = Batching.tokens,
         batch_size: int | None = None,
+        workers: int | None = None,
+        prefixes: Iterable[str] = repeat(""),
+        split_sentences: bool = False,
+        too_long: Literal["split", "error"] = "split",
         failed: Callable[[DataError], None] | None = None,
+        noticed: Callable[[str], None] | None = None,
         **search: Any,
     ) -> Iterator[list[Translation]]:
-        """Up to `n_best` translations of each text, best first, in order and in constant memory.
+        """Up to `n_best` translations of each text, in order and in constant memory.
+
+        They come best first; but samples, where `sampling` is set, in the order in which they were drawn.
 
         Args:
             texts: Read as far ahead as sorting by length wants.
             n_best: Translations wanted of each text.
-            batch_tokens: Tokens of a batch, padding included, times the beam size: a bound on memory.
+            mbr: Draw so many samples, and take those of least Bayes risk: the most like all of them.
+            batch_tokens: Tokens of a batch, padding included, times the beam size or the number of samples:
+                a bound on memory.
             batch_size: The most sentences of a batch.
+            workers: Batches computed at once; by default one for each core.
+            prefixes: What the translation of each text begins with, whole words; of its first part.
+            split_sentences: Translate each sentence of a text by itself, and join the translations. The n-th
+                best of the whole has the n-th best of each.
+            too_long: Whether a text of more tokens than the model can read is an error, or is split: at the
+                ends of sentences, or where need be at white space, or between tokens.
             failed: Is told why a text cannot be translated; the text then has the empty translation. Without
                 it the error is raised.
+            noticed: Is told of each text that is split because it is too long.
             **search: Settings of `SearchConfig`; those that are None or missing are the model's own.
 
         Raises:
-            DataError: A text is too long, or no Unicode.
+            DataError: A text is no Unicode, or too long and not to be split.
             UsageError: A setting is out of range.
             TypeError: One text is given in place of several.
         """
-        if isinstance(texts, str):
+        if isinstance(texts, str) or isinstance(prefixes, str):
             raise TypeError("one text is given where several are wanted; put it in a list: [text]")
-        limits = {"--n-best": n_best, "--batch-tokens": batch_tokens, "--batch-size": batch_size}
-        for option, value in limits.items():
-            if value is not None and value < 1:
-                raise UsageError(f"{option} {value}: give 1 or more")
-        config = self._search_config(search)
-        found = generate(
-            self._engine,
-            _each_encoded(texts, self.encode, failed),
-            config,
-            n_best=n_best,
-            batch_tokens=batch_tokens,
-            batch_size=batch_size,
+        _check_numbers(n_best, mbr, workers=workers, batch_tokens=batch_tokens, batch_size=batch_size)
+        num_parts: deque[int] = deque()  # of each text that has been read but not yet written
+        divider = self._divider(split_sentences, too_long, noticed)
+        parts = self._each_translated(
+            each_part(divider.encode_each(texts, failed), num_parts),
+            each_prefix(self._encode_prefixes(prefixes, failed), num_parts),
+            self._search_config(search | ({"sampling": True} if mbr else {})),
+            mbr or n_best,
+            Batching(batch_tokens, batch_size, workers or max(1, self._workers)),
         )
-        return ([self._translation(hypothesis) for hypothesis in hypotheses] for hypotheses in found)
+        if mbr:
+            parts = (part._replace(translations=least_risk(part.translations)[:n_best]) for part in parts)
+        to = self.config.data.target_language
+        return (join_parts([first, *islice(parts, num_parts.popleft() - 1)], to) for first in parts)
+
+    def follow(self, text: str, **search: Any) -> Iterator[str]:
+        """What the translation is sure to begin with, longer and longer, and in the end the whole.
+
+        Args:
+            text: One sentence.
+            **search: Settings of `SearchConfig`; those that are None or missing are the model's own.
+
+        Raises:
+            DataError: It is too long, or no Unicode.
+            UsageError: A setting is out of range.
+        """
+        source, config = self.encode(text), self._search_config(search)
+        if not source:
+            return iter([""])
+        return map(self._target_tokenizer.decode, follow(self._engine, source, config))
 
     def encode(self, text: str) -> list[int]:
         """The source ids of a text; none if it is blank.
@@ -132,22 +157,68 @@ class Translator:
         """
         return [] if is_blank(text) else self._encode(self._source_tokenizer, text)
 
+    def score(self, sources: Sequence[str], targets: Sequence[str], **options: Any) -> list[PairScore]:
+        """How probable each target is as the translation of its source, in order.
+
+        Args:
+            sources: One sentence each.
+            targets: A translation of each.
+            **options: As of `stream_scores`, without `failed`.
+
+        Raises:
+            DataError: A sentence is too long, or no Unicode, or there are not as many targets as sources.
+        """
+        if len(sources) != len(targets):
+            raise DataError(f"{len(sources)} sources but {len(targets)} targets; give one for each")
+        scores = self.stream_scores(zip(sources, targets, strict=True), **options)
+        return [score for score in scores if score is not None]  # all of them: a pair that fails is an error
+
+    def stream_scores(
+        self,
+        pairs: Iterable[tuple[str, str] | None],
+        *,
+        workers: int | None = None,
+        failed: Callable[[DataError], None] | None = None,
+        **search: Any,
+    ) -> Iterator[PairScore | None]:
+        """The score of each pair of a source and a target, in order and in constant memory.
+
+        Args:
+            pairs: Sentences; None in place of a pair gives None in place of a score.
+            workers: Batches computed at once; by default one for each core.
+            failed: Is told why a pair cannot be scored, which then has None. Without it the error is raised.
+            **search: The settings of the length penalty; those that are missing are the model's own.
+
+        Raises:
+            DataError: A sentence is too long, or no Unicode.
+            UsageError: A setting is out of range.
+        """
+        return stream_scores(
+            self._engine,
+            encode_pairs(pairs, self.encode, self._encode_target, failed),
+            self._target_tokenizer,
+            self._search_config(search),
+            workers=workers or max(1, self._workers),
+        )
+
     def negative_log_likelihood(self, sources: Sequence[str], targets: Sequence[str]) -> tuple[float, int]:
         """The sum over all target tokens, end symbols included, in nats, and their number."""
-        source_ids = list(_each_encoded(sources, self.encode, name="source"))
-        target_ids = list(_each_encoded(targets, self._encode_target, name="target"))
-        scores = score_targets(self._model, source_ids, target_ids)
-        return -sum(score.log_prob for score in scores), sum(len(score.token_log_probs) for score in scores)
+        scores = self.score(sources, targets)
+        return -sum(score.log_prob for score in scores), sum(len(score.tokens) for score in scores)
 
     def attention(self, text: str, target: str | None = None) -> Attention:
         """The attention weights with which the model translates `text`, by default as it would itself."""
+        if len(self._models) > 1:
+            raise UsageError(
+                "attention is that of one model, and here are several; load the one to look into"
+            )
         source = self.encode(text)
         if target is None:
             (hypotheses,) = generate(self._engine, [source], self.config.search)
             written = hypotheses[0].ids[: self._max_tokens]
         else:
             written = self._encode_target(target)
-        weights = capture_attention(self._model, source, written)
+        weights = capture_attention(self._models[0], source, written)
         pieces = [*self._source_tokenizer.pieces(source), "</s>"]
         return Attention(weights, pieces, ["<s>", *self._target_tokenizer.pieces(written)])
 
@@ -163,73 +234,79 @@ class Translator:
     def _encode(self, tokenizer: Tokenizer, text: str) -> list[int]:
         ids = tokenizer.encode(text)
         if len(ids) > self._max_tokens:
-            raise DataError(
-                f"the sentence has {len(ids):,} tokens, {self._max_tokens:,} are the most; split it",
-                label="E-TOO-LONG",
-            )
+            raise too_long_error(len(ids), self._max_tokens)
         return ids
+
+    def _encode_prefixes(
+        self, prefixes: Iterable[str], failed: Callable[[DataError], None] | None
+    ) -> Iterator[list[int]]:
+        for prefix in prefixes:
+            try:
+                ids = self._encode_target(prefix)
+                if ids and self._shortlist is not None:
+                    raise DataError("a target prefix and a shortlist exclude each other; leave out one")
+            except DataError as error:
+                if failed is None:
+                    raise
+                failed(error)
+                ids = []
+            yield ids
 
     def _search_config(self, settings: dict[str, Any]) -> SearchConfig:
         given = {key: value for key, value in settings.items() if value is not None}
-        return SearchConfig.checked(**self.config.search.model_dump() | given)
+        config = SearchConfig.checked(**self.config.search.model_dump() | given)
+        idle = [f"--{name.replace('_', '-')}" for name in _IDLE[config.sampling] if name in given]
+        if idle and config.sampling:
+            raise UsageError(f"{', '.join(idle)}: this is for search only; leave out --sampling or --mbr")
+        if idle:
+            raise UsageError(f"{', '.join(idle)}: this is for samples only; add --sampling, or --mbr N")
+        return config
 
-    def _translation(self, hypothesis: Hypothesis) -> Translation:
-        tokenizer = self._target_tokenizer
+    def _divider(self, sentences: bool, too_long: str, noticed: Callable[[str], None] | None) -> Divider:
+        return Divider(
+            self._source_tokenizer,
+            self._max_tokens,
+            self.config.data.source_language,
+            sentences=sentences,
+            cut=too_long == "split",
+            noticed=noticed,
+        )
+
+    def _each_translated(
+        self,
+        sources: Iterable[list[int]],
+        prefixes: Iterable[list[int]],
+        config: SearchConfig,
+        n_best: int,
+        batching: Batching,
+    ) -> Iterator[Part]:
+        sources, again = tee(sources)
+        found = generate(self._engine, sources, config, n_best=n_best, prefixes=prefixes, batching=batching)
+        return (
+            Part(
+                [self._translation(source, hypothesis, config.alignments) for hypothesis in hypotheses],
+                self._source_tokenizer.decode(source),
+            )
+            for source, hypotheses in zip(again, found, strict=False)
+        )
+
+    def _translation(self, source: list[int], hypothesis: Hypothesis, aligned: bool) -> Translation:
+        tokenizer, ids, alignment = self._target_tokenizer, hypothesis.ids, None
+        if aligned:
+            words = self._source_tokenizer.words(source), tokenizer.words(ids)
+            alignment = align_words(hypothesis.alignment, *words)
         return Translation(
-            tokenizer.decode(hypothesis.ids), hypothesis.score, tokenizer.pieces(hypothesis.ids)
+            tokenizer.decode(ids),
+            hypothesis.score,
+            tokenizer.pieces(ids),
+            hypothesis.token_log_probs,
+            alignment,
         )
 
 
-def _each_encoded(
-    texts: Iterable[str],
-    encode: Callable[[str], list[int]],
-    failed: Callable[[DataError], None] | None = None,
-    name: str = "text",
-) -> Iterator[list[int]]:
-    """The ids of each text; where one has none, `failed` is told why, or an error names it by its number."""
-    for number, text in enumerate(texts, start=1):
-        try:
-            ids = encode(text)
-        except DataError as error:
-            if failed is None:
-                raise DataError(f"{name} {number}: {error.messages[0]}", label=error.label) from None
-            failed(error)
-            ids = []
-        yield ids
-
-
-def load(path: Path | str, device: torch.device | str = "cpu") -> Translator:
-    """The translator kept in a model directory, a checkpoint, or a run, whose latest checkpoint is taken.
-
-    Raises:
-        ModelError: There is none, or it is damaged.
-    """
-    checkpoint = load_checkpoint(resolve_model(Path(path)))
-    tokenizers = (
-        Tokenizer.load(checkpoint.directory / name) for name in (SOURCE_TOKENIZER, TARGET_TOKENIZER)
-    )
-    return Translator(checkpoint.build_model().to(device), checkpoint.config, *tokenizers)
-
-
-def evaluate(
-    translator: Translator,
-    sources: Sequence[str],
-    references: Sequence[str],
-    metrics: Sequence[Metric] = (bleu_13a, chrf),
-    **search: Any,
-) -> list[Score]:
-    """Scores of a translator on sentences whose translation is known, its perplexity the last of them.
-
-    Args:
-        translator: What translates.
-        sources: One sentence each.
-        references: The right translation of each.
-        metrics: What compares the translations with the references; see `translation_metrics`.
-        **search: As of `Translator.stream`.
-
-    Raises:
-        DataError: A sentence is too long, or there are not as many references as sources.
-    """
-    likelihood = translator.negative_log_likelihood(sources, references)
-    texts = [translation.text for translation in translator.translate(sources, **search)]
-    return [*(metric(texts, references) for metric in metrics), perplexity(*likelihood)]
+def _check_numbers(n_best: int, mbr: int | None, **limits: int | None) -> None:
+    for name, value in {"n_best": n_best, "mbr": mbr, **limits}.items():
+        if value is not None and value < 1:
+            raise UsageError(f"--{name.replace('_', '-')} {value}: give 1 or more")
+    if mbr is not None and n_best > mbr:
+        raise UsageError(f"--n-best {n_best}: of --mbr {mbr} samples there are no more; raise the latter")

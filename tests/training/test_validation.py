@@ -5,6 +5,7 @@ import torch
 from torch.nn import functional
 
 from allyouneed.config import RunConfig
+from allyouneed.inference.engine import Engine
 from allyouneed.inference.scoring import score_targets
 from allyouneed.model import Transformer
 from allyouneed.symbols import END, START
@@ -38,7 +39,9 @@ def test_the_validation_loss_is_that_of_forced_decoding(model: Transformer, corp
     assert corpus.valid is not None
     store, indices = corpus.valid, range(corpus.valid.num_pairs)
     scores = score_targets(
-        model, [store.source(i).tolist() for i in indices], [store.target(i).tolist() for i in indices]
+        Engine(model),
+        [store.source(i).tolist() for i in indices],
+        [store.target(i).tolist() for i in indices],
     )
     log_probs = [log_prob for score in scores for log_prob in score.token_log_probs]
     assert validation_loss(model, store) == pytest.approx(-sum(log_probs) / len(log_probs), rel=1e-5)

@@ -11,7 +11,7 @@ import re
 import sys
 import zlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
@@ -75,8 +75,8 @@ def read_each_line(
         UsageError: The file is `.zst`, and zstandard is not installed.
     """
     counts = LineCounts() if counts is None else counts
-    decoder = _LineDecoder(_name(source), counts, max_line_bytes, allow_nul)
-    with _reading_errors(decoder.name, counts), _opened(source) as stream:
+    decoder = LineDecoder(_name(source), counts, max_line_bytes, allow_nul)
+    with reading_errors(decoder.name, counts), _opened(source) as stream:
         for raw in _raw_lines(stream, max_line_bytes):
             yield decoder.decode(raw)
 
@@ -133,11 +133,13 @@ def is_blank(text: str) -> bool:
 
 
 @dataclass
-class _LineDecoder:
+class LineDecoder:
+    """Lines from their bytes; what is wrong with one is told by file, line and byte."""
+
     name: str
-    counts: LineCounts
-    max_line_bytes: int
-    allow_nul: bool
+    counts: LineCounts = field(default_factory=LineCounts)
+    max_line_bytes: int = MAX_LINE_BYTES
+    allow_nul: bool = True
 
     def decode(self, raw: bytes | None) -> Line:
         """The next line from its bytes without the line feed; None stands for one that was too long."""
@@ -223,7 +225,8 @@ def _open_file(path: Path) -> BinaryIO:
 
 
 @contextlib.contextmanager
-def _reading_errors(name: str, counts: LineCounts) -> Iterator[None]:
+def reading_errors(name: str, counts: LineCounts) -> Iterator[None]:
+    """Turn whatever goes wrong with a file while the block reads it into the error that a user is told."""
     try:
         yield
     except FileNotFoundError:

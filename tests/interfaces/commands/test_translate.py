@@ -1,13 +1,16 @@
 """`translate` writes as many lines as it reads, in their order, whatever they hold."""
 
+import json
 import math
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import allyouneed
 from allyouneed.data.lines import MAX_LINE_BYTES
+from allyouneed.native.library import FORMS, available
 
 RunCommand = Callable[..., tuple[int, bytes, str]]
 LINES = ["sun moon", "", "bird sees fish", " ", "</s> <pad> <unk>", "wolf\u2028bear", "moon \U0001f31b"]
@@ -46,13 +49,93 @@ def test_scores_are_floats_in_full_before_the_text(translate: RunCommand, toy_mo
     assert (code, rows) == (0, [[repr(found.score), found.text] for found in expected])
 
 
+def test_alignments_are_a_last_column_of_words(translate: RunCommand, toy_model: Path) -> None:
+    _, out, _ = translate(TEXT, "--alignments")
+    expected = allyouneed.load(toy_model).translate(LINES, alignments=True)
+    links = [" ".join(f"{i}-{j}" for i, j in found.alignment or []) for found in expected]
+    assert lines_of(out) == [f"{found.text}\t{of}" for found, of in zip(expected, links, strict=True)]
+    assert links[0].startswith("0-0 1-")
+    for line, found in zip(LINES, expected, strict=True):
+        assert all(i < len(line.split()) and j < len(found.text.split()) for i, j in found.alignment or [])
+    _, out, _ = translate(TEXT, "--alignments", "--n-best", "1")
+    rows = [line.split("\t") for line in lines_of(out)]
+    assert [row[3:] for row in rows] == [[t.text, of] for t, of in zip(expected, links, strict=True)]
+    _, out, _ = translate(b'{"text": "sun moon"}\n', "--alignments", "--jsonl")
+    [found] = json.loads(out)["translations"]
+    assert found["alignment"] == [list(link) for link in expected[0].alignment or []]
+
+
+def test_alignments_of_a_text_in_parts_count_on(translate: RunCommand, toy_model: Path) -> None:
+    parts = ["sun moon.", "bird fish."]
+    first, second = allyouneed.load(toy_model).translate(parts, alignments=True)
+    num_words = len(first.text.split())
+    links = [*(first.alignment or []), *((i + 2, j + num_words) for i, j in second.alignment or [])]
+    _, out, _ = translate(f"{parts[0]} {parts[1].title()}\n".encode(), "--alignments", "--split-sentences")
+    assert out.decode().split("\t")[0].startswith(first.text)
+    [row] = lines_of(translate(" ".join(parts).encode(), "--alignments", "--split-sentences")[1])
+    assert row.split("\t")[-1].startswith(" ".join(f"{i}-{j}" for i, j in links[:2]))
+
+
+def test_a_translation_begins_with_its_target_prefix(translate: RunCommand) -> None:
+    _, out, _ = translate(TEXT, "--target-prefix", "noomo")
+    assert all(line.startswith("noomo") or not line for line in lines_of(out))
+    objects = [{"text": "sun", "target_prefix": "nuso"}, {"text": "sun"}, {"text": "a", "target_prefix": 1}]
+    given = "".join(f"{json.dumps(each)}\n" for each in objects).encode()
+    code, out, _ = translate(given, "--jsonl", "--target-prefix", "noomo")
+    own, common, wrong = map(json.loads, lines_of(out))
+    assert own["translations"][0]["text"].startswith("nuso")
+    assert common["translations"][0]["text"].startswith("noomo")
+    assert (code, wrong["error"]["label"]) == (9, "E-JSON")
+
+
+def test_lengths_and_repetition_are_restricted(translate: RunCommand, toy_model: Path) -> None:
+    translator = allyouneed.load(toy_model)
+    for options, settings in (
+        (["--min-length", "12"], {"min_length": 12}),
+        (["--max-length", "2"], {"max_length": 2}),
+        (["--no-repeat-ngram-size", "1"], {"no_repeat_ngram_size": 1}),
+        (["--repetition-penalty", "3"], {"repetition_penalty": 3.0}),
+    ):
+        expected = translator.translate(LINES, **settings)
+        assert lines_of(translate(TEXT, *options)[1]) == [found.text for found in expected]
+        for found in (found for found in expected if found.text):
+            assert len(found.tokens) >= settings.get("min_length", 1) - 1
+            assert len(found.tokens) <= settings.get("max_length", 99)
+            assert "no_repeat_ngram_size" not in settings or len(set(found.tokens)) == len(found.tokens)
+
+
 def test_search_options_reach_the_search(translate: RunCommand, toy_model: Path) -> None:
     options = ["--beam-size", "2", "--length-penalty", "1.5", "--length-normalization", "average"]
+    options += ["--coverage-penalty", "0.3"]
     _, out, _ = translate(TEXT, "--scores", *options)
     expected = allyouneed.load(toy_model).translate(
-        LINES, beam_size=2, length_penalty=1.5, length_normalization="average"
+        LINES, beam_size=2, length_penalty=1.5, length_normalization="average", coverage_penalty=0.3
     )
     assert [line.split("\t")[0] for line in lines_of(out)] == [repr(found.score) for found in expected]
+
+
+@pytest.mark.parametrize("precision", FORMS)
+def test_scores_have_the_same_bits_with_any_batches_workers_and_threads(
+    translate: RunCommand, precision: str
+) -> None:
+    if precision not in available():
+        pytest.skip("NOT RUN: needs a C compiler and a processor with instructions for it")
+    choices = (), ("--batch-size", "2"), ("--workers", "3", "--batch-size", "1"), ("--threads", "2")
+    found = {translate(TEXT, "--scores", "--precision", precision, *options) for options in choices}
+    [(code, out, _)] = found
+    assert code == 0
+    assert len(lines_of(out)) == len(LINES)
+
+
+def test_int8_is_refused_where_there_are_no_kernels_and_the_others_are_not(
+    translate: RunCommand, monkeypatch: pytest.MonkeyPatch, alone: list[str]
+) -> None:
+    monkeypatch.setattr("allyouneed.inference.native_engine.available", frozenset)
+    code, out, err = translate(TEXT, "--precision", "int8")
+    assert (code, out) == (2, b"")
+    assert "error[E-USAGE]: --precision int8: needs " in err
+    assert lines_of(translate(TEXT)[1]) == alone
+    assert len(lines_of(translate(TEXT, "--precision", "bfloat16")[1])) == len(LINES)
 
 
 @pytest.mark.parametrize("number", [1, 3])
@@ -77,7 +160,7 @@ def test_lines_that_cannot_be_translated_are_empty_told_and_cost_no_other_line(
     translate: RunCommand, alone: list[str]
 ) -> None:
     bad = b"ab\xffc\n" + b"?!" * 1_000 + b"\n" + b"x" * (MAX_LINE_BYTES + 1) + b"\n"
-    code, out, err = translate(TEXT + bad + TEXT)
+    code, out, err = translate(TEXT + bad + TEXT, "--too-long", "error")
     assert code == 9
     assert lines_of(out) == [*alone, "", "", "", *alone]
     assert [line.partition(";")[0] for line in err.strip().split("\n")] == [
@@ -125,6 +208,14 @@ def test_runs_and_checkpoints_are_models_too(
         (["--batch-size", "0"], "--batch-size 0: give 1 or more"),
         (["--batch-size=-3"], "--batch-size -3: give 1 or more"),
         (["--batch-tokens", "0"], "--batch-tokens 0: give 1 or more"),
+        (["--mbr", "0"], "--mbr 0: give 1 or more"),
+        (
+            ["--sampling", "--temperature", "0"],
+            "--temperature: temperature: Input should be greater than or equal to 0.001",
+        ),
+        (["--sampling", "--top-k", "0"], "--top-k: top_k: Input should be greater than 0"),
+        (["--sampling", "--top-p", "1.1"], "--top-p: top_p: Input should be less than or equal to 1"),
+        (["--top-p", "0.9"], "--top-p: this is for samples only; add --sampling, or --mbr N"),
         (["--beam", "4"], "Unknown option: --beam. Did you mean --beam-size?"),
     ],
 )
@@ -135,6 +226,38 @@ def test_an_option_out_of_range_is_one_line_that_names_it(
     assert (code, out) == (2, b"")
     assert message in err
     assert err.count("\n") == 1
+
+
+def test_sampling_options_reach_the_sampler(translate: RunCommand, toy_model: Path) -> None:
+    options = ["--sampling", "--temperature", "1.5", "--top-k", "30", "--top-p", "0.99", "--seed", "7"]
+    code, out, _ = translate(TEXT, *options, "--n-best", "2")
+    settings: dict[str, Any] = {"sampling": True, "temperature": 1.5, "top_k": 30, "top_p": 0.99, "seed": 7}
+    found = allyouneed.load(toy_model).stream(LINES, n_best=2, **settings)
+    rows = [line.split("\t")[2:] for line in lines_of(out)]
+    assert code == 0
+    assert [row for row in rows if row != ["", ""]] == [
+        [repr(sample.score), sample.text] for samples in found for sample in samples
+    ]
+    assert translate(TEXT, *options, "--n-best", "2", "--batch-size", "1", "--workers", "3") == (0, out, "")
+
+
+def test_mbr_writes_the_sample_of_least_risk_with_its_expected_utility(
+    translate: RunCommand, toy_model: Path
+) -> None:
+    code, out, _ = translate(TEXT, "--mbr", "8", "--temperature", "1.5", "--scores")
+    found = allyouneed.load(toy_model).translate(LINES, mbr=8, temperature=1.5)
+    assert (code, lines_of(out)) == (0, [f"{best.score!r}\t{best.text}" for best in found])
+
+
+def test_several_models_translate_together(run_command: RunCommand, toy_run: Path, toy_model: Path) -> None:
+    models = [toy_model, toy_run]
+    code, out, err = run_command("translate", *models, "--scores", "--beam-size", "3", stdin=TEXT)
+    expected = allyouneed.load(*models).translate(LINES, beam_size=3)
+    assert (code, err) == (0, "")
+    assert lines_of(out) == [f"{found.score!r}\t{found.text}" for found in expected]
+    code, out, err = run_command("translate", toy_model, toy_model / "absent", stdin=TEXT)
+    assert (code, out) == (4, b"")
+    assert "absent: no such model" in err
 
 
 def test_something_that_is_no_model_is_refused(

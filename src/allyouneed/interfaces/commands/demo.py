@@ -56,7 +56,7 @@ def _show(result: "DemoResult") -> None:
 def _draw_attention(out: Path, source: str) -> Path:
     """The heads of the decoder's last layer, looking at the source while its translation is written."""
     from allyouneed.interfaces.plots import plot_attention
-    from allyouneed.translation import load
+    from allyouneed.loading import load
 
     attention = load(out / "model").attention(source)
     picture = out / "attention.png"

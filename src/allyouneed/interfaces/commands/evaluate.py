@@ -1,7 +1,7 @@
 """`allyouneed evaluate`: scores of a model or of a file of translations, each with its signature."""
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -17,16 +17,7 @@ from allyouneed.evaluation import (
 )
 from allyouneed.interfaces.console import notice
 from allyouneed.interfaces.device import Device, torch_device
-
-
-@dataclass(frozen=True)
-class SearchOptions:
-    """What of the beam search can be set here; the model's own settings hold where nothing is given."""
-
-    beam_size: int | None = None
-    """Hypotheses kept a step; 1 is greedy search."""
-    length_penalty: float | None = None
-    """The exponent alpha of the length penalty."""
+from allyouneed.interfaces.search_options import AS_THE_MODEL_SAYS, SearchOptions
 
 
 def evaluate(
@@ -37,7 +28,7 @@ def evaluate(
     source: Path | None = None,
     hypotheses: Path | None = None,
     target_language: str | None = None,
-    search: Annotated[SearchOptions, Parameter(name="*")] = SearchOptions(),
+    search: Annotated[SearchOptions, Parameter(name="*")] = AS_THE_MODEL_SAYS,
     device: Device = "auto",
     json_: bool = False,
 ) -> None:
@@ -65,8 +56,8 @@ def evaluate(
         lines, references = _read_aligned(hypotheses, reference)
         scores = [metric(lines, references) for metric in _metrics(target_language)]
     elif model is not None and source is not None and hypotheses is None:
-        from allyouneed.translation import evaluate as evaluate_translator
-        from allyouneed.translation import load
+        from allyouneed.assessment import evaluate as evaluate_translator
+        from allyouneed.loading import load
 
         lines, references = _read_aligned(source, reference)
         translator = load(model, device=torch_device(device))

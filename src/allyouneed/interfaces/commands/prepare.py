@@ -75,7 +75,7 @@ def prepare(
         max_tokens: Pairs with a longer side are dropped.
         max_length_ratio: Pairs whose sides differ by a larger factor in tokens are dropped, unless both
             are short.
-        source_language: Code such as `en`, for the record.
+        source_language: Code such as `en`: texts are split into sentences by its rules.
         target_language: Code such as `de`: with it `evaluate` gives BLEU on Moses tokens too.
     """
     from allyouneed.preparation import prepare as prepare_data

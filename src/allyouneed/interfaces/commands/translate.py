@@ -1,30 +1,77 @@
 """`allyouneed translate`: lines in, as many lines out, in their order."""
 
+import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from allyouneed.data.lines import read_each_line, write_line
-from allyouneed.errors import LINE_FAILURES_EXIT_CODE, DataError
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from allyouneed.data.lines import Line
+from allyouneed.data.windows import read_windows
+from allyouneed.errors import LINE_FAILURES_EXIT_CODE, MAX_REPORTED, DataError, UsageError
 from allyouneed.interfaces.console import notice
 from allyouneed.interfaces.device import Device, torch_device
+from allyouneed.interfaces.line_output import LineOutput, StreamOutput, resumed_output
+from allyouneed.interfaces.requests import Format, JsonLines, PlainText, Request
+from allyouneed.interfaces.search_options import AS_THE_MODEL_SAYS, SearchOptions
 
 if TYPE_CHECKING:
-    from allyouneed.translation import Translation
+    from allyouneed.outputs import Translation
+
+    Stream = Callable[..., Iterator[list[Translation]]]
+
+_NAME = "standard input"
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class LineOptions:
+    """What lines hold, and what is written."""
+
+    n_best: int | None = None
+    """Write the best N translations of each line, or N samples, as LINE TAB RANK TAB SCORE TAB TEXT; always N
+    rows a line, empty ones where there are fewer."""
+    scores: bool = False
+    """Write SCORE TAB TEXT; the score is the log-probability divided by the length penalty, or with --mbr the
+    expected utility."""
+    alignments: bool = False
+    """Write TAB ALIGNMENT last: pairs such as `0-0 1-2` of words of source and translation."""
+    jsonl: bool = False
+    """Read an object a line, with text, id, target_prefix; write one, with id and translations or error."""
+    target_prefix: str = ""
+    """Begin each translation with these words; with --jsonl, where an object has no target_prefix."""
+    split_sentences: bool = False
+    """Lines are of several sentences: translate each of these by itself, and join the translations."""
+    too_long: Literal["split", "error"] = "split"
+    """Lines that are too long for the model are translated in parts, with a notice, or fail."""
+    resume_output: Path | None = None
+    """Write to this file. What an interrupted run has written to it is kept, and continued; give the same
+    model, options and input again."""
+
+    def form(self) -> Format:
+        """How lines are read and written."""
+        if self.jsonl and self.scores:
+            raise UsageError("--scores: --jsonl has them always; leave it out")
+        return JsonLines() if self.jsonl else PlainText(self.n_best, self.scores, self.alignments)
 
 
 def translate(
-    model: Path,
+    models: list[Path],
     /,
     *,
-    beam_size: int | None = None,
-    length_penalty: float | None = None,
-    length_normalization: Literal["gnmt", "average", "none"] | None = None,
-    n_best: int | None = None,
-    scores: bool = False,
+    search: Annotated[SearchOptions, Parameter(name="*")] = AS_THE_MODEL_SAYS,
+    lines: LineOptions = LineOptions(),
     batch_tokens: int = 8_192,
     batch_size: int | None = None,
+    shortlist: Path | None = None,
+    precision: Literal["float32", "bfloat16", "int8"] = "float32",
+    workers: int | None = None,
+    threads: Annotated[int, Parameter(validator=Number(gte=1))] = 1,
     device: Device = "auto",
 ) -> int:
     """Translate standard input, line by line, to standard output.
@@ -32,78 +79,126 @@ def translate(
     ```
     allyouneed translate runs/first < test.en > test.de
     echo "A dog runs." | allyouneed translate models/first --beam-size 8 --n-best 4 --scores
+    allyouneed translate models/first --split-sentences --resume-output book.de < book.en
+    echo '{"id": 7, "text": "A dog runs."}' | allyouneed translate models/first --jsonl
+    allyouneed translate runs/seed1 runs/seed2 runs/seed3 < test.en > test.de
+    allyouneed translate runs/first --mbr 64 --top-p 0.95 < test.en > test.de
     ```
 
-    As many lines come out as go in, in their order. A line that cannot be translated (no UTF-8, too long)
+    As many lines come out as go in, in their order. A line that cannot be translated (it is no UTF-8, say)
     becomes an empty line and a message on standard error, and the exit code is 9.
 
     Args:
-        model: A run, a checkpoint in it, or a model folder.
-        beam_size: Hypotheses kept a step; 1 is greedy search. This and the next two are by default what
-            the model's configuration says.
-        length_penalty: The exponent alpha of the length penalty.
-        length_normalization: What scores are divided by: the paper's ((5 + n) / 6)^alpha, n, or 1.
-        n_best: Write the best N translations of each line, as LINE TAB RANK TAB SCORE TAB TEXT; always N
-            rows a line, empty ones where there are fewer.
-        scores: Write SCORE TAB TEXT; the score is the log-probability divided by the length penalty.
-        batch_tokens: Source tokens computed at once, times the beam size: a bound on memory.
+        models: A run, a checkpoint in it, or a model folder; several translate together, as an ensemble.
+        search: How the model translates; its own settings hold where nothing is given.
+        lines: What lines hold, and what is written.
+        batch_tokens: Source tokens computed at once, times the beam size or the samples of a line: a bound on
+            memory.
         batch_size: The most lines computed at once.
+        shortlist: A folder that `allyouneed shortlist` has made: translate faster, with its sub-words only.
+        precision: Of the matrix products. On a CPU, bfloat16 and int8 want instructions for them.
+        workers: Batches computed at once; by default as many as there are cores for.
+        threads: Threads of a worker; more of them translate a single line sooner.
         device: Where to compute.
     """
-    from allyouneed.translation import load
+    from allyouneed.loading import load
 
-    translator = load(model, torch_device(device))
-    if sys.stdin.isatty():
-        notice("reading from the terminal: one sentence a line, end with Ctrl-D")
-    lines = _StandardInput()
-    found = translator.stream(
-        lines.texts(),
-        n_best=1 if n_best is None else n_best,
-        batch_tokens=batch_tokens,
-        batch_size=batch_size,
-        failed=lines.fail,
-        beam_size=beam_size,
-        length_penalty=length_penalty,
-        length_normalization=length_normalization,
+    translator = load(
+        *models, device=torch_device(device), precision=precision, threads=threads, shortlist=shortlist
     )
-    for number, translations in enumerate(found, start=1):
-        for row in _rows(number, translations, n_best, scores):
-            write_line(sys.stdout.buffer, row)
-    return LINE_FAILURES_EXIT_CODE if lines.num_failed else 0
+    options: dict[str, Any] = asdict(search) | {
+        "n_best": 1 if lines.n_best is None else lines.n_best,
+        "alignments": lines.alignments,
+        "batch_tokens": batch_tokens,
+        "batch_size": batch_size,
+        "workers": workers,
+        "split_sentences": lines.split_sentences,
+        "too_long": lines.too_long,
+    }
+    stream: Stream = partial(translator.stream, **options)
+    list(stream([""], prefixes=[lines.target_prefix]))  # tells what is wrong before anything is waited for
+    return _answer(lines, stream)
+
+
+def _answer(lines: LineOptions, stream: "Stream") -> int:
+    """Answer all of standard input; the exit code."""
+    form = lines.form()
+    with _output(lines.resume_output, form.rows_per_line) as output:
+        given = _StandardInput(form, output.first, lines.target_prefix)
+        for requests in given.windows():
+            prefixes = (request.prefix for request in requests)
+            texts = given.texts(requests)
+            found = stream(texts, prefixes=prefixes, failed=given.fail, noticed=given.notice)
+            for request, translations in zip(requests, found, strict=True):
+                output.write(form.write(request, translations))
+        output.finish()
+    return given.exit_code()
+
+
+@contextlib.contextmanager
+def _output(resumed: Path | None, rows_per_line: int) -> Iterator[LineOutput]:
+    """Standard output, or the file that is to be continued."""
+    if resumed is None:
+        yield StreamOutput(sys.stdout.fileno())
+        return
+    with resumed_output(resumed, rows_per_line) as output:
+        if output.num_answers:
+            notice(f"{resumed}: goes on with line {output.num_answers + 1:,}")
+        yield output
 
 
 class _StandardInput:
-    """The texts of standard input, one for each line, and an account of those that failed."""
+    """The requests of standard input, one for each line, and an account of those that failed."""
 
-    def __init__(self) -> None:
-        self.num_failed = 0
-        self._number = 0
+    def __init__(self, form: Format, first: int, prefix: str) -> None:
+        self._form, self._first, self._prefix = form, first, prefix
+        self._current = Request(0)
+        self._num_failed = self._num_noticed = 0
 
-    def texts(self) -> Iterator[str]:
-        """The text of each line; none of one that cannot be read."""
-        for line in read_each_line(Path("-")):
-            self._number = line.number
-            if line.error is not None:
-                self._report(line.error)
-            yield line.text
+    def windows(self) -> Iterator[list[Request]]:
+        """What has come so far and was not answered before, again and again."""
+        if sys.stdin.isatty():
+            notice("reading from the terminal: one sentence a line, end with Ctrl-D")
+        for lines in read_windows(sys.stdin.buffer, _NAME):
+            if requests := [self._request(line) for line in lines if line.number >= self._first]:
+                yield requests
+
+    def texts(self, requests: Iterable[Request]) -> Iterator[str]:
+        """The texts to be translated."""
+        for self._current in requests:
+            yield self._current.text
 
     def fail(self, error: DataError) -> None:
-        """Say why the line that was read last cannot be translated."""
-        self._report(DataError(f"standard input:{self._number}: {error.messages[0]}", label=error.label))
+        """Say why the text that was taken last cannot be translated."""
+        self._report(self._current, self._placed(self._current, error))
 
-    def _report(self, error: DataError) -> None:
-        self.num_failed += 1
+    def notice(self, message: str) -> None:
+        """Say what happens to the text that was taken last; no more than the first few times."""
+        self._num_noticed += 1
+        if self._num_noticed <= MAX_REPORTED:
+            notice(f"{_NAME}:{self._current.number}: {message}")
+
+    def exit_code(self) -> int:
+        """What the program ends with; says how much was left unsaid."""
+        if self._num_noticed > MAX_REPORTED:
+            notice(f"{_NAME}: likewise {self._num_noticed - MAX_REPORTED:,} lines more")
+        return LINE_FAILURES_EXIT_CODE if self._num_failed else 0
+
+    def _request(self, line: Line) -> Request:
+        request, error = Request(line.number, prefix=self._prefix), line.error
+        if error is None:
+            try:
+                self._form.read(request, line.text)
+            except DataError as fault:
+                error = self._placed(request, fault)
+        if error is not None:
+            self._report(request, error)
+        return request
+
+    def _placed(self, request: Request, error: DataError) -> DataError:
+        return DataError(f"{_NAME}:{request.number}: {error.messages[0]}", label=error.label)
+
+    def _report(self, request: Request, error: DataError) -> None:
+        request.error = error
+        self._num_failed += 1
         print(*error.lines(), sep="\n", file=sys.stderr)
-
-
-def _rows(number: int, translations: list["Translation"], n_best: int | None, scores: bool) -> Iterator[str]:
-    if n_best is None:
-        best = translations[0]
-        yield f"{best.score!r}\t{best.text}" if scores else best.text
-        return
-    for rank in range(1, n_best + 1):
-        if rank <= len(translations):
-            translation = translations[rank - 1]
-            yield f"{number}\t{rank}\t{translation.score!r}\t{translation.text}"
-        else:
-            yield f"{number}\t{rank}\t\t"

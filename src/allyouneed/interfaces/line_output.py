@@ -1,0 +1,165 @@
+"""Lines on standard output or in a file: whole whatever happens, and continued where a run was killed."""
+
+import contextlib
+import fcntl
+import math
+import os
+import re
+from collections import deque
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Protocol
+
+from allyouneed.data.lines import encode_line
+from allyouneed.errors import LockedError, UsageError
+from allyouneed.publish import disk_errors
+
+_NUM_COMPARED = 16
+"""The last answers of a run that is continued, which are computed again to see that it is the same run."""
+
+_NUMBER = re.compile(rb"(-?\d+\.\d+(?:e[-+]?\d+)?)")
+_TOLERANCE = 1e-3
+
+
+class LineOutput(Protocol):
+    """Where answers go."""
+
+    first: int
+    """The number of the first line of input that is to be answered."""
+
+    def write(self, rows: Sequence[str]) -> None:
+        """Write the rows that answer a line; who waits for them has them."""
+
+    def finish(self) -> None:
+        """Say that all of the input has been answered."""
+
+
+class StreamOutput:
+    """Answers to a file descriptor. Where a disk is full, what is on it ends with a whole line."""
+
+    first = 1
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def write(self, rows: Sequence[str]) -> None:
+        """Write the rows that answer a line, without delay.
+
+        Raises:
+            OSError: They could not be written.
+        """
+        content, written = b"".join(map(encode_line, rows)), 0
+        try:
+            while written < len(content):
+                written += os.write(self._descriptor, content[written:])
+        except OSError:
+            self._take_back(written)
+            raise
+
+    def finish(self) -> None:
+        """There is nothing left to do."""
+
+    def _take_back(self, num_bytes: int) -> None:
+        """Cut off what was written last, if this is a file."""
+        with contextlib.suppress(OSError):
+            end = os.lseek(self._descriptor, 0, os.SEEK_CUR) - num_bytes
+            os.ftruncate(self._descriptor, end)
+            os.lseek(self._descriptor, end, os.SEEK_SET)
+
+
+class ResumedOutput:
+    """Answers to a file that may hold the first of them already, from a run that was killed.
+
+    The last of them are computed again, and must be what is there; half an answer at the end is completed.
+    Nothing is changed before that is certain.
+
+    Args:
+        path: Of the file.
+        descriptor: Of the same, open for reading and writing.
+        rows_per_line: The rows of an answer.
+    """
+
+    def __init__(self, path: Path, descriptor: int, rows_per_line: int) -> None:
+        self._path, self._descriptor, self._rows_per_line = path, descriptor, rows_per_line
+        self._stream = StreamOutput(descriptor)
+        self._to_compare: deque[bytes] = deque(maxlen=_NUM_COMPARED)
+        num_answers = num_bytes = 0
+        with open(descriptor, "rb", closefd=False) as file:
+            while answer := b"".join(islice(file, rows_per_line)):
+                self._to_compare.append(answer)
+                num_answers, num_bytes = num_answers + 1, num_bytes + len(answer)
+        self.num_answers, self._num_bytes = num_answers, num_bytes
+        self.first = 1 + num_answers - len(self._to_compare)
+
+    def write(self, rows: Sequence[str]) -> None:
+        """Compare the answer to a line with what is there, or write it.
+
+        Raises:
+            UsageError: Something else is there.
+            DiskError: It could not be written.
+        """
+        if self._to_compare:
+            there, answer = self._to_compare.popleft(), b"".join(map(encode_line, rows))
+            whole = there.count(b"\n") == self._rows_per_line
+            if not _same_but_for_rounding(answer if whole else answer[: len(there)], there):
+                raise self._another_run()
+            if whole:
+                return
+            self._cut(self._num_bytes - len(there))
+        with disk_errors(self._path):
+            self._stream.write(rows)
+
+    def _cut(self, num_bytes: int) -> None:
+        with disk_errors(self._path):
+            os.ftruncate(self._descriptor, num_bytes)
+            os.lseek(self._descriptor, 0, os.SEEK_END)
+
+    def finish(self) -> None:
+        """Say that all of the input has been answered.
+
+        Raises:
+            UsageError: The file held more answers than that.
+        """
+        if self._to_compare:
+            raise self._another_run()
+
+    def _another_run(self) -> UsageError:
+        return UsageError(
+            f"{self._path}: is not what this model makes of this input with these options;"
+            " give the same ones again, or name a new file (--resume-output)"
+        )
+
+
+@contextlib.contextmanager
+def resumed_output(path: Path, rows_per_line: int) -> Iterator[ResumedOutput]:
+    """Open a file of answers, a new one or that of a run that was killed.
+
+    Raises:
+        UsageError: It is a pipe or a device.
+        DiskError: It can not be written.
+        LockedError: Another run is writing it.
+    """
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise UsageError(f"--resume-output {path}: is no file that could be gone on with; name a regular one")
+    with disk_errors(path):
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise LockedError(f"{path}: another run is writing it; wait for it, or stop it") from None
+        with disk_errors(path):
+            output = ResumedOutput(path, descriptor, rows_per_line)
+        yield output
+    finally:
+        os.close(descriptor)
+
+
+def _same_but_for_rounding(one: bytes, other: bytes) -> bool:
+    """Whether two answers differ in the last digits of their numbers at most, as scores may on a GPU."""
+    pieces, others = _NUMBER.split(one), _NUMBER.split(other)
+    return len(pieces) == len(others) and all(
+        a == b or (number % 2 == 1 and math.isclose(float(a), float(b), rel_tol=_TOLERANCE))
+        for number, (a, b) in enumerate(zip(pieces, others, strict=True))
+    )

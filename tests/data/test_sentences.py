@@ -1,0 +1,121 @@
+"""Texts are divided into sentences, and into parts that fit, with nothing of them lost."""
+
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from allyouneed.data.sentences import Divider, encode_parts, split_sentences
+from allyouneed.data.tokenizer import SMALLEST_VOCABULARY, Tokenizer
+from allyouneed.errors import DataError
+
+BYTES = Tokenizer.train([], "byte", SMALLEST_VOCABULARY)
+WORDS = Tokenizer.train(["the cat sat on the mat, l'eau l'eau"] * 3, "bpe", 275)
+HOSTILE = st.text(
+    st.sampled_from([*"aA1.!?。…'\"“”«»()[]- \n\t\r\xa0\u3000\u2028\x85\u200bé\u0301\U0001f600।؟"]),
+    max_size=60,
+)
+LANGUAGES = st.sampled_from(["", "en", "de", "fr", "ja", "zh", "hi", "ar", "ru", "am", "no-such"])
+
+
+def unspaced(text: str) -> str:
+    """What of a text is no white space, nor looks like it."""
+    return "".join(c for c in text if not c.isspace() and c not in "\u200b\u200c\u200d\u2060\ufeff")
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "sentences"),
+    [
+        ("en", " Mr. Smith left. He met Dr. Jones at 3.30 p.m. in D.C. ",
+         ["Mr. Smith left.", "He met Dr. Jones at 3.30 p.m. in D.C."]),
+        ("", "Did they? Yes!  They did.", ["Did they?", "Yes!", "They did."]),
+        ("de", "Das kostet z.B. 5 Euro. Wirklich?", ["Das kostet z.B. 5 Euro.", "Wirklich?"]),
+        ("ja", "今日は晴れ。明日は雨。", ["今日は晴れ。", "明日は雨。"]),
+        ("hi", "यह वाक्य है। यह दूसरा है।", ["यह वाक्य है।", "यह दूसरा है।"]),
+        ("en", "A title\n\nThen a text", ["A title", "Then a text"]),
+        ("en", "A\u00a0. B\u2028. C", ["A\u00a0. B\u2028. C"]),
+        ("en", " \u200b ", []),
+    ],
+)  # fmt: skip
+def test_sentences_end_where_readers_of_the_language_end_them(
+    language: str, text: str, sentences: list[str]
+) -> None:
+    assert split_sentences(text, language) == sentences
+
+
+@given(st.one_of(HOSTILE, st.text(max_size=60)), LANGUAGES)
+@settings(max_examples=200, deadline=None)
+def test_nothing_but_white_space_is_lost_between_sentences(text: str, language: str) -> None:
+    sentences = split_sentences(text, language)
+    assert unspaced("".join(sentences)) == unspaced(text)
+    assert all(sentence == sentence.strip() and unspaced(sentence) for sentence in sentences)
+
+
+def test_long_texts_have_the_sentences_that_they_have_in_pieces() -> None:
+    text = "Mr. Smith went out. He met Dr. Jones! Did they talk? "
+    assert split_sentences(text * 1_000, "en") == split_sentences(text, "en") * 1_000
+
+
+def test_a_sentence_without_end_is_cut_at_white_space_where_there_is_some() -> None:
+    parts = split_sentences("word " * 10_000, "en")
+    assert len(parts) > 1
+    assert set(" ".join(parts).split(" ")) == {"word"}
+    assert "".join(split_sentences("x" * 10_000, "en")) == "x" * 10_000
+
+
+@pytest.mark.parametrize(
+    "unit",
+    ["x", ".", "a.", "A. ", '"', "(", " ", '"(a. ', "1. ", "?!", "Mr. ", "今日は。", "“a. ", "。」", "[1]"],
+)
+def test_the_most_hostile_line_takes_no_time(unit: str) -> None:
+    begin = time.perf_counter()
+    split_sentences((unit * 50_000)[:50_000], "en")
+    assert time.perf_counter() - begin < 1.0
+
+
+@pytest.mark.parametrize("tokenizer", [BYTES, WORDS], ids=["byte", "bpe"])
+@pytest.mark.parametrize("max_tokens", [5, 7, 40])
+@given(HOSTILE.map(str.strip).filter(bool))
+@settings(max_examples=60, deadline=None)
+def test_parts_fit_and_hold_all_of_the_text(tokenizer: Tokenizer, max_tokens: int, text: str) -> None:
+    parts = list(encode_parts(text, tokenizer, max_tokens))
+    assert max(map(len, parts)) <= max_tokens
+    assert unspaced("".join(map(tokenizer.decode, parts))) == unspaced(text)
+
+
+def test_parts_end_at_white_space_or_else_between_tokens() -> None:
+    cut = [BYTES.decode(ids) for ids in encode_parts("ab cde  fghijklmnop q", BYTES, 7)]
+    assert cut == ["ab cde", "fghijkl", "mnop q"]
+    assert [BYTES.decode(ids) for ids in encode_parts("ääää", BYTES, 5)] == ["ää", "ää"]
+
+
+def test_a_character_that_cannot_fit_is_told() -> None:
+    with pytest.raises(DataError, match="a character has more than the 3 tokens"):
+        list(encode_parts("a\U0001f600", BYTES, 3))
+
+
+def test_a_text_is_whole_if_it_fits_and_in_sentences_if_these_are_wanted() -> None:
+    text = "One cat. Two."
+    assert Divider(BYTES, 40).encode(text) == [BYTES.encode(text)]
+    expected = [BYTES.encode("One cat."), BYTES.encode("Two.")]
+    assert Divider(BYTES, 40, sentences=True).encode(text) == expected
+    told: list[str] = []
+    assert Divider(BYTES, 9, noticed=told.append).encode(text) == expected
+    assert told == ["13 tokens, 9 are the most; translated in 2 parts"]
+    for blank in ("", " ", "\u3000\u200b"):
+        assert Divider(BYTES, 9, sentences=True).encode(blank) == [[]]
+
+
+def test_what_is_too_long_is_an_error_where_it_is_not_to_be_cut() -> None:
+    with pytest.raises(DataError, match="has 13 tokens, 9 are the most"):
+        Divider(BYTES, 9, cut=False).encode("One cat. Two.")
+    assert len(Divider(BYTES, 9, sentences=True, cut=False).encode("One cat. Two.")) == 2
+    with pytest.raises(DataError, match="has 10 tokens, 9 are the most"):
+        Divider(BYTES, 9, sentences=True, cut=False).encode("One. Two cats.!")
+
+
+@pytest.mark.parametrize("sentences", [True, False])
+def test_half_a_surrogate_pair_is_told_with_its_place(sentences: bool) -> None:
+    with pytest.raises(DataError, match="half a surrogate pair at character 5; remove it"):
+        Divider(BYTES, 9, sentences=sentences).encode("One.\ud800")

@@ -1,0 +1,76 @@
+"""What is on a disk that ran full ends with a whole line, and scores may be rounded otherwise elsewhere."""
+
+import os
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from allyouneed.errors import DiskError, UsageError
+from allyouneed.interfaces.line_output import StreamOutput, resumed_output
+
+
+@contextmanager
+def largest_file(num_bytes: int) -> Iterator[None]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (num_bytes, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_lines_are_written_at_once_and_each_is_one_line(tmp_path: Path) -> None:
+    with (tmp_path / "out").open("wb") as file:
+        output = StreamOutput(file.fileno())
+        output.write(["a\nb\r", "", "ä\u2028"])
+        assert (tmp_path / "out").read_bytes() == "a b \n\nä\u2028\n".encode()
+
+
+@pytest.mark.parametrize("mode", ["wb", "ab"])
+@pytest.mark.parametrize("num_bytes", range(7, 14))
+def test_a_disk_that_is_full_keeps_whole_lines(tmp_path: Path, mode: str, num_bytes: int) -> None:
+    path = tmp_path / "out"
+    with path.open(mode) as file:
+        output = StreamOutput(file.fileno())
+        output.write(["first"])
+        with largest_file(num_bytes), pytest.raises(OSError, match="File too large"):
+            output.write(["one", "second"])
+        assert path.read_bytes() == b"first\n"
+        output.write(["third"])
+    assert path.read_bytes() == b"first\nthird\n"
+
+
+def test_a_full_disk_under_a_file_that_is_resumed_names_it(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    with resumed_output(path, 1) as output, largest_file(8):
+        output.write(["first"])
+        with pytest.raises(DiskError, match=rf"{path}: File too large; .* bytes are free"):
+            output.write(["second"])
+    assert path.read_bytes() == b"first\n"
+
+
+@pytest.mark.parametrize(
+    ("there", "row", "same"),
+    [
+        ("-1.23456789\tnoomo", "-1.23456712\tnoomo", True),
+        ("-1.234e-05\tnoomo", "-1.2341e-05\tnoomo", True),
+        ("-1.234\tnoomo", "-1.434\tnoomo", False),
+        ("-1.234\tnoomo", "-1.234\tnuso", False),
+        ("-1.234\tnoomo", "-1.234\tnoomo 1.5", False),
+    ],
+)
+def test_answers_that_differ_in_the_last_digits_of_a_score_are_of_the_same_run(
+    tmp_path: Path, there: str, row: str, same: bool
+) -> None:
+    (tmp_path / "out").write_bytes(f"{there}\n".encode())
+    with resumed_output(tmp_path / "out", 1) as output:
+        assert output.first == 1
+        if same:
+            output.write([row])
+            output.write(["next"])
+            output.finish()
+        else:
+            with pytest.raises(UsageError, match="is not what this model makes"):
+                output.write([row])
+    assert (tmp_path / "out").read_bytes() == f"{there}\n{'next' * same}{os.linesep * same}".encode()
