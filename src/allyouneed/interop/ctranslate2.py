@@ -1,0 +1,164 @@
+"""CTranslate2: a folder that its `Translator` runs, in float32 or in whatever type it is told to.
+
+The format holds the paper's model exactly: post-norm, either positional encoding as a table, any epsilon,
+biases in attention or none, matrices shared or not.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import tokenizers
+from torch import nn
+
+from allyouneed.config import SearchConfig
+from allyouneed.data.tokenizer import CONTROL_SYMBOLS
+from allyouneed.interop.length_normalization import DIFFERENCES, length_exponent
+from allyouneed.interop.parity import Ids
+from allyouneed.model import Transformer
+from allyouneed.model.layers import AddAndNorm, DecoderLayer, EncoderLayer
+from allyouneed.model.positional_encoding import LearnedPositions, SinusoidalPositions
+from allyouneed.preparation import SOURCE_TOKENIZER, TARGET_TOKENIZER
+from allyouneed.symbols import END, START, UNKNOWN
+from allyouneed.training.checkpoint import Checkpoint
+from allyouneed.translation import MAX_TOKENS
+
+_README = """\
+# A model in the format of CTranslate2
+
+Made by `allyouneed export`. It takes and gives sub-words, into which the tokenisers beside it split text.
+In this folder, after `pip install ctranslate2 tokenizers`:
+
+```python
+import ctranslate2
+from tokenizers import Tokenizer
+
+source, target = (Tokenizer.from_file(f"{{side}}_tokenizer.json") for side in ("source", "target"))
+translator = ctranslate2.Translator(".", compute_type="float32")  # or "int8"
+pieces = source.encode("A dog runs.").tokens
+found = translator.translate_batch(
+    [pieces],
+    beam_size={beam_size},
+    length_penalty={length_penalty},
+    max_decoding_length=len(pieces) + {max_extra_tokens},
+    suppress_sequences=[["<pad>"], ["<s>"], ["<sentinel>"]],
+)
+print(target.decode([target.token_to_id(piece) for piece in found[0].hypotheses[0]]))
+```
+
+The probabilities are those of the original. The search is CTranslate2's own, so some translations differ:
+{difference};
+it goes on until `beam_size` hypotheses have ended.
+"""
+
+
+def write(model: Transformer, checkpoint: Checkpoint, directory: Path) -> None:
+    """Write the model, its vocabularies and tokenisers, and how to use them, into `directory`."""
+    from ctranslate2.specs import TransformerSpec
+
+    config = model.config
+    spec = TransformerSpec.from_config(config.num_layers, config.num_heads, pre_norm=False)
+    _copy_weights(spec, model, 1 + MAX_TOKENS + checkpoint.config.search.max_extra_tokens)
+    for name, content in checkpoint.attachments.items():
+        (directory / name).write_bytes(content)
+    spec.register_source_vocabulary(_vocabulary(directory / SOURCE_TOKENIZER))
+    spec.register_target_vocabulary(_vocabulary(directory / TARGET_TOKENIZER))
+    spec.config.layer_norm_epsilon = config.layer_norm_epsilon
+    spec.config.unk_token = CONTROL_SYMBOLS[UNKNOWN]
+    spec.config.bos_token = spec.config.decoder_start_token = CONTROL_SYMBOLS[START]
+    spec.config.eos_token = CONTROL_SYMBOLS[END]
+    spec.config.add_source_eos = True
+    spec.validate()
+    spec.optimize()  # a matrix with several roles is written once
+    spec.save(str(directory))
+    (directory / "README.md").write_bytes(_readme(checkpoint.config.search).encode())
+
+
+class CTranslate2Model:
+    """What `write` has written, as CTranslate2 runs it on the CPU."""
+
+    def __init__(self, directory: Path) -> None:
+        from ctranslate2 import Translator
+
+        self._translator = Translator(str(directory), compute_type="float32")
+        self._source = tokenizers.Tokenizer.from_file(str(directory / SOURCE_TOKENIZER))
+        self._target = tokenizers.Tokenizer.from_file(str(directory / TARGET_TOKENIZER))
+
+    def encode(self, text: str) -> list[int]:
+        """The source ids of a text."""
+        return self._source.encode(text).ids
+
+    def decode(self, ids: Ids) -> str:
+        """The text of target ids."""
+        return self._target.decode(list(ids))
+
+    def score(self, sources: Sequence[Ids], targets: Sequence[Ids]) -> list[list[float]]:
+        """The log-probability of each token of each target, the end symbol's last."""
+        results = self._translator.score_batch(
+            [[self._source.id_to_token(token) for token in ids] for ids in sources],
+            [[self._target.id_to_token(token) for token in ids] for ids in targets],
+            max_input_length=0,
+        )
+        return [list(result.log_probs) for result in results]
+
+
+def _copy_weights(spec: Any, model: Transformer, num_positions: int) -> None:
+    spec.encoder.embeddings[0].weight = model.embeddings.matrix("source")
+    spec.decoder.embeddings.weight = model.embeddings.matrix("target")
+    spec.decoder.projection.weight = model.embeddings.matrix("output")
+    _copy_positions(spec.encoder, model.source_positions, num_positions)
+    _copy_positions(spec.decoder, model.target_positions, num_positions)
+    for layer_spec, layer in zip(spec.encoder.layer, model.encoder, strict=True):
+        assert isinstance(layer, EncoderLayer)
+        _copy_self_attention_and_feed_forward(layer_spec, layer)
+    for layer_spec, layer in zip(spec.decoder.layer, model.decoder, strict=True):
+        assert isinstance(layer, DecoderLayer)
+        _copy_self_attention_and_feed_forward(layer_spec, layer)
+        query, key_value, output = layer_spec.attention.linear
+        _copy_linear(query, layer.cross_attention.query)
+        _copy_linear(key_value, layer.cross_attention.key_value)
+        _copy_linear(output, layer.cross_attention.output)
+        _copy_norm(layer_spec.attention.layer_norm, layer.after_cross_attention)
+
+
+def _copy_self_attention_and_feed_forward(spec: Any, layer: EncoderLayer | DecoderLayer) -> None:
+    query_key_value, output = spec.self_attention.linear
+    _copy_linear(query_key_value, layer.self_attention.query_key_value)
+    _copy_linear(output, layer.self_attention.output)
+    _copy_norm(spec.self_attention.layer_norm, layer.after_self_attention)
+    _copy_linear(spec.ffn.linear_0, layer.feed_forward.inner)
+    _copy_linear(spec.ffn.linear_1, layer.feed_forward.outer)
+    _copy_norm(spec.ffn.layer_norm, layer.after_feed_forward)
+
+
+def _copy_linear(spec: Any, linear: nn.Linear) -> None:
+    spec.weight = linear.weight
+    if linear.bias is not None:
+        spec.bias = linear.bias
+
+
+def _copy_norm(spec: Any, add_and_norm: AddAndNorm) -> None:
+    spec.gamma, spec.beta = add_and_norm.norm.weight, add_and_norm.norm.bias
+
+
+def _copy_positions(spec: Any, positions: nn.Module, num_positions: int) -> None:
+    if isinstance(positions, LearnedPositions):
+        spec.position_encodings.encodings = positions.weight
+    else:
+        assert isinstance(positions, SinusoidalPositions)
+        spec.position_encodings.encodings = positions(num_positions)
+
+
+def _vocabulary(path: Path) -> list[str]:
+    """The entries of a tokeniser, in the order of their ids."""
+    vocabulary = tokenizers.Tokenizer.from_file(str(path)).get_vocab()
+    return sorted(vocabulary, key=vocabulary.__getitem__)
+
+
+def _readme(search: SearchConfig) -> str:
+    return _README.format(
+        beam_size=search.beam_size,
+        length_penalty=length_exponent(search),
+        max_extra_tokens=search.max_extra_tokens,
+        difference=DIFFERENCES[search.length_normalization],
+    )

@@ -1,0 +1,86 @@
+"""`allyouneed export`: a model as a folder for other software, published only if that computes the same."""
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from allyouneed.config import ModelConfig
+from allyouneed.data.tokenizer import Tokenizer
+from allyouneed.errors import ModelError, UsageError
+from allyouneed.interop import ctranslate2, huggingface
+from allyouneed.interop.parity import Exported, require_agreement
+from allyouneed.model import Transformer
+from allyouneed.preparation import SOURCE_TOKENIZER, TARGET_TOKENIZER
+from allyouneed.publish import publish_directory, require_free
+from allyouneed.training.checkpoint import WEIGHTS, Checkpoint, load_checkpoint
+from allyouneed.training.run_directory import resolve_model
+
+
+@dataclass(frozen=True)
+class Format:
+    """A format of other software, and that software."""
+
+    package: str
+    """What has to be installed."""
+    write: Callable[[Transformer, Checkpoint, Path], None]
+    """Write a model into a folder."""
+    load: Callable[[Path], Exported]
+    """Let the other software load that folder."""
+
+
+FORMATS = {
+    "ctranslate2": Format("ctranslate2", ctranslate2.write, ctranslate2.CTranslate2Model),
+    "huggingface": Format("transformers", huggingface.write, huggingface.HuggingFaceModel),
+}
+
+
+def export_model(model: Path, to: str, out: Path) -> float:
+    """Publish a model as the folder `out` in the format `to`, one of `FORMATS`.
+
+    Args:
+        model: A run, a checkpoint in it, or a model folder.
+        to: Name of the format.
+        out: The folder to make; it must not exist, or be empty.
+
+    Returns:
+        The largest difference between log-probabilities of a token, as `parity.TOLERANCE` limits it.
+
+    Raises:
+        UsageError: `out` is not free, or the other software is not installed.
+        ModelError: The model is damaged, the format cannot hold it, or the other software computes something
+            else from what was written; nothing is left of that.
+    """
+    chosen = FORMATS[to]
+    require_free(out)
+    _require_package(to, chosen.package)
+    checkpoint = load_checkpoint(resolve_model(model))
+    _require_even_heads(to, checkpoint.config.model)
+    original = checkpoint.build_model()
+    tokenizers = (
+        Tokenizer.load(checkpoint.directory / name) for name in (SOURCE_TOKENIZER, TARGET_TOKENIZER)
+    )
+    facts = {
+        "exported_from": checkpoint.directory.name,
+        "weights_sha256": checkpoint.manifest["files"][WEIGHTS]["sha256"],
+    }
+    with publish_directory(out, to, facts) as aside:
+        chosen.write(original, checkpoint, aside)
+        return require_agreement(chosen.load(aside), original, *tokenizers)
+
+
+def _require_package(to: str, package: str) -> None:
+    try:
+        importlib.import_module(package)
+    except ImportError:
+        raise UsageError(f"--to {to} needs {package}: pip install 'allyouneed[{to}]'") from None
+
+
+def _require_even_heads(to: str, config: ModelConfig) -> None:
+    if set(config.head_widths) != {config.d_model / config.num_heads}:
+        d_k, d_v = config.head_widths
+        raise ModelError(
+            f"--to {to}: holds only heads with d_k = d_v = d_model / num_heads = "
+            f"{config.d_model / config.num_heads:g}, the model has d_k = {d_k} and d_v = {d_v}; "
+            "use it with allyouneed"
+        )

@@ -1,0 +1,115 @@
+"""The model's weights as those of a Marian model, such as Hugging Face has it.
+
+Marian is the paper's architecture but for two things, both undone by writing the residual stream, from which
+sub-layers read and to which they add, in another basis:
+
+- Its sinusoids have all sines before all cosines: the dimensions of the stream are put in that order.
+- Its normalisations add 1e-5 to the variance, whatever the model wants. `LayerNorm(s x)` with epsilon e is
+  `LayerNorm(x)` with epsilon e / s^2: the stream is scaled by s = sqrt(1e-5 / epsilon).
+
+Sinusoids cannot be scaled, so the first normalisation of the encoder and that of the decoder keep Marian's
+epsilon. With the paper's 1e-6 this shrinks what they give by a few millionths; nothing else is inexact.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, cast
+
+import torch
+from torch import Tensor, nn
+
+from allyouneed.model import Transformer
+from allyouneed.model.layers import DecoderLayer, EncoderLayer
+
+MARIAN_EPSILON = 1e-5
+"""PyTorch's default, which Marian leaves in every normalisation."""
+
+Named = Iterator[tuple[str, Tensor]]
+
+
+class _Stream(NamedTuple):
+    """The residual stream at some place of Marian: ours times `scale`, its dimensions in `order`."""
+
+    order: Tensor
+    scale: float
+
+    def read(self, weight: Tensor) -> Tensor:
+        """For a matrix that is applied to our stream, the one to apply to Marian's."""
+        return weight[:, self.order] / self.scale
+
+    def write(self, weight: Tensor) -> Tensor:
+        """For a matrix or vector that makes our stream, or is added to it, the one that makes Marian's."""
+        return weight[self.order] * self.scale
+
+
+def marian_weights(model: Transformer) -> Named:
+    """Name and tensor of each of Marian's weights; heads d_model / num_heads wide, positions sinusoids."""
+    config = model.config
+    even_before_odd = torch.arange(config.d_model).view(-1, 2).T.flatten()
+    plain = _Stream(even_before_odd, 1.0)
+    scaled = _Stream(even_before_odd, math.sqrt(MARIAN_EPSILON / config.layer_norm_epsilon))
+    yield from _embeddings(model, plain)
+    yield from _stack("model.encoder.layers", list(model.encoder), plain, scaled)
+    yield from _stack("model.decoder.layers", list(model.decoder), plain, scaled)
+
+
+def _embeddings(model: Transformer, stream: _Stream) -> Named:
+    """What is tied comes once, under the name that Marian ties the others to."""
+    source, target, output = (stream.read(model.embeddings.matrix(r)) for r in ("source", "target", "output"))
+    tied = model.config.tied_embeddings
+    if tied == "all":
+        yield "model.shared.weight", source
+    else:
+        yield "model.encoder.embed_tokens.weight", source
+        yield "model.decoder.embed_tokens.weight", target
+    if tied == "none":
+        yield "lm_head.weight", output
+    yield "final_logits_bias", torch.zeros(1, model.config.target_vocab_size)
+
+
+def _stack(name: str, layers: Sequence[nn.Module], plain: _Stream, scaled: _Stream) -> Named:
+    """The stream is scaled from the first normalisation to the last, which none comes after."""
+    for number, layer in enumerate(layers):
+        before = plain if number == 0 else scaled
+        after = plain if number == len(layers) - 1 else scaled
+        parts = _layer(cast("EncoderLayer | DecoderLayer", layer), before, scaled, after, memory=plain)
+        yield from ((f"{name}.{number}.{part}", tensor) for part, tensor in parts)
+
+
+def _layer(
+    layer: EncoderLayer | DecoderLayer, before: _Stream, within: _Stream, after: _Stream, memory: _Stream
+) -> Named:
+    attention = layer.self_attention
+    yield from _reading(
+        ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"), attention.query_key_value, before
+    )
+    yield from _writing("self_attn.out_proj", attention.output, before)
+    yield from _writing("self_attn_layer_norm", layer.after_self_attention.norm, within)
+    if isinstance(layer, DecoderLayer):
+        yield from _reading(("encoder_attn.q_proj",), layer.cross_attention.query, within)
+        yield from _reading(
+            ("encoder_attn.k_proj", "encoder_attn.v_proj"), layer.cross_attention.key_value, memory
+        )
+        yield from _writing("encoder_attn.out_proj", layer.cross_attention.output, within)
+        yield from _writing("encoder_attn_layer_norm", layer.after_cross_attention.norm, within)
+    yield from _reading(("fc1",), layer.feed_forward.inner, within)
+    yield from _writing("fc2", layer.feed_forward.outer, within)
+    yield from _writing("final_layer_norm", layer.after_feed_forward.norm, after)
+
+
+def _reading(names: Sequence[str], linear: nn.Linear, stream: _Stream) -> Named:
+    """The equal parts of a map that is applied to the stream."""
+    weights, biases = linear.weight.chunk(len(names)), _bias(linear).chunk(len(names))
+    for name, weight, bias in zip(names, weights, biases, strict=True):
+        yield f"{name}.weight", stream.read(weight)
+        yield f"{name}.bias", bias
+
+
+def _writing(name: str, last: nn.Linear | nn.LayerNorm, stream: _Stream) -> Named:
+    """A map or a normalisation whose result is the stream, or is added to it."""
+    yield f"{name}.weight", stream.write(last.weight)
+    yield f"{name}.bias", stream.write(_bias(last))
+
+
+def _bias(module: nn.Linear | nn.LayerNorm) -> Tensor:
+    return torch.zeros(module.weight.size(0)) if module.bias is None else module.bias

@@ -1,0 +1,99 @@
+"""Does other software compute from an export what we compute from the model? Asked before it is published."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+
+from allyouneed.config import ModelConfig, SearchConfig
+from allyouneed.data.tokenizer import Tokenizer
+from allyouneed.errors import ModelError
+from allyouneed.inference.engine import Engine
+from allyouneed.inference.generate import generate
+from allyouneed.inference.scoring import score_targets
+from allyouneed.model import Transformer
+from allyouneed.symbols import SENTINEL
+
+TOLERANCE = 1e-4
+"""How far apart log-probabilities of a token may be: in nats, and as a share of those below -1."""
+
+SENTENCES = (
+    "A dog runs.",
+    "Zwei Hunde laufen über die Straße, und niemand weiß, warum.",
+    "It costs 3,141.59 dollars;  nobody's </s> <unk> can  pay it!",
+    "これは文です。",
+)
+_LENGTHS = (1, 2, 3, 5, 8, 13, 21, 34, 55)
+
+Ids = Sequence[int]
+
+
+class Exported(Protocol):
+    """An exported model, loaded by the software that it is for."""
+
+    def encode(self, text: str) -> list[int]:
+        """The source ids of a text, without end symbol."""
+
+    def decode(self, ids: Ids) -> str:
+        """The text of target ids."""
+
+    def score(self, sources: Sequence[Ids], targets: Sequence[Ids]) -> list[list[float]]:
+        """The log-probability of each token of each target, the end symbol's last."""
+
+
+def require_agreement(
+    exported: Exported, model: Transformer, source_tokenizer: Tokenizer, target_tokenizer: Tokenizer
+) -> float:
+    """Compare an export with the model it was made of, on random tokens and on translations of sentences.
+
+    Returns:
+        The largest difference between log-probabilities of a token, as `TOLERANCE` limits it.
+
+    Raises:
+        ModelError: They split or join text differently, or differ by more than `TOLERANCE`.
+    """
+    encoded = [source_tokenizer.encode(text) for text in SENTENCES]
+    if [exported.encode(text) for text in SENTENCES] != encoded:
+        raise ModelError(
+            "the export splits text into other sub-words than the model; it is not kept, please report it"
+        )
+    if any(exported.decode(target_tokenizer.encode(text)) != text for text in SENTENCES):
+        raise ModelError(
+            "the export joins sub-words to other text than the model; it is not kept, please report it"
+        )
+    sources, targets = _random_pairs(model.config)
+    most = _most_tokens(model.config)
+    sentences = [ids[:most] for ids in encoded]
+    greedy = SearchConfig(beam_size=1, max_extra_tokens=5)
+    sources += sentences
+    targets += [found[0].ids[:most] for found in generate(Engine(model), sentences, greedy)]
+    ours = [score.token_log_probs for score in score_targets(Engine(model), sources, targets)]
+    return _largest_difference(ours, exported.score(sources, targets))
+
+
+def _random_pairs(config: ModelConfig) -> tuple[list[Ids], list[Ids]]:
+    """Pairs of different lengths, of any ids but those that frame a sentence; always the same ones."""
+    draw, most = np.random.default_rng(1), _most_tokens(config)
+    lengths = [min(length, most) for length in _LENGTHS]
+    sources = [draw.integers(SENTINEL, config.source_vocab_size, n).tolist() for n in lengths]
+    targets = [draw.integers(SENTINEL, config.target_vocab_size, n).tolist() for n in reversed(lengths)]
+    return sources, targets
+
+
+def _most_tokens(config: ModelConfig) -> int:
+    return config.max_positions - 1 if config.positions == "learned" else max(_LENGTHS)
+
+
+def _largest_difference(ours: list[list[float]], theirs: list[list[float]]) -> float:
+    if list(map(len, ours)) != list(map(len, theirs)):
+        raise ModelError(
+            "the export does not score every token of a target; it is not kept, please report it"
+        )
+    expected, found = np.concatenate(ours), np.concatenate(theirs)
+    largest = float(np.max(np.abs(expected - found) / np.maximum(1, np.abs(expected))))
+    if not largest <= TOLERANCE:  # so that NaN is refused, too
+        raise ModelError(
+            f"the export gives other log-probabilities than the model: {largest:.2g} apart, {TOLERANCE:g} "
+            "allowed; it is not kept, please report it"
+        )
+    return largest

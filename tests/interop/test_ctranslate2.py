@@ -1,0 +1,77 @@
+"""A folder for CTranslate2 computes what the model computes, whatever the model's kind."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import tokenizers
+
+from allyouneed import load
+from allyouneed.errors import ModelError
+from allyouneed.interop import ctranslate2
+from allyouneed.interop.export import FORMATS, export_model
+from allyouneed.model import Transformer
+from allyouneed.training.checkpoint import Checkpoint
+
+pytest.importorskip("ctranslate2", reason="NOT RUN: needs ctranslate2")
+
+RandomModel = Callable[..., Path]
+ROUNDING = 2e-5
+TEXTS = ["sun moon star", "wolf likes bear", "", "river sees stone fish"]
+
+
+def test_models_of_every_kind_keep_their_log_probabilities(model_of_every_kind: Path, tmp_path: Path) -> None:
+    assert export_model(model_of_every_kind, "ctranslate2", tmp_path / "out") < ROUNDING
+
+
+def test_learned_positions_are_kept_as_far_as_they_go(random_model: RandomModel, tmp_path: Path) -> None:
+    model = random_model(positions="learned", max_positions=40)
+    assert export_model(model, "ctranslate2", tmp_path / "out") < ROUNDING
+    exported = ctranslate2.CTranslate2Model(tmp_path / "out")
+    assert len(exported.score([[10] * 39], [[10] * 39])[0]) == 40
+    with pytest.raises(RuntimeError, match="position"):
+        exported.score([[10] * 40], [[10]])
+
+
+def test_the_longest_source_and_output_of_the_original_fit(random_model: RandomModel, tmp_path: Path) -> None:
+    export_model(random_model(), "ctranslate2", tmp_path / "out")
+    exported = ctranslate2.CTranslate2Model(tmp_path / "out")
+    assert len(exported.score([[10] * 1024], [[10] * 1074])[0]) == 1075
+
+
+def test_greedy_translations_are_those_of_the_model(toy_model: Path, tmp_path: Path) -> None:
+    from ctranslate2 import Translator
+
+    export_model(toy_model, "ctranslate2", out := tmp_path / "out")
+    source, target = (
+        tokenizers.Tokenizer.from_file(str(out / f"{side}_tokenizer.json")) for side in ("source", "target")
+    )
+    pieces = [source.encode(text).tokens for text in TEXTS]
+    found = Translator(str(out)).translate_batch(pieces, beam_size=1)
+    ids = target.get_vocab()
+    written = [target.decode([ids[piece] for piece in result.hypotheses[0]]) for result in found]
+    assert written == [translation.text for translation in load(toy_model).translate(TEXTS, beam_size=1)]
+
+
+def test_the_example_of_the_readme_runs_in_the_folder(
+    random_model: RandomModel, run_example: Callable[[Path], str], tmp_path: Path
+) -> None:
+    model = random_model(tied_embeddings="target", source_vocab_size=261)
+    export_model(model, "ctranslate2", tmp_path / "out")
+    assert run_example(tmp_path / "out")
+
+
+def test_a_folder_that_computes_something_else_is_not_published(
+    random_model: RandomModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write_another_epsilon(model: Transformer, checkpoint: Checkpoint, directory: Path) -> None:
+        ctranslate2.write(model, checkpoint, directory)
+        config = json.loads((directory / "config.json").read_bytes())
+        (directory / "config.json").write_bytes(json.dumps(config | {"layer_norm_epsilon": 0.1}).encode())
+
+    monkeypatch.setitem(FORMATS, "ctranslate2", replace(FORMATS["ctranslate2"], write=write_another_epsilon))
+    with pytest.raises(ModelError, match="other log-probabilities than the model"):
+        export_model(random_model(), "ctranslate2", tmp_path / "new" / "out")
+    assert list((tmp_path / "new").iterdir()) == []
