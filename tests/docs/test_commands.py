@@ -1,5 +1,7 @@
 """Every command line in README, docs and the commands' own help can be typed as it stands there."""
 
+import functools
+import operator
 import re
 import shlex
 from collections.abc import Iterator
@@ -31,9 +33,10 @@ def test_commands_on_the_page_are_valid(page: Path) -> None:
         app.parse_args(shlex.split(line)[1:], print_error=False, exit_on_error=False)
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", [*COMMANDS, "bench train", "bench translate"])
 def test_examples_in_the_help_of_a_command_are_valid(name: str) -> None:
-    lines = list(command_lines(re.sub("^ +", "", app[name].help or "", flags=re.MULTILINE)))
+    command = functools.reduce(operator.getitem, name.split(), app)
+    lines = list(command_lines(re.sub("^ +", "", command.help or "", flags=re.MULTILINE)))
     assert lines, "the help of a command shows how it is used"
     for line in lines:
         app.parse_args(shlex.split(line)[1:], print_error=False, exit_on_error=False)

@@ -33,7 +33,7 @@ _SEED = 1
 _MEMORY_STEPS = 2
 _NUM_TURNS_OF_OTHER_BATCHES = 2
 _LIMIT_SIZE = {"cpu": 2048, "cuda": 8192}
-_SETTINGS = (
+SETTINGS = (
     *("LD_PRELOAD", "GLIBC_TUNABLES", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"),
     *("OMP_NUM_THREADS", "OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "ONEDNN_PRIMITIVE_CACHE_CAPACITY"),
 )
@@ -102,7 +102,7 @@ def bench_shape(
     return {
         "date": datetime.now(UTC).date().isoformat(),
         "environment": environment(device),
-        "settings": {name: os.environ[name] for name in _SETTINGS if name in os.environ},
+        "settings": {name: os.environ[name] for name in SETTINGS if name in os.environ},
         "model": shape.model.model_dump(),
         "batch_tokens": shape.batch_tokens,
         "micro_batch_tokens": shape.micro_batch_tokens,

@@ -1,10 +1,11 @@
 """The `allyouneed` program: runs the command that is named and ends with the exit code it promises.
 
-A command is a module `commands/NAME.py` that holds one public function `NAME`, named in `COMMANDS`; the
-shortest to copy is `commands/verify.py`. It is imported when it is named, or when all are listed; torch it
-imports inside the function, so that help and `--version` are fast. The signature is the interface: the main
-thing is positional, all else an option (after `*`), and what computes takes `device: Device`. The docstring
-is the help: one line for the list of commands, examples between ``` lines, an `Args:` section.
+A command is a module `commands/NAME.py` that holds one public function `NAME` (or an `App` of several, as
+`commands/bench.py`), named in `COMMANDS`; the shortest to copy is `commands/verify.py`. It is imported when
+it is named, or when all are listed; torch it imports inside the function, so that help and `--version` are
+fast. The signature is the interface: the main thing is positional, all else an option (after `*`), and what
+computes takes `device: Device`. The docstring is the help: one line for the list of commands, examples
+between ``` lines, an `Args:` section.
 
 Data goes to standard output, talk through `console.notice`, long work through `progress.progress`. A command
 raises `UserError` for what a user can mend, and may return an exit code; `--debug` and `--quiet` are taken
@@ -30,7 +31,10 @@ COMMANDS = (
     "train",
     "average",
     "translate",
+    "shortlist",
+    "score",
     "evaluate",
+    "export",
     "plan",
     "bench",
     "verify",

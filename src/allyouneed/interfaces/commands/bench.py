@@ -1,173 +1,19 @@
 """`allyouneed bench`: how fast this machine does the work, beside other software on the same work."""
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from cyclopts import App
 
-from cyclopts import Parameter
-from cyclopts.validators import Number
+from allyouneed.interfaces.commands.bench_train import train
+from allyouneed.interfaces.commands.bench_translate import translate
 
-from allyouneed.errors import UsageError
-from allyouneed.interfaces.console import notice
-from allyouneed.interfaces.device import Device, torch_device
-from allyouneed.interfaces.progress import progress
+bench = App(
+    name="bench",
+    help="""Measure how fast this machine trains and translates, beside other software on the same work.
 
-if TYPE_CHECKING:
-    from allyouneed.experiments.training_workloads import Shape
-
-ShapeName = Literal["small", "base", "length"]
-Peer = Literal["tutorial", "marian", "opennmt"]
-Precision = Literal["float32", "bfloat16"]
-
-_SEVERAL = Parameter(consume_multiple=True)
-_REFERENCES = {
-    "x Marian": "marian {precision}",
-    "x tutorial fp32": "tutorial float32",
-    "x Marian fp32": "marian float32",
-}
-"""Title of a column -> the entry that it compares a row of some precision with."""
-_REMARKS = (
-    "Medians of rounds in which all take turns on the same batches; ratios are taken within a round. GFLOP/s",
-    "are counted matrix products, forward and backward, the same for all; the limit is large products alone.",
-    "Each has a process of its own, and no setting of the allocator but its own; allyouneed computes batches",
-    "in micro-batches, as `train` does, the others in one piece.",
+```
+allyouneed bench train
+allyouneed bench translate models/first --source test.en --reference test.de
+```
+""",
 )
-
-
-def bench(
-    what: Literal["train"],
-    /,
-    *,
-    shape: Annotated[tuple[ShapeName, ...], _SEVERAL] = ("small",),
-    precision: Annotated[tuple[Precision, ...], _SEVERAL] = ("float32", "bfloat16"),
-    rounds: Annotated[int, Parameter(validator=Number(gte=1))] = 5,
-    against: Annotated[tuple[Peer, ...], _SEVERAL] = ("tutorial", "marian"),
-    data: Path | None = None,
-    device: Device = "auto",
-    out: Path = Path("benchmarks/results/training.json"),
-) -> None:
-    """Measure how fast training is, beside other software on the same batches.
-
-    ```
-    allyouneed bench train
-    allyouneed bench train --shape base length --rounds 3 --against marian
-    allyouneed bench train --data data --precision bfloat16 --out speed.json
-    ```
-
-    Everyone takes turns, in rounds, each turn a few steps of training on the same batches of random ids;
-    dropout and label smoothing are 0.1, weights float32. `tutorial` is `torch.nn.Transformer` as tutorials
-    use it, `marian` the MarianMTModel of Hugging Face (`pip install 'allyouneed[bench]'`), `opennmt` that of
-    OpenNMT-py 3.0 (`pip install OpenNMT-py`).
-
-    Args:
-        what: Steps of training.
-        shape: `small`: 3+3 layers, d_model 256, sentences as in Multi30k. `base`: the paper's base model,
-            sentences twice as long. `length`: the small model on 32 tokens and on 1,024, and its memory.
-        precision: Of the matrix products.
-        rounds: How many, besides one that warms up.
-        against: Whom to measure besides this program.
-        data: Prepared data from which `small` and `base` take the lengths of sentences.
-        device: Where to compute.
-        out: The file of results; of those that it holds, the shapes that are measured are replaced.
-    """
-    results = _results_so_far(out)
-
-    from allyouneed.experiments.bench_training import Entry, bench_shape, num_turns
-    from allyouneed.experiments.training_contenders import OURS
-    from allyouneed.publish import disk_errors, write_text
-
-    shapes = _shapes(shape, data)
-    entries = [Entry(name, each) for name in (OURS, *_installed(against)) for each in precision]
-    place = torch_device(device)
-    with disk_errors(out):
-        out.parent.mkdir(parents=True, exist_ok=True)
-    write_text(out, json.dumps(results, indent=1) + "\n")  # before minutes of work for nothing
-    total = sum(num_turns(each, entries, rounds) for each in shapes.values())
-    with progress(total, unit="turns", description="measuring") as bar:
-        for name, each in shapes.items():
-            results[name] = bench_shape(each, entries, rounds, place, bar.advance)
-            write_text(out, json.dumps(results, indent=1) + "\n")
-    for name in shapes:
-        print("\n".join(_as_text(name, results[name])), end="\n\n")
-    print("\n".join(_REMARKS))
-
-
-def _results_so_far(path: Path) -> dict[str, Any]:
-    if not path.exists():
-        return {}
-    try:
-        return dict(json.loads(path.read_bytes()))
-    except (ValueError, TypeError):
-        raise UsageError(f"--out {path}: holds no results of bench; name another file") from None
-
-
-def _shapes(names: Sequence[str], data: Path | None) -> "dict[str, Shape]":
-    import numpy as np
-
-    from allyouneed.experiments.training_workloads import SHAPES
-    from allyouneed.preparation import PreparedData
-
-    shapes = {name: SHAPES[name] for name in names}
-    if data is None:
-        return shapes
-    store = PreparedData(data).train
-    lengths = np.stack([store.source_lengths, store.target_lengths], axis=1).astype(np.int64)
-    return {name: shape.on_lengths(lengths, f"lengths of {data}") for name, shape in shapes.items()}
-
-
-def _installed(peers: Sequence[Peer]) -> Iterator[Peer]:
-    from allyouneed.experiments.training_contenders import missing_package
-
-    for peer in peers:
-        if requirement := missing_package(peer):
-            notice(f"{peer} is left out, as it is not installed: pip install '{requirement}'")
-        else:
-            yield peer
-
-
-def _as_text(name: str, result: Mapping[str, Any]) -> Iterator[str]:
-    model, limits = result["model"], result["limit_flops_per_second"]
-    yield (
-        f"{name}: {model['num_layers']}+{model['num_layers']} layers, d_model {model['d_model']}, "
-        f"d_ff {model['d_ff']}, {model['num_heads']} heads, V {model['target_vocab_size']:,}; "
-        f"{result['batch_tokens']:,} padded tokens a batch; {result['rounds']} rounds"
-    )
-    products = (f"{precision} {of['median'] / 1e9:,.0f} GFLOP/s" for precision, of in limits.items())
-    environment = result["environment"]
-    yield f"{environment['device_name']}, {environment['threads']} threads; limit {', '.join(products)}"
-    if settings := result["settings"]:
-        yield " ".join(f"{variable}={value}" for variable, value in settings.items())
-    for workload in dict.fromkeys(row["workload"] for row in result["rows"]):
-        rows = [row for row in result["rows"] if row["workload"] == workload]
-        yield from ("", workload, *_table(rows))
-
-
-def _table(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """The rows of a workload, aligned."""
-    cells = [_cells(row) for row in rows]
-    titles = list(cells[0])
-    widths = [max(len(title), *(len(row[title]) for row in cells)) + 2 for title in titles]
-    for row in (dict(zip(titles, titles, strict=True)), *cells):
-        first, second, *others = (row[title] for title in titles)
-        yield f"{first:<{widths[0]}}{second:<{widths[1]}}" + "".join(
-            f"{cell:>{width}}" for cell, width in zip(others, widths[2:], strict=True)
-        )
-
-
-def _cells(row: Mapping[str, Any]) -> dict[str, str]:
-    """Title of a column -> what stands there."""
-    cells = {
-        "contender": row["contender"],
-        "precision": row["precision"],
-        "target tokens/s": f"{row['target_tokens_per_second']['median']:,.0f}",
-        "GFLOP/s": f"{row['flops_per_second']['median'] / 1e9:,.1f}",
-        "of limit": f"{row['share_of_limit']['median']:.1%}",
-    }
-    for title, reference in _REFERENCES.items():
-        ratio = row["times_as_fast_as"].get(reference.format(precision=row["precision"]))
-        cells[title] = f"{ratio['median']:.2f}" if ratio else "-"
-    if "step_memory_bytes" in row:
-        cells["kept of speed"] = f"{row['kept_of_first_workload']['median']:.2f}"
-        cells["GiB of a step"] = f"{row['step_memory_bytes'] / 2**30:.2f}"
-    return cells
+bench.command(train)
+bench.command(translate)

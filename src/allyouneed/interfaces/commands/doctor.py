@@ -50,8 +50,13 @@ def versions() -> dict[str, str]:
 
 
 def cpu() -> dict[str, Any]:
-    """The processor; `bfloat16` says whether it multiplies in that format natively, where that is known."""
+    """The processor; `bfloat16` says whether it multiplies in that format natively, where that is known.
+
+    `kernels` are the precisions in which translation has kernels of its own.
+    """
     import torch
+
+    from allyouneed.native.library import available
 
     described = _cpuinfo()
     flags = set(described.get("flags", described.get("Features", "")).split())
@@ -61,6 +66,7 @@ def cpu() -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "vectors": torch.backends.cpu.get_cpu_capability(),
         "bfloat16": bool(flags & _BFLOAT16_FLAGS) if flags else None,
+        "kernels": " ".join(sorted(available())) or "none",
     }
 
 

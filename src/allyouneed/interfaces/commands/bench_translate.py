@@ -1,0 +1,244 @@
+"""`allyouneed bench translate`: how fast sentences are translated, beside other software."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from allyouneed.errors import UsageError
+from allyouneed.interfaces.bench_results import keep, results_so_far, size_of, table
+from allyouneed.interfaces.console import notice
+from allyouneed.interfaces.progress import progress
+
+if TYPE_CHECKING:
+    from allyouneed.experiments.decoding_tasks import Task
+
+Peer = Literal["ctranslate2", "huggingface"]
+ShapeName = Literal["small", "base"]
+Precision = Literal["float32", "bfloat16", "int8"]
+
+_SEVERAL = Parameter(consume_multiple=True)
+_POSITIVE = Parameter(validator=Number(gte=1))
+_SHORT_NAMES = {"ctranslate2": "CT2", "huggingface": "HF"}
+_REMARKS = (
+    "Medians of rounds in which all take turns on the same sentences, each in its best layout; ratios are of",
+    "sentences/s, taken within a round. Layout: processes x workers x threads, and what a batch holds.",
+    "Tokens are those written, end symbols counted. ms: a sentence alone, by one thread. Grown: memory, at",
+    "most, since before the model was loaded. Same: share of translations that are those of the first row.",
+    "All stop when as many hypotheses have ended as the beam is wide (allyouneed with --early-stopping); the",
+    "others divide scores by n^alpha.",
+)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Conditions:
+    """What is measured.
+
+    Args:
+        beam_size: Hypotheses kept a step.
+        length_penalty: The exponent alpha of the length penalty; by default that of the model.
+        precision: Of the matrix products. Who cannot compute in one is left out there.
+        against: Whom to measure besides this program.
+        rounds: How many, besides one that warms up.
+        threads: That everyone has; by default as many as there are cores.
+        lengths: Measure, in place of speed beside others, how the time of an output token grows from length
+            32 to 256: random sources as long as the outputs, of this program alone.
+        sentences: How many, of a shape.
+        length: Tokens of all outputs of a shape, end symbol included.
+    """
+
+    beam_size: Annotated[int, _POSITIVE] = 4
+    length_penalty: float | None = None
+    precision: Annotated[tuple[Precision, ...], _SEVERAL] = ("float32", "bfloat16", "int8")
+    against: Annotated[tuple[Peer, ...], _SEVERAL] = ("ctranslate2", "huggingface")
+    rounds: Annotated[int, _POSITIVE] = 5
+    threads: Annotated[int, _POSITIVE] | None = None
+    lengths: bool = False
+    sentences: Annotated[int, _POSITIVE] = 256
+    length: Annotated[int, _POSITIVE] = 15
+
+
+def translate(
+    *models: Path,
+    source: Path | None = None,
+    reference: Path | None = None,
+    shape: Annotated[tuple[ShapeName, ...], _SEVERAL] = (),
+    conditions: Conditions = Conditions(),
+    out: Path = Path("benchmarks/results/decoding.json"),
+) -> None:
+    """Measure how fast a CPU translates, beside other software with the same model.
+
+    ```
+    allyouneed bench translate models/first --source test.en --reference test.de
+    allyouneed bench translate --shape base --against ctranslate2 --rounds 3
+    allyouneed bench translate models/first --lengths --out speed.json
+    ```
+
+    The model is exported to CTranslate2 (`pip install 'allyouneed[ctranslate2]'`) and Hugging Face
+    (`pip install 'allyouneed[huggingface]'`) as `allyouneed export` does it. Everyone tries its ways to share
+    out the work over the threads, and several sizes of batches; with the best of these all then take turns,
+    in rounds.
+
+    Args:
+        models: Runs, checkpoints in them, or model folders.
+        source: What they translate, one sentence a line.
+        reference: The translations of these lines, for BLEU.
+        shape: Besides, or in place of, models: random weights on random sentences as long as Multi30k's.
+            `base` has the sizes of the paper's base model, `small` 3+3 layers with d_model 256.
+        conditions: What is measured.
+        out: The file of results; of those that it holds, what is measured is replaced.
+    """
+    if not (models or shape):
+        raise UsageError("bench translate: name a model, or --shape base")
+    if models and source is None and not conditions.lengths:
+        raise UsageError("bench translate: name the sentences to translate: --source test.en")
+    results = results_so_far(out)
+    keep(results, out)  # before minutes of work for nothing
+    measure, text = (_lengths, _lengths_as_text) if conditions.lengths else (_speeds, _speeds_as_text)
+    measured = []
+    for name, make in _tasks(models, source, reference, shape, conditions):
+        key = f"{name}, by length" if conditions.lengths else name
+        results[key] = measure(make, conditions)
+        keep(results, out)
+        measured.append(key)
+    for key in measured:
+        print("\n".join(text(key, results[key])), end="\n\n")
+    if not conditions.lengths:
+        print("\n".join(_REMARKS))
+
+
+Make = Callable[[Sequence[str], Mapping[str, object], Path], "Task"]
+"""Peers, settings of search, folder for exports -> a task."""
+
+
+def _tasks(
+    models: Sequence[Path],
+    source: Path | None,
+    reference: Path | None,
+    shapes: Sequence[str],
+    conditions: Conditions,
+) -> Iterator[tuple[str, Make]]:
+    """The name of each in the file of results, and how to make it."""
+    from functools import partial
+
+    from allyouneed.experiments.decoding_tasks import task_of_model, task_of_shape
+    from allyouneed.experiments.training_workloads import SHAPES
+
+    for model in models:
+        yield model.resolve().name, partial(task_of_model, model, source, reference)
+    for shape in shapes:
+        yield (
+            shape,
+            partial(task_of_shape, SHAPES[shape].model, conditions.sentences, conditions.length),
+        )
+
+
+def _search(conditions: Conditions) -> dict[str, float | bool]:
+    """The settings that differ from the model's own."""
+    given = {"beam_size": conditions.beam_size, "length_penalty": conditions.length_penalty}
+    return {name: value for name, value in given.items() if value is not None} | {"early_stopping": True}
+
+
+def _installed(peers: Sequence[Peer]) -> Iterator[Peer]:
+    from allyouneed.experiments.decoding_contenders import is_missing
+
+    for peer in peers:
+        if is_missing(peer):
+            notice(f"{peer} is left out, as it is not installed: pip install 'allyouneed[{peer}]'")
+        else:
+            yield peer
+
+
+def _speeds(make: Make, conditions: Conditions) -> dict[str, Any]:
+    from allyouneed.experiments.bench_decoding import Entry, bench_task, num_turns
+    from allyouneed.experiments.decoding_contenders import OURS, precisions
+    from allyouneed.inference.generate import available_cores
+
+    peers, threads = tuple(_installed(conditions.against)), conditions.threads or available_cores()
+    entries = [
+        Entry(name, precision)
+        for name in (OURS, *peers)
+        for precision in conditions.precision
+        if precision in precisions(name)
+    ]
+    with TemporaryDirectory(prefix="allyouneed-bench-") as folder:
+        task = make(peers, _search(conditions), Path(folder))
+        total = num_turns(entries, conditions.rounds, threads)
+        with progress(total, unit="turns", description="measuring") as bar:
+            return bench_task(task, entries, conditions.rounds, threads, bar.advance)
+
+
+def _lengths(make: Make, conditions: Conditions) -> dict[str, Any]:
+    from allyouneed.experiments.decoding_contenders import OURS, precisions
+    from allyouneed.experiments.decoding_lengths import bench_lengths, num_turns_of_lengths
+
+    chosen = [precision for precision in conditions.precision if precision in precisions(OURS)]
+    with TemporaryDirectory(prefix="allyouneed-bench-") as folder:
+        task = make((), _search(conditions), Path(folder))
+        total = num_turns_of_lengths(chosen, conditions.rounds)
+        with progress(total, unit="turns", description="measuring") as bar:
+            return bench_lengths(task, chosen, conditions.rounds, bar.advance)
+
+
+def _speeds_as_text(name: str, result: Mapping[str, Any]) -> Iterator[str]:
+    search, environment = result["search"], result["environment"]
+    yield (
+        f"{name}: {size_of(result['model'])}; {result['sentences']:,} sentences, beam {search['beam_size']}, "
+        f"length penalty {search['length_penalty']}; {result['rounds']} rounds"
+    )
+    versions = (f"{name} {environment[name]}" for name in _PACKAGES if name in environment)
+    yield ", ".join([f"{environment['cpu']}, {environment['threads']} threads", *versions])
+    yield ""
+    yield from table([_cells(row, search["beam_size"]) for row in result["rows"]])
+
+
+_PACKAGES = ("torch", "ctranslate2", "transformers")
+
+
+def _cells(row: Mapping[str, Any], beam_size: int) -> dict[str, str]:
+    """Title of a column -> what stands there."""
+    layout, latency = row["layout"], row["latency_seconds"]
+    cells = {
+        "contender": row["contender"],
+        "precision": row["precision"],
+        "layout": "x".join(str(layout[part]) for part in ("processes", "workers", "threads"))
+        + f" {layout['batch']:,} {layout['unit'].split()[-1]}",
+        "sentences/s": f"{row['sentences_per_second']['median']:,.1f}",
+        "tokens/s": f"{row['target_tokens_per_second']['median']:,.0f}",
+    }
+    for other, ratio in row["times_as_fast_as"].items():
+        peer, precision = other.split()
+        if peer in _SHORT_NAMES:
+            cells[f"x {_SHORT_NAMES[peer]} {precision}"] = f"{ratio['median']:.2f}"
+    return cells | {
+        "ms": f"{1e3 * latency['median']:,.1f}",
+        "ms p99": f"{1e3 * latency['p99']:,.1f}",
+        "grown MiB": f"{row['grown_memory_bytes'] / 2**20:,.0f}",
+        "peak MiB": f"{row['peak_memory_bytes'] / 2**20:,.0f}",
+        "BLEU": "-" if row["bleu"] is None else f"{row['bleu']:.2f}",
+        "same": f"{row['same_as_first']:.1%}",
+    }
+
+
+def _lengths_as_text(name: str, result: Mapping[str, Any]) -> Iterator[str]:
+    yield (
+        f"{name}: {size_of(result['model'])}; batches of {result['batch']}, beam {result['beam_size']}, "
+        f"one thread; {result['rounds']} rounds"
+    )
+    yield ""
+    yield from table(
+        [
+            {
+                "precision": row["precision"],
+                "tokens": f"{row['length']}",
+                "ms a token": f"{1e3 * row['seconds_per_token']['median']:.3f}",
+                "x the shortest": f"{row['times_the_shortest']['median']:.2f}",
+            }
+            for row in result["rows"]
+        ]
+    )
