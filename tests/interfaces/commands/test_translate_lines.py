@@ -35,8 +35,10 @@ def translator(toy_model: Path) -> Translator:
 
 
 def program(model: Path, *options: str | Path) -> "subprocess.Popen[bytes]":
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen([sys.executable, "-m", "allyouneed", "translate", model, *options], **pipes)  # type: ignore[call-overload,no-any-return]
+    command = [sys.executable, "-m", "allyouneed", "translate", model, *options]
+    pipe, heed = subprocess.PIPE, lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)
+    # A shell's background job is started with SIGINT ignored, and so would be its children.
+    return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, preexec_fn=heed)  # noqa: PLW1509
 
 
 def test_who_waits_for_an_answer_has_it_before_the_input_ends_and_ctrl_c_ends_it(
