@@ -2,12 +2,12 @@
 
 import threading
 import time
+from contextlib import ExitStack
 
 import pytest
 import torch
 
-from allyouneed.inference import Engine
-from allyouneed.inference.workers import ready_to_decode, run_in_threads
+from allyouneed.inference.workers import PyTorchThreads, run_in_threads
 
 SECONDS = 20
 
@@ -50,14 +50,12 @@ def test_an_interruption_of_the_caller_stops_all(monkeypatch: pytest.MonkeyPatch
     assert time.monotonic() - began < SECONDS / 2
 
 
-def test_two_at_once_leave_pytorch_s_threads_as_they_were(tiny_model: object) -> None:
-    before = torch.get_num_threads()
-    engine = Engine(tiny_model())  # type: ignore[operator]
-    engine.threads = 1
-    first, second = ready_to_decode(engine), ready_to_decode(engine)
-    first.__enter__()
-    second.__enter__()
-    assert torch.get_num_threads() == 1
-    first.__exit__(None, None, None)
-    second.__exit__(None, None, None)
+def test_two_that_use_pytorch_at_once_leave_its_threads_as_they_were() -> None:
+    before, threads = torch.get_num_threads(), PyTorchThreads()
+    first, second = threads.with_threads(1), threads.with_threads(1)
+    with ExitStack() as stack:
+        stack.enter_context(first)
+        with second:
+            assert torch.get_num_threads() == 1
+            stack.close()
     assert torch.get_num_threads() == before

@@ -42,7 +42,7 @@ def ready_to_decode(engine: Engine | Ensemble) -> Iterator[None]:
         yield
 
 
-class _PyTorchThreads:
+class PyTorchThreads:
     """The number of threads of PyTorch, which is one for all that use it at once."""
 
     def __init__(self) -> None:
@@ -65,4 +65,4 @@ class _PyTorchThreads:
             torch.set_num_threads(self._before)
 
 
-_PYTORCH = _PyTorchThreads()
+_PYTORCH = PyTorchThreads()
