@@ -285,6 +285,22 @@ def test_early_stopping_stops_when_as_many_have_ended_as_the_beam_is_wide() -> N
     assert best.score > first.score
 
 
+@pytest.mark.parametrize("early_stopping", [False, True])
+def test_sentences_that_wait_for_company_have_what_they_would_have_alone(early_stopping: bool) -> None:
+    """Of 40 sentences five leave together, so that most wait while the others go on."""
+    logits = random_logits(7, vocab_size=7)
+    config = SearchConfig(beam_size=3, early_stopping=early_stopping, length_normalization="average")
+    together = search(logits, [20] * 40, config, n_best=2)
+    alone = []
+    for sentence in range(40):
+
+        def logits_of_it(_: int, prefix: Prefix, sentence: int = sentence) -> list[float]:
+            return logits(sentence, prefix)
+
+        alone += search(logits_of_it, [20], config, n_best=2)
+    assert together == alone
+
+
 def test_hypotheses_cut_at_the_maximum_length_count_all_their_tokens() -> None:
     def never_ends(_: int, __: Prefix) -> list[float]:
         return [-90.0, -90.0, -90.0, -90.0, 0.0, -1.0]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from allyouneed.config import SearchConfig
-from allyouneed.inference.beams import Beams, Hypothesis
+from allyouneed.inference.beams import NOTHING, Beams, Hypothesis
 from allyouneed.inference.restrictions import Constraint, Restrictions
 from allyouneed.inference.selection import Candidates, Restrict, top_log_probs
 from allyouneed.inference.sentence import Sentence
@@ -136,7 +136,7 @@ class BeamSearch:
 
         Returns:
             The sentences that leave, with their hypotheses, best first. Leaving copies what stays, so those
-            that are done wait for company; more steps change nothing.
+            that are done wait for company, and write no more.
         """
         beams, config = self._beams, self._config
         logits = self._decoding.step(torch.from_numpy(beams.last_tokens()))
@@ -159,6 +159,7 @@ class BeamSearch:
         done = ~(bound > beams.finished["score"][:, -1])
         if config.early_stopping:
             done |= beams.num_ended >= config.beam_size
+        beams.scores[done] = NOTHING  # so that what others do while it waits changes nothing
         return self._leave(done)
 
     def stable_prefix(self, place: int) -> list[int]:
