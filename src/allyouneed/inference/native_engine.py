@@ -12,20 +12,19 @@ from typing import cast
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 from allyouneed.errors import UsageError
 from allyouneed.inference.engine import Engine, distinct, log_probs_of
+from allyouneed.inference.native_layers import NativeDecoderLayer, NativeEncoderLayer, Packing
 from allyouneed.inference.projection import FullProjection, Project, Projection
 from allyouneed.inference.search import Decoding
 from allyouneed.inference.selection import Candidates
 from allyouneed.inference.shortlist import Shortlist
 from allyouneed.model import Transformer
-from allyouneed.model.attention import CrossAttention, SelfAttention
-from allyouneed.model.feed_forward import FeedForward
-from allyouneed.model.layers import AddAndNorm, DecoderLayer, EncoderLayer
-from allyouneed.native.kernels import Rows, add_norm, attend
+from allyouneed.model.layers import DecoderLayer, EncoderLayer
+from allyouneed.native.kernels import Rows
 from allyouneed.native.library import available
 from allyouneed.native.linear import PackedLinear
 from allyouneed.symbols import START
@@ -54,8 +53,9 @@ class NativeEngine(Engine):
     ) -> None:
         super().__init__(model, shortlist)
         self.form, self.threads = form, threads
-        self.encoder = [_EncoderLayer(cast("EncoderLayer", layer), self) for layer in model.encoder]
-        self.decoder = [_DecoderLayer(cast("DecoderLayer", layer), self) for layer in model.decoder]
+        packing = Packing(form, threads)
+        self.encoder = [NativeEncoderLayer(cast("EncoderLayer", layer), packing) for layer in model.encoder]
+        self.decoder = [NativeDecoderLayer(cast("DecoderLayer", layer), packing) for layer in model.decoder]
 
     def start(self, beam_size: int) -> Decoding:
         """A decoding without sentences, for `beam_size` hypotheses of each."""
@@ -81,13 +81,10 @@ class NativeEngine(Engine):
         memory = self.encode(sources)
         source_counts = torch.tensor([len(ids) for ids in sources], dtype=torch.int32)
         counts = torch.tensor([len(ids) for ids in targets])
-        starts = (counts.cumsum(0) - counts).repeat_interleave(counts)
+        starts = _starts(counts).repeat_interleave(counts)
         positions = torch.arange(len(starts)) - starts
         past = Rows(_all_rows(len(starts)), starts, positions.int() + 1, _GROUP)
-        source_starts = (source_counts.cumsum(0) - source_counts).repeat_interleave(counts)
-        of_memory = Rows(
-            _all_rows(len(memory)), source_starts, source_counts.repeat_interleave(counts), _GROUP
-        )
+        of_memory = _of_sentences(len(memory), _starts(source_counts), source_counts, counts, _GROUP)
         read = torch.tensor([token for ids in targets for token in (START, *ids[:-1])])
         x = self.model.embeddings.embed("target", read[None])[0]
         x = x + self.model.target_positions(int(counts.max()))[positions]
@@ -96,24 +93,14 @@ class NativeEngine(Engine):
             x = layer.step(x, queries, keys_values, past, layer.cross_key_value(memory), of_memory)
         return log_probs_of(torch.tensor([token for ids in targets for token in ids]), x, self.project)
 
-    def pack(self, linear: nn.Linear, *, relu: bool = False) -> PackedLinear:
-        """A linear map in this engine's form."""
-        return PackedLinear(linear.weight, linear.bias, self.form, relu=relu, num_threads=self.threads)
-
     def encode(self, sources: Sequence[Sequence[int]]) -> Float[Tensor, "source_tokens d_model"]:
         """The memory of sources, one under the other."""
         counts = torch.tensor([len(ids) for ids in sources], dtype=torch.int32)
-        starts = counts.cumsum(0) - counts
         ids = torch.tensor([token for source in sources for token in source])
         positions = self.model.source_positions(int(counts.max()))
         x = self.model.embeddings.embed("source", ids[None])[0]
         x = x + torch.cat([positions[:count] for count in counts.tolist()])
-        own = Rows(
-            _all_rows(len(ids)),
-            starts.repeat_interleave(counts),
-            counts.repeat_interleave(counts),
-            _GROUP,
-        )
+        own = _of_sentences(len(ids), _starts(counts), counts, counts, _GROUP)
         for layer in self.encoder:
             x = layer(x, own)
         return x
@@ -169,7 +156,7 @@ class NativeDecoding:
         first = self._memory.reserve(len(memory))
         for number, layer in enumerate(self._engine.decoder):
             self._memory.write(number, first, layer.cross_key_value(memory))
-        self._starts = torch.cat([self._starts, (first + counts.cumsum(0) - counts)[places]])
+        self._starts = torch.cat([self._starts, (first + _starts(counts))[places]])
         self._counts = torch.cat([self._counts, counts[places]])
         self._positions = functional.pad(self._positions, (0, len(sources)))
         self._ancestry = functional.pad(self._ancestry, (0, 0, 0, 0, 0, len(sources)))
@@ -179,12 +166,7 @@ class NativeDecoding:
         engine, beam_size = self._engine, tokens.size(1)
         first = self._written.reserve(tokens.numel())
         past = self._past(first, beam_size)
-        memory = Rows(
-            _all_rows(self._memory.num_rows),
-            self._starts.repeat_interleave(beam_size),
-            self._counts.repeat_interleave(beam_size),
-            beam_size,
-        )
+        memory = _of_sentences(self._memory.num_rows, self._starts, self._counts, beam_size, beam_size)
         encodings: Tensor = engine.model.target_positions(int(self._positions.max()) + 1)
         x = engine.model.embeddings.embed("target", tokens) + encodings[self._positions, None]
         x = x.flatten(0, 1)
@@ -228,7 +210,7 @@ class NativeDecoding:
         """Drop the rows of sentences that have left once they are the larger part."""
         if self._memory.num_rows > 2 * int(self._counts.sum()):
             counts = self._counts.long()
-            starts = counts.cumsum(0) - counts
+            starts = _starts(counts)
             within = torch.arange(int(counts.sum())) - starts.repeat_interleave(counts)
             self._memory.keep(self._starts.repeat_interleave(counts) + within)
             self._starts = starts
@@ -269,82 +251,27 @@ class _KeysValues:
             table[: len(rows)] = table[rows]
 
 
+def _of_sentences(
+    num_rows: int,
+    starts: Int[Tensor, " sentences"],
+    counts: Int[Tensor, " sentences"],
+    num_queries: int | Tensor,
+    group: int,
+) -> Rows:
+    """Of `num_rows` in all each query attends to those of its sentence; so many queries has each sentence."""
+    return Rows(
+        _all_rows(num_rows),
+        starts.repeat_interleave(num_queries),
+        counts.repeat_interleave(num_queries),
+        group,
+    )
+
+
+def _starts(counts: Int[Tensor, " sentences"]) -> Int[Tensor, " sentences"]:
+    """Where sentences of so many rows begin, one under the other."""
+    return counts.cumsum(0) - counts
+
+
 @functools.lru_cache(maxsize=8)
 def _all_rows(num_rows: int) -> Int[Tensor, " rows"]:
     return torch.arange(num_rows, dtype=torch.int32)
-
-
-class _AddAndNorm:
-    """`LayerNorm(x + sublayer_output)`."""
-
-    def __init__(self, add_and_norm: AddAndNorm, engine: NativeEngine) -> None:
-        self._norm, self._threads = add_and_norm.norm, engine.threads
-
-    def __call__(self, x: Tensor, sublayer_output: Tensor) -> Tensor:
-        return add_norm(x, sublayer_output, self._norm, self._threads)
-
-
-class _FeedForward:
-    """Equation 2."""
-
-    def __init__(self, feed_forward: FeedForward, engine: NativeEngine) -> None:
-        self._inner = engine.pack(feed_forward.inner, relu=True)
-        self._outer = engine.pack(feed_forward.outer)
-
-    def __call__(self, x: Tensor) -> Tensor:
-        return self._outer(self._inner(x))
-
-
-class _MultiHead:
-    """Attention of all heads, and the projection of what they give."""
-
-    def __init__(self, attention: SelfAttention | CrossAttention, engine: NativeEngine) -> None:
-        self.num_heads, self.d_k = attention.num_heads, attention.d_k
-        self._output, self._threads = engine.pack(attention.output), engine.threads
-
-    def __call__(self, queries: Tensor, keys_values: Tensor, attended: Rows) -> Tensor:
-        """`keys_values` has the keys of all heads beside the values of all heads."""
-        keys, values = keys_values.tensor_split([self.num_heads * self.d_k], dim=1)
-        return self._output(attend(queries, keys, values, attended, self.num_heads, self._threads))
-
-
-class _EncoderLayer:
-    def __init__(self, layer: EncoderLayer, engine: NativeEngine) -> None:
-        self._query_key_value = engine.pack(layer.self_attention.query_key_value)
-        self._self_attention = _MultiHead(layer.self_attention, engine)
-        self._after_self_attention = _AddAndNorm(layer.after_self_attention, engine)
-        self._feed_forward = _FeedForward(layer.feed_forward, engine)
-        self._after_feed_forward = _AddAndNorm(layer.after_feed_forward, engine)
-        self._queries_width = layer.self_attention.num_heads * layer.self_attention.d_k
-
-    def __call__(self, x: Tensor, own: Rows) -> Tensor:
-        queries, keys_values = self._query_key_value(x).tensor_split([self._queries_width], dim=1)
-        x = self._after_self_attention(x, self._self_attention(queries, keys_values, own))
-        return self._after_feed_forward(x, self._feed_forward(x))
-
-
-class _DecoderLayer:
-    def __init__(self, layer: DecoderLayer, engine: NativeEngine) -> None:
-        self._query_key_value = engine.pack(layer.self_attention.query_key_value)
-        self._self_attention = _MultiHead(layer.self_attention, engine)
-        self._after_self_attention = _AddAndNorm(layer.after_self_attention, engine)
-        self._query = engine.pack(layer.cross_attention.query)
-        self.cross_key_value = engine.pack(layer.cross_attention.key_value)
-        self._cross_attention = _MultiHead(layer.cross_attention, engine)
-        self._after_cross_attention = _AddAndNorm(layer.after_cross_attention, engine)
-        self._feed_forward = _FeedForward(layer.feed_forward, engine)
-        self._after_feed_forward = _AddAndNorm(layer.after_feed_forward, engine)
-        self._queries_width = layer.self_attention.num_heads * layer.self_attention.d_k
-
-    def project(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Queries, and keys beside values, of self-attention."""
-        projected = self._query_key_value(x)
-        return projected[:, : self._queries_width], projected[:, self._queries_width :]
-
-    def step(
-        self, x: Tensor, queries: Tensor, written: Tensor, past: Rows, memory: Tensor, of_memory: Rows
-    ) -> Tensor:
-        x = self._after_self_attention(x, self._self_attention(queries, written, past))
-        queries = self._query(x)
-        x = self._after_cross_attention(x, self._cross_attention(queries, memory, of_memory))
-        return self._after_feed_forward(x, self._feed_forward(x))
