@@ -198,7 +198,7 @@ def vague_names(sources: Sources) -> list[str]:
 CHECKS = {
     upward_imports: {
         "allyouneed.model.attention": "from allyouneed.data import batching",
-        "allyouneed.training.trainer": "def f():\n    from allyouneed.inference.search import beam_search",
+        "allyouneed.training.trainer": "def f():\n    from allyouneed.inference.search import BeamSearch",
         "allyouneed.config": "import allyouneed.presets",
         "allyouneed.errors": "from allyouneed import load",
     },

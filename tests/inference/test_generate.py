@@ -216,6 +216,14 @@ def test_a_large_batch_stays_within_learned_positions(tiny_model: Any, build: An
     assert max(len(hypotheses[0].ids) for hypotheses in found) <= 20
 
 
+@pytest.mark.parametrize("settings", [{"sampling": True}, {"coverage_penalty": 0.2}], ids=str)
+def test_what_is_not_certain_before_the_end_cannot_be_followed(
+    tiny_model: Any, settings: dict[str, Any]
+) -> None:
+    with pytest.raises(UsageError, match="cannot be followed with"):
+        next(follow(Engine(tiny_model()), [5], SearchConfig(**settings)))
+
+
 def test_every_source_wants_a_prefix_of_its_own(tiny_model: Any) -> None:
     with pytest.raises(ValueError, match="fewer prefixes than sources"):
         list(generate(Engine(tiny_model()), [[5], [6]], SearchConfig(), prefixes=[[4]]))

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from allyouneed.config import SearchConfig
-from allyouneed.inference import BeamSearch, Engine, Hypothesis, Sentence, beam_search, generate
+from allyouneed.inference import BeamSearch, Engine, Hypothesis, Sentence, generate
 from allyouneed.symbols import END, START, UNKNOWN
 
 VOCAB_SIZE, MAX_LENGTH = 7, 4
@@ -129,6 +129,18 @@ def test_a_penalty_multiplies_the_log_probability_of_tokens_that_were_written(
     assert_best(found(tiny_model, repetition_penalty=1.5), scores)
 
 
+def best_of(
+    engine: Engine, sentences: Sequence[Sentence], config: SearchConfig, size: int
+) -> list[list[int]]:
+    """The best output of each, `size` sentences being searched at once."""
+    search, waiting = BeamSearch(engine.start(config.beam_size), config), list(sentences)
+    best: dict[int, list[int]] = {}
+    while waiting or search.sentences:
+        search.admit([waiting.pop() for _ in range(min(len(waiting), size - len(search.sentences)))])
+        best.update({sentence.key: found[0].ids for sentence, found in search.step()})
+    return [best[sentence.key] for sentence in sentences]
+
+
 def test_rules_hold_for_each_sentence_of_a_batch_that_changes(tiny_model: Any) -> None:
     """Prefixes of different lengths, in a batch whose sentences join and leave, as each alone."""
     draw = random.Random(3)
@@ -144,12 +156,8 @@ def test_rules_hold_for_each_sentence_of_a_batch_that_changes(tiny_model: Any) -
         for number in range(30)
     ]
     with torch.no_grad():
-        alone = [beam_search(engine.start(3), [sentence], config)[0][0].ids for sentence in sentences]
-        search, waiting, together = BeamSearch(engine.start(3), config), list(sentences), {}
-        while waiting or search.sentences:
-            search.admit([waiting.pop() for _ in range(min(len(waiting), 7 - len(search.sentences)))])
-            together.update({sentence.key: found[0].ids for sentence, found in search.step()})
-    assert [together[number] for number in range(30)] == alone
+        alone, together = (best_of(engine, sentences, config, size) for size in (1, 7))
+    assert together == alone
     assert all(
         ids[: len(sentence.prefix)] == sentence.prefix for ids, sentence in zip(alone, sentences, strict=True)
     )

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from allyouneed.config import SearchConfig
-from allyouneed.inference import Hypothesis, Sentence, beam_search, length_penalty
+from allyouneed.inference import BeamSearch, Hypothesis, Sentence, length_penalty
 from allyouneed.inference.selection import stable_top_k, top_log_probs
 from allyouneed.symbols import END, PADDING, SENTINEL, START, UNKNOWN
 
@@ -74,8 +74,12 @@ def random_logits(seed: int, vocab_size: int, levels: int | None = None) -> Logi
 def search(
     logits: LogitsOfPrefix, max_lengths: list[int], config: SearchConfig, n_best: int = 1
 ) -> list[list[Hypothesis]]:
-    decoding = PrefixDecoding(config.beam_size, logits)
-    return beam_search(decoding, sentences_of(max_lengths), config, n_best)
+    beams = BeamSearch(PrefixDecoding(config.beam_size, logits), config, n_best)
+    beams.admit(sentences_of(max_lengths))
+    results: dict[int, list[Hypothesis]] = {}
+    while beams.sentences:
+        results.update((sentence.key, found) for sentence, found in beams.step())
+    return [results[number] for number in range(len(max_lengths))]
 
 
 def sentences_of(max_lengths: list[int]) -> list[Sentence]:

@@ -11,7 +11,7 @@ import torch
 from allyouneed.config import SearchConfig
 from allyouneed.data.store import PairStore, write_store
 from allyouneed.errors import ModelError
-from allyouneed.inference import Batching, Engine, Hypothesis, Sentence, beam_search, generate
+from allyouneed.inference import Batching, Engine, Hypothesis, generate
 from allyouneed.inference.ensemble import Ensemble
 from allyouneed.inference.native_engine import NativeEngine
 from allyouneed.inference.shortlist import Shortlist
@@ -124,9 +124,7 @@ def test_rules_of_search_hold_with_a_shortlist_too(tiny_model: Any) -> None:
         assert len(set(best.ids)) == len(best.ids)
         assert set(best.ids) <= set(shortlist.candidates([*source, END]))
     prefix = shortlist.candidates(texts[0])[-2:].tolist()
-    with torch.no_grad():
-        decoding = engine.start(CONFIG.beam_size)
-        [[best]] = beam_search(decoding, [Sentence(0, [*texts[0], END], 9, prefix)], CONFIG)
+    [[best]] = generate(engine, texts[:1], CONFIG, prefixes=[prefix])
     assert best.ids[:2] == prefix
 
 

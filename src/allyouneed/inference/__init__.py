@@ -7,7 +7,7 @@ from allyouneed.inference.ensemble import Ensemble
 from allyouneed.inference.generate import Batching, follow, generate
 from allyouneed.inference.restrictions import Constraint
 from allyouneed.inference.scoring import TargetScore, score_pairs, score_targets
-from allyouneed.inference.search import BeamSearch, Decoding, beam_search, length_penalty
+from allyouneed.inference.search import BeamSearch, Decoding, length_penalty
 from allyouneed.inference.sentence import Sentence
 
 __all__ = [
@@ -21,7 +21,6 @@ __all__ = [
     "Hypothesis",
     "Sentence",
     "TargetScore",
-    "beam_search",
     "capture_attention",
     "follow",
     "generate",

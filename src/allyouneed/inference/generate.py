@@ -97,7 +97,7 @@ def generate(
             results[key] += found
         return results
 
-    remaining = zip(sources, chain(prefixes, _no_more_prefixes()), strict=False)
+    remaining = _paired(sources, prefixes)
     window_sentences = max(1, batching.window_sentences // num_samples)
     windows = iter(lambda: list(islice(remaining, window_sentences)), [])
     return chain.from_iterable(map(of_window, windows))
@@ -113,7 +113,12 @@ def follow(
         source: Token ids without end symbol, at least one.
         config: How to search; nothing is drawn.
         prefix: The token ids with which the output begins.
+
+    Raises:
+        UsageError: The best output is known only when all have ended.
     """
+    if config.sampling or config.coverage_penalty:
+        raise UsageError("an output cannot be followed with --sampling or --coverage-penalty; leave it out")
     search = BeamSearch(engine.start(config.beam_size), config)
     left: list[tuple[Sentence, list[Hypothesis]]] = []
     [sentence] = _longest_first(engine, [(source, prefix)], config, 1)
@@ -130,9 +135,16 @@ def follow(
     yield found[0].ids if found else []
 
 
-def _no_more_prefixes() -> Iterator[Sequence[int]]:
-    raise ValueError("there are fewer prefixes than sources; give one for each, empty ones too")
-    yield
+def _paired(
+    sources: Iterable[Sequence[int]], prefixes: Iterable[Sequence[int]]
+) -> Iterator[tuple[Sequence[int], Sequence[int]]]:
+    """Each source with its prefix, which is asked for after it."""
+    of_each = iter(prefixes)
+    for source in sources:
+        prefix = next(of_each, None)
+        if prefix is None:
+            raise ValueError("there are fewer prefixes than sources; give one for each, empty ones too")
+        yield source, prefix
 
 
 def _searches(

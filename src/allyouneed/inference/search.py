@@ -50,26 +50,12 @@ class Decoding(Protocol):
         """Go on with these sentences of the batch only, each as often as it is named."""
 
 
-class Select(Protocol):
-    """What search takes to go on with."""
-
-    def __call__(
-        self,
-        logits: Float[Tensor, "sentences beams vocab"],
-        num_tokens: int,
-        restrict: Restrict | None,
-        sentences: Sequence[Sentence],
-        lengths: NDArray[np.int64],
-    ) -> tuple[Float[Tensor, "sentences beams chosen"], Int[Tensor, "sentences beams chosen"]]:
-        """Up to `num_tokens` tokens after each hypothesis, and before them their log-probabilities.
-
-        Args:
-            logits: May be overwritten.
-            num_tokens: The most of a hypothesis.
-            restrict: Forbids tokens.
-            sentences: Which they are.
-            lengths: How many tokens of each are written.
-        """
+Select = Callable[
+    [Tensor, int, Restrict | None, Sequence[Sentence], NDArray[np.int64]], tuple[Tensor, Tensor]
+]
+"""What search goes on with: up to so many tokens (sentences, beams, chosen) after each hypothesis, and before
+them their log-probabilities, from logits (sentences, beams, vocab) that may be overwritten, what forbids
+tokens, the sentences, and how many tokens of each are written."""
 
 
 def most_probable(
@@ -177,15 +163,3 @@ class BeamSearch:
         self._restrictions.keep(kept)
         self._decoding.keep(torch.from_numpy(kept))
         return left
-
-
-def beam_search(
-    decoding: Decoding, sentences: Sequence[Sentence], config: SearchConfig, n_best: int = 1
-) -> list[list[Hypothesis]]:
-    """The best hypotheses of each sentence, best first; see `BeamSearch`."""
-    search = BeamSearch(decoding, config, n_best)
-    results: dict[int, list[Hypothesis]] = {}
-    search.admit(sentences)
-    while search.sentences:
-        results.update((id(sentence), found) for sentence, found in search.step())
-    return [results[id(sentence)] for sentence in sentences]
