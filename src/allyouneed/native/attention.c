@@ -8,7 +8,8 @@ depends on the query, on these rows and on their order only, not on its companio
 
 #include "vector.h"
 
-#define TILE 32
+#define AHEAD 2 /* so many keys are brought near before they are read */
+#define TILE 32 /* so many values go through the queries together */
 
 VECTOR static inline float dot(const float *left, const float *right, int width) {
     __m512 sum = _mm512_setzero_ps();
@@ -124,6 +125,12 @@ struct queries {
     const int32_t *counts;
 };
 
+/* Has a row brought near that is soon read: rows lie too far apart for the processor to guess the next. */
+static inline void fetch(const float *row, int width) {
+    for (int i = 0; i < width; i += LANES)
+        _mm_prefetch((const char *)(row + i), _MM_HINT_T0);
+}
+
 /* The attention of a few queries, which go through the rows together: those that they share are then near. */
 VECTOR static void attend_group(
     const struct queries *queries, int64_t first, int64_t end, int heads, int d_k, int d_v, const float *keys,
@@ -131,12 +138,16 @@ VECTOR static void attend_group(
     int longest) {
     float scale = 1.0f / sqrtf((float)d_k);
     int64_t of_query = (int64_t)heads * longest;
-    for (int start = 0; start < longest; start += TILE)
+    for (int j = 0; j < longest; j++)
         for (int64_t i = first; i < end; i++)
-            for (int j = start; j < start + TILE && j < queries->counts[i]; j++)
+            if (j < queries->counts[i]) {
+                const int32_t *own = rows + queries->starts[i];
+                if (j + AHEAD < queries->counts[i])
+                    fetch(keys + own[j + AHEAD] * key_stride, heads * d_k);
                 score(
-                    queries->first + i * queries->stride, keys + rows[queries->starts[i] + j] * key_stride, heads, d_k,
-                    scale, scores + (i - first) * of_query + j, longest);
+                    queries->first + i * queries->stride, keys + own[j] * key_stride, heads, d_k, scale,
+                    scores + (i - first) * of_query + j, longest);
+            }
     for (int64_t i = first; i < end; i++)
         for (int head = 0; head < heads; head++)
             normalise(scores + (i - first) * of_query + (int64_t)head * longest, queries->counts[i]);
