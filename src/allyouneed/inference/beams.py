@@ -112,9 +112,10 @@ class Beams:
         scores[~(scores > NOTHING)] = NOTHING  # also what is not a number
         chosen = best_first(scores, num_candidates)
         candidates = np.empty(chosen.shape, _CANDIDATE)
-        candidates["score"] = np.take_along_axis(scores, chosen, 1)
-        candidates["log_prob"] = np.take_along_axis(log_probs.reshape(scores.shape), chosen, 1)
-        candidates["token"] = np.take_along_axis(tokens.reshape(scores.shape), chosen, 1)
+        taken = np.arange(len(chosen))[:, None], chosen
+        candidates["score"] = scores[taken]
+        candidates["log_prob"] = log_probs.reshape(scores.shape)[taken]
+        candidates["token"] = tokens.reshape(scores.shape)[taken]
         candidates["parent"] = chosen // k
         return candidates
 
@@ -130,7 +131,7 @@ class Beams:
         new["length"] = self.lengths[:, None]
         both = np.concatenate([self.finished, new], axis=1)
         order = best_first(both["score"], self.finished.shape[1])
-        self.finished = np.take_along_axis(both, order, 1)
+        self.finished = both[np.arange(len(both))[:, None], order]
 
     def go_on(self, candidates: NDArray[Any], ends: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Go on with the best candidates that do not end.
@@ -140,11 +141,11 @@ class Beams:
         """
         scores = np.where(ends, NOTHING, candidates["score"])
         chosen = best_first(scores, self.scores.shape[1])
-        self.scores = np.take_along_axis(scores, chosen, 1)
-        alive = np.take_along_axis(candidates, chosen, 1)
+        sentences = np.arange(len(chosen))
+        taken = sentences[:, None], chosen
+        self.scores, alive = scores[taken], candidates[taken]
         if self.lengths.max() >= self.tokens.shape[2]:
             self._double_positions()
-        sentences = np.arange(len(chosen))
         self.tokens[sentences, :, self.lengths] = alive["token"]
         self.parents[sentences, :, self.lengths] = alive["parent"]
         self.log_probs[sentences, :, self.lengths] = alive["log_prob"]

@@ -143,6 +143,7 @@ class NativeDecoding:
         self._counts = torch.empty(0, dtype=torch.int32)
         self._positions = torch.empty(0, dtype=torch.int32)
         self._ancestry = torch.empty(0, beam_size, _FIRST_POSITIONS, dtype=torch.int32)
+        self._sources = self._rows_of_sources()
 
     def admit(self, sources: Sequence[Sequence[int]]) -> None:
         """Encode more sentences."""
@@ -160,20 +161,20 @@ class NativeDecoding:
         self._counts = torch.cat([self._counts, counts[places]])
         self._positions = functional.pad(self._positions, (0, len(sources)))
         self._ancestry = functional.pad(self._ancestry, (0, 0, 0, 0, 0, len(sources)))
+        self._sources = self._rows_of_sources()
 
     def step(self, tokens: Int[Tensor, "sentences beams"]) -> Float[Tensor, "sentences beams vocab"]:
         """Append a token to every hypothesis; the logits of the token that follows it."""
         engine, beam_size = self._engine, tokens.size(1)
         first = self._written.reserve(tokens.numel())
         past = self._past(first, beam_size)
-        memory = _of_sentences(self._memory.num_rows, self._starts, self._counts, beam_size, beam_size)
         encodings: Tensor = engine.model.target_positions(int(self._positions.max()) + 1)
         x = engine.model.embeddings.embed("target", tokens) + encodings[self._positions, None]
         x = x.flatten(0, 1)
         for number, layer in enumerate(engine.decoder):
             queries, keys_values = layer.project(x)
             written = self._written.write(number, first, keys_values)
-            x = layer.step(x, queries, written, past, self._memory.tables[number], memory)
+            x = layer.step(x, queries, written, past, self._memory.tables[number], self._sources)
         self._positions += 1
         return self._projection(x.view(*tokens.shape, -1))
 
@@ -193,6 +194,12 @@ class NativeDecoding:
         self._positions = self._positions[sentences]
         longest = int(self._positions.max()) if len(sentences) else 0
         self._ancestry = self._ancestry[sentences, :, : max(longest, _FIRST_POSITIONS)]
+        self._sources = self._rows_of_sources()
+
+    def _rows_of_sources(self) -> Rows:
+        """What each hypothesis attends to of the memory."""
+        beam_size = self._ancestry.size(1)
+        return _of_sentences(self._memory.num_rows, self._starts, self._counts, beam_size, beam_size)
 
     def _past(self, first: int, beam_size: int) -> Rows:
         """Give every hypothesis a row, from `first` on, for this position; the rows that each attends to."""
