@@ -17,7 +17,7 @@ from torch.nn import functional
 
 from allyouneed.errors import UsageError
 from allyouneed.inference.engine import Engine, distinct, log_probs_of
-from allyouneed.inference.native_layers import NativeDecoderLayer, NativeEncoderLayer, Packing
+from allyouneed.inference.native_layers import pack_layer, pack_linear
 from allyouneed.inference.projection import FullProjection, Project, Projection
 from allyouneed.inference.search import Decoding
 from allyouneed.inference.selection import Candidates
@@ -53,9 +53,12 @@ class NativeEngine(Engine):
     ) -> None:
         super().__init__(model, shortlist)
         self.form, self.threads = form, threads
-        packing = Packing(form, threads)
-        self.encoder = [NativeEncoderLayer(cast("EncoderLayer", layer), packing) for layer in model.encoder]
-        self.decoder = [NativeDecoderLayer(cast("DecoderLayer", layer), packing) for layer in model.decoder]
+        self.encoder = [pack_layer(cast("EncoderLayer", layer), form, threads) for layer in model.encoder]
+        decoder = [cast("DecoderLayer", layer) for layer in model.decoder]
+        self.decoder = [pack_layer(layer, form, threads) for layer in decoder]
+        self.cross_key_values = [
+            pack_linear(layer.cross_attention.key_value, form, threads) for layer in decoder
+        ]
 
     def start(self, beam_size: int) -> Decoding:
         """A decoding without sentences, for `beam_size` hypotheses of each."""
@@ -88,9 +91,9 @@ class NativeEngine(Engine):
         read = torch.tensor([token for ids in targets for token in (START, *ids[:-1])])
         x = self.model.embeddings.embed("target", read[None])[0]
         x = x + self.model.target_positions(int(counts.max()))[positions]
-        for layer in self.decoder:
-            queries, keys_values = layer.project(x)
-            x = layer.step(x, queries, keys_values, past, layer.cross_key_value(memory), of_memory)
+        keys_values = self.room(len(x))
+        for layer, cross_key_value in zip(self.decoder, self.cross_key_values, strict=True):
+            x = layer(x, keys_values, 0, past, cross_key_value(memory), of_memory)
         return log_probs_of(torch.tensor([token for ids in targets for token in ids]), x, self.project)
 
     def encode(self, sources: Sequence[Sequence[int]]) -> Float[Tensor, "source_tokens d_model"]:
@@ -101,9 +104,14 @@ class NativeEngine(Engine):
         x = self.model.embeddings.embed("source", ids[None])[0]
         x = x + torch.cat([positions[:count] for count in counts.tolist()])
         own = _of_sentences(len(ids), _starts(counts), counts, counts, _GROUP)
+        keys_values = self.room(len(x))
         for layer in self.encoder:
-            x = layer(x, own)
+            x = layer(x, keys_values, 0, own)
         return x
+
+    def room(self, num_rows: int) -> Float[Tensor, "{num_rows} keys_values"]:
+        """For the keys and values of so many rows, of one layer."""
+        return torch.empty(num_rows, self.decoder[0].keys_values_width)
 
 
 def build_engine(
@@ -138,7 +146,7 @@ class NativeDecoding:
 
     def __init__(self, engine: NativeEngine, beam_size: int) -> None:
         self._engine, self._projection = engine, engine.projection()
-        self._memory, self._written = (_KeysValues(len(engine.decoder)) for _ in range(2))
+        self._memory, self._written = (_KeysValues(engine) for _ in range(2))
         self._starts = torch.empty(0, dtype=torch.int64)
         self._counts = torch.empty(0, dtype=torch.int32)
         self._positions = torch.empty(0, dtype=torch.int32)
@@ -155,8 +163,8 @@ class NativeDecoding:
         memory = self._engine.encode(different)
         counts = torch.tensor([len(ids) for ids in different], dtype=torch.int32)
         first = self._memory.reserve(len(memory))
-        for number, layer in enumerate(self._engine.decoder):
-            self._memory.write(number, first, layer.cross_key_value(memory))
+        for table, cross_key_value in zip(self._memory.tables, self._engine.cross_key_values, strict=True):
+            table[first : first + len(memory)] = cross_key_value(memory)
         self._starts = torch.cat([self._starts, (first + _starts(counts))[places]])
         self._counts = torch.cat([self._counts, counts[places]])
         self._positions = functional.pad(self._positions, (0, len(sources)))
@@ -171,10 +179,10 @@ class NativeDecoding:
         encodings: Tensor = engine.model.target_positions(int(self._positions.max()) + 1)
         x = engine.model.embeddings.embed("target", tokens) + encodings[self._positions, None]
         x = x.flatten(0, 1)
-        for number, layer in enumerate(engine.decoder):
-            queries, keys_values = layer.project(x)
-            written = self._written.write(number, first, keys_values)
-            x = layer.step(x, queries, written, past, self._memory.tables[number], self._sources)
+        for layer, written, memory in zip(
+            engine.decoder, self._written.tables, self._memory.tables, strict=True
+        ):
+            x = layer(x, written, first, past, memory, self._sources)
         self._positions += 1
         return self._projection(x.view(*tokens.shape, -1))
 
@@ -229,27 +237,22 @@ class NativeDecoding:
 
 
 class _KeysValues:
-    """Keys beside values (rows, num_heads * (d_k + d_v)) of every layer, in memory that doubles."""
+    """Keys beside values of every layer of the decoder, in memory that doubles."""
 
-    def __init__(self, num_layers: int) -> None:
-        self.tables = [torch.empty(0, 0)] * num_layers
+    def __init__(self, engine: NativeEngine) -> None:
+        self._room = engine.room
+        self.tables = [engine.room(0) for _ in engine.decoder]
         self.num_rows = 0
 
     def reserve(self, num_rows: int) -> int:
-        """Count more rows; the first of them."""
-        self.num_rows += num_rows
-        return self.num_rows - num_rows
-
-    def write(self, layer: int, first: int, rows: Float[Tensor, "new width"]) -> Float[Tensor, "rows width"]:
-        """Put rows in their places, from `first` on; all that there is room for."""
-        table = self.tables[layer]
-        if self.num_rows > len(table):
-            grown = rows.new_empty(max(self.num_rows, 2 * len(table)), rows.size(1))
-            if first:
-                grown[:first] = table[:first]
-            self.tables[layer] = table = grown
-        table[first : first + len(rows)] = rows
-        return table
+        """Make room for more rows; the first of them."""
+        first, self.num_rows = self.num_rows, self.num_rows + num_rows
+        if self.num_rows > len(self.tables[0]):
+            grown = [self._room(max(self.num_rows, 2 * len(table))) for table in self.tables]
+            for table, more in zip(self.tables, grown, strict=True):
+                more[:first] = table[:first]
+            self.tables = grown
+        return first
 
     def keep(self, rows: Int[Tensor, " kept"]) -> None:
         """Move these rows to the beginning, and forget the others."""

@@ -1,11 +1,12 @@
 /* Attention (paper 3.2.1) of single queries to lists of rows, as decoding and encoding without padding want it.
 
-Query i attends to the rows `rows[starts[i]]` to `rows[starts[i] + counts[i] - 1]` of keys and values. What it gives
-depends on the query, on these rows and on their order only, not on its companions or on the number of threads. */
+What a query gives depends on it, on its rows and on their order only, not on its companions or on the number of
+threads. */
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels.h"
 #include "vector.h"
 
 #define AHEAD 2 /* so many keys are brought near before they are read */
@@ -118,13 +119,6 @@ VECTOR static void mix(
     }
 }
 
-struct queries {
-    const float *first;
-    int64_t stride;
-    const int64_t *starts;
-    const int32_t *counts;
-};
-
 /* Has a row brought near that is soon read: rows lie too far apart for the processor to guess the next. */
 static inline void fetch(const float *row, int width) {
     for (int i = 0; i < width; i += LANES)
@@ -133,51 +127,51 @@ static inline void fetch(const float *row, int width) {
 
 /* The attention of a few queries, which go through the rows together: those that they share are then near. */
 VECTOR static void attend_group(
-    const struct queries *queries, int64_t first, int64_t end, int heads, int d_k, int d_v, const float *keys,
-    int64_t key_stride, const float *values, int64_t value_stride, const int32_t *rows, float *out, float *scores,
-    int longest) {
+    const struct attended *attended, int64_t first, int64_t end, int heads, int d_k, int d_v, const float *queries,
+    int64_t query_stride, const float *keys, int64_t key_stride, const float *values, int64_t value_stride,
+    float *out, float *scores, int longest) {
     float scale = 1.0f / sqrtf((float)d_k);
     int64_t of_query = (int64_t)heads * longest;
     for (int j = 0; j < longest; j++)
         for (int64_t i = first; i < end; i++)
-            if (j < queries->counts[i]) {
-                const int32_t *own = rows + queries->starts[i];
-                if (j + AHEAD < queries->counts[i])
+            if (j < attended->counts[i]) {
+                const int32_t *own = attended->rows + attended->starts[i];
+                if (j + AHEAD < attended->counts[i])
                     fetch(keys + own[j + AHEAD] * key_stride, heads * d_k);
                 score(
-                    queries->first + i * queries->stride, keys + own[j] * key_stride, heads, d_k, scale,
+                    queries + i * query_stride, keys + own[j] * key_stride, heads, d_k, scale,
                     scores + (i - first) * of_query + j, longest);
             }
     for (int64_t i = first; i < end; i++)
         for (int head = 0; head < heads; head++)
-            normalise(scores + (i - first) * of_query + (int64_t)head * longest, queries->counts[i]);
+            normalise(scores + (i - first) * of_query + (int64_t)head * longest, attended->counts[i]);
     memset(out + first * heads * d_v, 0, (end - first) * heads * d_v * sizeof(float));
     for (int start = 0; start < longest; start += TILE)
         for (int64_t i = first; i < end; i++) {
-            int count = queries->counts[i] - start;
+            int count = attended->counts[i] - start;
             mix(
                 scores + (i - first) * of_query + start, longest, values, value_stride,
-                rows + queries->starts[i] + start, count < TILE ? count : TILE, heads, d_v, out + i * heads * d_v);
+                attended->rows + attended->starts[i] + start, count < TILE ? count : TILE, heads, d_v,
+                out + i * heads * d_v);
         }
 }
 
-/* Returns 0 where memory does not suffice. */
 VECTOR int attend(
-    int64_t num_queries, int group, int heads, int d_k, int d_v, const float *queries, int64_t query_stride,
-    const float *keys, int64_t key_stride, const float *values, int64_t value_stride, const int32_t *rows,
-    const int64_t *starts, const int32_t *counts, float *out, int threads) {
-    struct queries all = {queries, query_stride, starts, counts};
+    int64_t num_queries, int heads, int d_k, int d_v, const float *queries, int64_t query_stride, const float *keys,
+    int64_t key_stride, const float *values, int64_t value_stride, const struct attended *attended, float *out,
+    int threads) {
     int failed = 0;
 #pragma omp parallel for num_threads(threads) schedule(static) reduction(| : failed) if (threads > 1)
-    for (int64_t first = 0; first < num_queries; first += group) {
-        int64_t end = first + group < num_queries ? first + group : num_queries;
+    for (int64_t first = 0; first < num_queries; first += attended->group) {
+        int64_t end = first + attended->group < num_queries ? first + attended->group : num_queries;
         int longest = 0;
         for (int64_t i = first; i < end; i++)
-            longest = counts[i] > longest ? counts[i] : longest;
+            longest = attended->counts[i] > longest ? attended->counts[i] : longest;
         float *scores = malloc((size_t)(end - first) * heads * longest * sizeof(float));
         if (scores)
             attend_group(
-                &all, first, end, heads, d_k, d_v, keys, key_stride, values, value_stride, rows, out, scores, longest);
+                attended, first, end, heads, d_k, d_v, queries, query_stride, keys, key_stride, values, value_stride,
+                out, scores, longest);
         else
             failed = 1;
         free(scores);

@@ -1,7 +1,7 @@
 """The kernels of attention, normalisation and the choice of tokens, on tensors in main memory."""
 
+import ctypes
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -10,17 +10,38 @@ from torch import Tensor
 from allyouneed.native.library import library
 
 
-class Rows(NamedTuple):
-    """Which rows each query attends to: the i-th to `rows[starts[i] : starts[i] + counts[i]]`."""
+class _Attended(ctypes.Structure):
+    """`struct attended` of `kernels.h`."""
 
-    rows: Int[Tensor, "*shape"]
-    """int32, flattened."""
-    starts: Int[Tensor, " queries"]
-    """int64."""
-    counts: Int[Tensor, " queries"]
-    """int32, at least 1."""
-    group: int = 1
-    """Queries that are computed together, as they have rows in common; it changes no bit."""
+    _fields_ = (
+        ("rows", ctypes.c_void_p),
+        ("starts", ctypes.c_void_p),
+        ("counts", ctypes.c_void_p),
+        ("group", ctypes.c_int64),
+    )
+
+
+class Rows:
+    """Which rows each query attends to: the i-th to `rows[starts[i] : starts[i] + counts[i]]`.
+
+    Args:
+        rows: int32, flattened.
+        starts: int64.
+        counts: int32, at least 1.
+        group: Queries that are computed together, as they have rows in common; it changes no bit.
+    """
+
+    def __init__(
+        self,
+        rows: Int[Tensor, "*shape"],
+        starts: Int[Tensor, " queries"],
+        counts: Int[Tensor, " queries"],
+        group: int = 1,
+    ) -> None:
+        self._tensors = rows, starts, counts
+        self._attended = _Attended(rows.data_ptr(), starts.data_ptr(), counts.data_ptr(), group)
+        self.address = ctypes.addressof(self._attended)
+        """Of `struct attended`, as long as this object lives."""
 
 
 def attend(
@@ -48,7 +69,6 @@ def attend(
     out = torch.empty(len(queries), values.size(1))
     done = library().attend(
         len(queries),
-        attended.group,
         num_heads,
         keys.size(1) // num_heads,
         values.size(1) // num_heads,
@@ -58,9 +78,7 @@ def attend(
         keys.stride(0),
         values.data_ptr(),
         values.stride(0),
-        attended.rows.data_ptr(),
-        attended.starts.data_ptr(),
-        attended.counts.data_ptr(),
+        attended.address,
         out.data_ptr(),
         threads,
     )

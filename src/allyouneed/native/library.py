@@ -27,10 +27,10 @@ _SECONDS = 120
 _POINTER, _INT, _LONG, _FLOAT = ctypes.c_void_p, ctypes.c_int, ctypes.c_int64, ctypes.c_float
 _ARGUMENTS = {
     "linear_forward": [_POINTER, _POINTER, _LONG, _POINTER],
+    "layer_forward": [_POINTER, _LONG, _POINTER, _POINTER, _LONG, _POINTER, _POINTER, _POINTER, _POINTER],
     "attend": [
-        *(_LONG, _INT, _INT, _INT, _INT),
-        *(_POINTER, _LONG, _POINTER, _LONG, _POINTER, _LONG),
-        *(_POINTER, _POINTER, _POINTER, _POINTER, _INT),
+        *(_LONG, _INT, _INT, _INT, _POINTER, _LONG, _POINTER, _LONG, _POINTER, _LONG),
+        *(_POINTER, _POINTER, _INT),
     ],
     "add_norm": [_LONG, _INT, _POINTER, _POINTER, _POINTER, _POINTER, _FLOAT, _POINTER, _INT],
     "normalisers_of": [_LONG, _INT, _POINTER, _POINTER, _INT],

@@ -9,21 +9,10 @@
  */
 #include <stdlib.h>
 
+#include "kernels.h"
 #include "vector.h"
 
 enum form { FLOAT32, BFLOAT16, INT8, NUM_FORMS };
-
-struct linear {
-    int64_t num_inputs;  /* K */
-    int64_t num_outputs; /* N */
-    int32_t form;
-    int32_t num_threads;
-    float lower_bound;   /* of y: 0 with ReLU, -infinity without */
-    const void *weight;  /* panels x words x 32 columns */
-    const void *start;   /* of the sums: the bias; in int8, -128 times the column's sum of weights */
-    const float *scale;  /* int8 alone: what a step of each column's weights is worth */
-    const float *bias;   /* int8 alone */
-};
 
 #define INLINE static inline __attribute__((always_inline)) VECTOR
 #define UNROLL _Pragma("GCC unroll 16")
@@ -169,7 +158,6 @@ static const struct kernel {
     [INT8] = { round_row_int8, write_panel_int8 },
 };
 
-/* x (num_rows, K) to y (num_rows, N), both without gaps. False if there is no memory for the rounded rows. */
 int linear_forward(const struct linear *layer, const float *x, int64_t num_rows, float *y)
 {
     const struct kernel *kernel = &kernels[layer->form];

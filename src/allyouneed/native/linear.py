@@ -18,7 +18,7 @@ _LEAST_SCALE = 1e-30  # a row of weights this small counts as zeros
 
 
 class _Layer(ctypes.Structure):
-    """`struct linear` of `linear.c`."""
+    """`struct linear` of `kernels.h`."""
 
     _fields_ = (
         ("num_inputs", ctypes.c_int64),
@@ -72,6 +72,8 @@ class PackedLinear:
             0.0 if relu else -math.inf,
             *(tensor.data_ptr() for tensor in self._packed),
         )
+        self.address = ctypes.addressof(self._layer)
+        """Of `struct linear`, as long as this object lives."""
 
     def __call__(self, x: Float[Tensor, "*rows inputs"]) -> Float[Tensor, "*rows outputs"]:
         """Y of a contiguous float32 x on the CPU; no gradients go through it."""
@@ -81,7 +83,7 @@ class PackedLinear:
         assert x.size(-1) == self._num_inputs
         y = x.new_empty(*x.shape[:-1], self._num_outputs)
         num_rows = x.numel() // self._num_inputs
-        if not self._forward(ctypes.addressof(self._layer), x.data_ptr(), num_rows, y.data_ptr()):
+        if not self._forward(self.address, x.data_ptr(), num_rows, y.data_ptr()):
             raise MemoryError
         return y
 

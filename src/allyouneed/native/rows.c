@@ -1,8 +1,8 @@
 /* What is done to each row by itself: the residual connection with its normalisation, and the choice of tokens. */
 
+#include "kernels.h"
 #include "vector.h"
 
-/* out = LayerNorm(x + y) (paper 3.1), with gains and biases. */
 VECTOR void add_norm(
     int64_t num_rows, int width, const float *x, const float *y, const float *gains, const float *biases,
     float epsilon, float *out, int threads) {

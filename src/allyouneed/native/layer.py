@@ -1,0 +1,130 @@
+"""A whole layer of the encoder or the decoder by one call of the kernels of `layer.c`."""
+
+import ctypes
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from allyouneed.native.kernels import Rows
+from allyouneed.native.library import library
+from allyouneed.native.linear import PackedLinear
+
+
+@dataclass(frozen=True)
+class Sublayer:
+    """`norm(x + last(f(first(x))))`, where f is attention, or nothing."""
+
+    first: PackedLinear
+    last: PackedLinear
+    norm: nn.LayerNorm
+
+
+class _Sublayer(ctypes.Structure):
+    """`struct sublayer` of `layer.c`."""
+
+    _fields_ = (
+        ("in", ctypes.c_void_p),
+        ("out", ctypes.c_void_p),
+        ("gains", ctypes.c_void_p),
+        ("biases", ctypes.c_void_p),
+        ("epsilon", ctypes.c_float),
+    )
+
+    @classmethod
+    def of(cls, sublayer: Sublayer) -> "_Sublayer":
+        norm = sublayer.norm
+        first, last = sublayer.first.address, sublayer.last.address
+        return cls(first, last, norm.weight.data_ptr(), norm.bias.data_ptr(), norm.eps)
+
+
+class _Layer(ctypes.Structure):
+    """`struct layer` of `layer.c`."""
+
+    _fields_ = (
+        ("heads", ctypes.c_int32),
+        ("d_k", ctypes.c_int32),
+        ("d_v", ctypes.c_int32),
+        ("threads", ctypes.c_int32),
+        ("self_attention", _Sublayer),
+        ("cross_attention", _Sublayer),
+        ("feed_forward", _Sublayer),
+    )
+
+
+class PackedLayer:
+    """A layer (paper 3.1) for inference, on rows of sentences that stand one under the other.
+
+    A row of the result has the same bits whatever the other rows are and however many threads there are.
+
+    Args:
+        heads: How many, the width of their keys, and that of their values.
+        self_attention: Its first map gives queries, keys and values, beside each other.
+        feed_forward: Its first map ends with ReLU.
+        cross_attention: Its first map gives queries; the encoder has none.
+        threads: That share the rows.
+    """
+
+    def __init__(
+        self,
+        heads: tuple[int, int, int],
+        self_attention: Sublayer,
+        feed_forward: Sublayer,
+        cross_attention: Sublayer | None = None,
+        threads: int = 1,
+    ) -> None:
+        num_heads, d_k, d_v = heads
+        self.keys_values_width = num_heads * (d_k + d_v)
+        self._sublayers = self_attention, feed_forward, cross_attention  # the structure points into them
+        self._layer = _Layer(
+            *heads,
+            threads,
+            _Sublayer.of(self_attention),
+            _Sublayer() if cross_attention is None else _Sublayer.of(cross_attention),
+            _Sublayer.of(feed_forward),
+        )
+
+    def __call__(
+        self,
+        x: Float[Tensor, "rows d_model"],
+        keys_values: Float[Tensor, "read keys_values"],
+        first: int,
+        own: Rows,
+        memory: Float[Tensor, "memory keys_values"] | None = None,
+        of_memory: Rows | None = None,
+    ) -> Float[Tensor, "rows d_model"]:
+        """What comes out of the rows.
+
+        Args:
+            x: What goes in.
+            keys_values: The keys of all heads beside the values of all heads; those of x are put there.
+            first: The row that the first of x gets; the others follow it.
+            own: The rows of `keys_values` that each row of x attends to in self-attention.
+            memory: Likewise keys beside values, of the sources.
+            of_memory: The rows of `memory` that each row of x attends to.
+        """
+        width = self.keys_values_width
+        for table in (x, keys_values) if memory is None else (x, keys_values, memory):
+            assert table.is_cpu
+            assert table.dtype == torch.float32
+            assert table.is_contiguous()
+        assert x.size(1) == self._sublayers[0].norm.normalized_shape[0]
+        assert keys_values.size(1) == width
+        assert first + len(x) <= len(keys_values)
+        assert (self._sublayers[2] is None) == (memory is None) == (of_memory is None)
+        y = torch.empty_like(x)
+        done = library().layer_forward(
+            ctypes.addressof(self._layer),
+            len(x),
+            x.data_ptr(),
+            keys_values.data_ptr(),
+            first,
+            own.address,
+            None if memory is None else memory.data_ptr(),
+            None if of_memory is None else of_memory.address,
+            y.data_ptr(),
+        )
+        if not done:
+            raise MemoryError
+        return y
