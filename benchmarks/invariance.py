@@ -1,8 +1,8 @@
 """What it costs that an answer does not depend on its batch.
 
 The linear maps of a decoder's step in float32, by our kernels, which sum in the same order for any number of
-rows, and by PyTorch, which does not. Both compute a step of the small and of the base shape for some numbers of
-rows, by one thread, and take turns; the median of the ratios is reported.
+rows, and by PyTorch, which does not. Both compute a step of the small and of the base shape, by one thread,
+and take turns; the median of the ratios is reported.
 """
 
 import json

@@ -7,9 +7,27 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from allyouneed.native.kernels import Rows, add_norm, attend, top_log_probs
+from allyouneed.native.kernels import Rows, top_log_probs
+from allyouneed.native.library import library
 
 WIDTHS = [1, 15, 16, 17, 64, 250]
+
+
+def attend(
+    queries: Tensor, keys: Tensor, values: Tensor, rows: Rows, num_heads: int, threads: int = 1
+) -> Tensor:
+    out = torch.empty(len(queries), values.size(1))
+    widths = (tensor.size(1) // num_heads for tensor in (keys, values))
+    tables = (part for tensor in (queries, keys, values) for part in (tensor.data_ptr(), tensor.stride(0)))
+    assert library().attend(len(queries), num_heads, *widths, *tables, rows.address, out.data_ptr(), threads)
+    return out
+
+
+def add_norm(x: Tensor, y: Tensor, norm: nn.LayerNorm, threads: int = 1) -> Tensor:
+    out = torch.empty_like(x)
+    pointers = (tensor.data_ptr() for tensor in (x, y, norm.weight, norm.bias))
+    library().add_norm(*x.shape, *pointers, norm.eps, out.data_ptr(), threads)
+    return out
 
 
 def attention_case(d_k: int, d_v: int, heads: int = 3) -> tuple[list[Tensor], list[list[int]]]:

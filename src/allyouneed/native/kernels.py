@@ -1,4 +1,4 @@
-"""The kernels of attention, normalisation and the choice of tokens, on tensors in main memory."""
+"""The rows that attention reads, and the kernels that choose tokens, on tensors in main memory."""
 
 import ctypes
 from collections.abc import Sequence
@@ -42,72 +42,6 @@ class Rows:
         self._attended = _Attended(rows.data_ptr(), starts.data_ptr(), counts.data_ptr(), group)
         self.address = ctypes.addressof(self._attended)
         """Of `struct attended`, as long as this object lives."""
-
-
-def attend(
-    queries: Float[Tensor, "queries heads_d_k"],
-    keys: Float[Tensor, "keys heads_d_k"],
-    values: Float[Tensor, "keys heads_d_v"],
-    attended: Rows,
-    num_heads: int,
-    threads: int = 1,
-) -> Float[Tensor, "queries heads_d_v"]:
-    """Multi-head attention (equation 1) of each query to rows of its own among keys and values.
-
-    What a query gives does not depend, to the last bit, on the others or on the number of threads.
-
-    Args:
-        queries: Of all heads beside each other; rows may lie apart, as those of keys and values may.
-        keys: Likewise.
-        values: Likewise.
-        attended: The rows of each query.
-        num_heads: By which the widths are divided.
-        threads: That share the queries.
-    """
-    for rows in (queries, keys, values):
-        _require(rows, rows.stride(1) == 1)
-    out = torch.empty(len(queries), values.size(1))
-    done = library().attend(
-        len(queries),
-        num_heads,
-        keys.size(1) // num_heads,
-        values.size(1) // num_heads,
-        queries.data_ptr(),
-        queries.stride(0),
-        keys.data_ptr(),
-        keys.stride(0),
-        values.data_ptr(),
-        values.stride(0),
-        attended.address,
-        out.data_ptr(),
-        threads,
-    )
-    if not done:
-        raise MemoryError
-    return out
-
-
-def add_norm(
-    x: Float[Tensor, "rows d_model"],
-    y: Float[Tensor, "rows d_model"],
-    norm: torch.nn.LayerNorm,
-    threads: int = 1,
-) -> Float[Tensor, "rows d_model"]:
-    """`norm(x + y)`, row by row."""
-    for rows in (x, y, norm.weight):
-        _require(rows, rows.is_contiguous())
-    out = torch.empty_like(x)
-    library().add_norm(
-        *x.shape,
-        x.data_ptr(),
-        y.data_ptr(),
-        norm.weight.data_ptr(),
-        norm.bias.data_ptr(),
-        norm.eps,
-        out.data_ptr(),
-        threads,
-    )
-    return out
 
 
 def log_sum_exp(logits: Float[Tensor, "*rows vocab"], threads: int = 1) -> Float[Tensor, " *rows"]:
