@@ -18,7 +18,7 @@ from torch.nn import functional
 from allyouneed.errors import UsageError
 from allyouneed.inference.engine import Engine, distinct, log_probs_of
 from allyouneed.inference.native_layers import pack_layer, pack_linear
-from allyouneed.inference.projection import FullProjection, Project, Projection
+from allyouneed.inference.projection import FullProjection, Projection
 from allyouneed.inference.search import Decoding
 from allyouneed.inference.selection import Candidates
 from allyouneed.inference.shortlist import Shortlist
@@ -26,7 +26,7 @@ from allyouneed.model import Transformer
 from allyouneed.model.layers import DecoderLayer, EncoderLayer
 from allyouneed.native.kernels import Rows
 from allyouneed.native.library import available
-from allyouneed.native.linear import PackedLinear
+from allyouneed.native.linear import InPlaceLinear, PackedLinear
 from allyouneed.symbols import START
 
 _FIRST_POSITIONS = 32
@@ -65,15 +65,17 @@ class NativeEngine(Engine):
         return NativeDecoding(self, beam_size)
 
     @cached_property
-    def project(self) -> Project:
+    def project(self) -> PackedLinear:
         """The projection to all tokens."""
         return self._pack_tokens(slice(None))
 
     def projection(self) -> Projection:
         """The last step of a decoding."""
-        return FullProjection(self.project) if self._shortlist is None else super().projection()
+        if self._shortlist is None:
+            return FullProjection(InPlaceLinear(self.project))  # the largest matrix of a step by far
+        return super().projection()
 
-    def _pack_tokens(self, ids: Tensor | slice) -> Project:
+    def _pack_tokens(self, ids: Tensor | slice) -> PackedLinear:
         matrix = self.model.embeddings.matrix("output")[ids]
         return PackedLinear(matrix, None, self.form, num_threads=self.threads)
 

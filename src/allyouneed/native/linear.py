@@ -62,11 +62,11 @@ class PackedLinear:
         if form not in available():
             raise ValueError(f"no native kernel for {form} here: {sorted(available())}")
         self._forward = library().linear_forward
-        self._num_outputs, self._num_inputs = weight.shape
+        self.num_outputs, self.num_inputs = weight.shape
         self._packed = _pack(weight, weight.new_zeros(len(weight)) if bias is None else bias, form)
         self._layer = _Layer(
-            self._num_inputs,
-            self._num_outputs,
+            self.num_inputs,
+            self.num_outputs,
             FORMS.index(form),
             num_threads,
             0.0 if relu else -math.inf,
@@ -75,17 +75,38 @@ class PackedLinear:
         self.address = ctypes.addressof(self._layer)
         """Of `struct linear`, as long as this object lives."""
 
-    def __call__(self, x: Float[Tensor, "*rows inputs"]) -> Float[Tensor, "*rows outputs"]:
-        """Y of a contiguous float32 x on the CPU; no gradients go through it."""
+    def __call__(
+        self, x: Float[Tensor, "*rows inputs"], room: Float[Tensor, " numbers"] | None = None
+    ) -> Float[Tensor, "*rows outputs"]:
+        """Y of a contiguous float32 x on the CPU; no gradients go through it.
+
+        It is put into `room` if there is any, which has to be large enough.
+        """
         assert x.is_cpu
         assert x.dtype == torch.float32
         assert x.is_contiguous()
-        assert x.size(-1) == self._num_inputs
-        y = x.new_empty(*x.shape[:-1], self._num_outputs)
-        num_rows = x.numel() // self._num_inputs
+        assert x.size(-1) == self.num_inputs
+        num_rows = x.numel() // self.num_inputs
+        if room is None:
+            room = x.new_empty(num_rows * self.num_outputs)
+        y = room[: num_rows * self.num_outputs].view(*x.shape[:-1], self.num_outputs)
         if not self._forward(self.address, x.data_ptr(), num_rows, y.data_ptr()):
             raise MemoryError
         return y
+
+
+class InPlaceLinear:
+    """A packed layer whose every result takes the place of the one before, in the same memory."""
+
+    def __init__(self, linear: PackedLinear) -> None:
+        self._linear, self._room = linear, torch.empty(0)
+
+    def __call__(self, x: Float[Tensor, "*rows inputs"]) -> Float[Tensor, "*rows outputs"]:
+        """As `PackedLinear`; good until the next call."""
+        needed = x.numel() // self._linear.num_inputs * self._linear.num_outputs
+        if needed > len(self._room):
+            self._room = torch.empty(needed)
+        return self._linear(x, self._room)
 
 
 @torch.no_grad()

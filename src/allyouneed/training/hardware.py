@@ -22,6 +22,8 @@ _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3
 _KEPT_BYTES = 1 << 30, 1 << 25
 """Blocks up to this size; the second is what glibc allows before 2.35."""
 _GROWTH_BYTES = 1 << 26
+_GIVEN_BACK_BYTES = 1 << 22
+"""Blocks from this size on."""
 _MEASURED_SECONDS = 0.1
 _FEWEST_PRODUCTS = 3
 _STATUS = Path("/proc/self/status")
@@ -67,11 +69,24 @@ def keep_freed_memory() -> None:
     By default glibc gives large blocks back to the system, which fills them with zeros, page by page, when
     they are asked for again: tens of megabytes for every large tensor of every step.
     """
+    if any(_mallopt(_M_MMAP_THRESHOLD, size) for size in _KEPT_BYTES):
+        _mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES[0])
+        _mallopt(_M_TOP_PAD, _GROWTH_BYTES)
+
+
+def give_back_freed_memory() -> None:
+    """Let this process give back large blocks as it frees them; of effect with the GNU C library.
+
+    By default glibc keeps larger and larger ones, up to 32 MiB, in a heap for each thread, and where the
+    sizes of batches vary for hours the holes of these heaps add up.
+    """
+    _mallopt(_M_MMAP_THRESHOLD, _GIVEN_BACK_BYTES)
+
+
+def _mallopt(name: int, value: int) -> bool:
+    """Set one of glibc's numbers; whether it was taken."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if sys.platform == "linux" and mallopt is not None:
-        if any(mallopt(_M_MMAP_THRESHOLD, size) for size in _KEPT_BYTES):
-            mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES[0])
-            mallopt(_M_TOP_PAD, _GROWTH_BYTES)
+    return sys.platform == "linux" and mallopt is not None and bool(mallopt(name, value))
 
 
 def environment(device: torch.device) -> dict[str, Any]:

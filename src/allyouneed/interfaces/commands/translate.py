@@ -102,7 +102,9 @@ def translate(
         device: Where to compute.
     """
     from allyouneed.loading import load
+    from allyouneed.training.hardware import give_back_freed_memory
 
+    give_back_freed_memory()
     translator = load(
         *models, device=torch_device(device), precision=precision, threads=threads, shortlist=shortlist
     )
