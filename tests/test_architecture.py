@@ -18,8 +18,9 @@ rehearsal, assessment, loading
 runs, preparation, translation, outputs, rescoring, parsing, interop
 training | inference
 model | data | evaluation | native
-presets
+presets, fidelity
 config
+settings
 symbols, publish, errors, version
 """
 """From the top down: a row may import those below it, and neighbours behind a comma, but not behind a bar."""

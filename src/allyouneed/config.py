@@ -1,62 +1,20 @@
 """The settings of a run: frozen, checked, kept as TOML; the defaults are the paper's base model."""
 
-import difflib
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import tomli_w
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    PositiveFloat,
-    PositiveInt,
-    ValidationError,
-    model_validator,
-)
+from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
 from allyouneed.errors import DiskError, UsageError
+from allyouneed.settings import Config
 
 Probability = Annotated[float, Field(ge=0.0, lt=1.0)]
 Precision = Literal["auto", "float32", "bfloat16"]
 
 _MICRO_BATCHES = 4
-
-
-class Config(BaseModel):
-    """A frozen group of settings; unknown keys, numbers out of range and wrong types are errors."""
-
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", strict=True, allow_inf_nan=False, use_attribute_docstrings=True
-    )
-
-    def replace(self, **changes: Any) -> Self:
-        """A copy with `changes`; a mapping given for a group of settings changes only the keys it names.
-
-        Raises:
-            UsageError: One is out of range, of a wrong type or unknown; all such are named.
-        """
-        return self._changed(changes, ".".join)
-
-    def _changed(self, changes: Mapping[str, Any], place: Callable[[Sequence[str]], str]) -> Self:
-        try:
-            return type(self).model_validate(_merged(self.model_dump(), changes))
-        except ValidationError as error:
-            raise UsageError([_message(type(self), detail, place) for detail in error.errors()]) from None
-
-    @classmethod
-    def checked(cls, **settings: Any) -> Self:
-        """The settings as a configuration.
-
-        Raises:
-            UsageError: One is out of range, of a wrong type or unknown; all such are named, as options.
-        """
-        try:
-            return cls(**settings)
-        except ValidationError as error:
-            raise UsageError([_message(cls, detail, _option) for detail in error.errors()]) from None
 
 
 class ModelConfig(Config):
@@ -80,12 +38,36 @@ class ModelConfig(Config):
     """Width of the values of one head (3.2.2); d_model / num_heads if not given."""
     dropout: Probability = 0.1
     """Rate after each sub-layer and on the sums of embeddings and positions (5.4)."""
-    positions: Literal["sinusoidal", "learned"] = "sinusoidal"
-    """Positional encoding (3.5; learned ones are row E of Table 3)."""
+    attention: Literal["scaled", "unscaled", "additive"] = "scaled"
+    """What compares queries with keys (3.2.1): dot products over sqrt(d_k), plain ones, a small network."""
+    attention_dropout: Probability = 0.0
+    """Rate on the weights of attention (in the paper's source only; tried at 0.2 and 0.3)."""
+    feed_forward: Literal["network", "parameters"] = "network"
+    """Equation 2, or attention over parameters in its place (in the paper's source only)."""
+    feed_forward_dropout: Probability = 0.0
+    """Rate after the ReLU, or on the values that are parameters; the paper has none."""
+    parameter_heads: PositiveInt = 8
+    """Heads h_p of attention over parameters."""
+    parameter_d_k: PositiveInt = 64
+    """Width of its queries and keys."""
+    parameter_d_v: PositiveInt = 64
+    """Width of its values."""
+    parameter_pairs: PositiveInt = 1_536
+    """Keys, and values, of each of its heads, n_p."""
+    symbol_dropout: Probability = 0.0
+    """Rate at which a sentinel replaces input tokens of either side (paper's source only; 0.1 there)."""
+    norm: Literal["post", "pre"] = "post"
+    """Normalisation after each sum (3.1), or before each sub-layer and once after the last."""
+    positions: Literal["sinusoidal", "concatenated", "learned"] = "sinusoidal"
+    """Positional encoding (3.5): sines and cosines in turn, all sines first, or learned (Table 3, row E)."""
     max_positions: PositiveInt = 1024
     """Longest sequence in tokens that learned positions cover; sinusoids have no limit."""
     tied_embeddings: Literal["all", "target", "none"] = "all"
     """Which of source embedding, target embedding and pre-softmax matrix are one (3.4)."""
+    decoder_start: Literal["symbol", "zeros"] = "symbol"
+    """What the decoder reads first: the start symbol's embedding, or a vector of zeros."""
+    target_space: bool = False
+    """A learned vector on every source position that stands for the target's language."""
     attention_bias: bool = True
     """Biases on the projections of queries, keys, values and outputs; see docs/paper.md."""
     layer_norm_epsilon: PositiveFloat = 1e-6
@@ -97,9 +79,14 @@ class ModelConfig(Config):
         default = self.d_model // self.num_heads
         return self.d_k or default, self.d_v or default
 
+    @property
+    def parameter_head_widths(self) -> tuple[int, int]:
+        """d_k and d_v of attention over parameters."""
+        return self.parameter_d_k, self.parameter_d_v
+
     @model_validator(mode="after")
     def _check_widths(self) -> Self:
-        if self.d_model % 2 and self.positions == "sinusoidal":
+        if self.d_model % 2 and self.positions != "learned":
             raise ValueError(
                 f"d_model = {self.d_model} is odd; sines and cosines come in pairs: take an even number"
             )
@@ -158,6 +145,8 @@ class TrainingConfig(Config):
     """Adam's epsilon (5.3)."""
     label_smoothing: Probability = 0.1
     """Probability spread evenly over the vocabulary (5.4)."""
+    label_smoothing_over: Literal["all", "others"] = "all"
+    """Over all entries, or over those that are not the right one."""
     checkpoint_every_steps: PositiveInt | None = None
     """Updates between checkpoints; none by steps if not given."""
     checkpoint_every_minutes: PositiveFloat = 10.0
@@ -270,7 +259,7 @@ class RunConfig(Config):
             raise DiskError(f"{path}: {error.strerror}") from error
         except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise UsageError(f"{path}: is not TOML: {error}") from None
-        return self._changed(changes, lambda key: f"{path}:{_line_of(key, text)}")
+        return self.changed(changes, lambda key: f"{path}:{_line_of(key, text)}")
 
     def with_settings(self, settings: Sequence[str]) -> Self:
         """A copy changed by settings such as `training.warmup_steps=8000`; values are TOML.
@@ -287,15 +276,7 @@ class RunConfig(Config):
                     f"--set {setting}: write group.key=value, such as training.warmup_steps=8000"
                 )
             changes.setdefault(group, {})[name] = _toml_value(setting, value.strip())
-        return self._changed(changes, lambda key: f"--set {'.'.join(key)}")
-
-
-def _merged(old: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    merged = dict(old)
-    for key, value in changes.items():
-        nested = isinstance(value, Mapping) and isinstance(old.get(key), Mapping)
-        merged[key] = _merged(old[key], value) if nested else value
-    return merged
+        return self.changed(changes, lambda key: f"--set {'.'.join(key)}")
 
 
 def _toml_value(setting: str, value: str) -> Any:
@@ -306,31 +287,6 @@ def _toml_value(setting: str, value: str) -> Any:
         if value.replace("-", "_").isidentifier():
             return value
         raise UsageError(f"--set {setting}: {value!r} is not a TOML value") from None
-
-
-def _option(key: Sequence[str]) -> str:
-    return "--" + ".".join(key).replace("_", "-")
-
-
-def _message(config: type[Config], detail: Any, place: Callable[[Sequence[str]], str]) -> str:
-    key = tuple(str(part) for part in detail["loc"])
-    name = ".".join(key)
-    if detail["type"] != "extra_forbidden":
-        reason = detail["msg"].removeprefix("Value error, ")
-        given = "" if detail["type"] == "value_error" else f", not {detail['input']!r}"
-        return f"{place(key)}: {name}: {reason}{given}"
-    known = sorted(_fields(config, key[:-1]))
-    nearest = difflib.get_close_matches(key[-1], known, n=1)
-    remedy = (
-        f"did you mean {'.'.join((*key[:-1], nearest[0]))}?" if nearest else f"known here: {', '.join(known)}"
-    )
-    return f"{place(key)}: unknown setting {name}; {remedy}"
-
-
-def _fields(config: type[Config], path: Sequence[str]) -> list[str]:
-    for name in path:
-        config = config.model_fields[name].annotation  # type: ignore[assignment]
-    return list(config.model_fields)
 
 
 def _line_of(key: Sequence[str], text: str) -> int:

@@ -118,8 +118,15 @@ PRESETS: dict[str, Callable[[], RunConfig]] = {
     "table3_smoothing_02": _table3(label_smoothing=0.2),
     # Row E: learned positions in place of sinusoids.
     "table3_learned_positions": _table3(positions="learned"),
+    # Attention over parameters in place of the feed-forward network: a table of the paper's source. Its text
+    # has 8 heads for the second, with which the sub-layer would have half the parameters that it says.
+    "aop1": _table3(feed_forward="parameters", parameter_heads=8, parameter_pairs=1_536),
+    "aop2": _table3(feed_forward="parameters", parameter_heads=16, parameter_pairs=512),
 }
 """Name on the command line -> configuration."""
+
+PAPER_PRESETS = [name for name in PRESETS if name not in ("demo", "multi30k_tiny")]
+"""Those that the paper describes, base first."""
 
 
 def preset(name: str) -> RunConfig:

@@ -13,9 +13,10 @@ from allyouneed.errors import DataError, UsageError
 from allyouneed.inference.alignment import align_words
 from allyouneed.inference.attention_capture import capture_attention
 from allyouneed.inference.beams import Hypothesis
+from allyouneed.inference.engine_choice import build_engine
 from allyouneed.inference.ensemble import Ensemble
 from allyouneed.inference.generate import Batching, available_cores, follow, generate
-from allyouneed.inference.native_engine import NativeEngine, build_engine
+from allyouneed.inference.native_engine import NativeEngine
 from allyouneed.inference.shortlist import Shortlist
 from allyouneed.model import Transformer
 from allyouneed.outputs import Attention, Part, Translation, join_parts, least_risk

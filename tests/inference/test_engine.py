@@ -4,8 +4,11 @@ from typing import Any
 import pytest
 import torch
 
+from allyouneed.errors import UsageError
 from allyouneed.inference import Engine
+from allyouneed.inference.engine_choice import build_engine, knows
 from allyouneed.inference.native_engine import NativeEngine
+from allyouneed.model import Transformer
 from allyouneed.model.evaluation_mode import evaluation_mode
 from allyouneed.model.masks import padding_mask
 from allyouneed.native.library import library
@@ -16,7 +19,17 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "d_k is not d_v": {"d_k": 5, "d_v": 3},
     "learned positions": {"positions": "learned", "max_positions": 50},
     "untied, without bias": {"tied_embeddings": "none", "attention_bias": False},
+    "released in 2017": {"positions": "concatenated", "decoder_start": "zeros", "target_space": True},
 }
+"""Of models that both engines know."""
+
+OTHERS: dict[str, dict[str, Any]] = {
+    "pre-norm": {"norm": "pre"},
+    "unscaled": {"attention": "unscaled"},
+    "additive": {"attention": "additive"},
+    "over parameters": {"feed_forward": "parameters", "parameter_heads": 2, "parameter_pairs": 7},
+}
+"""Of models that PyTorch alone decodes."""
 
 
 @pytest.fixture(params=["PyTorch", "native"])
@@ -33,7 +46,31 @@ def engine_of(request: pytest.FixtureRequest) -> type[Engine]:
 def test_cached_steps_equal_the_whole_prefix_decoded_anew(
     tiny_model: Any, variant: str, engine_of: type[Engine]
 ) -> None:
-    model = tiny_model(**VARIANTS[variant]).eval()
+    check_cached_steps(tiny_model(**VARIANTS[variant]).eval(), engine_of)
+
+
+@pytest.mark.parametrize("variant", OTHERS)
+def test_a_variant_is_decoded_by_its_own_modules(tiny_model: Any, variant: str) -> None:
+    model = tiny_model(**OTHERS[variant]).eval()
+    assert type(build_engine(model)) is Engine
+    check_cached_steps(model, type(build_engine(model)))
+    with pytest.raises(UsageError, match="variant"):
+        build_engine(model, "int8")
+
+
+def test_dropout_and_what_the_native_engine_knows_do_not_change_the_engine(tiny_model: Any) -> None:
+    settings = {"attention_dropout": 0.1, "feed_forward_dropout": 0.1, "symbol_dropout": 0.1}
+    for variant in ({}, settings, *VARIANTS.values()):
+        assert knows(tiny_model(**variant))
+
+
+def test_a_module_of_an_unknown_kind_is_not_known(tiny_model: Any) -> None:
+    model = tiny_model()
+    model.encoder[0].feed_forward.inner = torch.nn.Sequential(model.encoder[0].feed_forward.inner)
+    assert not knows(model)
+
+
+def check_cached_steps(model: Transformer, engine_of: type[Engine]) -> None:
     draw = random.Random(1)
     sources = [[7, 5, 9, 4, 6, END], [8, END], [4, 4, 10, END], [8, END]]
     num_beams = 3

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from allyouneed.config import SearchConfig
 from allyouneed.inference import Batching, Engine, Ensemble, Hypothesis, generate, score_targets
-from allyouneed.inference.native_engine import NativeEngine, build_engine
+from allyouneed.inference.engine_choice import build_engine
+from allyouneed.inference.native_engine import NativeEngine
 from allyouneed.model import Transformer
 from allyouneed.symbols import END, START, UNKNOWN
 

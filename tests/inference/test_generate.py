@@ -11,7 +11,7 @@ from allyouneed.config import SearchConfig
 from allyouneed.errors import UsageError
 from allyouneed.inference import Batching, Engine, Hypothesis, follow, generate, score_targets
 from allyouneed.inference.engine import TransformerDecoding
-from allyouneed.inference.native_engine import build_engine
+from allyouneed.inference.engine_choice import build_engine
 from allyouneed.inference.projection import FullProjection
 from allyouneed.inference.search import Decoding
 from allyouneed.symbols import END, PADDING, SENTINEL, START, UNKNOWN

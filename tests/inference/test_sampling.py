@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from allyouneed.config import SearchConfig
 from allyouneed.errors import UsageError
 from allyouneed.inference import Batching, Engine, Hypothesis, generate, score_targets
-from allyouneed.inference.native_engine import NativeEngine, build_engine
+from allyouneed.inference.engine_choice import build_engine
+from allyouneed.inference.native_engine import NativeEngine
 from allyouneed.inference.sampling import BLOCK_POSITIONS, draw, nucleus, uniform_numbers
 from allyouneed.inference.selection import NEVER_PRODUCED
 from allyouneed.model import Transformer

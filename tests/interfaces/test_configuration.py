@@ -21,8 +21,10 @@ def test_a_file_goes_over_the_preset_and_settings_over_both(tmp_path: Path) -> N
     path = tmp_path / "mine.toml"
     path.write_bytes(b"[training]\nseed = 2\nwarmup_steps = 2\n")
     settings = ["training.seed=3", "search.beam_size=3"]
-    resolved = ConfigurationOptions("big", path, settings).resolve(base())
+    resolved = ConfigurationOptions(preset="big", config=path, set_=settings).resolve(base())
     assert resolved == big().replace(training={"seed": 3, "warmup_steps": 2}, search={"beam_size": 3})
+    released = ConfigurationOptions("big", "released-later", path).resolve(base())
+    assert (released.training.adam_beta2, released.training.warmup_steps) == (0.997, 2)
     assert (
         ConfigurationOptions(config=path).resolve(demo()).training.batch_tokens
         == demo().training.batch_tokens
@@ -31,4 +33,4 @@ def test_a_file_goes_over_the_preset_and_settings_over_both(tmp_path: Path) -> N
 
 def test_an_unknown_preset_is_refused_before_anything_is_read() -> None:
     with pytest.raises(UsageError, match="--preset bigg: unknown preset; did you mean big"):
-        ConfigurationOptions("bigg", Path("absent.toml")).resolve(base())
+        ConfigurationOptions(preset="bigg", config=Path("absent.toml")).resolve(base())

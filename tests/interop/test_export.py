@@ -50,6 +50,19 @@ def test_heads_of_other_widths_are_refused(name: str, random_model: RandomModel,
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize(
+    "variant",
+    [{"norm": "pre"}, {"attention": "additive"}, {"feed_forward": "parameters"}, {"target_space": True}],
+)
+def test_variants_of_the_architecture_are_refused_by_name(
+    name: str, variant: dict[str, object], random_model: RandomModel, tmp_path: Path
+) -> None:
+    [(setting, value)] = variant.items()
+    with pytest.raises(ModelError, match=rf"is a variant \(model.{setting} = {value}\)"):
+        export_model(random_model(**variant), name, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_folder_that_is_not_empty_is_left_alone(name: str, toy_model: Path, tmp_path: Path) -> None:
     (tmp_path / "kept").write_bytes(b"")
     with pytest.raises(UsageError, match="exists and is not empty"):

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from allyouneed.training import loss
-from allyouneed.training.loss import LossSums, loss_of_logits, projected_loss
+from allyouneed.training.loss import LossSums, loss_of_logits, projected_loss, smoothing_over_all
 
 Loss = Callable[[Tensor, Tensor, Tensor, float], LossSums]
 
@@ -110,3 +110,14 @@ def test_what_perplexity_is_made_of_carries_no_gradient() -> None:
     problem = (*random_problem(tokens=3, vocab=5, d_model=2), 0.1)
     assert not projected_loss(*problem).negative_log_likelihood.requires_grad
     assert not plain_loss(*problem).negative_log_likelihood.requires_grad
+
+
+def test_smoothing_over_the_others_gives_the_right_token_the_rest() -> None:
+    torch.manual_seed(0)
+    logits, targets, vocab = torch.randn(5, 7, dtype=torch.float64), torch.tensor([0, 6, 3, 3, 1]), 7
+    distribution = torch.full((5, vocab), 0.1 / (vocab - 1), dtype=torch.float64)
+    distribution[torch.arange(5), targets] = 0.9
+    expected = -(distribution * logits.log_softmax(-1)).sum()
+    found = loss_of_logits(logits, targets, smoothing_over_all(0.1, "others", vocab)).smoothed
+    torch.testing.assert_close(found, expected)
+    assert smoothing_over_all(0.1, "all", vocab) == 0.1

@@ -16,8 +16,8 @@ import torch
 from allyouneed.config import SearchConfig
 from allyouneed.data.tokenizer import CONTROL_SYMBOLS
 from allyouneed.inference.engine import pad
+from allyouneed.inference.engine_choice import build_engine
 from allyouneed.inference.generate import Batching, generate
-from allyouneed.inference.native_engine import build_engine
 from allyouneed.inference.selection import NEVER_PRODUCED
 from allyouneed.interop.length_normalization import length_exponent
 from allyouneed.native.library import available

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import cast
 
 import torch
@@ -13,7 +14,6 @@ from allyouneed.errors import UsageError
 from allyouneed.inference.beams import Hypothesis
 from allyouneed.inference.engine import pad
 from allyouneed.model import Transformer
-from allyouneed.model.attention import attention_weights
 from allyouneed.model.layers import DecoderLayer
 from allyouneed.model.masks import causal_mask, padding_mask
 from allyouneed.symbols import END, START
@@ -70,9 +70,17 @@ class SourceAttention:
         for layer in layers[: self._layer]:
             x = layer(x, memory, target_mask, source_mask)
         layer = layers[self._layer]
-        x = layer.after_self_attention(x, layer.self_attention(x, target_mask))
-        query, (key, _) = layer.cross_attention.project_query(x), layer.cross_attention.project_memory(memory)
-        weights = attention_weights(query, key, source_mask)[:, self._heads].float().mean(dim=1)
+        x = layer.after_self_attention(x, partial(layer.self_attention, mask=target_mask))
+        recorded: list[Tensor] = []
+
+        def record(x: Tensor) -> Tensor:
+            attention = layer.cross_attention
+            key, _ = attention.project_memory(memory)
+            recorded.append(attention.plain.weights(attention.project_query(x), key, source_mask))
+            return x
+
+        layer.after_cross_attention(x, record)  # which knows of what the sub-layer is computed
+        weights = recorded[0][:, self._heads].float().mean(dim=1)
         return [
             rows[: len(target) + 1, :-1].cpu() for rows, target in zip(weights, targets, strict=True)
         ]  # (target_len + 1, source_len) each

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import cast
 
 import torch
@@ -11,7 +12,7 @@ from torch import Tensor
 
 from allyouneed.inference.engine import pad
 from allyouneed.model import Transformer
-from allyouneed.model.attention import CrossAttention, SelfAttention, attention_weights
+from allyouneed.model.attention import CrossAttention, SelfAttention, SoftmaxAttention
 from allyouneed.model.evaluation_mode import evaluation_mode
 from allyouneed.model.layers import DecoderLayer, EncoderLayer
 from allyouneed.model.packing import PackedMask
@@ -53,14 +54,16 @@ def _recording(modules: Sequence[SelfAttention | CrossAttention]) -> Iterator[li
     """A list to which the weights that `modules` compute inside are appended."""
     recorded: list[Tensor] = []
 
-    def attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | PackedMask) -> Tensor:
-        recorded.append(attention_weights(query, key, mask))
+    def attend(
+        plain: SoftmaxAttention, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | PackedMask
+    ) -> Tensor:
+        recorded.append(plain.weights(query, key, mask))
         return recorded[-1].to(value.dtype) @ value
 
     attends = [module.attend for module in modules]
     try:
         for module in modules:
-            module.attend = attend
+            module.attend = partial(attend, module.plain)
         yield recorded
     finally:
         for module, previous in zip(modules, attends, strict=True):

@@ -15,7 +15,7 @@ from allyouneed.inference.search import Decoding
 from allyouneed.inference.selection import Candidates
 from allyouneed.inference.shortlist import Shortlist
 from allyouneed.model import Transformer
-from allyouneed.model.attention import CrossAttention, SelfAttention, scaled_dot_product_attention
+from allyouneed.model.attention import CrossAttention, SelfAttention
 from allyouneed.model.layers import DecoderLayer
 from allyouneed.model.masks import padding_mask
 from allyouneed.symbols import PADDING, START
@@ -133,7 +133,7 @@ class TransformerDecoding:
         for layer, written, memory in zip(self._layers, self._written, self._memory, strict=True):
             x = self._layer_step(layer, x, entries, written, memory)
         self._positions += 1
-        return self._projection(x)
+        return self._projection(self._model.decoder_norm(x))
 
     @property
     def candidates(self) -> Candidates | None:
@@ -179,17 +179,21 @@ class TransformerDecoding:
         memory: list[Tensor],
     ) -> Float[Tensor, "sentences beams d_model"]:
         """One layer as `DecoderLayer` has it, the keys and values taken from what is stored."""
-        num_entries = self._ancestry.size(2)
-        query, key, value = layer.self_attention.project(x)
-        keys = written[0].write(entries, key, num_entries)
-        values = written[1].write(entries, value, num_entries)
-        attended = _attend(layer.self_attention, query, keys, values, self._ancestry[:, None])
-        x = layer.after_self_attention(x, attended)
-        query = layer.cross_attention.project_query(x)
-        x = layer.after_cross_attention(
-            x, _attend(layer.cross_attention, query, memory[0], memory[1], self._source_mask)
-        )
-        x = layer.after_feed_forward(x, layer.feed_forward(x))
+
+        def attend_to_written(x: Tensor) -> Tensor:
+            num_entries = self._ancestry.size(2)
+            query, key, value = layer.self_attention.project(x)
+            keys = written[0].write(entries, key, num_entries)
+            values = written[1].write(entries, value, num_entries)
+            return _attend(layer.self_attention, query, keys, values, self._ancestry[:, None])
+
+        def attend_to_memory(x: Tensor) -> Tensor:
+            query = layer.cross_attention.project_query(x)
+            return _attend(layer.cross_attention, query, memory[0], memory[1], self._source_mask)
+
+        x = layer.after_self_attention(x, attend_to_written)
+        x = layer.after_cross_attention(x, attend_to_memory)
+        x = layer.after_feed_forward(x, layer.feed_forward)
         return x
 
 
@@ -233,7 +237,7 @@ def _attend(
     value: Float[Tensor, "sentences heads key_len d_v"],
     mask: Bool[Tensor, "sentences 1 #beams key_len"],
 ) -> Float[Tensor, "sentences beams d_model"]:
-    joined = scaled_dot_product_attention(query, key, value, mask).transpose(1, 2).flatten(2)
+    joined = attention.plain(query, key, value, mask).transpose(1, 2).flatten(2)
     output: Tensor = attention.output(joined)
     return output
 

@@ -4,7 +4,6 @@ The mathematics is that of `model`. Every row of every product is computed by it
 not depend on its companions: a sentence has the same bits in any batch and with any number of threads.
 """
 
-import copy
 import functools
 from collections.abc import Sequence
 from functools import cached_property
@@ -15,7 +14,6 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional
 
-from allyouneed.errors import UsageError
 from allyouneed.inference.engine import Engine, distinct, log_probs_of
 from allyouneed.inference.native_layers import pack_layer, pack_linear
 from allyouneed.inference.projection import FullProjection, Projection
@@ -25,7 +23,6 @@ from allyouneed.inference.shortlist import Shortlist
 from allyouneed.model import Transformer
 from allyouneed.model.layers import DecoderLayer, EncoderLayer
 from allyouneed.native.kernels import Rows
-from allyouneed.native.library import available
 from allyouneed.native.linear import InPlaceLinear, PackedLinear
 from allyouneed.symbols import START
 
@@ -114,29 +111,6 @@ class NativeEngine(Engine):
     def room(self, num_rows: int) -> Float[Tensor, "{num_rows} keys_values"]:
         """For the keys and values of so many rows, of one layer."""
         return torch.empty(num_rows, self.decoder[0].keys_values_width)
-
-
-def build_engine(
-    model: Transformer, precision: str = "float32", threads: int = 1, shortlist: Shortlist | None = None
-) -> Engine:
-    """The engine that decodes a model fastest where it is.
-
-    Args:
-        model: In float32.
-        precision: Of the matrix products: float32, bfloat16 or int8.
-        threads: That share a product, on a CPU.
-        shortlist: That outputs are to keep to.
-
-    Raises:
-        UsageError: There are no kernels of this precision here.
-    """
-    if next(model.parameters()).device.type == "cpu" and precision in available():
-        return NativeEngine(model, precision, threads, shortlist)
-    if precision == "int8":
-        raise UsageError(
-            "--precision int8: needs a C compiler and a CPU with AVX-512 VNNI; take float32 or bfloat16"
-        )
-    return Engine(copy.deepcopy(model).bfloat16() if precision == "bfloat16" else model, shortlist)
 
 
 class NativeDecoding:

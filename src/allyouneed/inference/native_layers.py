@@ -2,7 +2,8 @@
 
 from torch import nn
 
-from allyouneed.model.layers import AddAndNorm, DecoderLayer, EncoderLayer
+from allyouneed.model.feed_forward import FeedForward
+from allyouneed.model.layers import AddAndNorm, DecoderLayer, EncoderLayer, Residual
 from allyouneed.native.layer import PackedLayer, Sublayer
 from allyouneed.native.linear import PackedLinear
 
@@ -15,12 +16,14 @@ def pack_linear(linear: nn.Linear, form: str, threads: int, *, relu: bool = Fals
 def pack_layer(layer: EncoderLayer | DecoderLayer, form: str, threads: int) -> PackedLayer:
     """A layer whose linear maps are rounded to `form`."""
 
-    def sublayer(first: nn.Linear, last: nn.Linear, after: AddAndNorm, *, relu: bool = False) -> Sublayer:
+    def sublayer(first: nn.Linear, last: nn.Linear, after: Residual, *, relu: bool = False) -> Sublayer:
+        assert isinstance(after, AddAndNorm)
         return Sublayer(
             pack_linear(first, form, threads, relu=relu), pack_linear(last, form, threads), after.norm
         )
 
     attention, network = layer.self_attention, layer.feed_forward
+    assert isinstance(network, FeedForward)
     crossing = None
     if isinstance(layer, DecoderLayer):
         cross = layer.cross_attention

@@ -1,8 +1,8 @@
-"""`--preset`, `--config` and `--set`: the options of every command that takes a configuration."""
+"""`--preset`, `--fidelity`, `--config` and `--set`: the options of commands that take a configuration."""
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -17,16 +17,21 @@ class ConfigurationOptions:
 
     preset: str | None = None
     """A named configuration: base (the default), big, multi30k_tiny, ...; `plan --all` lists them."""
+    fidelity: Literal["paper", "released-2017", "released-later"] | None = None
+    """Whose recipe, over the preset: the paper's (the default), or that of its authors' code."""
     config: Path | None = None
-    """A TOML file of settings, over the preset."""
+    """A TOML file of settings, over both."""
     set_: Annotated[list[str] | None, Parameter(name="--set", consume_multiple=True)] = None
-    """Settings as group.key=value, over both."""
+    """Settings as group.key=value, over all."""
 
     def resolve(self, otherwise: "RunConfig") -> "RunConfig":
         """The configuration asked for; `otherwise` stands in for a preset where none is named."""
+        from allyouneed.fidelity import follow
         from allyouneed.presets import preset
 
         chosen = otherwise if self.preset is None else preset(self.preset)
+        if self.fidelity is not None:
+            chosen = follow(self.fidelity, chosen)
         if self.config is not None:
             chosen = chosen.with_toml(self.config)
         return chosen.with_settings(self.set_ or ())

@@ -16,7 +16,8 @@ from allyouneed.data.tokenizer import CONTROL_SYMBOLS
 from allyouneed.interop.length_normalization import DIFFERENCES, length_exponent
 from allyouneed.interop.parity import Ids
 from allyouneed.model import Transformer
-from allyouneed.model.layers import AddAndNorm, DecoderLayer, EncoderLayer
+from allyouneed.model.feed_forward import FeedForward
+from allyouneed.model.layers import AddAndNorm, DecoderLayer, EncoderLayer, Residual
 from allyouneed.model.positional_encoding import LearnedPositions, SinusoidalPositions
 from allyouneed.preparation import SOURCE_TOKENIZER, TARGET_TOKENIZER
 from allyouneed.symbols import END, START, UNKNOWN
@@ -126,6 +127,7 @@ def _copy_self_attention_and_feed_forward(spec: Any, layer: EncoderLayer | Decod
     _copy_linear(query_key_value, layer.self_attention.query_key_value)
     _copy_linear(output, layer.self_attention.output)
     _copy_norm(spec.self_attention.layer_norm, layer.after_self_attention)
+    assert isinstance(layer.feed_forward, FeedForward)
     _copy_linear(spec.ffn.linear_0, layer.feed_forward.inner)
     _copy_linear(spec.ffn.linear_1, layer.feed_forward.outer)
     _copy_norm(spec.ffn.layer_norm, layer.after_feed_forward)
@@ -137,7 +139,8 @@ def _copy_linear(spec: Any, linear: nn.Linear) -> None:
         spec.bias = linear.bias
 
 
-def _copy_norm(spec: Any, add_and_norm: AddAndNorm) -> None:
+def _copy_norm(spec: Any, add_and_norm: Residual) -> None:
+    assert isinstance(add_and_norm, AddAndNorm)
     spec.gamma, spec.beta = add_and_norm.norm.weight, add_and_norm.norm.bias
 
 

@@ -35,6 +35,16 @@ FORMATS = {
 }
 
 
+_PAPER = {
+    "attention": "scaled",
+    "feed_forward": "network",
+    "norm": "post",
+    "decoder_start": "symbol",
+    "target_space": False,
+}
+"""What every format takes for granted; ratios of dropout do not matter to a trained model."""
+
+
 def export_model(model: Path, to: str, out: Path) -> float:
     """Publish a model as the folder `out` in the format `to`, one of `FORMATS`.
 
@@ -55,6 +65,7 @@ def export_model(model: Path, to: str, out: Path) -> float:
     require_free(out)
     _require_package(to, chosen.package)
     checkpoint = load_checkpoint(resolve_model(model))
+    _require_paper_architecture(to, checkpoint.config.model)
     _require_even_heads(to, checkpoint.config.model)
     original = checkpoint.build_model()
     tokenizers = (
@@ -74,6 +85,18 @@ def _require_package(to: str, package: str) -> None:
         importlib.import_module(package)
     except ImportError:
         raise UsageError(f"--to {to} needs {package}: pip install 'allyouneed[{to}]'") from None
+
+
+def _require_paper_architecture(to: str, config: ModelConfig) -> None:
+    variants = {
+        name: getattr(config, name) for name, usual in _PAPER.items() if getattr(config, name) != usual
+    }
+    if variants:
+        named = ", ".join(f"model.{name} = {value}" for name, value in variants.items())
+        raise ModelError(
+            f"--to {to}: holds the paper's architecture, the model is a variant ({named}); "
+            "use it with allyouneed"
+        )
 
 
 def _require_even_heads(to: str, config: ModelConfig) -> None:

@@ -59,9 +59,9 @@ def write(model: Transformer, checkpoint: Checkpoint, directory: Path) -> None:
     """
     from transformers import GenerationConfig, MarianConfig
 
-    if model.config.positions == "learned":
+    if model.config.positions != "sinusoidal":
         raise ModelError(
-            "--to huggingface: the model has learned positions, Marian has only sinusoids; "
+            f"--to huggingface: the model has {model.config.positions} positions, Marian has only sinusoids; "
             "use --to ctranslate2"
         )
     weights = {name: tensor.detach().contiguous() for name, tensor in marian_weights(model)}

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from allyouneed.model import Transformer
+from allyouneed.model.feed_forward import FeedForward
 from allyouneed.model.layers import DecoderLayer, EncoderLayer
 
 MARIAN_EPSILON = 1e-5
@@ -92,6 +93,7 @@ def _layer(
         )
         yield from _writing("encoder_attn.out_proj", layer.cross_attention.output, within)
         yield from _writing("encoder_attn_layer_norm", layer.after_cross_attention.norm, within)
+    assert isinstance(layer.feed_forward, FeedForward)
     yield from _reading(("fc1",), layer.feed_forward.inner, within)
     yield from _writing("fc2", layer.feed_forward.outer, within)
     yield from _writing("final_layer_norm", layer.after_feed_forward.norm, after)

@@ -1,4 +1,7 @@
-"""Attention (paper 3.2): `Attention(Q, K, V) = softmax(Q K^T / sqrt(d_k)) V` and its multi-head form."""
+"""Attention (paper 3.2): `Attention(Q, K, V) = softmax(Q K^T / sqrt(d_k)) V` and its multi-head form.
+
+What compares queries and keys is a function of its own, as 3.2.1 weighs three of them.
+"""
 
 import math
 from collections.abc import Callable
@@ -9,10 +12,54 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.attention.varlen import varlen_attn
 
+from allyouneed.model.dropout import Dropout
 from allyouneed.model.packing import PackedMask
 
 _FLASH_TYPES = torch.float16, torch.bfloat16
 AttentionFunction = Callable[[Tensor, Tensor, Tensor, Tensor | PackedMask], Tensor]
+Compatibility = Callable[[Tensor, Tensor], Tensor]
+"""Queries and keys of every head -> (batch, heads, query_len, key_len), before the softmax."""
+
+
+def scaled_dot_products(
+    query: Float[Tensor, "batch heads query_len d_k"], key: Float[Tensor, "batch heads key_len d_k"]
+) -> Float[Tensor, "batch heads query_len key_len"]:
+    """`q . k / sqrt(d_k)` (3.2.1)."""
+    return (query / math.sqrt(query.size(-1))) @ key.transpose(-2, -1)
+
+
+def dot_products(
+    query: Float[Tensor, "batch heads query_len d_k"], key: Float[Tensor, "batch heads key_len d_k"]
+) -> Float[Tensor, "batch heads query_len key_len"]:
+    """`q . k`, whose variance grows with d_k: what 3.2.1 warns of."""
+    return query @ key.transpose(-2, -1)
+
+
+class AdditiveCompatibility(nn.Module):
+    """`w . tanh(q + k)` with a learned w for each head: a network with one hidden layer (3.2.1).
+
+    With `q = W x` and `k = U y` it is equation 6 of Bahdanau et al. 2015. It holds as many numbers at once as
+    there are queries times keys times d_k.
+    """
+
+    def __init__(self, num_heads: int, d_k: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(num_heads, d_k))
+
+    def forward(
+        self, query: Float[Tensor, "batch heads query_len d_k"], key: Float[Tensor, "batch heads key_len d_k"]
+    ) -> Float[Tensor, "batch heads query_len key_len"]:
+        """The compatibility of every query with every key."""
+        hidden = (query[:, :, :, None] + key[:, :, None]).tanh()  # (batch, heads, query_len, key_len, d_k)
+        return (hidden @ self.weight[:, None, :, None])[..., 0]
+
+
+COMPATIBILITIES: dict[str, Callable[[int, int], Compatibility]] = {
+    "scaled": lambda num_heads, d_k: scaled_dot_products,
+    "unscaled": lambda num_heads, d_k: dot_products,
+    "additive": AdditiveCompatibility,
+}
+"""`ModelConfig.attention` -> what compares queries with keys, made from the number of heads and d_k."""
 
 
 def scaled_dot_product_attention(
@@ -29,12 +76,12 @@ def attention_weights(
     query: Float[Tensor, "batch heads query_len d_k"],
     key: Float[Tensor, "batch heads key_len d_k"],
     mask: Bool[Tensor, "#batch 1 #query_len key_len"] | PackedMask,
+    compatibility: Compatibility = scaled_dot_products,
 ) -> Float[Tensor, "batch heads query_len key_len"]:
     """The softmax of equation 1: how much each query takes of each key's value."""
     if isinstance(mask, PackedMask):
         mask = mask.dense()
-    scores = (query / math.sqrt(query.size(-1))) @ key.transpose(-2, -1)
-    return scores.masked_fill(~mask, float("-inf")).softmax(dim=-1)
+    return compatibility(query, key).masked_fill(~mask, float("-inf")).softmax(dim=-1)
 
 
 def fused_attention(
@@ -68,14 +115,60 @@ def _flash_attention(query: Tensor, key: Tensor, value: Tensor, mask: PackedMask
     return attended.transpose(0, 1)[None]
 
 
+class SoftmaxAttention(nn.Module):
+    """`dropout(softmax(compatibility(Q, K))) V`: equation 1 in its plain form, and its variants.
+
+    The compatibilities are those of 3.2.1; dropout of the weights is in the paper's source, not in its text.
+    """
+
+    def __init__(self, compatibility: Compatibility = scaled_dot_products, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.compatibility, self.dropout = compatibility, Dropout(dropout)
+
+    @property
+    def is_equation_1(self) -> bool:
+        """Whether it is what faster forms compute too."""
+        return self.compatibility is scaled_dot_products and self.dropout.rate == 0
+
+    def weights(
+        self,
+        query: Float[Tensor, "batch heads query_len d_k"],
+        key: Float[Tensor, "batch heads key_len d_k"],
+        mask: Bool[Tensor, "#batch 1 #query_len key_len"] | PackedMask,
+    ) -> Float[Tensor, "batch heads query_len key_len"]:
+        """How much each query takes of each key's value, before dropout."""
+        return attention_weights(query, key, mask, self.compatibility)
+
+    def forward(
+        self,
+        query: Float[Tensor, "batch heads query_len d_k"],
+        key: Float[Tensor, "batch heads key_len d_k"],
+        value: Float[Tensor, "batch heads key_len d_v"],
+        mask: Bool[Tensor, "#batch 1 #query_len key_len"] | PackedMask,
+    ) -> Float[Tensor, "batch heads query_len d_v"]:
+        """Each query's mixture of the values."""
+        weights: Tensor = self.dropout(self.weights(query, key, mask))
+        return weights.to(value.dtype) @ value
+
+
 class _MultiHead(nn.Module):
     """What self- and cross-attention share: heads, widths, and the projection of the joined heads (3.2.2)."""
 
-    def __init__(self, d_model: int, num_heads: int, d_k: int, d_v: int, bias: bool) -> None:
+    def __init__(
+        self,
+        d_model: int,
+        num_heads: int,
+        d_k: int,
+        d_v: int,
+        bias: bool,
+        plain: SoftmaxAttention | None = None,
+    ) -> None:
         super().__init__()
         self.num_heads, self.d_k, self.d_v = num_heads, d_k, d_v
         self.output = nn.Linear(num_heads * d_v, d_model, bias=bias)
-        self.attend: AttentionFunction = scaled_dot_product_attention
+        self.plain = plain or SoftmaxAttention()
+        self.attend: AttentionFunction | None = None
+        """Another form of the same, if it is not to be the plain one."""
 
     def _heads(self, packed: Tensor, *widths: int) -> list[Tensor]:
         """Cut `packed` (batch, len, heads * sum(widths)) into tensors (batch, heads, len, width)."""
@@ -86,7 +179,7 @@ class _MultiHead(nn.Module):
         ]
 
     def _join(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | PackedMask) -> Tensor:
-        attended = self.attend(query, key, value, mask)  # (batch, heads, query_len, d_v)
+        attended = (self.attend or self.plain)(query, key, value, mask)  # (batch, heads, query_len, d_v)
         joined: Tensor = self.output(attended.transpose(1, 2).flatten(2))  # (batch, query_len, d_model)
         return joined
 
@@ -94,8 +187,16 @@ class _MultiHead(nn.Module):
 class SelfAttention(_MultiHead):
     """Multi-head attention of a sequence to itself, its three projections packed in one matrix."""
 
-    def __init__(self, d_model: int, num_heads: int, d_k: int, d_v: int, bias: bool) -> None:
-        super().__init__(d_model, num_heads, d_k, d_v, bias)
+    def __init__(
+        self,
+        d_model: int,
+        num_heads: int,
+        d_k: int,
+        d_v: int,
+        bias: bool,
+        plain: SoftmaxAttention | None = None,
+    ) -> None:
+        super().__init__(d_model, num_heads, d_k, d_v, bias, plain)
         # Deviation: the paper's formula has no biases, but its parameter counts need them; see docs/paper.md.
         self.query_key_value = nn.Linear(d_model, num_heads * (2 * d_k + d_v), bias=bias)
 
@@ -116,8 +217,16 @@ class SelfAttention(_MultiHead):
 class CrossAttention(_MultiHead):
     """Multi-head attention of a target to a memory, the memory's two projections packed in one matrix."""
 
-    def __init__(self, d_model: int, num_heads: int, d_k: int, d_v: int, bias: bool) -> None:
-        super().__init__(d_model, num_heads, d_k, d_v, bias)
+    def __init__(
+        self,
+        d_model: int,
+        num_heads: int,
+        d_k: int,
+        d_v: int,
+        bias: bool,
+        plain: SoftmaxAttention | None = None,
+    ) -> None:
+        super().__init__(d_model, num_heads, d_k, d_v, bias, plain)
         self.query = nn.Linear(d_model, num_heads * d_k, bias=bias)
         self.key_value = nn.Linear(d_model, num_heads * (d_k + d_v), bias=bias)
 

@@ -1,11 +1,13 @@
-"""Dropout (paper 5.4), with a mask that is cheap to draw."""
+"""Dropout (paper 5.4), with a mask that is cheap to draw, and dropout of symbols."""
 
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
+
+from allyouneed.symbols import PADDING, SENTINEL, START
 
 _LEVELS = 1 << 16
 _DRAWS_PER_WORD = 4
@@ -25,6 +27,25 @@ class Dropout(nn.Module):
         if x.device.type != "cpu":
             return functional.dropout(x, self.rate)
         return _SixteenBitDropout.apply(x, self.rate)  # type: ignore[no-any-return, no-untyped-call]
+
+
+class SymbolDropout(nn.Module):
+    """Replaces token ids by the sentinel with probability `rate` while training; never padding.
+
+    It is in the paper's source, not in its text. It applies to what the model reads, not to the labels. The
+    start symbol stays: the authors' code drops symbols of the target before it shifts the start in.
+    """
+
+    def __init__(self, rate: float) -> None:
+        super().__init__()
+        self.rate = rate
+
+    def forward(self, ids: Int[Tensor, "batch length"]) -> Int[Tensor, "batch length"]:
+        """Drop symbols of `ids`; the identity outside training."""
+        if not self.training or self.rate == 0.0:
+            return ids
+        dropped = torch.rand(ids.shape, device=ids.device) < self.rate
+        return ids.masked_fill(dropped & (ids != PADDING) & (ids != START), SENTINEL)
 
 
 class _SixteenBitDropout(torch.autograd.Function):

@@ -1,12 +1,15 @@
 """Token embeddings, scaled, and the matrices that they share (paper 3.4)."""
 
 import math
+from collections.abc import Callable
 from typing import Literal
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
+
+from allyouneed.symbols import START
 
 Role = Literal["source", "target", "output"]
 
@@ -17,12 +20,36 @@ TYING: dict[str, dict[Role, str]] = {
 }
 """Setting -> role of a matrix -> its name; roles of one name are one parameter."""
 
+LookUp = Callable[[Tensor, Tensor], Tensor]
+
+
+def rows_of(ids: Int[Tensor, "*shape"], matrix: Float[Tensor, "vocab d_model"]) -> Tensor:
+    """The row of each id."""
+    return functional.embedding(ids, matrix)
+
+
+def rows_after_zeros(ids: Int[Tensor, "*shape"], matrix: Float[Tensor, "vocab d_model"]) -> Tensor:
+    """The row of each id, zeros for the start symbol: the targets of 2017 are vectors, shifted by one."""
+    return functional.embedding(ids, matrix) * (ids != START)[..., None]
+
+
+DECODER_STARTS: dict[str, LookUp] = {"symbol": rows_of, "zeros": rows_after_zeros}
+"""`ModelConfig.decoder_start` -> what looks up the vectors of what the decoder reads."""
+
 
 class Embeddings(nn.Module):
     """The matrices (vocab, d_model) of source embedding, target embedding and pre-softmax projection."""
 
-    def __init__(self, d_model: int, source_vocab_size: int, target_vocab_size: int, tying: str) -> None:
+    def __init__(
+        self,
+        d_model: int,
+        source_vocab_size: int,
+        target_vocab_size: int,
+        tying: str,
+        decoder_start: str = "symbol",
+    ) -> None:
         super().__init__()
+        self._look_up = {"source": rows_of, "target": DECODER_STARTS[decoder_start]}
         self.names = TYING[tying]
         sizes: dict[Role, int] = {
             "source": source_vocab_size,
@@ -42,4 +69,4 @@ class Embeddings(nn.Module):
     def embed(self, role: Role, ids: Int[Tensor, "batch length"]) -> Float[Tensor, "batch length d_model"]:
         """The rows of `ids`, multiplied by sqrt(d_model)."""
         matrix = self.matrix(role)
-        return functional.embedding(ids, matrix) * math.sqrt(matrix.size(1))
+        return self._look_up[role](ids, matrix) * math.sqrt(matrix.size(1))

@@ -1,14 +1,19 @@
 """Encoder and decoder layers (paper 3.1): each sub-layer is `LayerNorm(x + Dropout(Sublayer(x)))`."""
 
 from collections.abc import Callable
+from functools import partial
 
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from allyouneed.model.attention import CrossAttention, SelfAttention
+from allyouneed.model.attention_over_parameters import AttentionOverParameters
 from allyouneed.model.dropout import Dropout
 from allyouneed.model.feed_forward import FeedForward
 from allyouneed.model.packing import PackedMask
+
+PositionWise = FeedForward | AttentionOverParameters
+Sublayer = Callable[[Tensor], Tensor]
 
 
 class AddAndNorm(nn.Module):
@@ -20,24 +25,46 @@ class AddAndNorm(nn.Module):
         self.norm = nn.LayerNorm(d_model, eps=epsilon)
 
     def forward(
-        self, x: Float[Tensor, "*rows d_model"], sublayer_output: Float[Tensor, "*rows d_model"]
+        self, x: Float[Tensor, "*rows d_model"], sublayer: Sublayer
     ) -> Float[Tensor, "*rows d_model"]:
-        """`LayerNorm(x + Dropout(sublayer_output))`."""
-        normed: Tensor = self.norm(x + self.dropout(sublayer_output))
+        """`LayerNorm(x + Dropout(Sublayer(x)))`."""
+        normed: Tensor = self.norm(x + self.dropout(sublayer(x)))
         return normed
+
+
+class NormAndAdd(nn.Module):
+    """Pre-norm: the normalisation before a sub-layer, and the residual connection around both.
+
+    The authors' later code has it, with one more normalisation after the last layer.
+    """
+
+    def __init__(self, d_model: int, dropout: float, epsilon: float) -> None:
+        super().__init__()
+        self.dropout = Dropout(dropout)
+        self.norm = nn.LayerNorm(d_model, eps=epsilon)
+
+    def forward(
+        self, x: Float[Tensor, "*rows d_model"], sublayer: Sublayer
+    ) -> Float[Tensor, "*rows d_model"]:
+        """`x + Dropout(Sublayer(LayerNorm(x)))`."""
+        added: Tensor = x + self.dropout(sublayer(self.norm(x)))
+        return added
+
+
+Residual = AddAndNorm | NormAndAdd
 
 
 class EncoderLayer(nn.Module):
     """Self-attention, then the feed-forward network."""
 
     def __init__(
-        self, self_attention: SelfAttention, feed_forward: FeedForward, add_and_norm: Callable[[], AddAndNorm]
+        self, self_attention: SelfAttention, feed_forward: PositionWise, residual: Callable[[], Residual]
     ) -> None:
         super().__init__()
         self.self_attention = self_attention
-        self.after_self_attention = add_and_norm()
+        self.after_self_attention = residual()
         self.feed_forward = feed_forward
-        self.after_feed_forward = add_and_norm()
+        self.after_feed_forward = residual()
 
     def forward(
         self,
@@ -45,8 +72,8 @@ class EncoderLayer(nn.Module):
         mask: Bool[Tensor, "#batch 1 #source_len source_len"] | PackedMask,
     ) -> Float[Tensor, "batch source_len d_model"]:
         """One layer of the encoder."""
-        x = self.after_self_attention(x, self.self_attention(x, mask))
-        x = self.after_feed_forward(x, self.feed_forward(x))
+        x = self.after_self_attention(x, partial(self.self_attention, mask=mask))
+        x = self.after_feed_forward(x, self.feed_forward)
         return x
 
 
@@ -57,16 +84,16 @@ class DecoderLayer(nn.Module):
         self,
         self_attention: SelfAttention,
         cross_attention: CrossAttention,
-        feed_forward: FeedForward,
-        add_and_norm: Callable[[], AddAndNorm],
+        feed_forward: PositionWise,
+        residual: Callable[[], Residual],
     ) -> None:
         super().__init__()
         self.self_attention = self_attention
-        self.after_self_attention = add_and_norm()
+        self.after_self_attention = residual()
         self.cross_attention = cross_attention
-        self.after_cross_attention = add_and_norm()
+        self.after_cross_attention = residual()
         self.feed_forward = feed_forward
-        self.after_feed_forward = add_and_norm()
+        self.after_feed_forward = residual()
 
     def forward(
         self,
@@ -76,7 +103,7 @@ class DecoderLayer(nn.Module):
         source_mask: Bool[Tensor, "#batch 1 #target_len source_len"] | PackedMask,
     ) -> Float[Tensor, "batch target_len d_model"]:
         """One layer of the decoder."""
-        x = self.after_self_attention(x, self.self_attention(x, target_mask))
-        x = self.after_cross_attention(x, self.cross_attention(x, memory, source_mask))
-        x = self.after_feed_forward(x, self.feed_forward(x))
+        x = self.after_self_attention(x, partial(self.self_attention, mask=target_mask))
+        x = self.after_cross_attention(x, partial(self.cross_attention, memory=memory, mask=source_mask))
+        x = self.after_feed_forward(x, self.feed_forward)
         return x

@@ -1,5 +1,7 @@
 """Positional encodings (paper 3.5)."""
 
+from collections.abc import Callable
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -15,21 +17,29 @@ def sinusoids(length: int, d_model: int) -> Float[Tensor, "{length} {d_model}"]:
     return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1).float()
 
 
+def concatenated_sinusoids(length: int, d_model: int) -> Float[Tensor, "{length} {d_model}"]:
+    """All sines before all cosines, the last of 10000 x 2 pi: as in the authors' code of 2017."""
+    position = torch.arange(length, dtype=torch.float64)[:, None]
+    exponent = torch.arange(d_model // 2, dtype=torch.float64) / max(1, d_model // 2 - 1)
+    angle = position / 10_000**exponent  # (length, d_model / 2)
+    return torch.cat([angle.sin(), angle.cos()], dim=-1).float()
+
+
 class SinusoidalPositions(nn.Module):
     """Sines and cosines; the table grows with the longest sequence seen, and is no parameter."""
 
     table: Tensor
 
-    def __init__(self, d_model: int) -> None:
+    def __init__(self, d_model: int, encode: Callable[[int, int], Tensor] = sinusoids) -> None:
         super().__init__()
-        self.d_model = d_model
-        self.register_buffer("table", sinusoids(_FIRST_LENGTH, d_model), persistent=False)
+        self.d_model, self._encode = d_model, encode
+        self.register_buffer("table", encode(_FIRST_LENGTH, d_model), persistent=False)
 
     def forward(self, length: int) -> Float[Tensor, "{length} d_model"]:
         """The encodings of the first positions."""
         table = self.table  # another thread may put a longer or shorter one in its place
         if length > table.size(0):
-            self.table = table = sinusoids(2 * length, self.d_model).to(table)
+            self.table = table = self._encode(2 * length, self.d_model).to(table)
         return table[:length]
 
 
@@ -49,3 +59,22 @@ class LearnedPositions(nn.Module):
         if length > self.weight.size(0):
             raise ValueError(f"{length} positions wanted, {self.weight.size(0)} learned")
         return self.weight[:length]
+
+
+class TargetSpace(nn.Module):
+    """Positions, and a learned vector on all of them that stands for the language to translate into.
+
+    The authors' code of 2017 has a table of such vectors, of which training on one task uses one.
+    """
+
+    num_spaces = 32
+
+    def __init__(self, positions: SinusoidalPositions | LearnedPositions, d_model: int) -> None:
+        super().__init__()
+        self.positions = positions
+        self.spaces = nn.Parameter(torch.empty(self.num_spaces, d_model))
+
+    def forward(self, length: int) -> Float[Tensor, "{length} d_model"]:
+        """What is added to the embeddings of the first positions."""
+        encodings: Tensor = self.positions(length)
+        return encodings + self.spaces[0]

@@ -1,5 +1,6 @@
 """The encoder-decoder (paper 3.1), from token ids to hidden states and logits."""
 
+from collections.abc import Callable
 from functools import partial
 
 from jaxtyping import Bool, Float, Int
@@ -7,15 +8,28 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from allyouneed.config import ModelConfig
-from allyouneed.model.attention import AttentionFunction, CrossAttention, SelfAttention
-from allyouneed.model.dropout import Dropout
+from allyouneed.model.attention import (
+    COMPATIBILITIES,
+    AttentionFunction,
+    CrossAttention,
+    SelfAttention,
+    SoftmaxAttention,
+)
+from allyouneed.model.attention_over_parameters import AttentionOverParameters
+from allyouneed.model.dropout import Dropout, SymbolDropout
 from allyouneed.model.embedding import Embeddings, Role
 from allyouneed.model.feed_forward import FeedForward
 from allyouneed.model.initialisation import initialise
-from allyouneed.model.layers import AddAndNorm, DecoderLayer, EncoderLayer
+from allyouneed.model.layers import AddAndNorm, DecoderLayer, EncoderLayer, NormAndAdd, PositionWise, Residual
 from allyouneed.model.masks import causal_mask, padding_mask
 from allyouneed.model.packing import PackedIds, PackedMask
-from allyouneed.model.positional_encoding import LearnedPositions, SinusoidalPositions
+from allyouneed.model.positional_encoding import (
+    LearnedPositions,
+    SinusoidalPositions,
+    TargetSpace,
+    concatenated_sinusoids,
+    sinusoids,
+)
 
 
 class Transformer(nn.Module):
@@ -24,28 +38,33 @@ class Transformer(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.config = config
-        d_model, (d_k, d_v) = config.d_model, config.head_widths
-        attention_sizes = d_model, config.num_heads, d_k, d_v, config.attention_bias
-        add_and_norm = partial(AddAndNorm, d_model, config.dropout, config.layer_norm_epsilon)
+        sizes = config.d_model, config.num_heads, *config.head_widths, config.attention_bias
+        residual, final_norm = _norms(config)
         self.embeddings = Embeddings(
-            d_model, config.source_vocab_size, config.target_vocab_size, config.tied_embeddings
+            config.d_model,
+            config.source_vocab_size,
+            config.target_vocab_size,
+            config.tied_embeddings,
+            config.decoder_start,
         )
-        self.source_positions = _positions(config)
+        self.source_positions = _source_positions(config)
         self.target_positions = _positions(config)
+        self.symbol_dropout = SymbolDropout(config.symbol_dropout)
         self.dropout = Dropout(config.dropout)
         self.encoder = nn.ModuleList(
-            EncoderLayer(SelfAttention(*attention_sizes), FeedForward(d_model, config.d_ff), add_and_norm)
+            EncoderLayer(SelfAttention(*sizes, _attention(config)), _position_wise(config), residual)
             for _ in range(config.num_layers)
         )
         self.decoder = nn.ModuleList(
             DecoderLayer(
-                SelfAttention(*attention_sizes),
-                CrossAttention(*attention_sizes),
-                FeedForward(d_model, config.d_ff),
-                add_and_norm,
+                SelfAttention(*sizes, _attention(config)),
+                CrossAttention(*sizes, _attention(config)),
+                _position_wise(config),
+                residual,
             )
             for _ in range(config.num_layers)
         )
+        self.encoder_norm, self.decoder_norm = final_norm(), final_norm()
         initialise(self)
 
     def forward(
@@ -87,7 +106,8 @@ class Transformer(nn.Module):
         """The memory of sources that come as vectors in place of ids."""
         for layer in self.encoder:
             x = layer(x, mask)
-        return x
+        normed: Tensor = self.encoder_norm(x)
+        return normed
 
     def decode(
         self,
@@ -105,18 +125,21 @@ class Transformer(nn.Module):
     ) -> Tensor:
         for layer in self.decoder:
             x = layer(x, memory, target_mask, source_mask)
-        return x
+        normed: Tensor = self.decoder_norm(x)
+        return normed
 
     def embed(self, role: Role, ids: Int[Tensor, "batch length"]) -> Float[Tensor, "batch length d_model"]:
         """Embeddings plus positional encodings, with dropout (3.4, 3.5, 5.4)."""
         positions = self.source_positions if role == "source" else self.target_positions
-        embedded: Tensor = self.dropout(self.embeddings.embed(role, ids) + positions(ids.size(1)))
+        read = self.embeddings.embed(role, self.symbol_dropout(ids))
+        embedded: Tensor = self.dropout(read + positions(ids.size(1)))
         return embedded
 
     def _embed_packed(self, role: Role, packed: PackedIds) -> Tensor:
         positions = self.source_positions if role == "source" else self.target_positions
         encodings = positions(packed.longest)[packed.positions]
-        embedded: Tensor = self.dropout(self.embeddings.embed(role, packed.ids) + encodings)
+        read = self.embeddings.embed(role, self.symbol_dropout(packed.ids))
+        embedded: Tensor = self.dropout(read + encodings)
         return embedded
 
     def project(self, hidden: Float[Tensor, "*rows d_model"]) -> Float[Tensor, "*rows vocab"]:
@@ -124,13 +147,46 @@ class Transformer(nn.Module):
         return functional.linear(hidden, self.embeddings.matrix("output"))
 
     def use_attention(self, attend: AttentionFunction) -> None:
-        """Compute equation 1 by another function in every layer."""
+        """Compute equation 1 by another function in every layer that computes it and not a variant."""
         for module in self.modules():
-            if isinstance(module, SelfAttention | CrossAttention):
+            if isinstance(module, SelfAttention | CrossAttention) and module.plain.is_equation_1:
                 module.attend = attend
 
 
 def _positions(config: ModelConfig) -> SinusoidalPositions | LearnedPositions:
-    if config.positions == "sinusoidal":
-        return SinusoidalPositions(config.d_model)
-    return LearnedPositions(config.max_positions, config.d_model)
+    if config.positions == "learned":
+        return LearnedPositions(config.max_positions, config.d_model)
+    encode = sinusoids if config.positions == "sinusoidal" else concatenated_sinusoids
+    return SinusoidalPositions(config.d_model, encode)
+
+
+def _source_positions(config: ModelConfig) -> SinusoidalPositions | LearnedPositions | TargetSpace:
+    positions = _positions(config)
+    return TargetSpace(positions, config.d_model) if config.target_space else positions
+
+
+def _attention(config: ModelConfig) -> SoftmaxAttention:
+    compatibility = COMPATIBILITIES[config.attention](config.num_heads, config.head_widths[0])
+    return SoftmaxAttention(compatibility, config.attention_dropout)
+
+
+def _position_wise(config: ModelConfig) -> PositionWise:
+    if config.feed_forward == "network":
+        return FeedForward(config.d_model, config.d_ff, config.feed_forward_dropout)
+    return AttentionOverParameters(
+        config.d_model,
+        config.parameter_heads,
+        *config.parameter_head_widths,
+        config.parameter_pairs,
+        config.feed_forward_dropout,
+    )
+
+
+def _norms(config: ModelConfig) -> tuple[Callable[[], Residual], Callable[[], nn.Module]]:
+    """What is around every sub-layer, and what is after the last layer of either stack."""
+    if config.norm == "post":
+        return partial(AddAndNorm, config.d_model, config.dropout, config.layer_norm_epsilon), nn.Identity
+    return (
+        partial(NormAndAdd, config.d_model, config.dropout, config.layer_norm_epsilon),
+        partial(nn.LayerNorm, config.d_model, eps=config.layer_norm_epsilon),
+    )

@@ -15,6 +15,7 @@ from allyouneed.errors import ResourceError, is_out_of_memory
 from allyouneed.model import Transformer
 from allyouneed.training.distributed import Processes
 from allyouneed.training.gradients import Gradients
+from allyouneed.training.loss import smoothing_over_all
 from allyouneed.training.update import accumulate_gradient, seed_generators
 
 Say = Callable[[str], None]
@@ -47,6 +48,9 @@ class Accumulation:
         self._model, self._gradients, self._store, self._config = model, gradients, store, config
         self._processes, self._say = processes, say
         self._cut_from_tokens, self._num_parts = sys.maxsize, 1
+        self._smoothing = smoothing_over_all(
+            config.label_smoothing, config.label_smoothing_over, model.config.target_vocab_size
+        )
 
     def add_up(
         self, planned: PlannedBatch, step: int, stopping: Callable[[], bool], *, in_step: bool = False
@@ -94,7 +98,7 @@ class Accumulation:
         try:
             with self._processes.losses_told():  # a sharded model exchanges its parts on the way
                 return accumulate_gradient(
-                    self._model, batch, num_target_tokens, config.label_smoothing, config.precision
+                    self._model, batch, num_target_tokens, self._smoothing, config.precision
                 )
         except (MemoryError, RuntimeError) as error:
             if is_out_of_memory(error):

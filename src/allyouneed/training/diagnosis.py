@@ -10,6 +10,7 @@ from allyouneed.config import TrainingConfig
 from allyouneed.data.batching import PlannedBatch, make_batch
 from allyouneed.data.store import PairStore
 from allyouneed.model import Transformer
+from allyouneed.training.loss import smoothing_over_all
 from allyouneed.training.update import batch_loss, seed_generators
 
 _MOST_LINES = 20
@@ -27,10 +28,13 @@ def locate_non_finite(
         planned: The batch of the update.
         step: The update; its random numbers are drawn again.
     """
+    smoothing = smoothing_over_all(
+        config.label_smoothing, config.label_smoothing_over, model.config.target_vocab_size
+    )
     for number, pairs in enumerate(planned.micro_batches):
         seed_generators(config.seed, step, number)
         with _first_non_finite(model) as modules:
-            loss = batch_loss(model, make_batch(store, pairs), config.label_smoothing, config.precision)
+            loss = batch_loss(model, make_batch(store, pairs), smoothing, config.precision)
         gradients = torch.autograd.grad(loss.smoothed, list(model.parameters()), allow_unused=True)
         names = [name for name, _ in model.named_parameters()]
         culprits = [

@@ -19,6 +19,15 @@ class LossSums(NamedTuple):
     """Without smoothing: what perplexity is made of. It carries no gradient."""
 
 
+def smoothing_over_all(smoothing: float, over: str, vocab_size: int) -> float:
+    """The smoothing over all entries that is the same as `smoothing` over "all", or over the "others".
+
+    With `smoothing / (V - 1)` on every other token, as the authors' code of 2017 has it, the right one keeps
+    `1 - smoothing`: that is `smoothing V / (V - 1)` spread over all.
+    """
+    return smoothing if over == "all" else smoothing * vocab_size / (vocab_size - 1)
+
+
 def loss_of_logits(
     logits: Float[Tensor, "tokens vocab"], targets: Int[Tensor, " tokens"], smoothing: float
 ) -> LossSums:

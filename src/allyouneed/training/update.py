@@ -59,7 +59,10 @@ def batch_loss(model: Transformer, batch: Batch, smoothing: float, precision: Pr
 
 def _takes_flash(model: Transformer, precision: Precision) -> bool:
     """Whether the model can be trained by flash attention, which has no masks but takes packed sentences."""
-    (d_k, d_v), device = model.config.head_widths, next(model.parameters()).device
+    config, device = model.config, next(model.parameters()).device
+    d_k, d_v = config.head_widths
+    if config.attention != "scaled" or config.attention_dropout:
+        return False
     if device.type != "cuda" or torch.cuda.get_device_capability(device) < _FIRST_FLASH_CAPABILITY:
         return False
     return precision == "bfloat16" and d_k == d_v <= _WIDEST_FLASH_HEAD and d_k % 8 == 0

@@ -1,0 +1,80 @@
+"""Which engine decodes a model: the fastest that knows all of its parts."""
+
+import copy
+
+from torch import nn
+
+from allyouneed.errors import UsageError
+from allyouneed.inference.engine import Engine
+from allyouneed.inference.native_engine import NativeEngine
+from allyouneed.inference.shortlist import Shortlist
+from allyouneed.model import Transformer
+from allyouneed.model.attention import CrossAttention, SelfAttention, SoftmaxAttention, scaled_dot_products
+from allyouneed.model.dropout import Dropout, SymbolDropout
+from allyouneed.model.embedding import Embeddings
+from allyouneed.model.feed_forward import FeedForward
+from allyouneed.model.layers import AddAndNorm, DecoderLayer, EncoderLayer
+from allyouneed.model.positional_encoding import LearnedPositions, SinusoidalPositions, TargetSpace
+from allyouneed.native.library import available
+
+_KNOWN: set[type] = {
+    Transformer,
+    EncoderLayer,
+    DecoderLayer,
+    AddAndNorm,
+    SelfAttention,
+    CrossAttention,
+    SoftmaxAttention,
+    FeedForward,
+    Embeddings,
+    SinusoidalPositions,
+    LearnedPositions,
+    TargetSpace,
+    Dropout,
+    SymbolDropout,
+    nn.Linear,
+    nn.LayerNorm,
+    nn.Identity,
+    nn.ModuleList,
+    nn.ParameterDict,
+}
+"""The kinds of modules that `NativeEngine` computes."""
+
+
+def build_engine(
+    model: Transformer, precision: str = "float32", threads: int = 1, shortlist: Shortlist | None = None
+) -> Engine:
+    """The engine that decodes a model fastest where it is.
+
+    Args:
+        model: In float32.
+        precision: Of the matrix products: float32, bfloat16 or int8.
+        threads: That share a product, on a CPU.
+        shortlist: That outputs are to keep to.
+
+    Raises:
+        UsageError: There are no kernels of this precision here.
+    """
+    if next(model.parameters()).device.type == "cpu" and precision in available() and knows(model):
+        return NativeEngine(model, precision, threads, shortlist)
+    if precision == "int8" and not knows(model):
+        raise UsageError(
+            "--precision int8: is for the paper's architecture, and this model is a variant of it; "
+            "take float32 or bfloat16"
+        )
+    if precision == "int8":
+        raise UsageError(
+            "--precision int8: needs a C compiler and a CPU with AVX-512 VNNI; take float32 or bfloat16"
+        )
+    return Engine(copy.deepcopy(model).bfloat16() if precision == "bfloat16" else model, shortlist)
+
+
+def knows(model: Transformer) -> bool:
+    """Whether every part of the model is of the kind that `NativeEngine` was written for.
+
+    What it does not know is decoded by `Engine`, which computes with the model's own modules.
+    """
+    attentions = (module for module in model.modules() if isinstance(module, SoftmaxAttention))
+    return {type(module) for module in model.modules()} <= _KNOWN and all(
+        attention.compatibility is scaled_dot_products for attention in attentions
+    )

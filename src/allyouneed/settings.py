@@ -1,0 +1,77 @@
+"""What every group of settings is: frozen, and checked with messages that name the nearest known key."""
+
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from allyouneed.errors import UsageError
+
+
+class Config(BaseModel):
+    """A frozen group of settings; unknown keys, numbers out of range and wrong types are errors."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, allow_inf_nan=False, use_attribute_docstrings=True
+    )
+
+    def replace(self, **changes: Any) -> Self:
+        """A copy with `changes`; a mapping given for a group of settings changes only the keys it names.
+
+        Raises:
+            UsageError: One is out of range, of a wrong type or unknown; all such are named.
+        """
+        return self.changed(changes, ".".join)
+
+    def changed(self, changes: Mapping[str, Any], place: Callable[[Sequence[str]], str]) -> Self:
+        """As `replace`; `place` says where a key was given."""
+        try:
+            return type(self).model_validate(_merged(self.model_dump(), changes))
+        except ValidationError as error:
+            raise UsageError([_message(type(self), detail, place) for detail in error.errors()]) from None
+
+    @classmethod
+    def checked(cls, **settings: Any) -> Self:
+        """The settings as a configuration.
+
+        Raises:
+            UsageError: One is out of range, of a wrong type or unknown; all such are named, as options.
+        """
+        try:
+            return cls(**settings)
+        except ValidationError as error:
+            raise UsageError([_message(cls, detail, _option) for detail in error.errors()]) from None
+
+
+def _merged(old: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(old)
+    for key, value in changes.items():
+        nested = isinstance(value, Mapping) and isinstance(old.get(key), Mapping)
+        merged[key] = _merged(old[key], value) if nested else value
+    return merged
+
+
+def _option(key: Sequence[str]) -> str:
+    return "--" + ".".join(key).replace("_", "-")
+
+
+def _message(config: type[Config], detail: Any, place: Callable[[Sequence[str]], str]) -> str:
+    key = tuple(str(part) for part in detail["loc"])
+    name = ".".join(key)
+    if detail["type"] != "extra_forbidden":
+        reason = detail["msg"].removeprefix("Value error, ")
+        given = "" if detail["type"] == "value_error" else f", not {detail['input']!r}"
+        return f"{place(key)}: {name}: {reason}{given}"
+    known = sorted(_fields(config, key[:-1]))
+    nearest = difflib.get_close_matches(key[-1], known, n=1)
+    remedy = (
+        f"did you mean {'.'.join((*key[:-1], nearest[0]))}?" if nearest else f"known here: {', '.join(known)}"
+    )
+    return f"{place(key)}: unknown setting {name}; {remedy}"
+
+
+def _fields(config: type[Config], path: Sequence[str]) -> list[str]:
+    for name in path:
+        config = config.model_fields[name].annotation  # type: ignore[assignment]
+    return list(config.model_fields)
