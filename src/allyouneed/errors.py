@@ -89,8 +89,8 @@ class InternalError(UserError):
 _OUT_OF_MEMORY = ("DefaultCPUAllocator: can't allocate", "out of memory", "ALLOC_FAILED", "std::bad_alloc")
 """How torch's allocators, CUDA, its libraries and C++ say it; only the second has a type of its own."""
 
-LINE_FAILURES_EXIT_CODE = 9
-"""Every line was answered, some of them with an empty line because they failed."""
+SOME_FAILED_EXIT_CODE = 9
+"""All that was asked for was gone through, but some of its lines, or rows of an experiment, failed."""
 
 
 def printable(message: str) -> str:

@@ -12,6 +12,7 @@ from allyouneed.experiments.cost import (
     count_parameters,
     flops_per_target_token,
 )
+from allyouneed.fidelity import follow
 from allyouneed.model import Transformer
 from allyouneed.presets import PRESETS, base, big
 
@@ -35,16 +36,24 @@ def test_the_whole_run_costs_its_tokens_times_the_cost_of_one() -> None:
     assert cost(config, 25).training_flops == 380_669_952 * 700 * 11
 
 
+OVER_PARAMETERS = UNEVEN.replace(
+    feed_forward="parameters", parameter_heads=3, parameter_d_k=5, parameter_d_v=4, parameter_pairs=11
+)
+
+
+@pytest.mark.parametrize(
+    "config", [UNEVEN, OVER_PARAMETERS, UNEVEN.replace(attention="additive", norm="pre")]
+)
 @pytest.mark.parametrize("backward", [False, True])
-def test_pytorch_counts_the_same_flops_while_it_computes(backward: bool) -> None:
+def test_pytorch_counts_the_same_flops_while_it_computes(config: ModelConfig, backward: bool) -> None:
     length, sentences = 9, 2
-    model = Transformer(UNEVEN)
+    model = Transformer(config)
     ids = torch.randint(5, 97, (sentences, length))
     with FlopCounterMode(display=False) as counter:
         logits = model.project(model(ids, ids))
         if backward:
             logits.sum().backward()
-    expected = sentences * length * flops_per_target_token(UNEVEN, length)
+    expected = sentences * length * flops_per_target_token(config, length)
     assert counter.get_total_flops() == (expected if backward else expected // 3)
 
 
@@ -73,7 +82,16 @@ def test_the_published_count_comes_out_with_the_vocabulary_named_beside_it(name:
 def test_the_paper_has_no_figure_for_a_model_of_other_sizes() -> None:
     assert cost(base().replace(model={"num_layers": 5}), 25).published is None
     assert cost(base().replace(model={"positions": "learned"}), 25).published is None
+    assert cost(base().replace(model={"tied_embeddings": "none"}), 25).published is None
+
+
+def test_the_papers_figures_are_those_of_its_sizes_whatever_else_is_varied() -> None:
     assert cost(big().replace(model={"dropout": 0.1}), 25).published == PUBLISHED["big"]
+    for preset in ("base", "big"):
+        released = follow("released-2017", PRESETS[preset]())
+        assert cost(released, 25).published == PUBLISHED[preset]
+    pre_norm = {"norm": "pre", "attention": "unscaled", "decoder_start": "zeros"}
+    assert cost(base().replace(model=pre_norm), 25).published == PUBLISHED["base"]
 
 
 def test_parameters_are_counted_by_part_and_without_memory() -> None:
@@ -95,11 +113,12 @@ def test_weights_gradients_and_moments_take_sixteen_bytes_a_parameter() -> None:
     assert found.checkpoint_bytes + found.state_bytes == 12 * found.parameters
 
 
-def test_the_estimate_of_activations_is_near_what_pytorch_keeps() -> None:
+@pytest.mark.parametrize("attention", ["scaled", "additive"])
+def test_the_estimate_of_activations_is_near_what_pytorch_keeps(attention: str) -> None:
     length, sentences = 24, 8
     config = ModelConfig(
         source_vocab_size=97, target_vocab_size=97, d_model=64, d_ff=256, num_layers=2, num_heads=4
-    )
+    ).replace(attention=attention)
     model = Transformer(config).train()
     ids = torch.randint(5, 97, (sentences, length))
     known = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}

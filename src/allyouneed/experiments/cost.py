@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 
 from allyouneed.config import ModelConfig, RunConfig
+from allyouneed.fidelity import Deviation, deviations, nearest_of_paper, sizes
 from allyouneed.model import Transformer
 from allyouneed.presets import PRESETS
 from allyouneed.training.flops import training_flops
@@ -49,6 +50,8 @@ PUBLISHED = {
     "table3_d_model_1024": Published(168),
     "table3_d_ff_1024": Published(53),
     "table3_d_ff_4096": Published(90),
+    "aop1": Published(65),
+    "aop2": Published(65),
 }
 """Name of a preset -> what the paper prints about it; the rows it leaves blank are as large as base."""
 
@@ -76,6 +79,10 @@ class Cost:
     memory: Memory
     published: Published | None
     """Of the paper's model of these sizes, if there is one."""
+    nearest: str
+    """The preset of a model of the paper that is most like it."""
+    deviations: list[Deviation]
+    """From that model."""
 
     @property
     def parameters(self) -> int:
@@ -108,6 +115,8 @@ def cost(config: RunConfig, length: int) -> Cost:
         micro_batch_tokens,
         Memory(weights, weights, 2 * weights, activations),
         _published(config),
+        nearest_of_paper(config),
+        deviations(config),
     )
 
 
@@ -118,7 +127,9 @@ def count_parameters(config: ModelConfig) -> dict[str, int]:
     counts = Counter({"embeddings": 0, "positions": 0, "encoder": 0, "decoder": 0})
     for name, parameter in model.named_parameters():
         part = name.partition(".")[0]
-        counts["positions" if part.endswith("_positions") else part] += parameter.numel()
+        counts["positions" if part.endswith("_positions") else part.removesuffix("_norm")] += (
+            parameter.numel()
+        )
     return dict(counts)
 
 
@@ -135,24 +146,34 @@ def flops_per_target_token(config: ModelConfig, length: int) -> int:
 def activations_per_token(config: ModelConfig, length: int) -> int:
     """Numbers kept for the backward pass for one target token and one source token, roughly.
 
-    Attention keeps its queries (scaled ones too), keys, values, weights and result, the feed-forward network
-    its inside, and every sub-layer a dropout mask, and what its normalisation takes and gives. The logits,
-    which exist in chunks only, are left out.
+    Attention keeps its queries (scaled ones too), keys, values, weights and result, additive attention its
+    hidden layer for every query and key, in two layouts, the feed-forward network its inside, and every
+    sub-layer a dropout mask, and what its normalisation takes and gives. The logits, which exist in chunks
+    only, are left out.
     """
     d_k, d_v = config.head_widths
-    attention = config.num_heads * (3 * d_k + 2 * d_v + length)
+    hidden = 2 * length * d_k if config.attention == "additive" else 0
+    attention = config.num_heads * (3 * d_k + 2 * d_v + length + hidden)
     around_sublayer = 3 * config.d_model
-    layers = config.num_layers * (3 * attention + 2 * config.d_ff + 5 * around_sublayer)
+    layers = config.num_layers * (3 * attention + 2 * _inside_position_wise(config) + 5 * around_sublayer)
     embeddings = 2 * 2 * config.d_model
     return layers + embeddings
 
 
+def _inside_position_wise(config: ModelConfig) -> int:
+    if config.feed_forward == "network":
+        return config.d_ff
+    d_k, d_v = config.parameter_head_widths
+    return config.parameter_heads * (2 * d_k + d_v + config.parameter_pairs)
+
+
 def _published(config: RunConfig) -> Published | None:
-    sizes = _sizes(config.model)
-    return next((row for name, row in PUBLISHED.items() if _sizes(PRESETS[name]().model) == sizes), None)
+    counted = _counted(config.model)
+    return next((row for name, row in PUBLISHED.items() if _counted(PRESETS[name]().model) == counted), None)
 
 
-def _sizes(config: ModelConfig) -> ModelConfig:
-    """The model apart from what does not make it another row of Table 3's last column."""
-    unset = {"source_vocab_size", "target_vocab_size", "dropout"}
-    return ModelConfig(**config.model_dump(exclude=unset))
+def _counted(model: ModelConfig) -> tuple[object, ...]:
+    """What the paper's count of parameters is a count of, to the million."""
+    over_parameters = model.parameter_heads, *model.parameter_head_widths, model.parameter_pairs
+    learned = model.positions == "learned"
+    return *sizes(model), model.feed_forward, over_parameters, learned, model.tied_embeddings

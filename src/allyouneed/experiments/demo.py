@@ -15,7 +15,7 @@ import torch
 from allyouneed.config import RunConfig
 from allyouneed.data.demo_grammar import DemoCorpus, DemoPair, demo_dictionary, generate_demo_corpus
 from allyouneed.data.lines import read_lines, write_lines
-from allyouneed.evaluation import Score, scores_to_json, translation_metrics
+from allyouneed.evaluation import Score, bleu_13a, chrf, scores_to_json
 from allyouneed.evaluation.yardsticks import nearest_sentence, translate_word_by_word
 from allyouneed.loading import load
 from allyouneed.preparation import CorpusFiles, prepare
@@ -121,8 +121,7 @@ def _evaluate(path: Path, corpus: DemoCorpus, translations: list[str]) -> DemoRe
         NEAREST: nearest_sentence(sources, train_sources, train_targets),
     }
     scores = {
-        name: [metric(texts, references) for metric in translation_metrics(None)]
-        for name, texts in systems.items()
+        name: [metric(texts, references) for metric in (bleu_13a, chrf)] for name, texts in systems.items()
     }
     contents = {name: scores_to_json(of_system) for name, of_system in scores.items()}
     write_text(path, json.dumps(contents, indent=1) + "\n")

@@ -34,10 +34,19 @@ def training_flops(
 
     source, target = source_len, target_len
     attentions = attention(source, source) + attention(target, target) + attention(target, source)
-    feed_forward = 2 * d_model * config.d_ff * (source + target)
-    layers = rows * config.num_layers * (attentions + feed_forward)
+    position_wise = position_wise_multiply_adds(config) * (source + target)
+    layers = rows * config.num_layers * (attentions + position_wise)
     logits = num_target_tokens * d_model * config.target_vocab_size
     return _PASSES * _FLOPS_PER_MULTIPLY_ADD * (layers + logits)
+
+
+def position_wise_multiply_adds(config: ModelConfig) -> int:
+    """Of one position in one layer: of equation 2, or of attention over parameters in its place."""
+    if config.feed_forward == "network":
+        return 2 * config.d_model * config.d_ff
+    return (
+        config.parameter_heads * sum(config.parameter_head_widths) * (config.d_model + config.parameter_pairs)
+    )
 
 
 def batch_flops(config: ModelConfig, store: PairStore, planned: PlannedBatch) -> int:

@@ -19,6 +19,7 @@ from allyouneed.errors import DataError, DivergedError
 from allyouneed.model import Transformer
 from allyouneed.model.evaluation_mode import evaluation_mode
 from allyouneed.training.checkpoint import Attachments
+from allyouneed.training.cost_meter import CostMeter
 from allyouneed.training.distributed import Processes
 from allyouneed.training.flops import batch_flops
 from allyouneed.training.hardware import environment, matmul_peak, memory_bytes
@@ -99,6 +100,7 @@ class Trainer:
         facts = {"corpus": dict(corpus.facts), "environment": environment(device)}
         self._saves = Saves(run, config, corpus.tokenizers, facts)
         self.best = Best()
+        self._cost = CostMeter(device, self.processes.size)
         self._seconds_before = 0.0
         self._began = self._saved_at = time.monotonic()
         # A batch system signals the launcher, which passes it on, and each process too.
@@ -209,11 +211,9 @@ class Trainer:
         return _OUT_OF_PATIENCE if patience is not None and self.best.since >= patience else 0
 
     def _after_update(self, batch: PlannedBatch) -> None:
-        self._interval.add(
-            self._learner.loss,
-            batch.num_target_tokens,
-            batch_flops(self.config.model, self.corpus.train, batch),
-        )
+        flops = batch_flops(self.config.model, self.corpus.train, batch)
+        self._cost.add(flops)
+        self._interval.add(self._learner.loss, batch.num_target_tokens, flops)
         logs = self.step % _LOG_EVERY_STEPS == 0 or self._is_validation_due()
         if logs or self._device.type == "cpu":  # any other device would have to be waited for
             self._learner.require_finite(self._planned)
@@ -265,6 +265,7 @@ class Trainer:
             share_of_peak=reading.flops_per_second / self._peak,
             memory_bytes=memory_bytes(self._device),
             seconds=self._seconds(),
+            **self._cost.read(),
         )
 
     def _validate_now(self) -> bool:
@@ -296,6 +297,8 @@ class Trainer:
         self._saved_step, self._saved_at = self.step, time.monotonic()
 
     def _save_now(self) -> None:
+        # First, as a run that is killed after its last save has nothing more to do when it is resumed.
+        self._write("cost", step=self.step, seconds=self._seconds(), **self._cost.read(), peak=self._peak)
         began = time.monotonic()
         self._saves.save(self.model, self.optimizer, self._progress())
         self._write("checkpoint", step=self.step, seconds=time.monotonic() - began)
@@ -311,6 +314,7 @@ class Trainer:
             "skipped": self._learner.skipped,
             "processes": self.processes.size,
             "seconds": self._seconds(),
+            **self._cost.read(),
         }
 
     def _go_to(self, progress: Mapping[str, Any]) -> None:
@@ -318,6 +322,7 @@ class Trainer:
         self.best, self._validated_step = Best(**progress["best"]), progress["validated_step"]
         self._learner.restore(progress["skipped"])
         self._seconds_before, self._began = progress["seconds"], time.monotonic()
+        self._cost.restore(progress)
 
     def _position(self, step: int) -> dict[str, Any]:
         return asdict(self.schedule.position(step))

@@ -68,8 +68,21 @@ def test_nothing_is_explained_where_the_count_is_the_papers(capsys: Capture) -> 
     assert "comes out" not in shown
 
 
-def test_the_paper_is_not_mentioned_for_a_model_it_does_not_have(capsys: Capture) -> None:
-    assert "paper" not in told(capsys, "--preset", "multi30k_tiny")
+def test_what_departs_from_the_paper_is_named_with_both_values(capsys: Capture) -> None:
+    lines = told(capsys, "--fidelity", "released-later").split("\n")
+    assert "what departs from the paper's base" in lines
+    assert any(
+        line.startswith("  model.norm = pre, there post  (3.1 normalises after the sum") for line in lines
+    )
+    found = object_told(capsys, "--set", "training.warmup_steps=8000")["deviations"]
+    assert {d["setting"]: d["value"] for d in found} == {
+        "model.attention_bias": True,
+        "training.warmup_steps": 8_000,
+    }
+
+
+def test_the_paper_has_no_figures_for_a_model_it_does_not_have(capsys: Capture) -> None:
+    assert "paper prints" not in told(capsys, "--preset", "multi30k_tiny")
     assert object_told(capsys, "--preset", "multi30k_tiny")["paper"] is None
 
 
@@ -117,6 +130,7 @@ def test_all_shows_every_preset_in_a_row(capsys: Capture) -> None:
         (["--length", "-1"], "--length"),
         (["--tflops", "0"], "--tflops"),
         (["--all", "--preset", "base"], "--all shows every preset as it is; leave out --preset"),
+        (["--all", "--fidelity", "paper"], "leave out --preset, --fidelity, --config and --set"),
     ],
 )
 def test_what_cannot_be_planned_is_told_in_one_line(

@@ -33,6 +33,7 @@ def plan(
 
     ```
     allyouneed plan --preset big --tflops 300
+    allyouneed plan --preset base --fidelity released-2017
     allyouneed plan --config mine.toml --set model.num_layers=4 --json
     allyouneed plan --all --vocab-size 40960
     ```
@@ -53,7 +54,9 @@ def plan(
     )
     if all_:
         if configuration != NOTHING_ASKED:
-            raise UsageError("--all shows every preset as it is; leave out --preset, --config and --set")
+            raise UsageError(
+                "--all shows every preset as it is; leave out --preset, --fidelity, --config and --set"
+            )
         configs = {name: build().with_settings(entries) for name, build in PRESETS.items()}
         costs = {name: cost(config, length) for name, config in configs.items()}
         objects = {name: _as_json(found, length, tflops) for name, found in costs.items()}
@@ -78,6 +81,7 @@ def _as_json(found: "Cost", length: int, tflops: float | None) -> dict[str, Any]
         "memory_bytes": asdict(found.memory),
         "checkpoint_bytes": found.checkpoint_bytes,
         "state_bytes": found.state_bytes,
+        "deviations": [asdict(deviation) for deviation in found.deviations],
         "paper": paper and {**asdict(paper), "training_flops": paper.training_flops},
     }
 
@@ -107,6 +111,12 @@ def _as_text(config: "RunConfig", found: "Cost", length: int, tflops: float | No
     yield "disk"
     yield _row("  a checkpoint", _bytes(found.checkpoint_bytes), f"{training.keep_checkpoints} are kept")
     yield _row("  a state to resume", _bytes(found.state_bytes), "2 are kept")
+    yield ""
+    yield f"what departs from the paper's {found.nearest}"
+    for deviation in found.deviations:
+        of_paper = "-" if deviation.paper is None else deviation.paper
+        remark = f"  ({deviation.remark})" if deviation.remark else ""
+        yield f"  {deviation.setting} = {deviation.value}, there {of_paper}{remark}"
 
 
 def _published_parameters(parameters: int, vocab_size: int, paper: "Published") -> Iterator[str]:

@@ -13,7 +13,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from allyouneed.data.lines import read_each_line, write_line
-from allyouneed.errors import LINE_FAILURES_EXIT_CODE, DataError, UsageError
+from allyouneed.errors import SOME_FAILED_EXIT_CODE, DataError, UsageError
 from allyouneed.interfaces.console import notice
 from allyouneed.interfaces.device import Device, torch_device
 
@@ -80,7 +80,7 @@ def score(
         write_line(sys.stdout.buffer, "" if pair is None else _row(pair, normalized, tokens))
         totals.add(pair)
     notice(str(totals))
-    return LINE_FAILURES_EXIT_CODE if files.num_failed else 0
+    return SOME_FAILED_EXIT_CODE if files.num_failed else 0
 
 
 def _row(pair: "PairScore", normalized: bool, tokens: bool) -> str:

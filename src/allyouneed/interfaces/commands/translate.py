@@ -13,7 +13,7 @@ from cyclopts.validators import Number
 
 from allyouneed.data.lines import Line
 from allyouneed.data.windows import read_windows
-from allyouneed.errors import LINE_FAILURES_EXIT_CODE, MAX_REPORTED, DataError, UsageError
+from allyouneed.errors import MAX_REPORTED, SOME_FAILED_EXIT_CODE, DataError, UsageError
 from allyouneed.interfaces.console import notice
 from allyouneed.interfaces.device import Device, torch_device
 from allyouneed.interfaces.line_output import LineOutput, StreamOutput, resumed_output
@@ -184,7 +184,7 @@ class _StandardInput:
         """What the program ends with; says how much was left unsaid."""
         if self._num_noticed > MAX_REPORTED:
             notice(f"{_NAME}: likewise {self._num_noticed - MAX_REPORTED:,} lines more")
-        return LINE_FAILURES_EXIT_CODE if self._num_failed else 0
+        return SOME_FAILED_EXIT_CODE if self._num_failed else 0
 
     def _request(self, line: Line) -> Request:
         request, error = Request(line.number, prefix=self._prefix), line.error

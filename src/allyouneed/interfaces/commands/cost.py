@@ -1,0 +1,63 @@
+"""`allyouneed cost`: what runs have cost, by count and by the paper's formula."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+if TYPE_CHECKING:
+    from allyouneed.experiments.ledger import Ledger
+
+_POSITIVE = Parameter(validator=Number(gt=0))
+
+
+def cost(
+    run: Path,
+    /,
+    *,
+    price_per_hour: Annotated[float | None, _POSITIVE] = None,
+    tflops: Annotated[float | None, _POSITIVE] = None,
+    json_: bool = False,
+) -> None:
+    """Show what a run has cost: time, FLOPs counted and by the paper's formula, energy, price.
+
+    ```
+    allyouneed cost runs/first
+    allyouneed cost runs/first --price-per-hour 2.50 --tflops 400
+    ```
+
+    The paper estimates the FLOPs of training as time x devices x what a device sustains (6.1), which is an
+    upper bound; the count is of the matrix products that were computed.
+
+    Args:
+        run: The run.
+        price_per_hour: Of one device.
+        tflops: What a device sustains, in 10^12 FLOPs a second, in place of the table's value.
+        json_: Print one JSON object.
+    """
+    from allyouneed.experiments.ledger import read_ledger
+
+    ledger = read_ledger(run, price_per_hour=price_per_hour, tflops=tflops)
+    print(json.dumps(ledger.as_json()) if json_ else "\n".join(_as_text(ledger)))
+
+
+def _as_text(ledger: "Ledger") -> Iterator[str]:
+    yield _row("updates", f"{ledger.step:,}")
+    yield _row("time", f"{ledger.seconds / 3600:,.2f} hours", f"{ledger.devices} x {ledger.device_name}")
+    yield _row("FLOPs, counted", f"{ledger.matmul_flops:.2e}", "of matrix products, 2 a multiply-add")
+    formula = f"time x devices x {ledger.device_tflops:g} TFLOPS ({ledger.tflops_source})"
+    yield _row("FLOPs, by the formula", f"{ledger.formula_flops:.2e}", formula)
+    yield _row("counted of formula", f"{ledger.matmul_flops / ledger.formula_flops:.0%}")
+    if ledger.energy_joules is None:
+        yield _row("energy", "-", "this system does not tell it, or there were several processes")
+    else:
+        yield _row("energy", f"{ledger.energy_joules / 3.6e6:,.3f} kWh", "of the processors and the GPU")
+    if ledger.price is not None:
+        yield _row("price", f"{ledger.price:,.2f}")
+
+
+def _row(name: str, value: str, remark: str = "") -> str:
+    return f"{name:<24}{value:>14}  {remark}".rstrip()

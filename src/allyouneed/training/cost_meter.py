@@ -1,0 +1,44 @@
+"""What the updates of a run cost: FLOPs of matrix products, and energy; carried over where it is resumed."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from allyouneed.training.energy import EnergyMeter
+
+
+class CostMeter:
+    """Adds up; in each process of a run, for all of them together.
+
+    Args:
+        device: Where is computed.
+        num_processes: Of the run; the energy of several is unknown, as each sees but its own GPU.
+    """
+
+    def __init__(self, device: torch.device, num_processes: int = 1) -> None:
+        self._device, self._alone = device, num_processes == 1
+        self._flops = 0.0
+        self._joules_before: float | None = 0.0
+        self._energy = EnergyMeter(device)
+
+    def add(self, flops: int) -> None:
+        """Count an update."""
+        self._flops += flops
+
+    def read(self) -> dict[str, float | None]:
+        """All so far, for the log and for `restore`; the energy is this machine's, where it can be read.
+
+        Ask every few minutes: the counters of energy run over.
+        """
+        joules = self._energy.joules() if self._alone else None
+        known = joules is not None and self._joules_before is not None
+        return {
+            "matmul_flops": self._flops,
+            "energy_joules": (self._joules_before or 0.0) + (joules or 0.0) if known else None,
+        }
+
+    def restore(self, progress: Mapping[str, Any]) -> None:
+        """Go on from what `read` returned; from before it was kept, updates count for nothing."""
+        self._flops, self._joules_before = progress.get("matmul_flops", 0.0), progress.get("energy_joules")
+        self._energy = EnergyMeter(self._device)

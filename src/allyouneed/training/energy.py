@@ -1,0 +1,75 @@
+"""The energy that processors and GPUs say they have used, where the system lets it be read."""
+
+import contextlib
+import ctypes
+from pathlib import Path
+
+import torch
+
+_POWERCAP = Path("/sys/class/powercap")
+_JOULES_PER_MICROJOULE, _JOULES_PER_MILLIJOULE = 1e-6, 1e-3
+
+
+class EnergyMeter:
+    """Counts the energy of the processors, and of the GPU on which this process computes, from its making on.
+
+    Args:
+        device: Where is computed.
+        powercap: Linux's folder of the processors' counters.
+    """
+
+    def __init__(self, device: torch.device, powercap: Path = _POWERCAP) -> None:
+        self._device = device
+        # Packages; `intel-rapl:0:0` is a part of one. AMD's counters have this name too.
+        self._counters = sorted(powercap.glob("intel-rapl:?"))
+        self._ranges = [_number(counter / "max_energy_range_uj") for counter in self._counters]
+        self._processors = 0.0
+        self._last = self._read_processors()
+        self._gpu_at_first = gpu_joules(device)
+
+    def joules(self) -> float | None:
+        """Since the meter was made; None where nothing can be read. Ask more often than counters run over."""
+        now = self._read_processors()
+        if now is None or self._last is None:
+            processors = None
+        else:
+            for before, after, largest in zip(self._last, now, self._ranges, strict=True):
+                difference = after - before if after >= before else after - before + (largest or 0.0)
+                self._processors += difference * _JOULES_PER_MICROJOULE
+            processors = self._processors
+        self._last = now
+        gpu = gpu_joules(self._device)
+        if self._device.type == "cuda":
+            if gpu is None or self._gpu_at_first is None:
+                return None  # the lesser part alone would mislead
+            return gpu - self._gpu_at_first + (processors or 0.0)
+        return processors
+
+    def _read_processors(self) -> list[float] | None:
+        read = [_number(counter / "energy_uj") for counter in self._counters]
+        numbers = [number for number in read if number is not None]
+        return numbers if numbers and len(numbers) == len(read) else None
+
+
+def gpu_joules(device: torch.device) -> float | None:
+    """What an NVIDIA GPU has used since its driver was loaded; None for other devices and old GPUs."""
+    if device.type != "cuda":
+        return None
+    with contextlib.suppress(OSError, AttributeError):
+        library, used, handle = ctypes.CDLL("libnvidia-ml.so.1"), ctypes.c_ulonglong(), ctypes.c_void_p()
+        uuid = f"GPU-{torch.cuda.get_device_properties(device).uuid}".encode()
+        failed = (
+            library.nvmlInit_v2()
+            or library.nvmlDeviceGetHandleByUUID(uuid, ctypes.byref(handle))
+            or library.nvmlDeviceGetTotalEnergyConsumption(handle, ctypes.byref(used))
+        )
+        if not failed:
+            return used.value * _JOULES_PER_MILLIJOULE
+    return None
+
+
+def _number(path: Path) -> float | None:
+    try:
+        return float(path.read_bytes())
+    except (OSError, ValueError):
+        return None
