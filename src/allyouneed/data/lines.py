@@ -100,6 +100,21 @@ def read_lines(
         yield line.text
 
 
+def read_aligned(path: Path, reference: Path) -> tuple[list[str], list[str]]:
+    """The lines of two files of which each line of one belongs to the same line of the other.
+
+    Raises:
+        DataError: They have different numbers of lines.
+    """
+    lines, references = list(read_lines(path)), list(read_lines(reference))
+    if len(lines) != len(references):
+        raise DataError(
+            f"{path} has {len(lines)} lines, but {reference} has {len(references)}; "
+            "give two files of which each line matches the same line of the other"
+        )
+    return lines, references
+
+
 def write_lines(target: Path | BinaryIO, lines: Iterable[str]) -> None:
     """Write `lines` to a file or binary stream; `Path("-")` is standard output.
 

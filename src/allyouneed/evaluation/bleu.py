@@ -2,6 +2,7 @@
 
 import importlib.metadata
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from sacrebleu import BLEU
 
@@ -59,6 +60,16 @@ def moses_tokenizer(language: str) -> Callable[[str], str]:
     Raises:
         UsageError: sacremoses is not installed, or has no rules for the language.
     """
+    normalizer, tokenizer = moses_tools(language)
+    return lambda line: str(tokenizer.tokenize(normalizer.normalize(line.lower()), return_str=True))
+
+
+def moses_tools(language: str) -> tuple[Any, Any]:
+    """sacremoses' normaliser of punctuation and tokeniser, as the Perl scripts are.
+
+    Raises:
+        UsageError: sacremoses is not installed, or has no rules for the language.
+    """
     try:
         import sacremoses
         from sacremoses.corpus import NonbreakingPrefixes
@@ -69,5 +80,4 @@ def moses_tokenizer(language: str) -> Callable[[str], str]:
         raise UsageError(f"Moses has no rules for the language {language!r}; take one of {', '.join(known)}")
     # Without perl_parity the port mends two rules of the script, and its tokens are not the published ones.
     normalizer = sacremoses.MosesPunctNormalizer(language, perl_parity=True)
-    tokenizer = sacremoses.MosesTokenizer(language)
-    return lambda line: str(tokenizer.tokenize(normalizer.normalize(line.lower()), return_str=True))
+    return normalizer, sacremoses.MosesTokenizer(language)

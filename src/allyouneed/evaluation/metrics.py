@@ -1,7 +1,7 @@
 """Which metrics a task is scored by: to add one, write a function `(hypotheses, references) -> Score`."""
 
-from allyouneed.evaluation.bleu import bleu_13a, moses_bleu
 from allyouneed.evaluation.chrf import chrf
+from allyouneed.evaluation.conventions import bleu_in_every_convention
 from allyouneed.evaluation.score import Metric
 
 
@@ -11,5 +11,4 @@ def translation_metrics(target_language: str | None) -> list[Metric]:
     Raises:
         UsageError: sacremoses is not installed, or has no rules for the language.
     """
-    moses = [moses_bleu(target_language)] if target_language else []
-    return [bleu_13a, *moses, chrf]
+    return [*bleu_in_every_convention(target_language), chrf]

@@ -8,7 +8,8 @@ import pytest
 
 from allyouneed import load
 from allyouneed.data.lines import read_lines
-from allyouneed.evaluation import bleu_13a, chrf, moses_bleu
+from allyouneed.evaluation import bleu_13a, translation_metrics
+from allyouneed.evaluation.significance import paired_bootstrap
 from allyouneed.interfaces.cli import main
 
 HYPOTHESES = ["Ein Mann läuft schnell.", "", "Zwei\u2028Hunde spielen im Schnee ."]
@@ -27,15 +28,32 @@ def test_a_file_has_each_score_with_its_signature(
 ) -> None:
     assert main(["evaluate", *files, "--target-language", "de", "--json"]) == 0
     out, err = capsys.readouterr()
-    expected = [metric(HYPOTHESES, REFERENCES) for metric in (bleu_13a, moses_bleu("de"), chrf)]
+    expected = [metric(HYPOTHESES, REFERENCES) for metric in translation_metrics("de")]
     assert json.loads(out) == {s.name: {"score": s.value, "signature": s.signature} for s in expected}
     assert err == ""
 
 
 def test_people_see_one_line_a_score(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["evaluate", *files, "--target-language", "de"]) == 0
-    names = [line.split()[0] for line in capsys.readouterr().out.strip().split("\n")]
-    assert names == ["bleu_13a", "bleu_lowercased_moses", "chrf"]
+    out, err = capsys.readouterr()
+    names = [line.split()[0] for line in out.strip().split("\n")]
+    assert names == [metric.__name__ for metric in translation_metrics("de")]
+    for name in names[:-1]:
+        assert f"allyouneed: {name} (" in err, "each convention is explained"
+
+
+def test_two_files_are_compared(files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "other").write_bytes("".join(f"{line}\n" for line in REFERENCES).encode())
+    compared = [files[0], files[1], str(tmp_path / "other"), *files[2:]]
+    assert main(["evaluate", *compared, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    expected = paired_bootstrap(HYPOTHESES, REFERENCES, REFERENCES)
+    assert found["bleu_13a"]["p_value"] == expected.p_value
+    assert found["bleu_13a"]["difference"] == expected.difference
+    assert found["systems"][0]["bleu_13a"]["score"] == bleu_13a(HYPOTHESES, REFERENCES).value
+    assert found["systems"][1]["bleu_13a"]["score"] == pytest.approx(100)
+    assert main(["evaluate", *compared]) == 0
+    assert "bleu_13a differs by +" in capsys.readouterr().out
 
 
 def test_without_a_language_a_notice_says_what_is_left_out(
@@ -43,7 +61,7 @@ def test_without_a_language_a_notice_says_what_is_left_out(
 ) -> None:
     assert main(["evaluate", *files, "--json"]) == 0
     out, err = capsys.readouterr()
-    assert list(json.loads(out)) == ["bleu_13a", "chrf"]
+    assert list(json.loads(out)) == [metric.__name__ for metric in translation_metrics(None)]
     assert err == "allyouneed: BLEU on Moses tokens is left out: give --target-language\n"
 
 
@@ -97,7 +115,7 @@ def test_a_model_is_scored_by_what_it_translates_and_by_its_perplexity(
     translator = load(toy_model)
     texts = [translation.text for translation in translator.translate(sources, beam_size=2)]
     total, num_tokens = translator.negative_log_likelihood(sources, references)
-    expected = {"bleu_13a": bleu_13a(texts, references).value, "chrf": chrf(texts, references).value}
+    expected = {metric.__name__: metric(texts, references).value for metric in translation_metrics(None)}
     scores = {name: score["score"] for name, score in json.loads(out).items()}
     assert scores.pop("perplexity") == pytest.approx(math.exp(total / num_tokens))
     assert scores == expected

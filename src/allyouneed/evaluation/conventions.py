@@ -1,0 +1,88 @@
+"""BLEU in every convention in which published figures are given, and why they differ (paper 6.1)."""
+
+import importlib.metadata
+import re
+from collections.abc import Callable, Sequence
+
+from sacrebleu import BLEU
+
+from allyouneed.evaluation.bleu import bleu_13a, moses_bleu, moses_tools
+from allyouneed.evaluation.score import Metric, Score, require_aligned
+
+_COMPOUND = re.compile(r"(\S)-(\S)")
+
+EXPLANATIONS = {
+    "bleu_13a": "cased, tokens of mteval-v13a: sacreBLEU's default, to be reported",
+    "bleu_13a_lowercased": "the same without case: errors of case are forgiven",
+    "bleu_intl": "cased, tokens of mteval-v14: Unicode punctuation is tokens of its own",
+    "bleu_intl_lowercased": "the same without case",
+    "bleu_moses": "cased, Moses tokens, no smoothing: multi-bleu.perl, as before sacreBLEU",
+    "bleu_lowercased_moses": "lower-cased, punctuation normalised, Moses tokens: papers on Multi30k",
+    "bleu_moses_compounds_split": "cased, Moses tokens, words parted at hyphens: the paper on newstest2014; "
+    "each hyphen becomes a token that is easy to match",
+}
+"""Name of a metric -> what it counts, and what that does to the score."""
+
+
+def bleu_in_every_convention(target_language: str | None) -> list[Metric]:
+    """The metrics of `EXPLANATIONS`; those on Moses tokens only where the target language is known.
+
+    Raises:
+        UsageError: sacremoses is not installed, or has no rules for the language.
+    """
+    plain = [
+        bleu_13a,
+        _sacrebleu("bleu_13a_lowercased", "13a", lowercase=True),
+        _sacrebleu("bleu_intl", "intl", lowercase=False),
+        _sacrebleu("bleu_intl_lowercased", "intl", lowercase=True),
+    ]
+    if not target_language:
+        return plain
+    return [
+        *plain,
+        _cased_moses("bleu_moses", target_language, str, ""),
+        moses_bleu(target_language),
+        _cased_moses("bleu_moses_compounds_split", target_language, split_compounds, "-compounds-split"),
+    ]
+
+
+def split_compounds(tokens: str) -> str:
+    """`rich-text format` as `rich ##AT##-##AT## text format`.
+
+    It is what the scripts do by which figures on newstest2014 were made comparable (`get_ende_bleu.sh` of
+    tensor2tensor), the paper's among them.
+    """
+    return _COMPOUND.sub(r"\1 ##AT##-##AT## \2", tokens)
+
+
+def _sacrebleu(name: str, tokenizer: str, *, lowercase: bool) -> Metric:
+    def metric(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
+        require_aligned(hypotheses, references)
+        bleu = BLEU(tokenize=tokenizer, lowercase=lowercase, force=True)
+        value = bleu.corpus_score(hypotheses, [references]).score
+        return Score(name, value, str(bleu.get_signature()))
+
+    metric.__name__ = name
+    return metric
+
+
+def _cased_moses(name: str, language: str, finish: Callable[[str], str], remark: str) -> Metric:
+    """BLEU of `multi-bleu.perl` on what `replace-unicode-punctuation.perl | tokenizer.perl -l de` gives."""
+    normalizer, tokenizer = moses_tools(language)
+
+    def tokenize(line: str) -> str:
+        plain = normalizer.replace_unicode_punct(line)
+        return finish(str(tokenizer.tokenize(plain, return_str=True)))
+
+    def metric(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
+        require_aligned(hypotheses, references)
+        bleu = BLEU(tokenize="none", smooth_method="none", force=True)
+        tokenized = [tokenize(line) for line in hypotheses], [[tokenize(line) for line in references]]
+        value = bleu.corpus_score(*tokenized).score
+        signature = bleu.get_signature()
+        signature.update("tok", f"moses-{language}{remark}")
+        signature.update("sacremoses", importlib.metadata.version("sacremoses"))
+        return Score(name, value, str(signature))
+
+    metric.__name__ = name
+    return metric

@@ -1,0 +1,42 @@
+"""`sweep` finds the pair of beam size and length penalty whose translations score best."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from allyouneed import load
+from allyouneed.data.lines import read_lines
+from allyouneed.evaluation import bleu_13a
+from allyouneed.evaluation.significance import paired_bootstrap
+from allyouneed.interfaces.cli import main
+
+
+def test_every_pair_is_tried_and_the_best_named(
+    toy_model: Path, toy_text: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, reference = toy_text / "valid.en", toy_text / "valid.toy"
+    command = ["sweep", str(toy_model), "--source", str(source), "--reference", str(reference)]
+    command += ["--beam-sizes", "1", "3", "--length-penalties", "0", "1.0"]
+    assert main([*command, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    translator, sources, references = load(toy_model), list(read_lines(source)), list(read_lines(reference))
+    texts = []
+    for tried in found["tried"]:
+        search = {name: tried[name] for name in ("beam_size", "length_penalty")}
+        texts.append([translation.text for translation in translator.translate(sources, **search)])
+        assert tried["bleu_13a"] == bleu_13a(texts[-1], references).value
+    assert [(t["beam_size"], t["length_penalty"]) for t in found["tried"]] == [(1, 0), (1, 1), (3, 0), (3, 1)]
+    best = max(found["tried"], key=lambda tried: tried["bleu_13a"])
+    assert found["best"] == {name: best[name] for name in ("beam_size", "length_penalty")}
+    of_best = texts[found["tried"].index(best)]
+    p_values = [tried["p_value"] for tried in found["tried"]]
+    assert p_values == [
+        None if tried is best else paired_bootstrap(lines, of_best, references).p_value
+        for tried, lines in zip(found["tried"], texts, strict=True)
+    ]
+    assert main(command) == 0
+    out = capsys.readouterr().out
+    assert "best: --beam-size" in out
+    table = "".join(out.split("\n")[1:3])
+    assert table.count("~") == sum(p is None or p >= 0.05 for p in p_values)
