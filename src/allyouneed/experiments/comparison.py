@@ -1,0 +1,121 @@
+"""What the rows of an experiment show beside another: the paper's direction, another, or only noise."""
+
+import functools
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from allyouneed.data.lines import read_lines
+from allyouneed.evaluation.significance import SIGNIFICANT, paired_bootstrap_of_runs
+from allyouneed.experiments.reproduction import HYPOTHESES, REFERENCES, Results, Row
+
+T_QUANTILES = (
+    *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228),
+    *(2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086),
+)
+"""0.975 quantiles of Student's t for 1, 2, .. degrees of freedom; the last is taken for more of them."""
+
+
+@dataclass(frozen=True)
+class RowComparison:
+    """A row beside another, each with all of its seeds."""
+
+    beside: str
+    """The other row."""
+    differences: Mapping[str, float]
+    """Figure -> mean of the row less mean of the other."""
+    paper: Mapping[str, float]
+    """Figure -> the paper's difference."""
+    bleu_p_value: float | None
+    """Of the paired bootstrap over sentences, each with its translations of all common seeds."""
+    verdicts: Mapping[str, str]
+    """Figure -> "as the paper", "not as the paper", "noise", or "differs" where the paper has no figure."""
+
+
+def compare(results: Results, row: Row) -> list[RowComparison]:
+    """A row beside those that it is to be compared with, as far as they have been computed."""
+    if row is results.rows[0]:
+        return []
+    names = row.beside or (results.rows[0].name,)
+    return [_compare(results, row, other) for other in results.rows if other.name in names]
+
+
+def deviation(values: Sequence[float]) -> float | None:
+    """Standard deviation over seeds; None of a single one."""
+    return statistics.stdev(values) if len(values) > 1 else None
+
+
+def _compare(results: Results, row: Row, other: Row) -> RowComparison:
+    values = {
+        figure: (of_row, of_other)
+        for figure in results.experiment.figures
+        if (of_row := results.values(row.name, figure)) and (of_other := results.values(other.name, figure))
+    }
+    paper = {
+        figure: row.paper[figure] - other.paper[figure]
+        for figure in values
+        if figure in row.paper and figure in other.paper
+    }
+    p_value = _p_value(results, row, other)
+    verdicts = {
+        figure: _verdict(*values[figure], paper.get(figure), p_value if figure == "bleu" else None)
+        for figure in values
+        if results.experiment.figures[figure]
+    }
+    differences = {figure: _difference(*both) for figure, both in values.items()}
+    return RowComparison(other.name, differences, paper, p_value, verdicts)
+
+
+def _difference(values: Sequence[float], others: Sequence[float]) -> float:
+    return statistics.fmean(values) - statistics.fmean(others)
+
+
+def _verdict(
+    values: Sequence[float], others: Sequence[float], paper: float | None, p_value: float | None
+) -> str:
+    noise = _is_noise(values, others, p_value)
+    if paper == 0 and noise is not None:
+        return "as the paper" if noise else "not as the paper"
+    if noise in (True, None):
+        return "noise"
+    if paper is None:
+        return "differs"
+    return "as the paper" if _difference(values, others) * paper > 0 else "not as the paper"
+
+
+def _is_noise(values: Sequence[float], others: Sequence[float], p_value: float | None) -> bool | None:
+    """Whether a difference is no larger than what seeds, or for BLEU the choice of sentences, make.
+
+    None where nothing is known of that: of one seed each, and no BLEU. A row with one seed is taken to vary
+    as the other does.
+    """
+    if p_value is not None and p_value >= SIGNIFICANT:
+        return True
+    freedom = len(values) + len(others) - 2
+    if freedom == 0:
+        return None if p_value is None else False
+    squares = sum((len(v) - 1) * (deviation(v) or 0.0) ** 2 for v in (values, others))
+    spread = math.sqrt(squares / freedom * (1 / len(values) + 1 / len(others)))
+    quantile = T_QUANTILES[min(freedom, len(T_QUANTILES)) - 1]
+    return abs(_difference(values, others)) <= quantile * spread
+
+
+def _p_value(results: Results, row: Row, other: Row) -> float | None:
+    """Of the bootstrap on what both have translated; None if there is no such text."""
+    seeds, of_other = (
+        {seed for seed, figures in results.outcomes.get(name, {}).items() if "bleu" in figures}
+        for name in (row.name, other.name)
+    )
+    folders = [(results.directory / r.name, sorted(seeds & of_other)) for r in (other, row)]
+    baseline, system = (tuple(folder / f"seed-{n}" for n in common) for folder, common in folders)
+    return _bootstrapped(baseline, system) if system else None
+
+
+@functools.cache  # what a row has written stays, and the table is written anew after each row
+def _bootstrapped(baseline: Sequence[Path], system: Sequence[Path]) -> float:
+    before, after = (
+        [list(read_lines(folder / HYPOTHESES)) for folder in folders] for folders in (baseline, system)
+    )
+    return paired_bootstrap_of_runs(before, after, list(read_lines(system[0] / REFERENCES))).p_value

@@ -1,0 +1,66 @@
+"""Sizes at which the paper's experiments are run: its own, and smaller ones of the same proportions."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from allyouneed.config import RunConfig
+
+
+@dataclass(frozen=True)
+class Scale:
+    """What is done to the paper's configurations."""
+
+    name: str
+    narrower: int
+    """By which all widths are divided; numbers of heads stay."""
+    shallower: int
+    """By which the number of layers is divided."""
+    training: dict[str, Any] = field(default_factory=dict)
+    """Settings of training in place of the paper's."""
+    sized_for: str = ""
+    """Hardware and time."""
+
+    def __call__(self, config: RunConfig) -> RunConfig:
+        """The configuration at this scale."""
+        model = config.model
+        d_k, d_v = model.head_widths
+        widths = {"d_model": model.d_model, "d_ff": model.d_ff, "d_k": d_k, "d_v": d_v}
+        widths |= {
+            name: getattr(model, name) for name in ("parameter_d_k", "parameter_d_v", "parameter_pairs")
+        }
+        scaled: dict[str, Any] = {name: width // self.narrower for name, width in widths.items()}
+        scaled["num_layers"] = model.num_layers // self.shallower
+        return config.replace(model=scaled, training=self.training)
+
+    def changes(self) -> list[str]:
+        """What is not as in the paper, in words."""
+        told = []
+        if self.narrower > 1:
+            told.append(
+                f"all widths (d_model, d_ff, d_k, d_v, n_p) divided by {self.narrower}, heads as they are"
+            )
+        if self.shallower > 1:
+            told.append(f"layers divided by {self.shallower}")
+        return told + [f"training.{name} = {value}" for name, value in self.training.items()]
+
+
+def _short_run(batch_tokens: int, num_steps: int, warmup_steps: int, factor: float) -> dict[str, Any]:
+    return {
+        "batch_tokens": batch_tokens,
+        "num_steps": num_steps,
+        "warmup_steps": warmup_steps,
+        "learning_rate_factor": factor,
+        "checkpoint_every_steps": max(1, num_steps // 6),
+        "keep_checkpoints": 1,
+        "validate_every_steps": num_steps,
+    }
+
+
+SCALES = {
+    "tiny": Scale("tiny", 4, 2, _short_run(1_024, 2_000, 400, 1.0), "3 hours on two cores, with Multi30k"),
+    "small": Scale(
+        "small", 2, 2, _short_run(8_192, 2_000, 800, 1.5), "half an hour on a data-centre GPU, with Multi30k"
+    ),
+    "paper": Scale("paper", 1, 1, {}, "12 hours a row on eight P100, with WMT 2014"),
+}
+"""Name -> scale."""

@@ -1,0 +1,124 @@
+"""Rows that train a model and score it on the validation text, as the paper does on newstest2013 (6.2)."""
+
+import signal
+import statistics
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from allyouneed.config import RunConfig
+from allyouneed.errors import UsageError
+from allyouneed.evaluation import bleu_13a, perplexity
+from allyouneed.experiments.cost import count_parameters
+from allyouneed.experiments.ledger import read_ledger
+from allyouneed.experiments.reproduction import HYPOTHESES, REFERENCES, Row, Work
+from allyouneed.loading import load
+from allyouneed.preparation import PreparedData
+from allyouneed.presets import PRESETS
+from allyouneed.publish import write_text
+from allyouneed.runs import train
+from allyouneed.training.run_log import read_log
+from allyouneed.translation import Translator
+
+SCORES = {"perplexity": True, "bleu": True}
+FIGURES = SCORES | {"parameters_millions": False}
+"""Those of the paper's tables."""
+
+
+def training_row(
+    name: str,
+    what: str,
+    config: RunConfig,
+    paper: Sequence[float | None],
+    *,
+    telling: bool = True,
+    beside: Sequence[str] = (),
+) -> Row:
+    """A row that trains a configuration of the paper, at the scale of the work.
+
+    Args:
+        name: The row's.
+        what: What it changes.
+        config: At the paper's size.
+        paper: Its perplexity, BLEU and millions of parameters, None where the table leaves it blank.
+        telling: Whether it is trained with every seed.
+        beside: Rows that it is compared with, if not the first.
+    """
+    figures = {figure: value for figure, value in zip(FIGURES, paper, strict=True) if value is not None}
+
+    def compute(work: Work) -> Mapping[str, Any]:
+        translator = trained(work, work.scale(config), data_of(work))
+        return score_validation(work, translator, data_of(work)) | cost_of(work.directory / "run")
+
+    return Row(name, what, compute, figures, telling, beside)
+
+
+def preset_row(preset: str, what: str, paper: Sequence[float | None], *, telling: bool = False) -> Row:
+    """The row of a preset, without the name of its table."""
+    return training_row(preset.removeprefix("table3_"), what, PRESETS[preset](), paper, telling=telling)
+
+
+def require_validation(data: PreparedData) -> None:
+    """Refuse data without the text that rows are scored on.
+
+    Raises:
+        UsageError: It has none.
+    """
+    if data.valid is None:
+        raise UsageError(
+            f"{data.directory}: has no validation text to score on; prepare it with --valid-source"
+        )
+
+
+def data_of(work: Work) -> Path:
+    """The prepared data that is given."""
+    assert work.data is not None
+    return work.data
+
+
+def trained(work: Work, config: RunConfig, data: Path) -> Translator:
+    """Train in `run`, or go on there; the model as it is after the last update, as in Table 3.
+
+    A signal that ends the training ends the process, with all saved.
+    """
+    run = work.directory / "run"
+    config = config.replace(training={"seed": work.seed})
+    received = train(run, data, config, resume=True, device=work.device, report=work.report, say=work.say)
+    if received is not None:
+        signal.raise_signal(received)  # all is saved; end as whoever sent it wants
+        raise SystemExit(128 + received)  # also where this process was started to ignore it
+    return load(run, device=work.device)
+
+
+def score_validation(work: Work, translator: Translator, data: Path) -> dict[str, Any]:
+    """Perplexity and BLEU on the validation text; the translations are kept."""
+    prepared = PreparedData(data)
+    sources, references = prepared.lines("valid", "source"), prepared.lines("valid", "target")
+    figures = score(translator, sources, references, work.directory)
+    return figures | {"parameters_millions": sum(count_parameters(translator.config.model).values()) / 1e6}
+
+
+def score(
+    translator: Translator, sources: Sequence[str], references: Sequence[str], keep: Path | None = None
+) -> dict[str, float]:
+    """Perplexity and BLEU (13a); translations and references are kept in the folder `keep`."""
+    found = [translation.text for translation in translator.translate(sources)]
+    if keep is not None:
+        for name, lines in ((HYPOTHESES, found), (REFERENCES, references)):
+            write_text(keep / name, "".join(f"{line}\n" for line in lines))
+    likelihood = translator.negative_log_likelihood(sources, references)
+    return {"perplexity": perplexity(*likelihood).value, "bleu": bleu_13a(found, references).value}
+
+
+def cost_of(run: Path) -> dict[str, Any]:
+    """What a run has cost, and the median of its speed."""
+    ledger = read_ledger(run)
+    speeds = [e["target_tokens_per_second"] for e in read_log(run / "log.jsonl") if e["event"] == "train"]
+    return {
+        "seconds": ledger.seconds,
+        "matmul_flops": ledger.matmul_flops,
+        "formula_flops": ledger.formula_flops,
+        "energy_joules": ledger.energy_joules,
+        "device": f"{ledger.devices} x {ledger.device_name}",
+        "tokens_per_second": statistics.median(speeds) if speeds else None,
+    }

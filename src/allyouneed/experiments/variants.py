@@ -1,0 +1,53 @@
+"""Every variant that no table of the paper has, beside the base model: whether each learns as well."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from allyouneed.experiments.reproduction import Experiment, Row
+from allyouneed.experiments.scales import Scale
+from allyouneed.experiments.training_rows import FIGURES, require_validation, training_row
+from allyouneed.fidelity import follow
+from allyouneed.presets import base
+
+_NOTES = [
+    "The paper has no figures for these. Of pre-norm others report about 1 BLEU less with 6 layers; of "
+    "attention dropout the paper's source says that it helped.",
+    "Where a scale sets warm-up and factor of the learning rate, these replace `released-later`'s too.",
+]
+_MODELS: dict[str, Mapping[str, Any]] = {
+    "additive": {"attention": "additive"},
+    "unscaled": {"attention": "unscaled"},
+    "over_parameters": {"feed_forward": "parameters"},
+    "pre_norm": {"norm": "pre"},
+    "attention_dropout": {"attention_dropout": 0.2},
+    "symbol_dropout": {"symbol_dropout": 0.1},
+    "concatenated": {"positions": "concatenated"},
+    "zeros": {"decoder_start": "zeros"},
+    "target_space": {"target_space": True},
+}
+
+
+def _rows(scale: Scale) -> Sequence[Row]:
+    unknown = (None, None, None)
+    settings = {name: " ".join(f"{k} = {v}" for k, v in model.items()) for name, model in _MODELS.items()}
+    return [
+        training_row("base", "-", base(), unknown),
+        *(
+            training_row(name, settings[name], base().replace(model=model), unknown, telling=False)
+            for name, model in _MODELS.items()
+        ),
+        *(
+            training_row(recipe.replace("-", "_"), recipe, follow(recipe, base()), unknown, telling=False)
+            for recipe in ("released-2017", "released-later")
+        ),
+    ]
+
+
+VARIANTS = Experiment(
+    "variants",
+    "Variants of the model, beside the base model",
+    _rows,
+    FIGURES,
+    require_validation,
+    notes=_NOTES,
+)

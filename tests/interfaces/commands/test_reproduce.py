@@ -1,0 +1,60 @@
+"""`reproduce` runs rows, goes on where it was, and prints the paper's figures beside its own."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from allyouneed.experiments.catalogue import EXPERIMENTS
+from allyouneed.experiments.scales import SCALES, Scale
+from allyouneed.interfaces.cli import main
+from allyouneed.interfaces.commands.reproduce import reproduce
+
+
+def test_it_wants_data_for_rows_that_train(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", "table3", "--out", str(tmp_path / "out")]) == 2
+    assert "name prepared data with --data DATA" in capsys.readouterr().err
+
+
+def test_rows_are_trained_and_printed_and_the_second_time_only_printed(
+    toy_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = {"batch_tokens": 400, "num_steps": 4, "warmup_steps": 4, "precision": "float32"}
+    monkeypatch.setitem(SCALES, "tiny", Scale("tiny", 8, 2, steps))
+    command = ["reproduce", "table3", "--data", str(toy_data), "--rows", "layers_2", "--seeds", "1"]
+    command += ["--out", str(tmp_path / "out")]
+    assert main(["reproduce", "table3", "--data", str(toy_data), "--rows", "heads_33"]) == 2
+    assert "has the rows base, heads_1" in capsys.readouterr().err
+    assert main(command) == 0
+    out, err = capsys.readouterr()
+    assert out.split("\n")[0].split()[:2] == ["row", "what"]
+    assert [line.split()[0] for line in out.split("\n")[1:3]] == ["base", "layers_2"]
+    assert "row 2 of 2: layers_2, seed 1" in err
+    assert (tmp_path / "out" / "results.html").is_file()
+    assert main(command) == 0
+    again, err = capsys.readouterr()
+    assert again == out
+    assert "row 2" not in err
+    assert "Scaled down from the paper: all widths" in out
+    assert "A difference counts as noise if" in out
+
+
+def test_a_row_that_fails_ends_in_an_exit_code_of_its_own(
+    toy_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = {"batch_tokens": 400, "num_steps": 4, "warmup_steps": 1, "learning_rate_factor": 1e30}
+    monkeypatch.setitem(SCALES, "tiny", Scale("tiny", 8, 2, {**steps, "precision": "float32"}))
+    command = ["reproduce", "table3", "--data", str(toy_data), "--rows", "base", "--seeds", "1"]
+    command += ["--out", str(tmp_path / "out")]
+    for _ in range(2):
+        assert main(command) == 9
+        out, _ = capsys.readouterr()
+        assert "base  - (failed)" in out
+        assert "finite" in out
+        assert f"to try it again, delete {tmp_path / 'out' / 'base' / 'seed-1'}" in out
+
+
+@pytest.mark.parametrize(("option", "names"), [("experiment", EXPERIMENTS), ("scale", SCALES)])
+def test_every_experiment_and_scale_can_be_named(option: str, names: Mapping[str, object]) -> None:
+    assert get_args(reproduce.__annotations__[option]) == tuple(names)
