@@ -1,11 +1,10 @@
-"""What a translator puts out: texts with scores, from samples and from parts too, and attention."""
+"""What a translator puts out: texts with scores, from samples and from parts too."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from allyouneed.evaluation import pairwise_chrf
-from allyouneed.inference.attention_capture import AttentionWeights
 from allyouneed.inference.minimum_bayes_risk import rank_by_expected_utility
 
 _WRITTEN_WITHOUT_SPACES = {"bo", "dz", "ja", "km", "lo", "my", "th", "wuu", "yue", "zh"}
@@ -27,17 +26,6 @@ class Translation:
     alignment: list[tuple[int, int]] | None = None
     """The words (source, target) that belong together, counted from 0, if they were asked for; words are what
     white space separates."""
-
-
-@dataclass(frozen=True)
-class Attention:
-    """Attention weights with the pieces that they belong to; see `AttentionWeights`."""
-
-    weights: AttentionWeights
-    source: list[str]
-    """Pieces of the source and its end symbol."""
-    target: list[str]
-    """What the decoder reads: the start symbol and the pieces of the target."""
 
 
 class Part(NamedTuple):

@@ -75,6 +75,28 @@ def test_any_text_comes_back_and_has_no_control_id(tokenizer: Tokenizer, text: s
     assert tokenizer.encode_batch([text, "", text]) == [ids, [], ids]
 
 
+@given(text=st.text() | st.lists(st.sampled_from(HOSTILE + PHRASES)).map("".join))
+def test_spans_are_where_the_library_says_or_wider(tokenizer: Tokenizer, text: str) -> None:
+    ids = tokenizer.encode(text)
+    spans = tokenizer.spans(ids)
+    for (begin, end), (first, behind) in zip(spans, tokenizer.offsets(text), strict=True):
+        assert (begin, end) == (first, behind) or (begin, end) == (0, 0)  # the space put before the text
+    assert not spans or (spans[0][0], spans[-1][1]) == (0, len(text))
+
+
+@given(ids=st.lists(st.integers(0, 399)))
+def test_spans_of_any_ids_cover_what_they_decode_to(tokenizer: Tokenizer, ids: list[int]) -> None:
+    ids = [token for token in ids if token < tokenizer.vocab_size]
+    spans, text = tokenizer.spans(ids), tokenizer.decode(ids)
+    assert len(spans) == len(ids)
+    assert all(begin <= end <= len(text) for begin, end in spans)
+    assert {place for begin, end in spans for place in range(begin, end)} == set(range(len(text)))
+    for token, (begin, end) in zip(ids, spans, strict=True):
+        alone = tokenizer.decode([token])
+        if "\N{REPLACEMENT CHARACTER}" not in alone and end > begin:
+            assert text[begin:end].endswith(alone)
+
+
 @pytest.mark.parametrize("separator", "\v\f\x1c\x1d\x1e\x1f\x85\u2028\u2029\0\xa0\u200b", ids=ascii)
 def test_separators_come_back(tokenizer: Tokenizer, separator: str) -> None:
     for text in (separator, f"a{separator}b", f" {separator} ", separator * 100, f"{separator}a{separator}"):

@@ -36,6 +36,27 @@ def test_the_weights_are_those_of_a_forward_pass(
         torch.testing.assert_close(weights, expected)
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"attention": "unscaled"},
+        {"attention": "additive", "norm": "pre"},
+        {"attention_dropout": 0.5, "feed_forward": "parameters"},
+        {"decoder_start": "zeros", "target_space": True},
+    ],
+    ids=str,
+)
+def test_the_weights_of_a_variant_are_those_of_its_forward_pass(
+    tiny_model: Any, settings: dict[str, Any]
+) -> None:
+    model = tiny_model(num_layers=3, **settings).eval()
+    with torch.no_grad():
+        found = SourceAttention(model)(SOURCE, TARGETS)
+    for weights, target in zip(found, TARGETS, strict=True):
+        expected = capture_attention(model, SOURCE, target).cross[1, :, :, :-1].mean(dim=0)
+        torch.testing.assert_close(weights, expected)
+
+
 @pytest.mark.parametrize("setting", ["alignment_layer", "alignment_head"])
 def test_a_layer_or_head_that_the_model_has_not_is_refused_at_once(tiny_model: Any, setting: str) -> None:
     model = tiny_model(num_layers=3, num_heads=3)

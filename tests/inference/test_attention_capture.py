@@ -1,9 +1,11 @@
+import math
 from typing import Any
 
 import pytest
 import torch
 
 from allyouneed.inference import capture_attention
+from allyouneed.model.attention import COMPATIBILITIES, AdditiveCompatibility, dot_products
 from allyouneed.symbols import END, START
 
 SOURCE, TARGET = [5, 6, 7, 8], [9, 10]
@@ -35,6 +37,89 @@ def test_first_layer_weights_equal_equation_1_by_hand(tiny_model: Any) -> None:
         of_head = slice(5 * head, 5 * head + 5)
         expected = (query[:, of_head] @ key[:, of_head].T / 5**0.5).softmax(-1)
         torch.testing.assert_close(weights.encoder[0, head], expected)
+
+
+@pytest.mark.parametrize("attention", COMPATIBILITIES)
+@pytest.mark.parametrize(
+    "others",
+    [
+        {},
+        {"norm": "pre"},
+        {"attention_dropout": 0.5, "symbol_dropout": 0.5, "dropout": 0.5},
+        {"feed_forward": "parameters", "parameter_pairs": 4, "positions": "concatenated"},
+        {"decoder_start": "zeros", "target_space": True, "attention_bias": False},
+    ],
+    ids=str,
+)
+@torch.no_grad()
+def test_weights_equal_those_of_the_plain_model_in_every_layer_head_and_kind(
+    tiny_model: Any, attention: str, others: dict[str, Any]
+) -> None:
+    model = tiny_model(num_layers=3, d_k=5, attention=attention, **others).train()
+    weights = capture_attention(model, SOURCE, TARGET)
+    inputs = record_inputs(model.eval().double(), SOURCE, TARGET)
+    for layer in range(3):
+        (x,), (y,), (z, memory) = (inputs[kind][layer] for kind in ("encoder", "decoder", "cross"))
+        encoder, decoder = model.encoder[layer].self_attention, model.decoder[layer]
+        cross = decoder.cross_attention
+        expected = {
+            "encoder": by_formula(encoder, *packed(encoder, x)),
+            "decoder": by_formula(decoder.self_attention, *packed(decoder.self_attention, y), causal=True),
+            "cross": by_formula(cross, cross.query(z), cross.key_value(memory)),
+        }
+        for kind, of_heads in expected.items():
+            found = getattr(weights, kind)[layer].double()
+            torch.testing.assert_close(found, of_heads, rtol=0, atol=2e-6)
+
+
+def record_inputs(model: Any, source: list[int], target: list[int]) -> dict[str, list[list[torch.Tensor]]]:
+    """The vectors that each attention of a model in float64 is given; the masks are left out."""
+    inputs: dict[str, list[list[torch.Tensor]]] = {"encoder": [], "decoder": [], "cross": []}
+    of_kind = {
+        "encoder": [layer.self_attention for layer in model.encoder],
+        "decoder": [layer.self_attention for layer in model.decoder],
+        "cross": [layer.cross_attention for layer in model.decoder],
+    }
+    for kind, modules in of_kind.items():
+        for module in modules:
+            module.register_forward_pre_hook(
+                lambda _, given, named, kind=kind: inputs[kind].append(
+                    [x[0] for x in (*given, *named.values()) if x.is_floating_point()]
+                ),
+                with_kwargs=True,
+            )
+    model(torch.tensor([[*source, END]]), torch.tensor([[START, *target]]))
+    return inputs
+
+
+def packed(attention: Any, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Queries, and keys with values behind them, of all heads side by side."""
+    both: torch.Tensor = attention.query_key_value(x)
+    return both[:, :15], both[:, 15:]
+
+
+def by_formula(attention: Any, query: torch.Tensor, key: torch.Tensor, causal: bool = False) -> torch.Tensor:
+    """The softmax over what compares queries and keys of three heads with d_k = 5, number by number."""
+    weights = torch.zeros(3, len(query), len(key), dtype=torch.float64)
+    compatibility = attention.plain.compatibility
+    for head in range(3):
+        of_head = slice(5 * head, 5 * head + 5)
+        for i in range(len(query)):
+            open_to = range(i + 1 if causal else len(key))
+            scores = [
+                math.exp(compare(compatibility, head, query[i, of_head], key[j, of_head])) for j in open_to
+            ]
+            weights[head, i, : len(scores)] = torch.tensor(scores, dtype=torch.float64) / sum(scores)
+    return weights
+
+
+def compare(compatibility: Any, head: int, query: torch.Tensor, key: torch.Tensor) -> float:
+    """Equation 1 before its softmax, or without its divisor, or the network of Bahdanau et al. 2015."""
+    if isinstance(compatibility, AdditiveCompatibility):
+        pairs = zip(query.tolist(), key.tolist(), compatibility.weight[head].tolist(), strict=True)
+        return float(sum(w * math.tanh(q + k) for q, k, w in pairs))
+    product = float(query @ key)
+    return product if compatibility is dot_products else product / math.sqrt(5)
 
 
 def test_capture_leaves_the_model_as_it_was(tiny_model: Any, monkeypatch: pytest.MonkeyPatch) -> None:

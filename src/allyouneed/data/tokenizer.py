@@ -154,6 +154,22 @@ class Tokenizer:
         """Each id in print: a space as `▁`, a part of a character or a control character as `<0xC3>`."""
         return [self._piece(token) for token in ids]
 
+    def spans(self, ids: Sequence[int]) -> list[tuple[int, int]]:
+        """Where in `decode(ids)` each id begins and ends, in characters; what is part of one has all of it.
+
+        The space in front of the first word, which `decode` takes off, has no place.
+        """
+        contents = [self._content(token) for token in ids]
+        places = list(_characters_of_bytes(b"".join(contents)))
+        taken_off = places[-1] + 1 - len(self.decode(ids)) if places else 0
+        spans, first, end = [], 0, taken_off
+        for content in contents:
+            of_id = places[first : first + len(content)]
+            begin, end = (of_id[0], of_id[-1] + 1) if of_id else (end, end)
+            spans.append((max(0, begin - taken_off), max(0, end - taken_off)))
+            first += len(content)
+        return spans
+
     def words(self, ids: Iterable[int]) -> list[int | None]:
         """The word of `decode(ids)` that each id is of, by its number from 0; None where it is of none.
 
@@ -197,6 +213,22 @@ def _words_of_bytes(content: bytes) -> Iterator[int | None]:
             width = len(character.encode(errors="surrogateescape"))
             yield from repeat(num_words if is_of_it else None, width)
         num_words += not part.isspace()
+
+
+def _characters_of_bytes(content: bytes) -> Iterator[int]:
+    """The number of the character that each byte is of, where what is no UTF-8 becomes U+FFFD."""
+    number = 0
+    while content:
+        valid, num_invalid = content, 0
+        try:
+            valid.decode()
+        except UnicodeDecodeError as error:
+            valid, num_invalid = content[: error.start], error.end - error.start
+        widths = [len(character.encode()) for character in valid.decode()]
+        for width in [*widths, num_invalid] if num_invalid else widths:
+            yield from repeat(number, width)
+            number += 1
+        content = content[len(valid) + num_invalid :]
 
 
 def _byte_names() -> str:

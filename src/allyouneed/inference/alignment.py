@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from allyouneed.config import SearchConfig
+from allyouneed.config import ModelConfig, SearchConfig
 from allyouneed.errors import UsageError
 from allyouneed.inference.beams import Hypothesis
 from allyouneed.inference.engine import pad
@@ -22,16 +22,36 @@ Links = list[tuple[int, int]]
 """Positions (source, target) from 0 that belong together, ascending."""
 
 
+def alignment_heads(config: ModelConfig, layer: int | None, head: int | None) -> tuple[int, slice]:
+    """The layer of the decoder, from 0, and its heads, whose mean gives alignments.
+
+    By default it is all heads of the last layer but one, where alignments are found best (Garg et al. 2019);
+    of two layers the last, as a first layer attends to the source of the token that it reads and not of the
+    one that it writes.
+
+    Args:
+        config: Of the model.
+        layer: From 1, if another is wanted.
+        head: From 1, if one is wanted.
+
+    Raises:
+        UsageError: The model has no such layer or head.
+    """
+    limits = {"layer": (layer, config.num_layers), "head": (head, config.num_heads)}
+    for name, (number, most) in limits.items():
+        if number is not None and number > most:
+            raise UsageError(f"search.alignment_{name} = {number}: the model's decoder has {most}")
+    last = config.num_layers
+    heads = slice(None) if head is None else slice(head - 1, head)
+    return (layer or min(last, max(2, last - 1))) - 1, heads
+
+
 class SourceAttention:
     """How much each token that is written takes of each source token, read from one layer of the decoder.
 
-    By default it is the mean of the heads of the last layer but one, where alignments are found best (Garg
-    et al. 2019); of two layers the last, as a first layer attends to the source of the token that it reads
-    and not of the one that it writes.
-
     Args:
         model: In evaluation mode.
-        layer: Of the decoder, from 1.
+        layer: Of the decoder, from 1; by default as `alignment_heads` says.
         head: From 1; the mean of all if not given.
 
     Raises:
@@ -39,14 +59,8 @@ class SourceAttention:
     """
 
     def __init__(self, model: Transformer, layer: int | None = None, head: int | None = None) -> None:
-        limits = {"layer": (layer, model.config.num_layers), "head": (head, model.config.num_heads)}
-        for name, (number, most) in limits.items():
-            if number is not None and number > most:
-                raise UsageError(f"search.alignment_{name} = {number}: the model's decoder has {most}")
         self._model = model
-        last = model.config.num_layers
-        self._layer = (layer or min(last, max(2, last - 1))) - 1
-        self._heads = slice(None) if head is None else slice(head - 1, head)
+        self._layer, self._heads = alignment_heads(model.config, layer, head)
 
     def __call__(
         self, source: Sequence[int], targets: Sequence[Sequence[int]]

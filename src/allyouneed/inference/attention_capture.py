@@ -46,7 +46,7 @@ def capture_attention(
         _recording([layer.cross_attention for layer in decoder_layers]) as cross,
     ):
         model(pad([[*source_ids, END]], device), pad([[START, *target_ids]], device))
-    return AttentionWeights(torch.cat(encoder), torch.cat(decoder), torch.cat(cross))
+    return AttentionWeights(*(torch.cat(kind).float().cpu() for kind in (encoder, decoder, cross)))
 
 
 @contextmanager

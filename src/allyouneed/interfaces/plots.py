@@ -38,7 +38,7 @@ class _Curve:
 
 
 def plot_run(run_directory: Path) -> list[Path]:
-    """Draw `loss.png`, `learning_rate.png` and `bleu.png` from `log.jsonl`, each if the log has its values.
+    """Draw loss, learning rate, BLEU and F1 from `log.jsonl`, as `loss.png` and so on: what it has of them.
 
     Returns:
         The pictures, in the run directory; those of an earlier call are replaced.
@@ -52,11 +52,15 @@ def plot_run(run_directory: Path) -> list[Path]:
     training = _Curve("training", "tab:blue", *_series(events, "train", "loss"))
     validation = _Curve("validation", "tab:orange", *_series(events, "validate", "loss"), best=min)
     learning_rate = _Curve("learning rate", "tab:blue", *_series(events, "train", "learning_rate"))
-    bleu = _Curve("validation", "tab:orange", *_series(events, "validate", "bleu"), best=max)
+    bleu, f1 = (
+        _Curve("validation", "tab:orange", *_series(events, "validate", name), best=max)
+        for name in ("bleu", "f1")
+    )
     return [
         *_plot(run_directory / "loss.png", "Loss (nats per word-piece)", [training, validation]),
         *_plot(run_directory / "learning_rate.png", "Learning rate", [learning_rate], from_zero=True),
         *_plot(run_directory / "bleu.png", "BLEU (greedy)", [bleu], from_zero=True),
+        *_plot(run_directory / "f1.png", "Labelled F1 (greedy)", [f1], from_zero=True),
     ]
 
 
@@ -105,7 +109,7 @@ def plot_attention(
     figure.supxlabel("attended token")
     figure.supylabel("attending token")
     figure.colorbar(image, ax=figure.axes, label="attention weight", aspect=30)
-    _save(figure, path)
+    save_figure(figure, path)
 
 
 def _grid(num_heads: int, width: float, height: float) -> npt.NDArray[np.object_]:
@@ -140,7 +144,7 @@ def _plot(path: Path, quantity: str, curves: Sequence[_Curve], *, from_zero: boo
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False)
-    _save(figure, path, dpi=120)
+    save_figure(figure, path, dpi=120)
     return [path]
 
 
@@ -155,23 +159,43 @@ def _draw(axes: Axes, curve: _Curve) -> None:
     axes.plot(curve.steps, curve.values, color=curve.color, marker=marker, markersize=4, label=label)
 
 
-def _label(axis: Axis, pieces: Sequence[str], fontsize: float, rotation: int = 0) -> None:
+def font_families() -> list[str]:
+    """The installed fonts that have many characters, in the order in which these are looked for."""
     installed = get_font_names()
-    families = [name for name in _WIDE_FONTS if name in installed]
+    return [name for name in _WIDE_FONTS if name in installed]
+
+
+def _label(axis: Axis, pieces: Sequence[str], fontsize: float, rotation: int = 0) -> None:
     labels = [printable(piece.replace(" ", "·")) for piece in pieces]
     axis.set_ticks(
-        range(len(pieces)), labels, fontsize=fontsize, rotation=rotation, family=families, parse_math=False
+        range(len(pieces)),
+        labels,
+        fontsize=fontsize,
+        rotation=rotation,
+        family=font_families(),
+        parse_math=False,
     )
 
 
-def _save(figure: Figure, path: Path, dpi: int = 100) -> None:
-    """Replace the file at `path` at one stroke, so that whoever looks at it sees a whole picture."""
+def save_figure(figure: Figure, path: Path, form: str = "png", dpi: int = 100, **options: Any) -> None:
+    """Replace the file at `path` at one stroke, so that whoever looks at it sees a whole picture.
+
+    Args:
+        figure: Is drawn.
+        path: Of the file.
+        form: png, svg or pdf.
+        dpi: Pixels an inch, of a PNG.
+        **options: As of matplotlib's `savefig`.
+
+    Raises:
+        DiskError: It could not be written.
+    """
     aside = path.with_name(f"{path.name}.tmp-{os.getpid()}")
     with disk_errors(path), warnings.catch_warnings():
         # A character that no font has is drawn as a box.
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
         try:
-            figure.savefig(aside, format="png", dpi=dpi)
+            figure.savefig(aside, format=form, dpi=dpi, **options)
             aside.replace(path)
         finally:
             aside.unlink(missing_ok=True)

@@ -56,10 +56,10 @@ def _show(result: "DemoResult") -> None:
 def _draw_attention(out: Path, source: str) -> Path:
     """The heads of the decoder's last layer, looking at the source while its translation is written."""
     from allyouneed.interfaces.plots import plot_attention
-    from allyouneed.loading import load
+    from allyouneed.loading import load_translator
 
-    attention = load(out / "model").attention(source)
+    attention = load_translator(out / "model").attention(source)
     picture = out / "attention.png"
-    written = [*attention.target[1:], attention.source[-1]]  # each row by the token that it predicts
-    plot_attention(attention.weights.cross[-1].numpy(), attention.source, written, picture)
+    pieces = attention.source.pieces, attention.written.pieces
+    plot_attention(attention.weights.cross[-1].numpy(), *pieces, picture)
     return picture

@@ -1,0 +1,68 @@
+"""Words as a reader sees them, and the words that sub-word pieces make up."""
+
+import unicodedata
+from collections.abc import Sequence
+from itertools import pairwise
+
+Span = tuple[int, int]
+"""Where something begins and ends, as in `text[begin:end]`."""
+
+_APOSTROPHES = "'’"
+_JOINERS = "\u200c\u200d"
+"""Between characters, they choose how these are drawn: the only invisible characters that scripts need."""
+
+
+def split_words(text: str) -> list[Span]:
+    """The words of a text: letters, accents and digits in a row, or other signs in a row.
+
+    An apostrophe between letters is of their word. A sentence of a script without spaces is one word.
+    """
+    kinds = [_kind(text, place) for place in range(len(text))]
+    bounds = [place for place in range(1, len(text)) if kinds[place] != kinds[place - 1]]
+    return [(begin, end) for begin, end in pairwise([0, *bounds, len(text)]) if any(kinds[begin:end])]
+
+
+def group_pieces(text: str, spans: Sequence[Span]) -> list[Span]:
+    """Which pieces make up each word, from the first to behind the last; no piece is left out.
+
+    A piece is of the word of its first character that is no space; one of spaces alone is of the next word,
+    or at the end of the last. A word that begins within a piece is grouped with the one before it.
+
+    Args:
+        text: That is made of the pieces.
+        spans: Of each piece in `text`, ascending.
+    """
+    word_of: list[int | None] = [None] * len(text)
+    for number, (begin, end) in enumerate(split_words(text)):
+        word_of[begin:end] = [number] * (end - begin)
+    begins: list[int] = []
+    last, num_taken = None, 0
+    for piece, (begin, end) in enumerate(spans):
+        word = next((number for number in word_of[begin:end] if number is not None), None)
+        if word is not None:
+            if word != last:
+                begins.append(num_taken)
+            last, num_taken = word, piece + 1
+    if not begins:
+        return [(0, len(spans))] if spans else []
+    return list(pairwise([*begins, len(spans)]))
+
+
+def in_print(word: str) -> str:
+    """The word as it can be read: what cannot be seen, such as a control character, by its code point."""
+    return "".join(c if c.isprintable() or c in _JOINERS else f"<U+{ord(c):04X}>" for c in word)
+
+
+def _kind(text: str, place: int) -> str:
+    character = text[place]
+    if character.isspace():
+        return ""
+    if _is_of_letters(character):
+        return "letters"
+    around = text[max(0, place - 1)], text[min(place + 1, len(text) - 1)]
+    inside = 0 < place < len(text) - 1 and all(map(_is_of_letters, around))
+    return "letters" if character in _APOSTROPHES and inside else "signs"
+
+
+def _is_of_letters(character: str) -> bool:
+    return character.isalnum() or unicodedata.category(character)[0] == "M" or character in _JOINERS

@@ -1,0 +1,109 @@
+"""An HTML page that shows attention, from the modules and the style sheet in `web/` and the data as JSON.
+
+The page may run the one script and use the one style sheet that it is made with, by their hashes, and may
+load nothing. Texts come to it as JSON and are put on it as text only, which the policy holds it to.
+
+Another page can have the explorer, too: serve `web/`, import `explore` from `explorer.js`, and call it with
+an element and what `pack_weights` returns.
+"""
+
+import base64
+import hashlib
+import json
+import re
+import zlib
+from collections.abc import Mapping
+from html import escape
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+
+_MODULES = (
+    "elements.js",
+    "attention.js",
+    "state.js",
+    "controls.js",
+    "raster.js",
+    "lines.js",
+    "matrix.js",
+    "heads.js",
+    "measures.js",
+    "explorer.js",
+)
+"""Each after those that it imports from."""
+_START = (
+    'explore(document.querySelector("main"), JSON.parse(document.querySelector("#attention").textContent));'
+)
+_FRAME_HEIGHT = 760
+
+
+def attention_page(document: Mapping[str, Any]) -> str:
+    """One self-contained page.
+
+    Args:
+        document: What `Attention.to_json` returns.
+    """
+    script, style = f"{_bundle()}\n{_START}\n", _read("explorer.css")
+    policy = (
+        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; base-uri 'none'; "
+        "form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+    )
+    title = escape(f"Attention: {_one_line(document['sequences']['source']['text'])}")
+    return (
+        '<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{title}</title>\n<style>{style}</style>\n<main></main>\n"
+        f'<script type="application/json" id="attention">{_json_in_html(pack_weights(document))}</script>\n'
+        f'<script type="module">{script}</script>\n</html>\n'
+    )
+
+
+def attention_frame(document: Mapping[str, Any]) -> str:
+    """The page as an element of another, a notebook, which can neither reach into it nor be reached."""
+    page = escape(attention_page(document))
+    return (
+        f'<iframe sandbox="allow-scripts" width="100%" height="{_FRAME_HEIGHT}" '
+        f'style="border: 0" srcdoc="{page}"></iframe>'
+    )
+
+
+def pack_weights(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The document with weights that take little room: the square root of each in 8 bits, compressed.
+
+    A weight is then known to 0.004, and one near zero to much less. `weights` becomes `packed`, base64 of
+    what zlib makes of the bytes, and `shape`: (layers, heads, queries, keys).
+    """
+    kinds = {}
+    for name, kind in document["kinds"].items():
+        weights = np.asarray(kind["weights"])
+        roots = np.rint(255 * np.sqrt(weights.clip(0, 1))).astype(np.uint8)
+        packed = base64.b64encode(zlib.compress(roots.tobytes())).decode()
+        rest = {key: value for key, value in kind.items() if key != "weights"}
+        kinds[name] = rest | {"packed": packed, "shape": weights.shape}
+    return {**document, "kinds": kinds}
+
+
+def _bundle() -> str:
+    """The modules as one script: they are written so that none uses a name of another for something else."""
+    joined = "\n".join(map(_read, _MODULES))
+    return re.sub(r"^import .*\n|^export (default )?", "", joined, flags=re.MULTILINE)
+
+
+def _read(name: str) -> str:
+    return files("allyouneed.explorer").joinpath("web", name).read_bytes().decode()
+
+
+def _hash(content: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}"
+
+
+def _json_in_html(value: Any) -> str:
+    """JSON in which nothing can end the element that holds it; other scripts are escaped, too."""
+    text = json.dumps(value, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _one_line(text: str) -> str:
+    return "".join(character if character.isprintable() else " " for character in text)

@@ -1,0 +1,59 @@
+// What is chosen above the picture: kind, view, layer, heads, words or pieces.
+
+import { element, headColour } from "./elements.js";
+import { KINDS, VIEWS, toggled } from "./state.js";
+
+/** One of several, as a row of radio buttons. */
+function choice(legend, name, options, choose) {
+  const inputs = new Map();
+  const labels = options.map(([value, text]) => {
+    const input = element("input", { type: "radio", name, value, onchange: () => choose(value) });
+    inputs.set(value, input);
+    return element("label", {}, input, element("span", {}, text));
+  });
+  const node = element("fieldset", { class: "choice" }, element("legend", {}, legend), ...labels);
+  return { node, update: (value) => { inputs.get(value).checked = true; } };
+}
+
+/** Any of the heads, each in its colour; none chosen means all. */
+function headChoice(attention, state, change) {
+  const all = element("button", { type: "button", onclick: () => change({ heads: [] }) }, "All");
+  const chips = Array.from({ length: attention.numHeads }, (_, head) => {
+    const toggle = () => change({ heads: toggled(state.heads, head) });
+    return element("button", { type: "button", "aria-label": `Head ${head + 1}`, onclick: toggle }, `${head + 1}`);
+  });
+  const node = element("fieldset", { class: "heads" }, element("legend", {}, "Heads"), all, ...chips);
+  const update = () => {
+    all.setAttribute("aria-pressed", state.heads.length === 0);
+    chips.forEach((chip, head) => {
+      chip.setAttribute("aria-pressed", state.heads.includes(head));
+      chip.style.setProperty("--colour", headColour(head));
+    });
+  };
+  return { node, update };
+}
+
+/** All controls; `change` is called with what is to change in the state. */
+export function controls(attention, state, change) {
+  const layerNumbers = Array.from({ length: attention.numLayers }, (_, layer) => [layer, `${layer + 1}`]);
+  const kind = choice("Attention", "kind", Object.entries(KINDS).map(([name, [text]]) => [name, text]),
+    (value) => change({ kind: value, queries: [], keys: [], sort: "" }));
+  const view = choice("View", "view", Object.entries(VIEWS), (value) => change({ view: value }));
+  const layer = choice("Layer", "layer", layerNumbers, (value) => change({ layer: value }));
+  const heads = headChoice(attention, state, change);
+  const parts = choice("Of", "parts", [["words", "Words"], ["pieces", "Pieces"]],
+    (value) => change({ inWords: value === "words", queries: [], keys: [] }));
+  const node = element("form", { class: "controls", "aria-label": "What is shown" },
+    kind.node, view.node, layer.node, heads.node, parts.node);
+  const update = () => {
+    kind.update(state.kind);
+    view.update(state.view);
+    layer.update(state.layer);
+    heads.update();
+    parts.update(state.inWords ? "words" : "pieces");
+    layer.node.hidden = ["heads", "measures"].includes(state.view);
+    heads.node.hidden = layer.node.hidden;
+    parts.node.hidden = state.view === "measures";
+  };
+  return { node, update };
+}

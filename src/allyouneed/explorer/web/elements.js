@@ -1,0 +1,75 @@
+// Nodes of the page. Strings become text, never markup.
+
+/** A node with attributes, listeners (`onclick`) and children, which are nodes or strings. */
+export function element(tag, attributes = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else if (value !== false) node.setAttribute(name, value === true ? "" : value);
+  }
+  node.append(...children);
+  return node;
+}
+
+/** A word, whose direction of writing cannot touch what stands beside it. */
+export const word = (text) => element("bdi", {}, text);
+
+/** What draws on a canvas: in memory, where this page computes its pixels, whether or not there is a graphics card. */
+export const contextOf = (canvas) => canvas.getContext("2d", { willReadFrequently: true });
+
+/** A canvas of that size in CSS pixels, sharp on any screen, cleared and ready to be drawn on. */
+export function prepareCanvas(canvas, width, height) {
+  const ratio = window.devicePixelRatio || 1;
+  const size = [width, height].map((length) => Math.round(length * ratio));
+  const context = contextOf(canvas);
+  if (canvas.width !== size[0] || canvas.height !== size[1]) {
+    [canvas.width, canvas.height] = size;
+    canvas.style.width = `${width}px`;
+    canvas.style.height = `${height}px`;
+  }
+  context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  context.clearRect(0, 0, width, height);
+  return context;
+}
+
+/** The value of a custom property of the style sheet, which knows about light and dark. */
+export const styleValue = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+/** A colour for a head; neighbours are far apart. */
+export function headColour(head) {
+  const hue = (255 + head * 137.5) % 360;
+  return `oklch(${styleValue(head % 2 ? "--head-odd" : "--head-even")} ${hue})`;
+}
+
+const bytes = new Map();
+
+/** A colour as its red, green and blue, in bytes. */
+export function bytesOf(colour) {
+  if (!bytes.has(colour)) {
+    const context = contextOf(element("canvas", { width: 1, height: 1 }));
+    context.fillStyle = colour;
+    context.fillRect(0, 0, 1, 1);
+    bytes.set(colour, [...context.getImageData(0, 0, 1, 1).data.slice(0, 3)]);
+  }
+  return bytes.get(colour);
+}
+
+/** What stands in a picture, as a table that is made when it is opened. */
+export function tableBehind(makeTable) {
+  const details = element("details", { class: "behind" }, element("summary", {}, "As a table"));
+  const show = () => {
+    while (details.children.length > 1) details.lastChild.remove();
+    if (details.open) details.append(element("div", { class: "scroll" }, makeTable()));
+  };
+  details.addEventListener("toggle", show);
+  return { node: details, update: show };
+}
+
+/** A table from its caption, the names of its columns and its rows, each of which begins with its name. */
+export function table(caption, columns, rows) {
+  const header = columns.map((name) => element("th", { scope: "col" }, word(name)));
+  const body = rows.map(([name, ...values]) => element("tr", {},
+    element("th", { scope: "row" }, word(name)), ...values.map((value) => element("td", {}, word(value)))));
+  return element("table", {}, element("caption", {}, caption),
+    element("thead", {}, element("tr", {}, ...header)), element("tbody", {}, ...body));
+}

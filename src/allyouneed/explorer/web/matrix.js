@@ -1,0 +1,156 @@
+// The weights of one head, or the mean of some, as a matrix: a row for each word that looks.
+
+import { contextOf, element, prepareCanvas, styleValue, table, tableBehind, word } from "./elements.js";
+import { chosenHeads, toggled } from "./state.js";
+
+const LARGEST = 38, SMALLEST = 13; // Pixels of a cell.
+const LONGEST_LABEL = 120;
+const VALUES_FROM = 30; // Cells of this size have their value written in them.
+
+function fitted(context, text, width) {
+  if (context.measureText(text).width <= width) return text;
+  const characters = [...text];
+  while (characters.length && context.measureText(`${characters.join("")}…`).width > width) characters.pop();
+  return `${characters.join("")}…`;
+}
+
+/** Sizes of the picture, from the longest words and the room there is. */
+function layout(context, view, room) {
+  context.font = font(13);
+  const longest = (positions) => Math.min(LONGEST_LABEL,
+    Math.max(...positions.map(({ text }) => context.measureText(text).width)) + 12);
+  const left = longest(view.queries), top = longest(view.keys);
+  const cell = Math.max(SMALLEST, Math.min(LARGEST, Math.floor((room - left) / view.keys.length)));
+  return { left, top, cell, width: left + cell * view.keys.length, height: top + cell * view.queries.length };
+}
+
+const font = (size) => `${size}px ${styleValue("--font")}`;
+
+function drawLabels(context, view, { left, top, cell }, cursor) {
+  const size = Math.min(13, cell - 1);
+  context.textBaseline = "middle";
+  const write = (text, isHere, width, align) => {
+    context.font = font(size);
+    context.fillStyle = styleValue(isHere ? "--ink" : "--muted");
+    context.textAlign = align;
+    context.fillText(fitted(context, text, width - 8), 0, 0);
+  };
+  view.queries.forEach(({ text }, query) => {
+    context.save();
+    context.translate(left - 6, top + (query + 0.5) * cell);
+    write(text, cursor?.query === query, left, "right");
+    context.restore();
+  });
+  view.keys.forEach(({ text }, key) => {
+    context.save();
+    context.translate(left + (key + 0.5) * cell, top - 6);
+    context.rotate(-Math.PI / 2);
+    write(text, cursor?.key === key, top, "left");
+    context.restore();
+  });
+}
+
+function drawCells(context, view, weights, state, { left, top, cell }) {
+  const accent = styleValue("--accent"), paper = styleValue("--paper"), ink = styleValue("--ink");
+  const gap = cell >= 20 ? 1 : 0;
+  context.font = font(11);
+  context.textAlign = "center";
+  context.textBaseline = "middle";
+  weights.forEach((weight, place) => {
+    const query = Math.floor(place / view.keys.length), key = place % view.keys.length;
+    const x = left + key * cell, y = top + query * cell;
+    const strength = state.queries.length && !state.queries.includes(query) ? 0.12 : 1;
+    context.globalAlpha = Math.sqrt(weight) * strength;
+    context.fillStyle = accent;
+    context.fillRect(x, y, cell - gap, cell - gap);
+    if (cell < VALUES_FROM || weight < 0.005) return;
+    context.globalAlpha = strength;
+    context.fillStyle = weight > 0.3 ? paper : ink;
+    context.fillText(weight.toFixed(2).replace(/^0/, ""), x + cell / 2, y + cell / 2);
+  });
+  context.globalAlpha = 1;
+}
+
+function drawFrames(context, { left, top, cell }, links, cursor) {
+  context.strokeStyle = styleValue("--mark");
+  context.lineWidth = 1.5;
+  for (const [query, key] of links) context.strokeRect(left + key * cell + 0.5, top + query * cell + 0.5, cell - 2, cell - 2);
+  if (!cursor) return;
+  context.strokeStyle = styleValue("--ink");
+  context.strokeRect(left + cursor.key * cell, top + cursor.query * cell, cell - 1, cell - 1);
+}
+
+export function matrixView(attention, state, change) {
+  const view = attention.view(state.kind, state.inWords);
+  const isAligned = state.kind === "cross" && state.inWords;
+  const links = isAligned ? attention.alignment.map(([source, written]) => [written, source]) : [];
+  const canvas = element("canvas", { tabindex: 0, role: "application", "aria-roledescription": "matrix" });
+  const readout = element("p", { class: "readout", role: "status" });
+  const behind = tableBehind(() => tableOfWeights(view, state, chosenHeads(state, attention)));
+  const scroll = element("div", { class: "scroll" }, canvas);
+  let cursor = null, sizes = null;
+
+  function update() {
+    const heads = chosenHeads(state, attention);
+    const weights = view.mean(state.layer, heads);
+    sizes = layout(contextOf(canvas), view, scroll.clientWidth);
+    const context = prepareCanvas(canvas, sizes.width, sizes.height);
+    canvas.setAttribute("aria-label", `${caption(state, heads)}. The arrow keys read it cell by cell.`);
+    drawLabels(context, view, sizes, cursor);
+    drawCells(context, view, weights, state, sizes);
+    drawFrames(context, sizes, links, cursor);
+    readout.replaceChildren(...told());
+    behind.update();
+
+    function told() {
+      if (!cursor) return [caption(state, heads), ...(links.length ? [". Framed: the alignment"] : []), "."];
+      const { query, key } = cursor;
+      const weight = weights[query * view.keys.length + key];
+      return [word(view.queries[query].text), " looks at ", word(view.keys[key].text), ` ${weight.toFixed(3)}`];
+    }
+  }
+  const moveTo = (next) => {
+    if (next?.query === cursor?.query && next?.key === cursor?.key) return;
+    cursor = next;
+    update();
+  };
+  canvas.addEventListener("pointermove", (event) => moveTo(cellAt(event, sizes, view)));
+  canvas.addEventListener("pointerleave", () => moveTo(null));
+  canvas.addEventListener("click", (event) => {
+    const query = cellAt(event, sizes, view)?.query;
+    if (query !== undefined) change({ queries: toggled(state.queries, query) });
+  });
+  canvas.addEventListener("keydown", (event) => {
+    const step = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key];
+    if (event.key === "Escape") change({ queries: [], keys: [] });
+    else if (event.key === "Enter" && cursor) change({ queries: toggled(state.queries, cursor.query) });
+    else if (step) moveTo(stepped(cursor, step, view));
+    else return;
+    event.preventDefault();
+  });
+  return { node: element("div", {}, readout, scroll, behind.node), update };
+}
+
+function stepped(cursor, [down, right], view) {
+  if (!cursor) return { query: 0, key: 0 };
+  const within = (value, count) => Math.max(0, Math.min(count - 1, value));
+  return { query: within(cursor.query + down, view.queries.length), key: within(cursor.key + right, view.keys.length) };
+}
+
+function cellAt(event, { left, top, cell }, view) {
+  const query = Math.floor((event.offsetY - top) / cell), key = Math.floor((event.offsetX - left) / cell);
+  const inside = query >= 0 && key >= 0 && query < view.queries.length && key < view.keys.length;
+  return inside ? { query, key } : null;
+}
+
+function caption(state, heads) {
+  const which = heads.length === 1 ? `head ${heads[0] + 1}` : `mean of ${heads.length} heads`;
+  return `Layer ${state.layer + 1}, ${which}`;
+}
+
+function tableOfWeights(view, state, heads) {
+  const weights = view.mean(state.layer, heads), width = view.keys.length;
+  const rows = view.queries.map(({ text }, query) =>
+    [text, ...Array.from(weights.subarray(query * width, (query + 1) * width), (weight) => weight.toFixed(3))]);
+  return table(caption(state, heads), ["looks at", ...view.keys.map(({ text }) => text)], rows);
+}

@@ -1,0 +1,63 @@
+// What each head does, in numbers that sort.
+
+import { element } from "./elements.js";
+
+const NAMES = {
+  entropy: ["Entropy", "in bits: 0 looks at one word, more looks at many"],
+  distance: ["Distance", "mean distance to what is looked at, in words"],
+  diagonal: ["Diagonal", "weight on the word itself; across languages, on the word at the same place"],
+  previous: ["Previous", "weight on the word before it"],
+  next: ["Next", "weight on the word behind it"],
+  control: ["Symbol", "weight on the end symbol </s>; in the decoder on the start symbol <s>"],
+  agreement: ["Alignment", "agreement of its strongest links with the word alignment, from 0 to 1"],
+};
+
+export function measuresView(attention, state, change) {
+  const { measures } = attention.kinds[state.kind];
+  const names = Object.keys(measures);
+  const headers = names.map((name) => {
+    const sort = () => change({ sort: name, descending: state.sort === name ? !state.descending : true });
+    return element("th", { scope: "col", title: NAMES[name][1] },
+      element("button", { type: "button", onclick: sort }, NAMES[name][0]));
+  });
+  const rows = rowsOf(attention, measures, names, change);
+  const body = element("tbody");
+  const update = () => {
+    headers.forEach((header, column) => {
+      const order = state.descending ? "descending" : "ascending";
+      header.setAttribute("aria-sort", state.sort === names[column] ? order : "none");
+    });
+    const sign = state.descending ? -1 : 1;
+    const value = ({ layer, head }) => measures[state.sort][layer][head];
+    const sorted = state.sort ? rows.toSorted((a, b) => sign * (value(a) - value(b))) : rows;
+    body.replaceChildren(...sorted.map(({ node }) => node));
+  };
+  const corner = element("th", { scope: "col", "aria-sort": "none" },
+    element("button", { type: "button", onclick: () => change({ sort: "" }) }, "Head"));
+  const meanings = names.flatMap((name) => [element("dt", {}, NAMES[name][0]), element("dd", {}, NAMES[name][1])]);
+  const hint = "Means over the words of this sentence, of exact weights. The name of a column sorts.";
+  const measured = element("table", { class: "measures", "aria-label": "Measures of all heads" },
+    element("thead", {}, element("tr", {}, corner, ...headers)), body);
+  const node = element("div", {}, element("p", { class: "readout" }, hint),
+    element("div", { class: "scroll" }, measured), element("dl", {}, ...meanings));
+  return { node, update };
+}
+
+function rowsOf(attention, measures, names, change) {
+  const largest = Object.fromEntries(names.map((name) => [name, Math.max(1, ...measures[name].flat())]));
+  const rows = [];
+  for (let layer = 0; layer < attention.numLayers; layer++) {
+    for (let head = 0; head < attention.numHeads; head++) {
+      const open = () => change({ view: "lines", layer, heads: [head] });
+      const cells = names.map((name) => {
+        const value = measures[name][layer][head];
+        const cell = element("td", {}, value.toFixed(2));
+        cell.style.setProperty("--share", `${(100 * value) / largest[name]}%`);
+        return cell;
+      });
+      const name = element("button", { type: "button", onclick: open }, `Layer ${layer + 1}, head ${head + 1}`);
+      rows.push({ layer, head, node: element("tr", {}, element("th", { scope: "row" }, name), ...cells) });
+    }
+  }
+  return rows;
+}

@@ -1,0 +1,63 @@
+// What is looked at, which the fragment of the page's address restores. Layers, heads and words count from 1 there.
+
+export const KINDS = {
+  encoder: ["Encoder", "How each word of the source looks at the source."],
+  cross: ["Cross", "Where the decoder looks in the source as it writes each word."],
+  decoder: ["Decoder", "How each word of the translation looks back at what is written."],
+};
+export const VIEWS = { lines: "Lines", matrix: "Matrix", heads: "All heads", measures: "Measures" };
+
+/** Where a visit begins. */
+function beginning(attention) {
+  return {
+    kind: "cross", view: "lines", layer: attention.alignment_layer - 1, heads: [], inWords: true,
+    queries: [], keys: [], sort: "", descending: true,
+  };
+}
+
+const among = (choices, value, otherwise) => (Object.hasOwn(choices, value ?? "") ? value : otherwise);
+
+function numbers(text, count) {
+  const chosen = (text ?? "").split(",").map((number) => Number(number) - 1);
+  const valid = chosen.filter((number) => Number.isInteger(number) && number >= 0 && number < count);
+  return [...new Set(valid)].sort((a, b) => a - b);
+}
+
+/** The state that a fragment names; what it does not name, or names wrongly, is as in the beginning. */
+export function readFragment(fragment, attention) {
+  const given = new URLSearchParams(fragment.replace(/^#/, ""));
+  const state = beginning(attention);
+  state.kind = among(KINDS, given.get("kind"), state.kind);
+  state.view = among(VIEWS, given.get("view"), state.view);
+  state.inWords = given.get("pieces") !== "yes";
+  [state.layer] = [...numbers(given.get("layer"), attention.numLayers), state.layer];
+  state.heads = numbers(given.get("heads"), attention.numHeads);
+  const view = attention.view(state.kind, state.inWords);
+  state.queries = numbers(given.get("from"), view.queries.length);
+  state.keys = numbers(given.get("to"), view.keys.length);
+  state.sort = among(attention.kinds[state.kind].measures, given.get("sort"), "");
+  state.descending = given.get("order") !== "ascending";
+  return state;
+}
+
+/** The fragment that restores a state. */
+export function writeFragment(state) {
+  const counted = (list) => list.map((number) => number + 1).join(",");
+  const named = {
+    kind: state.kind, view: state.view, layer: state.layer + 1, heads: counted(state.heads),
+    pieces: state.inWords ? "" : "yes", from: counted(state.queries), to: counted(state.keys),
+    sort: state.sort, order: state.sort && !state.descending ? "ascending" : "",
+  };
+  const parts = Object.entries(named).filter(([, value]) => value !== "");
+  return `#${parts.map(([name, value]) => `${name}=${value}`).join("&")}`;
+}
+
+/** The heads that are looked at: those chosen, or all. */
+export function chosenHeads(state, attention) {
+  return state.heads.length ? state.heads : Array.from({ length: attention.numHeads }, (_, head) => head);
+}
+
+/** Chosen numbers with one more, or without it if it was among them. */
+export function toggled(list, number) {
+  return list.includes(number) ? list.filter((other) => other !== number) : [...list, number].sort((a, b) => a - b);
+}

@@ -1,0 +1,100 @@
+"""Attention made of chosen or random weights, and a real browser that shows its page."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from allyouneed.attention import Attention, look_into
+from allyouneed.config import RunConfig
+from allyouneed.data.tokenizer import SMALLEST_VOCABULARY, Tokenizer
+from allyouneed.explorer import attention_page
+from allyouneed.inference import AttentionWeights
+
+MakeAttention = Callable[..., Attention]
+OpenPage = Callable[..., Any]
+
+BYTES = Tokenizer.train([], "byte", SMALLEST_VOCABULARY)
+SCREEN = {"width": 1200, "height": 900}
+SOURCE, TARGET = "Two dogs run.", "Zwei Hunde rennen."
+
+
+@pytest.fixture(scope="session")
+def make_attention() -> MakeAttention:
+    """Attention of texts whose pieces are letters, with random weights far from uniform."""
+
+    def make(source: str = SOURCE, target: str = TARGET, layers: int = 3, heads: int = 4) -> Attention:
+        ids = BYTES.encode(source), BYTES.encode(target)
+        source_len, target_len = (len(of_text) + 1 for of_text in ids)
+        draw = torch.Generator().manual_seed(1)
+        scores = [
+            4 * torch.randn(layers, heads, rows, columns, generator=draw)
+            for rows, columns in (
+                (source_len, source_len),
+                (target_len, target_len),
+                (target_len, source_len),
+            )
+        ]
+        scores[1].masked_fill_(torch.ones(target_len, target_len).triu(1).bool(), float("-inf"))
+        config = RunConfig().replace(model={"num_layers": layers, "num_heads": heads})
+        weights = AttentionWeights(*(of_kind.softmax(dim=-1) for of_kind in scores))
+        return look_into(weights, (BYTES, ids[0]), (BYTES, ids[1]), config)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def attention(make_attention: MakeAttention) -> Attention:
+    """That of `SOURCE` and `TARGET`."""
+    return make_attention()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """Chromium without a window, with a context for pages on an ordinary screen."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="NOT RUN: needs playwright")
+    chromium = shutil.which("chromium-headless-shell") or shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("NOT RUN: needs chromium")
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=chromium, args=["--no-sandbox"], timeout=120_000)
+        browser.new_context(viewport=SCREEN)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def open_page(browser: Any, attention: Attention, tmp_path: Path) -> Iterator[OpenPage]:
+    """Open the page of a document at a fragment; afterwards it is asserted that nothing was amiss.
+
+    No error was raised, nothing logged, no dialog shown, and nothing loaded but the file itself.
+    """
+    contexts: list[Any] = []
+    pages: list[Any] = []
+    amiss: list[str] = []
+    requested: list[str] = []
+
+    def open_at(fragment: str = "", document: dict[str, Any] | None = None, **screen: Any) -> Any:
+        path = tmp_path / "page.html"
+        path.write_bytes(attention_page(document or attention.to_json()).encode())
+        if screen:
+            contexts.append(browser.new_context(viewport=SCREEN, **screen))
+        pages.append((contexts[-1] if screen else browser.contexts[0]).new_page())
+        page = pages[-1]
+        page.set_default_timeout(60_000)
+        page.on("pageerror", lambda error: amiss.append(f"error: {error}"))
+        page.on("console", lambda message: amiss.extend([message.text] * (message.type == "error")))
+        page.on("dialog", lambda dialog: amiss.append(f"dialog: {dialog.message}"))
+        page.on("request", lambda request: requested.append(request.url.split("#")[0]))
+        page.goto(f"{path.as_uri()}{fragment}")
+        page.wait_for_selector("main[data-ready]")
+        return page
+
+    yield open_at
+    for opened in (*pages, *contexts):
+        opened.close()
+    assert amiss == []
+    assert set(requested) <= {(tmp_path / "page.html").as_uri()}
