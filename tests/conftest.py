@@ -86,3 +86,50 @@ def toy_model(toy_run: Path) -> Path:
 
     average(toy_run, toy_run.with_name("model"))
     return toy_run.with_name("model")
+
+
+def toy_tree(draw: random.Random) -> str:
+    """A tree whose brackets follow from its words: nouns in the house, and with luck a place."""
+
+    def noun_phrase() -> str:
+        noun = f"(NP (DT the) (NN {draw.choice(TOY_WORDS[:10])}))"
+        return noun if draw.random() < 0.7 else f"(NP {noun} (PP (IN near) (NP (NNP {draw.choice('ABC')}))))"
+
+    subject, verb = noun_phrase(), draw.choice(TOY_WORDS[10:])
+    return f"( (S {subject.replace('(NP', '(NP-SBJ', 1)} (VP (VBZ {verb}) {noun_phrase()}) (. .)))"
+
+
+@pytest.fixture(scope="session")
+def toy_treebank(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with `train.mrg` and `dev.mrg` of a toy grammar."""
+    folder, draw = tmp_path_factory.mktemp("trees"), random.Random(1)
+    for part, num_trees in (("train", 400), ("dev", 20)):
+        (folder / f"{part}.mrg").write_bytes(
+            "".join(toy_tree(draw) + "\n" for _ in range(num_trees)).encode()
+        )
+    return folder
+
+
+@pytest.fixture(scope="session")
+def toy_parser(toy_treebank: Path) -> Path:
+    """A run that has learned the toy grammar's trees; not to be changed."""
+    from allyouneed import DataConfig, TreeFiles, prepare, presets, train
+
+    train_trees, dev_trees = (TreeFiles(toy_treebank / f"{part}.mrg") for part in ("train", "dev"))
+    settings = DataConfig(task="parsing", vocab_size=311, joint_vocabulary=False, tags="predicted")
+    prepare(toy_treebank / "data", train_trees, dev_trees, settings)
+    config = presets.parsing_tiny().replace(
+        model={"d_model": 64, "d_ff": 128, "num_heads": 2, "num_layers": 1, "dropout": 0.0},
+        training={
+            "batch_tokens": 800,
+            "micro_batch_tokens": 800,
+            "num_steps": 300,
+            "warmup_steps": 100,
+            "checkpoint_every_steps": 300,
+            "validate_every_steps": 300,
+            "learning_rate_factor": 0.4,
+            "precision": "float32",
+        },
+    )
+    train(toy_treebank / "run", toy_treebank / "data", config)
+    return toy_treebank / "run"

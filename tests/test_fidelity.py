@@ -1,7 +1,7 @@
 """Recipes have the values that were released, and every setting that is not the paper's is named."""
 
 from allyouneed.fidelity import RECIPES, deviations, follow, nearest_of_paper
-from allyouneed.presets import PAPER_PRESETS, PRESETS, base, multi30k_tiny
+from allyouneed.presets import PAPER_PRESETS, PRESETS, base, multi30k_tiny, parsing_tiny
 
 
 def test_the_paper_is_what_every_preset_has() -> None:
@@ -41,6 +41,12 @@ def test_each_model_of_the_paper_is_nearest_to_itself_and_departs_by_its_biases_
     for name in PAPER_PRESETS:
         assert nearest_of_paper(PRESETS[name]()) == name
         assert [d.setting for d in deviations(PRESETS[name]())] == ["model.attention_bias"]
+
+
+def test_a_parser_is_compared_with_parsers() -> None:
+    assert nearest_of_paper(parsing_tiny()).startswith("parsing_")
+    of_translator = base().replace(data={"task": "parsing"})
+    assert nearest_of_paper(of_translator).startswith("parsing_")
 
 
 def test_what_departs_is_told_with_both_values() -> None:

@@ -120,7 +120,18 @@ def test_multi30k_tiny_is_the_small_recipe_that_works_on_multi30k() -> None:
 @pytest.mark.parametrize("name", PRESETS)
 def test_the_model_has_an_entry_for_every_sub_word_of_its_data(name: str) -> None:
     config = preset(name)
-    assert config.model.source_vocab_size == config.model.target_vocab_size == config.data.vocab_size
+    assert config.model.source_vocab_size == config.data.vocab_size
+    assert (config.model.target_vocab_size == config.data.vocab_size) is config.data.joint_vocabulary
+
+
+def test_the_parsers_are_those_of_section_6_3() -> None:
+    wsj, semi = preset("parsing_wsj"), preset("parsing_semi")
+    assert (wsj.model.num_layers, wsj.model.d_model, wsj.data.vocab_size) == (4, 1024, 16_000)
+    assert semi.data.vocab_size == 32_000
+    assert (wsj.model.dropout, wsj.model.attention_dropout, wsj.training.warmup_steps) == (0.2, 0.2, 16_000)
+    assert (semi.model.dropout, semi.model.attention_dropout, semi.training.warmup_steps) == (0.1, 0.0, 4_000)
+    for search in (wsj.search, semi.search):
+        assert (search.beam_size, search.length_penalty, search.max_extra_tokens) == (21, 0.3, 300)
 
 
 @pytest.mark.parametrize("name", PRESETS)

@@ -11,7 +11,7 @@ from torch import Tensor
 from allyouneed.data.lines import read_lines
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import DataError
-from allyouneed.loading import load
+from allyouneed.loading import load_translator
 from allyouneed.rescoring import PairScore
 from allyouneed.symbols import END, START
 from allyouneed.training.checkpoint import load_checkpoint
@@ -20,7 +20,7 @@ from allyouneed.translation import MAX_TOKENS, Translator
 
 @pytest.fixture(scope="module")
 def translator(toy_model: Path) -> Translator:
-    return load(toy_model)
+    return load_translator(toy_model)
 
 
 @pytest.fixture(scope="module")

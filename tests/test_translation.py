@@ -14,7 +14,7 @@ from allyouneed.config import ModelConfig, RunConfig
 from allyouneed.data.lines import read_lines
 from allyouneed.data.tokenizer import CONTROL_SYMBOLS, SMALLEST_VOCABULARY, Tokenizer
 from allyouneed.errors import DataError, ModelError, UsageError
-from allyouneed.loading import load
+from allyouneed.loading import load_translator
 from allyouneed.model import Transformer
 from allyouneed.outputs import Translation
 from allyouneed.symbols import END, START, UNKNOWN
@@ -24,7 +24,7 @@ from allyouneed.translation import MAX_TOKENS, Translator
 
 @pytest.fixture(scope="module")
 def translator(toy_model: Path) -> Translator:
-    return load(toy_model)
+    return load_translator(toy_model)
 
 
 @pytest.fixture(scope="module")
@@ -48,9 +48,11 @@ def test_a_run_a_checkpoint_and_a_model_directory_can_be_loaded(
     toy_run: Path, toy_model: Path, kind: Callable[[Path], Path | str], sentences: list[str]
 ) -> None:
     latest = toy_run / "checkpoints" / "step-00000120"
-    of_run, of_checkpoint = (load(kind(path)).translate(sentences[:5]) for path in (toy_run, latest))
+    of_run, of_checkpoint = (
+        load_translator(kind(path)).translate(sentences[:5]) for path in (toy_run, latest)
+    )
     assert of_run == of_checkpoint
-    assert load(kind(toy_model)).translate(sentences[:5]) != of_run
+    assert load_translator(kind(toy_model)).translate(sentences[:5]) != of_run
 
 
 def test_translations_do_not_depend_on_the_batch(translator: Translator, sentences: list[str]) -> None:
@@ -97,7 +99,7 @@ def test_the_pieces_of_a_translation_are_its_text(translator: Translator, senten
 def test_what_is_not_said_is_as_the_models_configuration_has_it(
     toy_model: Path, sentences: list[str]
 ) -> None:
-    translator = load(toy_model)
+    translator = load_translator(toy_model)
     explicit = translator.translate(sentences, beam_size=1, length_penalty=1.5, max_extra_tokens=3)
     search = {"beam_size": 1, "length_penalty": 1.5, "max_extra_tokens": 3}
     translator.config = translator.config.replace(search=search)
@@ -174,7 +176,7 @@ def joined(parts: list[Translation], space: str = " ") -> Translation:
 def test_sentences_of_a_text_are_translated_one_by_one_and_joined_where_that_is_wanted(
     toy_model: Path,
 ) -> None:
-    translator = load(toy_model)
+    translator = load_translator(toy_model)
     sentences = ["Sun moon.", "Bird sees fish!", "Wolf."]
     texts = [" ".join(sentences), "", "Star. ", "  ".join(sentences[:2])]
     alone = list(translator.stream(sentences, n_best=3))
@@ -257,9 +259,10 @@ def test_a_score_without_normalization_is_the_log_probability(
 def test_attention_comes_with_the_pieces_that_its_rows_and_columns_stand_for(translator: Translator) -> None:
     translation = translator.translate(["sun sees moon"])[0]
     shown = translator.attention("sun sees moon")
-    assert "".join(shown.source) == "▁sun▁sees▁moon</s>"
-    assert shown.target == ["<s>", *translation.tokens]
-    source, target = len(shown.source), len(shown.target)
+    assert "".join(shown.source.pieces) == "▁sun▁sees▁moon</s>"
+    assert shown.target.pieces == ["<s>", *translation.tokens]
+    assert shown.written.pieces == [*translation.tokens, "</s>"]
+    source, target = len(shown.source.pieces), len(shown.target.pieces)
     assert shown.weights.encoder.shape == (1, 2, source, source)  # (layers, heads, ..)
     assert shown.weights.decoder.shape == (1, 2, target, target)
     assert shown.weights.cross.shape == (1, 2, target, source)
@@ -268,8 +271,18 @@ def test_attention_comes_with_the_pieces_that_its_rows_and_columns_stand_for(tra
 
 
 def test_attention_can_be_asked_for_a_target_that_is_given(translator: Translator) -> None:
-    assert "".join(translator.attention("sun", "noomo nuso").target) == "<s>▁noomo▁nuso"
-    assert translator.attention(" ").source == ["</s>"]
+    assert "".join(translator.attention("sun", "noomo nuso").target.pieces) == "<s>▁noomo▁nuso"
+    assert translator.attention(" ").source.pieces == ["</s>"]
+
+
+def test_looking_at_attention_changes_no_bit_of_a_translation(
+    translator: Translator, sentences: list[str]
+) -> None:
+    options: dict[str, Any] = {"alignments": True, "n_best": 3}
+    before = list(translator.stream(sentences[:5], **options))
+    shown = [translator.attention(sentence) for sentence in sentences[:5]]
+    assert list(translator.stream(sentences[:5], **options)) == before
+    assert [attention.target.text for attention in shown] == [best.text for best, *_ in before]
 
 
 def test_learned_positions_bound_the_length_of_a_text(tmp_path: Path) -> None:
@@ -286,7 +299,7 @@ def test_learned_positions_bound_the_length_of_a_text(tmp_path: Path) -> None:
     translator = Translator(Transformer(config).eval(), RunConfig(model=config), tokenizer, tokenizer)
     longest, too_long = "x" * (num_positions - 1), "x" * num_positions
     assert len(translator.translate([longest], beam_size=1)[0].tokens) <= num_positions
-    assert len(translator.attention(longest).target) <= num_positions
+    assert len(translator.attention(longest).target.pieces) <= num_positions
     for ask in (
         lambda: translator.translate([too_long], too_long="error"),
         lambda: translator.attention(longest, too_long),
@@ -330,7 +343,7 @@ def test_the_translation_of_least_risk_is_the_sample_most_like_all_samples(
 def test_a_model_loaded_twice_translates_as_it_does_alone(
     toy_model: Path, translator: Translator, sentences: list[str]
 ) -> None:
-    together = load(toy_model, toy_model)
+    together = load_translator(toy_model, toy_model)
     assert_same(together.translate(sentences), translator.translate(sentences))
     with pytest.raises(UsageError, match="attention is that of one model"):
         together.attention("sun")
@@ -340,9 +353,9 @@ def test_models_translate_together_by_the_mean_of_their_probabilities(
     toy_run: Path, toy_model: Path, sentences: list[str]
 ) -> None:
     paths = [toy_model, toy_run / "checkpoints" / "step-00000040"]
-    texts = [translation.text for translation in load(*paths).translate(sentences)]
-    scores = [load(path).score(sentences, texts) for path in paths]
-    for one, other, both in zip(*scores, load(*paths).score(sentences, texts), strict=True):
+    texts = [translation.text for translation in load_translator(*paths).translate(sentences)]
+    scores = [load_translator(path).score(sentences, texts) for path in paths]
+    for one, other, both in zip(*scores, load_translator(*paths).score(sentences, texts), strict=True):
         pairs = zip(one.token_log_probs, other.token_log_probs, strict=True)
         expected = [math.log((math.exp(a) + math.exp(b)) / 2) for a, b in pairs]
         assert both.token_log_probs == pytest.approx(expected, abs=1e-5)
@@ -358,13 +371,13 @@ def test_models_of_other_vocabularies_do_not_translate_together(
     Tokenizer.train(sentences * 9, "bpe", 290).save(tmp_path / "tokenizer")  # of the same size
     attachments["target_tokenizer.json"] = (tmp_path / "tokenizer").read_bytes()
     save_checkpoint(other, checkpoint.config, checkpoint.weights, attachments, {})
-    load(other)
+    load_translator(other)
     with pytest.raises(ModelError, match=rf"^{other}: has other vocabularies than {toy_model}; an ensemble "):
-        load(toy_model, toy_model, other)
+        load_translator(toy_model, toy_model, other)
 
 
 def test_only_the_first_part_of_a_text_begins_with_its_prefix(toy_model: Path) -> None:
-    translator = load(toy_model)
+    translator = load_translator(toy_model)
     texts = ["Sun moon. Bird sees fish.", "", "Star. Wolf. Bear.", "tree"]
     prefixes = ["nuso", "x", "noomo", ""]
     found = translator.translate(texts, prefixes=prefixes, split_sentences=True)
@@ -376,7 +389,7 @@ def test_only_the_first_part_of_a_text_begins_with_its_prefix(toy_model: Path) -
 
 
 def test_a_translation_can_be_followed_while_it_becomes_certain(toy_model: Path) -> None:
-    translator = load(toy_model)
+    translator = load_translator(toy_model)
     for text in ("sun moon star", "bird", "", "Tree fish"):
         certain = list(translator.follow(text, beam_size=2))
         assert certain[-1] == translator.translate([text], beam_size=2)[0].text

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from allyouneed.errors import UserError
     from allyouneed.loading import load
     from allyouneed.outputs import Translation
-    from allyouneed.preparation import CorpusFiles, prepare
+    from allyouneed.parsing import Parse, Parser
+    from allyouneed.preparation import CorpusFiles, TreeFiles, prepare
     from allyouneed.rescoring import PairScore
     from allyouneed.runs import average, train
     from allyouneed.translation import Translator
@@ -42,9 +43,12 @@ __all__ = [
     "CorpusFiles",
     "DataConfig",
     "PairScore",
+    "Parse",
+    "Parser",
     "RunConfig",
     "Translation",
     "Translator",
+    "TreeFiles",
     "UserError",
     "__version__",
     "average",
@@ -59,9 +63,12 @@ _MODULES = {
     "CorpusFiles": "allyouneed.preparation",
     "DataConfig": "allyouneed.config",
     "PairScore": "allyouneed.rescoring",
+    "Parse": "allyouneed.parsing",
+    "Parser": "allyouneed.parsing",
     "RunConfig": "allyouneed.config",
     "Translation": "allyouneed.outputs",
     "Translator": "allyouneed.translation",
+    "TreeFiles": "allyouneed.preparation",
     "UserError": "allyouneed.errors",
     "average": "allyouneed.runs",
     "evaluate": "allyouneed.assessment",

@@ -1,9 +1,11 @@
-"""How good a translator is, by its translations of sentences whose translation is known."""
+"""How good a translator or a parser is, by its outputs for sentences of which the right ones are known."""
 
 from collections.abc import Sequence
 from typing import Any
 
-from allyouneed.evaluation import Metric, Score, bleu_13a, chrf, perplexity
+from allyouneed.data.trees import Tree
+from allyouneed.evaluation import BracketScores, Metric, Score, bleu_13a, chrf, perplexity, score_trees
+from allyouneed.parsing import Parser
 from allyouneed.translation import Translator
 
 
@@ -29,3 +31,26 @@ def evaluate(
     likelihood = translator.negative_log_likelihood(sources, references)
     texts = [translation.text for translation in translator.translate(sources, **search)]
     return [*(metric(texts, references) for metric in metrics), perplexity(*likelihood)]
+
+
+def evaluate_parser(
+    parser: Parser, gold: Sequence[Tree], **options: Any
+) -> tuple[BracketScores, list[Score]]:
+    """Scores of a parser on sentences whose tree is known.
+
+    Args:
+        parser: What parses the words of the trees.
+        gold: The right trees, cleaned.
+        **options: As of `Parser.stream`.
+
+    Returns:
+        The counts, and what they come to, with the share of outputs that were trees before any repair.
+
+    Raises:
+        DataError: There are no trees, or a sentence is too long.
+    """
+    found = parser.parse([tree.words for tree in gold], **options)
+    sums = score_trees(gold, [parse.tree for parse in found if parse.tree])
+    share = sum(not parse.repaired for parse in found) / len(gold)
+    well_formed = Score("well_formed", 100 * share, "trees:before-repair|leaves:as-many-as-words")
+    return sums, [*sums.scores(tagged=parser.vocabulary.tags == "predicted"), well_formed]

@@ -108,6 +108,8 @@ class ModelConfig(Config):
 class DataConfig(Config):
     """How the data was prepared (paper 5.1)."""
 
+    task: Literal["translation", "parsing"] = "translation"
+    """What sources become: their translations, or their constituency trees (6.3)."""
     tokenizer: Literal["bpe", "wordpiece", "byte"] = "bpe"
     """Sub-word units: byte-level byte-pair encoding, word-pieces over bytes, or plain bytes."""
     vocab_size: PositiveInt = 37_000
@@ -122,6 +124,10 @@ class DataConfig(Config):
     """Code of the source language, such as "en", where it is known: sentences end by its rules."""
     target_language: str = ""
     """Code of the target language, such as "de"; Moses-tokenised scores need it."""
+    tags: Literal["normalised", "predicted"] = "normalised"
+    """Of trees: whether a word is one symbol for all, or its part of speech."""
+    closing_brackets: Literal["labelled", "plain"] = "labelled"
+    """Of trees: whether a constituent ends with its label, `)NP`, or with `)`."""
 
 
 class TrainingConfig(Config):

@@ -89,9 +89,13 @@ def follow(recipe: str, config: RunConfig) -> RunConfig:
 
 
 def nearest_of_paper(config: RunConfig) -> str:
-    """Of the paper's models of the same sizes that from which the fewest settings depart, or else base."""
-    same = [name for name in PAPER_PRESETS if sizes(PRESETS[name]().model) == sizes(config.model)]
-    return min(same or ["base"], key=lambda name: len(list(_differences(config, PRESETS[name]()))))
+    """Of the paper's models of the same task and sizes that from which the fewest settings depart.
+
+    Where none has these sizes, it is the first for that task: base, or the parser.
+    """
+    names = [name for name in PAPER_PRESETS if PRESETS[name]().data.task == config.data.task]
+    same = [name for name in names if sizes(PRESETS[name]().model) == sizes(config.model)]
+    return min(same or names[:1], key=lambda name: len(list(_differences(config, PRESETS[name]()))))
 
 
 def sizes(model: ModelConfig) -> tuple[object, ...]:

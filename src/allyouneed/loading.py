@@ -1,21 +1,49 @@
 """Models from where they are kept, ready to use."""
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, TypeVar
 
 import torch
 
 from allyouneed.config import RunConfig
+from allyouneed.data.linearisation import TreeVocabulary
 from allyouneed.data.tokenizer import Tokenizer
-from allyouneed.errors import ModelError
+from allyouneed.errors import ModelError, UserError
 from allyouneed.inference.shortlist import Shortlist
 from allyouneed.model import Transformer
+from allyouneed.parsing import Parser
 from allyouneed.preparation import SOURCE_TOKENIZER, TARGET_TOKENIZER
-from allyouneed.training.checkpoint import load_checkpoint
+from allyouneed.training.checkpoint import CONFIG, load_checkpoint
 from allyouneed.training.run_directory import resolve_model
 from allyouneed.translation import Translator
 
+Units = TypeVar("Units", Tokenizer, TreeVocabulary)
+"""What the ids of outputs stand for."""
 
-def load(
+_COMMANDS = {"translation": "translate", "parsing": "parse"}
+
+
+def load(path: Path | str, *others: Path | str, **options: Any) -> Any:
+    """What is kept in a model directory, a checkpoint, or a run, whose latest checkpoint is taken.
+
+    Args:
+        path: Of it.
+        *others: Of models that work with it, as an ensemble; the first one's settings hold for all.
+        **options: `device`, `precision`, `threads`, and for a translator `shortlist`: see `load_translator`.
+
+    Returns:
+        A `Translator`, or a `Parser` where the model was trained on trees.
+
+    Raises:
+        ModelError: There is none, it is damaged, or another model or the shortlist has other vocabularies.
+        UsageError: The precision is not to be had here.
+    """
+    load_for_task = load_parser if _task_of(Path(path)) == "parsing" else load_translator
+    return load_for_task(path, *others, **options)
+
+
+def load_translator(
     path: Path | str,
     *others: Path | str,
     device: torch.device | str = "cpu",
@@ -34,24 +62,62 @@ def load(
         shortlist: A directory that `allyouneed shortlist` has made: translate faster, with its tokens only.
 
     Raises:
-        ModelError: There is none, it is damaged, or another model or the shortlist has other vocabularies.
+        ModelError: There is none, it is damaged or for another task, or another model or the shortlist has
+            other vocabularies.
         UsageError: The precision is not to be had here.
     """
-    first, *more = (_load_member(Path(member), device) for member in (path, *others))
-    for (_, _, tokenizers), member in zip(more, others, strict=True):
-        if tokenizers != first[2]:
-            fault = f"{member}: has other vocabularies than {path}"
-            raise ModelError(f"{fault}; an ensemble is of models trained on the same prepared data")
-    models = [first[0], *(model for model, _, _ in more)]
+    models, config, source, target = _load_members([path, *others], "translation", Tokenizer, device)
     chosen = None if shortlist is None else Shortlist.load(Path(shortlist), resolve_model(Path(path)))
-    return Translator(models, first[1], *first[2], precision=precision, threads=threads, shortlist=chosen)
+    return Translator(models, config, source, target, precision=precision, threads=threads, shortlist=chosen)
+
+
+def load_parser(
+    path: Path | str,
+    *others: Path | str,
+    device: torch.device | str = "cpu",
+    precision: str = "float32",
+    threads: int = 1,
+) -> Parser:
+    """The parser kept in a model directory, a checkpoint, or a run; the arguments are `load_translator`'s.
+
+    Raises:
+        ModelError: There is none, it is damaged or for another task, or another model has other vocabularies.
+        UsageError: The precision is not to be had here.
+    """
+    models, config, source, target = _load_members([path, *others], "parsing", TreeVocabulary, device)
+    return Parser(models, config, source, target, precision=precision, threads=threads)
+
+
+def _task_of(path: Path) -> str:
+    try:
+        return RunConfig.from_toml(resolve_model(path) / CONFIG).data.task
+    except UserError as error:
+        raise ModelError(error.messages) from None
+
+
+def _load_members(
+    paths: Sequence[Path | str], task: str, units: type[Units], device: torch.device | str
+) -> tuple[list[Transformer], RunConfig, Tokenizer, Units]:
+    """Models that are to work as one, the settings of the first, and the units of sources and outputs."""
+    members = [_load_member(Path(path), task, units, device) for path in paths]
+    _, config, source, target = members[0]
+    for member, path in zip(members, paths, strict=True):
+        if member[2:] != (source, target):
+            fault = f"{path}: has other vocabularies than {paths[0]}"
+            raise ModelError(f"{fault}; an ensemble is of models trained on the same prepared data")
+    return [model for model, *_ in members], config, source, target
 
 
 def _load_member(
-    path: Path, device: torch.device | str
-) -> tuple[Transformer, RunConfig, tuple[Tokenizer, Tokenizer]]:
+    path: Path, task: str, units: type[Units], device: torch.device | str
+) -> tuple[Transformer, RunConfig, Tokenizer, Units]:
     checkpoint = load_checkpoint(resolve_model(path))
-    source, target = (
-        Tokenizer.load(checkpoint.directory / name) for name in (SOURCE_TOKENIZER, TARGET_TOKENIZER)
+    its_task = checkpoint.config.data.task
+    if its_task != task:
+        raise ModelError(f"{path}: is a model for {its_task}; use it with `allyouneed {_COMMANDS[its_task]}`")
+    return (
+        checkpoint.build_model().to(device),
+        checkpoint.config,
+        Tokenizer.load(checkpoint.directory / SOURCE_TOKENIZER),
+        units.load(checkpoint.directory / TARGET_TOKENIZER),
     )
-    return checkpoint.build_model().to(device), checkpoint.config, (source, target)

@@ -1,4 +1,4 @@
-"""From sentence pairs to prepared data (paper 5.1): cleaned, cut into sub-words, and stored as ids.
+"""From sentence pairs, or trees, to prepared data (paper 5.1, 6.3): cleaned, cut into units, stored as ids.
 
 DATA holds `train/` and perhaps `valid/` (token ids, see `data.store`), `text/` (the cleaned lines), both
 tokenisers, `report.json` (what was dropped and why) and a manifest.
@@ -6,12 +6,13 @@ tokenisers, `report.json` (what was dropped and why) and a manifest.
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from allyouneed.config import DataConfig
 from allyouneed.data.corpus import (
@@ -22,16 +23,20 @@ from allyouneed.data.corpus import (
     clean_pairs,
     read_parallel,
     read_tab_separated,
+    require_rereadable,
 )
-from allyouneed.data.lines import encode_line, read_lines
+from allyouneed.data.linearisation import TreeVocabulary
+from allyouneed.data.lines import LineCounts, encode_line, read_lines
 from allyouneed.data.store import PairStore, PairWriter
 from allyouneed.data.tokenizer import Tokenizer
+from allyouneed.data.trees import clean_trees, one_word, read_trees
 from allyouneed.errors import DataError, UsageError
 from allyouneed.publish import publish_directory, read_manifest, require_free, sha256_of
 
 SOURCE_TOKENIZER = "source_tokenizer.json"
 TARGET_TOKENIZER = "target_tokenizer.json"
 KIND = "data"
+_OPTIONS = {"translation": "--source and --target, or --pairs", "parsing": "--trees"}
 _SHORTEST_FOR_RATIO_TOKENS = 20  # below it a ratio says little
 _ENCODED_AT_ONCE = 4_096
 
@@ -50,6 +55,9 @@ class CorpusFiles:
     pairs: Files = ()
     """Lines of source TAB target."""
 
+    limits: ClassVar = CleaningLimits()
+    """What pairs may be before they are tokenised."""
+
     def __bool__(self) -> bool:
         return bool(self.sources or self.targets or self.pairs)
 
@@ -57,6 +65,35 @@ class CorpusFiles:
         """All pairs, the parallel files' first; that all files are there is checked at the call."""
         parallel = read_parallel(_paths(self.sources), _paths(self.targets), report)
         return chain(parallel, read_tab_separated(_paths(self.pairs), report))
+
+
+@dataclass(frozen=True)
+class TreeFiles:
+    """Where the trees of a treebank come from; pairs of the words, with spaces between, and their tree."""
+
+    files: Files = ()
+    """Penn brackets, over several lines each or several on a line."""
+
+    limits: ClassVar = CleaningLimits(max_characters=1_000_000, max_length_ratio=math.inf)
+    """A tree is longer than its sentence."""
+
+    def __bool__(self) -> bool:
+        return bool(self.files)
+
+    def read(self, report: CleaningReport) -> Iterator[Pair]:
+        """All trees, cleaned, on one line each; that all files are there is checked at the call."""
+        files = _paths(self.files)
+        require_rereadable(files)
+        return (pair for file in files for pair in self._read_file(file, report))
+
+    def _read_file(self, file: Path, report: CleaningReport) -> Iterator[Pair]:
+        counts = report.files[str(file)] = LineCounts()
+        num_trees = 0
+        for tree, line in clean_trees(read_trees(file, counts, report.notes), report.notes):
+            num_trees += 1
+            yield Pair(" ".join(map(one_word, tree.words)), str(tree), line, str(file))
+        if not num_trees:
+            raise DataError(f"{file}: holds no tree; give a file of trees in brackets")
 
 
 NO_FILES = CorpusFiles()
@@ -92,8 +129,8 @@ class PreparedData:
 
 def prepare(
     directory: Path | str,
-    train: CorpusFiles,
-    valid: CorpusFiles = NO_FILES,
+    train: CorpusFiles | TreeFiles,
+    valid: CorpusFiles | TreeFiles = NO_FILES,
     config: DataConfig = PAPER_DATA,
     say: Callable[[str], None] = lambda line: None,
 ) -> PreparedData:
@@ -101,7 +138,7 @@ def prepare(
 
     Args:
         directory: Must not exist, or be empty.
-        train: What to train on.
+        train: What to train on: trees, where `config.task` is parsing.
         valid: What to validate on; may be empty.
         config: Tokeniser and limits.
         say: Is told what was read and dropped, line by line.
@@ -113,7 +150,7 @@ def prepare(
     directory = Path(directory)
     require_free(directory)
     if not train:
-        raise UsageError("no training text: give --source and --target, or --pairs")
+        raise UsageError(f"no training text: give {_OPTIONS[config.task]}")
     for files in (train, valid):
         files.read(CleaningReport())  # a file that is missing is told before anything long begins
     facts: dict[str, Any] = {}
@@ -137,19 +174,24 @@ def prepare(
 
 class _Tokenizers(NamedTuple):
     source: Tokenizer
-    target: Tokenizer
+    target: Tokenizer | TreeVocabulary
 
     def save(self, directory: Path) -> None:
         self.source.save(directory / SOURCE_TOKENIZER)
         self.target.save(directory / TARGET_TOKENIZER)
 
 
-def _learn_tokenizers(files: CorpusFiles, config: DataConfig) -> _Tokenizers:
+def _learn_tokenizers(files: CorpusFiles | TreeFiles, config: DataConfig) -> _Tokenizers:
     def learn(*sides: str) -> Tokenizer:
-        pairs = clean_pairs(files.read(CleaningReport()), CleaningLimits(), CleaningReport())
-        lines = (getattr(pair, side) for pair in pairs for side in sides)
-        return Tokenizer.train(lines, config.tokenizer, config.vocab_size)
+        return Tokenizer.train(lines(*sides), config.tokenizer, config.vocab_size)
 
+    def lines(*sides: str) -> Iterator[str]:
+        pairs = clean_pairs(files.read(CleaningReport()), files.limits, CleaningReport())
+        return (getattr(pair, side) for pair in pairs for side in sides)
+
+    if config.task == "parsing":
+        symbols = TreeVocabulary.learn(lines("target"), config.tags, config.closing_brackets)
+        return _Tokenizers(learn("source"), symbols)
     if config.joint_vocabulary:
         joint = learn("source", "target")
         return _Tokenizers(joint, joint)
@@ -157,7 +199,7 @@ def _learn_tokenizers(files: CorpusFiles, config: DataConfig) -> _Tokenizers:
 
 
 def _encode(
-    directory: Path, part: str, files: CorpusFiles, tokenizers: _Tokenizers, config: DataConfig
+    directory: Path, part: str, files: CorpusFiles | TreeFiles, tokenizers: _Tokenizers, config: DataConfig
 ) -> CleaningReport:
     """Write a part's ids, and the text that they came from line by line."""
     report = CleaningReport()
@@ -178,10 +220,10 @@ def _encode(
 
 
 def _encoded_pairs(
-    files: CorpusFiles, tokenizers: _Tokenizers, report: CleaningReport
+    files: CorpusFiles | TreeFiles, tokenizers: _Tokenizers, report: CleaningReport
 ) -> Iterator[tuple[Pair, int, list[int], list[int]]]:
     """Pairs, their line counted over all files, and their ids; many are encoded at once, on all cores."""
-    pairs = clean_pairs(files.read(report), CleaningLimits(), report)
+    pairs = clean_pairs(files.read(report), files.limits, report)
     numbered = ((pair, report.num_read) for pair in pairs)
     while chunk := list(islice(numbered, _ENCODED_AT_ONCE)):
         sources = tokenizers.source.encode_batch([pair.source for pair, _ in chunk])
@@ -194,6 +236,8 @@ def _reason_to_drop(source_tokens: int, target_tokens: int, config: DataConfig) 
     shorter, longer = sorted((source_tokens, target_tokens))
     if longer > config.max_tokens:
         return DropReason.TOO_MANY_TOKENS
+    if config.task == "parsing":
+        return None  # symbols are no translation of sub-words
     if longer > _SHORTEST_FOR_RATIO_TOKENS and longer > config.max_length_ratio * shorter:
         return DropReason.TOKEN_RATIO
     return None

@@ -8,10 +8,13 @@ from pathlib import Path
 import torch
 
 from allyouneed.config import RunConfig
+from allyouneed.data.linearisation import TreeVocabulary
 from allyouneed.data.tokenizer import Tokenizer
+from allyouneed.data.trees import tree_of
 from allyouneed.errors import DataError, DiskError, ModelError, UsageError, UserError
-from allyouneed.evaluation import bleu_13a
+from allyouneed.evaluation import bleu_13a, score_trees
 from allyouneed.model import Transformer
+from allyouneed.parsing import Parser
 from allyouneed.preparation import SOURCE_TOKENIZER, TARGET_TOKENIZER, PreparedData
 from allyouneed.presets import base
 from allyouneed.publish import write_text
@@ -100,7 +103,7 @@ def _trainer(
         directory,
         device,
         processes=processes,
-        validate=_bleu_on_validation(prepared, config),
+        validate=_score_on_validation(prepared, config),
         report=report,
     )
 
@@ -238,12 +241,33 @@ def _resume(trainer: Trainer, say: Callable[[str], None]) -> None:
         )
 
 
+def _score_on_validation(
+    prepared: PreparedData, config: RunConfig
+) -> Callable[[Transformer], Mapping[str, float]]:
+    """A function that scores a model by its outputs for the validation data, greedily, which is fast."""
+    if prepared.valid is None:
+        return lambda model: {}
+    return _SCORES[config.data.task](prepared, config)
+
+
+def _f1_on_validation(
+    prepared: PreparedData, config: RunConfig
+) -> Callable[[Transformer], Mapping[str, float]]:
+    gold = [tree_of(line) for line in prepared.lines("valid", "target")]
+    tokenizer = Tokenizer.load(prepared.directory / SOURCE_TOKENIZER)
+    vocabulary = TreeVocabulary.load(prepared.directory / TARGET_TOKENIZER)
+
+    def validate(model: Transformer) -> Mapping[str, float]:
+        parser = Parser(model, config, tokenizer, vocabulary)
+        found = parser.parse([tree.words for tree in gold], beam_size=1)
+        return {"f1": score_trees(gold, [parse.tree for parse in found if parse.tree]).brackets.f1}
+
+    return validate
+
+
 def _bleu_on_validation(
     prepared: PreparedData, config: RunConfig
 ) -> Callable[[Transformer], Mapping[str, float]]:
-    """A function that scores a model by translating the validation text greedily, which is fast."""
-    if prepared.valid is None:
-        return lambda model: {}
     sources, references = prepared.lines("valid", "source"), prepared.lines("valid", "target")
     tokenizers = (Tokenizer.load(prepared.directory / name) for name in (SOURCE_TOKENIZER, TARGET_TOKENIZER))
     source_tokenizer, target_tokenizer = tokenizers
@@ -255,6 +279,10 @@ def _bleu_on_validation(
         return {"bleu": bleu_13a([translation.text for translation in found], references).value}
 
     return validate
+
+
+_SCORES = {"translation": _bleu_on_validation, "parsing": _f1_on_validation}
+"""By the task."""
 
 
 def _train(trainer: Trainer) -> signal.Signals | None:

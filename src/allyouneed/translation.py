@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice, repeat, tee
 from typing import Any, Literal
 
+from allyouneed.attention import Attention, look_into
 from allyouneed.config import RunConfig, SearchConfig
 from allyouneed.data.lines import is_blank
 from allyouneed.data.sentences import Divider, each_part, each_prefix, too_long_error
@@ -13,13 +14,11 @@ from allyouneed.errors import DataError, UsageError
 from allyouneed.inference.alignment import align_words
 from allyouneed.inference.attention_capture import capture_attention
 from allyouneed.inference.beams import Hypothesis
-from allyouneed.inference.engine_choice import build_engine
-from allyouneed.inference.ensemble import Ensemble
-from allyouneed.inference.generate import Batching, available_cores, follow, generate
-from allyouneed.inference.native_engine import NativeEngine
+from allyouneed.inference.engine_choice import build_engines
+from allyouneed.inference.generate import Batching, follow, generate
 from allyouneed.inference.shortlist import Shortlist
 from allyouneed.model import Transformer
-from allyouneed.outputs import Attention, Part, Translation, join_parts, least_risk
+from allyouneed.outputs import Part, Translation, join_parts, least_risk
 from allyouneed.rescoring import PairScore, encode_pairs, stream_scores
 
 MAX_TOKENS = 1_024
@@ -56,9 +55,7 @@ class Translator:
         self.config = config
         self._shortlist = shortlist
         self._models = [model] if isinstance(model, Transformer) else model
-        engines = [build_engine(member, precision, threads, shortlist) for member in self._models]
-        self._engine = Ensemble(engines) if len(engines) > 1 else engines[0]
-        self._workers = available_cores() // threads if isinstance(engines[0], NativeEngine) else 1
+        self._engine, self._workers = build_engines(self._models, precision, threads, shortlist)
         self._source_tokenizer, self._target_tokenizer = source_tokenizer, target_tokenizer
 
     def translate(self, texts: Sequence[str], **options: Any) -> list[Translation]:
@@ -127,7 +124,7 @@ class Translator:
             each_prefix(self._encode_prefixes(prefixes, failed), num_parts),
             self._search_config(search | ({"sampling": True} if mbr else {})),
             mbr or n_best,
-            Batching(batch_tokens, batch_size, workers or max(1, self._workers)),
+            Batching(batch_tokens, batch_size, workers or self._workers),
         )
         if mbr:
             parts = (part._replace(translations=least_risk(part.translations)[:n_best]) for part in parts)
@@ -199,7 +196,7 @@ class Translator:
             encode_pairs(pairs, self.encode, self._encode_target, failed),
             self._target_tokenizer,
             self._search_config(search),
-            workers=workers or max(1, self._workers),
+            workers=workers or self._workers,
         )
 
     def negative_log_likelihood(self, sources: Sequence[str], targets: Sequence[str]) -> tuple[float, int]:
@@ -220,8 +217,8 @@ class Translator:
         else:
             written = self._encode_target(target)
         weights = capture_attention(self._models[0], source, written)
-        pieces = [*self._source_tokenizer.pieces(source), "</s>"]
-        return Attention(weights, pieces, ["<s>", *self._target_tokenizer.pieces(written)])
+        tokenizers = self._source_tokenizer, self._target_tokenizer
+        return look_into(weights, (tokenizers[0], source), (tokenizers[1], written), self.config)
 
     @property
     def _max_tokens(self) -> int:

@@ -201,6 +201,7 @@ def test_the_report_is_plain_json(tmp_path: Path) -> None:
         "num_with_more_columns": 0,
         "files": {str(file): {"num_lines": 2, "num_carriage_returns": 1, "has_byte_order_mark": False}},
         "dropped": {"empty target": {"num_pairs": 1, "examples": [f"{file}:1"]}},
+        "notes": {},
     }
 
 

@@ -63,6 +63,12 @@ def test_variants_of_the_architecture_are_refused_by_name(
     assert not (tmp_path / "out").exists()
 
 
+def test_a_parser_is_refused(name: str, toy_parser: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is a model for parsing; only translators are exported"):
+        export_model(toy_parser, name, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_folder_that_is_not_empty_is_left_alone(name: str, toy_model: Path, tmp_path: Path) -> None:
     (tmp_path / "kept").write_bytes(b"")
     with pytest.raises(UsageError, match="exists and is not empty"):

@@ -34,11 +34,11 @@ def test_reading_an_interval_begins_another() -> None:
 
 def test_the_best_validation_is_that_of_the_highest_bleu_whatever_its_loss() -> None:
     best = Best()
-    assert best.update(1, loss=2.0, bleu=10.0)
-    assert not best.update(2, loss=1.0, bleu=10.0)
-    assert not best.update(3, loss=0.5, bleu=9.0)
+    assert best.update(1, loss=2.0, score=10.0)
+    assert not best.update(2, loss=1.0, score=10.0)
+    assert not best.update(3, loss=0.5, score=9.0)
     assert (best.step, best.since) == (1, 2)
-    assert best.update(4, loss=9.0, bleu=10.5)
+    assert best.update(4, loss=9.0, score=10.5)
     assert (best.step, best.since) == (4, 0)
 
 

@@ -1,5 +1,6 @@
 """Sentence pairs from parallel or tab-separated files, checked, cleaned and accounted for (paper 5.1)."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
@@ -70,6 +71,8 @@ class CleaningReport:
     """Tab-separated lines with columns after the second, which are ignored."""
     files: dict[str, LineCounts] = field(default_factory=dict)
     dropped: dict[DropReason, Dropped] = field(default_factory=dict)
+    notes: Counter[str] = field(default_factory=Counter)
+    """What else is worth telling, and how often it was met."""
 
     @property
     def num_dropped(self) -> int:
@@ -90,13 +93,19 @@ class CleaningReport:
 
     def to_dict(self) -> dict[str, Any]:
         """The report in plain types, as JSON has them."""
-        return {"num_kept": self.num_kept, "num_dropped": self.num_dropped, **asdict(self)}
+        return {
+            "num_kept": self.num_kept,
+            "num_dropped": self.num_dropped,
+            **asdict(self),
+            "notes": dict(self.notes),
+        }
 
     def lines(self) -> list[str]:
         """The report for people."""
         ignored = self.num_with_more_columns
         return [
             *(_file_line(file, counts) for file, counts in self.files.items()),
+            *(f"{number:,} {what}" for what, number in self.notes.items() if number),
             *([f"{ignored:,} lines have columns after the second; these are ignored"] if ignored else []),
             f"{self.num_read:,} pairs read, {self.num_kept:,} kept, {self.num_dropped:,} dropped",
             *(

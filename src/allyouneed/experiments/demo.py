@@ -17,7 +17,7 @@ from allyouneed.data.demo_grammar import DemoCorpus, DemoPair, demo_dictionary, 
 from allyouneed.data.lines import read_lines, write_lines
 from allyouneed.evaluation import Score, bleu_13a, chrf, scores_to_json
 from allyouneed.evaluation.yardsticks import nearest_sentence, translate_word_by_word
-from allyouneed.loading import load
+from allyouneed.loading import load_translator
 from allyouneed.preparation import CorpusFiles, prepare
 from allyouneed.presets import demo as demo_preset
 from allyouneed.publish import publish_directory, write_text
@@ -86,7 +86,7 @@ def run_demo(
     translations = out / "test.de"
     if not translations.exists():
         say("translating sentences that were not trained on")
-        found = load(model, device=device).translate([pair.source for pair in corpus.test])
+        found = load_translator(model, device=device).translate([pair.source for pair in corpus.test])
         write_text(translations, "".join(f"{translation.text}\n" for translation in found))
     say("scoring")
     return _evaluate(out / "evaluate.json", corpus, list(read_lines(translations)))

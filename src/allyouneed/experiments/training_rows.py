@@ -12,7 +12,7 @@ from allyouneed.evaluation import bleu_13a, perplexity
 from allyouneed.experiments.cost import count_parameters
 from allyouneed.experiments.ledger import read_ledger
 from allyouneed.experiments.reproduction import HYPOTHESES, REFERENCES, Row, Work
-from allyouneed.loading import load
+from allyouneed.loading import load_translator
 from allyouneed.preparation import PreparedData
 from allyouneed.presets import PRESETS
 from allyouneed.publish import write_text
@@ -87,7 +87,7 @@ def trained(work: Work, config: RunConfig, data: Path) -> Translator:
     if received is not None:
         signal.raise_signal(received)  # all is saved; end as whoever sent it wants
         raise SystemExit(128 + received)  # also where this process was started to ignore it
-    return load(run, device=work.device)
+    return load_translator(run, device=work.device)
 
 
 def score_validation(work: Work, translator: Translator, data: Path) -> dict[str, Any]:

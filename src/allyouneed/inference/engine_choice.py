@@ -1,11 +1,14 @@
 """Which engine decodes a model: the fastest that knows all of its parts."""
 
 import copy
+from collections.abc import Sequence
 
 from torch import nn
 
 from allyouneed.errors import UsageError
 from allyouneed.inference.engine import Engine
+from allyouneed.inference.ensemble import Ensemble
+from allyouneed.inference.generate import available_cores
 from allyouneed.inference.native_engine import NativeEngine
 from allyouneed.inference.shortlist import Shortlist
 from allyouneed.model import Transformer
@@ -67,6 +70,25 @@ def build_engine(
             "--precision int8: needs a C compiler and a CPU with AVX-512 VNNI; take float32 or bfloat16"
         )
     return Engine(copy.deepcopy(model).bfloat16() if precision == "bfloat16" else model, shortlist)
+
+
+def build_engines(
+    models: Sequence[Transformer], precision: str, threads: int, shortlist: Shortlist | None = None
+) -> tuple[Engine | Ensemble, int]:
+    """What decodes with several models as one, and how many workers the cores have room for.
+
+    Args:
+        models: Of the same vocabularies, as `build_engine` takes each.
+        precision: Of the matrix products: float32, bfloat16 or int8.
+        threads: That share a product, on a CPU.
+        shortlist: That outputs are to keep to.
+
+    Raises:
+        UsageError: There are no kernels of this precision here.
+    """
+    engines = [build_engine(model, precision, threads, shortlist) for model in models]
+    workers = available_cores() // threads if isinstance(engines[0], NativeEngine) else 1
+    return Ensemble(engines) if len(engines) > 1 else engines[0], max(1, workers)
 
 
 def knows(model: Transformer) -> bool:

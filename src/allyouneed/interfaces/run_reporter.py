@@ -62,6 +62,7 @@ def _how_it_goes(event: "Event") -> str:
 
 
 def _described(event: "Event") -> str:
-    bleu = f", BLEU {event['bleu']:.2f} (greedy)" if "bleu" in event else ""
+    named = ((name, event[name.lower()]) for name in ("BLEU", "F1") if name.lower() in event)
+    scores = "".join(f", {name} {value:.2f} (greedy)" for name, value in named)
     loss = f"validation loss {event['loss']:.3f}, perplexity {event['perplexity']:.2f}"
-    return f"step {event['step']:,}: {loss}{bleu}"
+    return f"step {event['step']:,}: {loss}{scores}"

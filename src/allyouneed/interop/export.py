@@ -57,7 +57,7 @@ def export_model(model: Path, to: str, out: Path) -> float:
         The largest difference between log-probabilities of a token, as `parity.TOLERANCE` limits it.
 
     Raises:
-        UsageError: `out` is not free, or the other software is not installed.
+        UsageError: `out` is not free, the other software is not installed, or the model is no translator.
         ModelError: The model is damaged, the format cannot hold it, or the other software computes something
             else from what was written; nothing is left of that.
     """
@@ -65,6 +65,7 @@ def export_model(model: Path, to: str, out: Path) -> float:
     require_free(out)
     _require_package(to, chosen.package)
     checkpoint = load_checkpoint(resolve_model(model))
+    _require_translator(model, checkpoint.config.data.task)
     _require_paper_architecture(to, checkpoint.config.model)
     _require_even_heads(to, checkpoint.config.model)
     original = checkpoint.build_model()
@@ -85,6 +86,11 @@ def _require_package(to: str, package: str) -> None:
         importlib.import_module(package)
     except ImportError:
         raise UsageError(f"--to {to} needs {package}: pip install 'allyouneed[{to}]'") from None
+
+
+def _require_translator(model: Path, task: str) -> None:
+    if task != "translation":
+        raise UsageError(f"{model}: is a model for {task}; only translators are exported")
 
 
 def _require_paper_architecture(to: str, config: ModelConfig) -> None:

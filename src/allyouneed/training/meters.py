@@ -66,17 +66,17 @@ class Interval:
 
 @dataclass
 class Best:
-    """The best validation so far, by BLEU where there is one, else by loss."""
+    """The best validation so far, by BLEU or F1 where there is one, else by loss."""
 
     value: float = -math.inf
-    """Larger is better: BLEU, or the negative loss."""
+    """Larger is better: BLEU, F1, or the negative loss."""
     step: int = 0
     since: int = 0
     """Validations since then."""
 
-    def update(self, step: int, loss: float, bleu: float | None) -> bool:
+    def update(self, step: int, loss: float, score: float | None) -> bool:
         """Count a validation; whether it is the best so far."""
-        value = -loss if bleu is None else bleu
+        value = -loss if score is None else score
         if value > self.value:
             self.value, self.step, self.since = value, step, 0
             return True

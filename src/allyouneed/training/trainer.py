@@ -279,7 +279,7 @@ class Trainer:
         if not math.isfinite(scores["loss"]):
             raise DivergedError(f"the validation loss is {scores['loss']} at step {self.step:,}")
         self._write("validate", step=self.step, **scores)
-        return self.best.update(self.step, scores["loss"], scores.get("bleu"))
+        return self.best.update(self.step, scores["loss"], scores.get("bleu", scores.get("f1")))
 
     def _validation_scores(self) -> dict[str, float]:
         """Loss, perplexity and what else is measured; nothing without validation data."""

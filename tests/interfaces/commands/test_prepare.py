@@ -61,7 +61,7 @@ def test_without_validation_text_a_notice_says_what_will_be_missing(prepare: Run
     code, out, err = prepare("--tokenizer", "byte")
     assert code == 0
     assert b"400 pairs to train on, 0 to validate" in out
-    assert "no validation text: training will not know how good the model is" in err
+    assert "no validation data: training will not know how good the model is" in err
     assert "give --valid-source and --valid-target" in err
 
 

@@ -130,7 +130,7 @@ def test_scores_have_the_same_bits_with_any_batches_workers_and_threads(
 def test_int8_is_refused_where_there_are_no_kernels_and_the_others_are_not(
     translate: RunCommand, monkeypatch: pytest.MonkeyPatch, alone: list[str]
 ) -> None:
-    monkeypatch.setattr("allyouneed.inference.native_engine.available", frozenset)
+    monkeypatch.setattr("allyouneed.inference.engine_choice.available", frozenset)
     code, out, err = translate(TEXT, "--precision", "int8")
     assert (code, out) == (2, b"")
     assert "error[E-USAGE]: --precision int8: needs " in err

@@ -31,7 +31,8 @@ def translate(run_command: RunCommand, toy_model: Path) -> RunCommand:
 
 @pytest.fixture(scope="module")
 def translator(toy_model: Path) -> Translator:
-    return allyouneed.load(toy_model)
+    translator: Translator = allyouneed.load(toy_model)
+    return translator
 
 
 def program(model: Path, *options: str | Path) -> "subprocess.Popen[bytes]":

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -22,69 +22,104 @@ from allyouneed.evaluation.significance import SIGNIFICANT, paired_bootstrap
 from allyouneed.interfaces.console import notice
 from allyouneed.interfaces.device import Device, torch_device
 from allyouneed.interfaces.search_options import AS_THE_MODEL_SAYS, SearchOptions
+from allyouneed.interfaces.tree_scores import print_scores, score_parser, score_tree_file
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class TreeOptions:
+    """What is scored in place of translations."""
+
+    trees: Path | None = None
+    """The right trees, in Penn brackets, in place of a reference; a parser is given their words."""
+    unconstrained: bool = False
+    """Let a parser write what is no tree, as in the paper, and repair it."""
+    labels: bool = False
+    """Print a table of all labels, too."""
 
 
 def evaluate(
     model: Path | None = None,
     /,
     *,
-    reference: Path,
+    reference: Path | None = None,
     source: Path | None = None,
     hypotheses: Annotated[list[Path] | None, Parameter(consume_multiple=True)] = None,
     target_language: str | None = None,
+    trees: TreeOptions = TreeOptions(),
     search: Annotated[SearchOptions, Parameter(name="*")] = AS_THE_MODEL_SAYS,
     device: Device = "auto",
     json_: bool = False,
 ) -> None:
-    """Score a model, or a file of translations, against reference translations.
+    """Score a model, or a file of outputs, against reference translations or trees.
 
     ```
     allyouneed evaluate runs/multi30k --source test.en --reference test.de
     allyouneed evaluate --hypotheses out.de --reference test.de --json
     allyouneed evaluate --hypotheses one.de other.de --reference test.de
+    allyouneed evaluate runs/parser --trees dev.mrg --labels
     ```
 
     Prints BLEU in every convention, with what makes them differ, chrF and, of a model, the perplexity; two
     scores compare only if their signatures are equal. Of two files of translations it also tells whether
-    their BLEU differs by more than the choice of test sentences (paired bootstrap).
+    their BLEU differs by more than the choice of test sentences (paired bootstrap). With `--trees` it counts
+    labelled brackets by EVALB's rules.
 
     Args:
         model: What translates the source: a run, a checkpoint, or an exported model.
         reference: The right translations, one a line, as plain text.
         source: What the model is to translate, line by line with the reference.
         hypotheses: In place of a model and a source: translations, line by line with the reference; or two
-            files of them, to be compared.
+            files of them, to be compared; or trees.
         target_language: Code of the references' language, such as `de`: BLEU on Moses tokens needs it. A
             model knows it if its data was prepared with it.
-        search: How the model translates.
+        trees: What is scored in place of translations.
+        search: How the model translates, or parses.
         json_: Print one JSON object: name -> {"score", "signature"}; of two files, that of each and their
             comparison.
     """
-    if model is None and source is None and hypotheses is not None and len(hypotheses) == 2:
+    if trees.trees is not None:
+        if reference or source:
+            raise UsageError("--trees are scored without --source and --reference; leave those out")
+        _evaluate_trees(trees.trees, model, hypotheses, trees, search, device, json_)
+    elif reference is None:
+        raise UsageError("give --reference, the right translations; or --trees, the right trees")
+    elif model is None and source is None and hypotheses is not None and len(hypotheses) == 2:
         _compare(hypotheses, reference, _metrics(target_language), json_)
-        return
-    if model is None and source is None and hypotheses is not None and len(hypotheses) == 1:
+    elif model is None and source is None and hypotheses is not None and len(hypotheses) == 1:
         lines, references = read_aligned(hypotheses[0], reference)
-        scores = [metric(lines, references) for metric in _metrics(target_language)]
+        _print([metric(lines, references) for metric in _metrics(target_language)], json_)
     elif model is not None and source is not None and hypotheses is None:
-        from allyouneed.assessment import evaluate as evaluate_translator
-        from allyouneed.loading import load
-
-        lines, references = read_aligned(source, reference)
-        translator = load(model, device=torch_device(device))
-        metrics = _metrics(target_language, translator.config.data.target_language)
-        scores = evaluate_translator(translator, lines, references, metrics, **asdict(search))
+        _print(_scores_of_model(model, source, reference, target_language, search, device), json_)
     else:
         raise UsageError(
             "give a MODEL and --source to translate with it, or else --hypotheses to score a file, or two"
         )
-    print(json.dumps(scores_to_json(scores)) if json_ else format_scores(scores))
-    if not json_:
-        _explain(scores)
 
 
-def _explain(scores: Sequence[Score]) -> None:
-    """Say why the values of BLEU differ."""
+def _scores_of_model(
+    model: Path,
+    source: Path,
+    reference: Path,
+    target_language: str | None,
+    search: SearchOptions,
+    device: Device,
+) -> list[Score]:
+    from allyouneed.assessment import evaluate as evaluate_translator
+    from allyouneed.loading import load_translator
+
+    lines, references = read_aligned(source, reference)
+    translator = load_translator(model, device=torch_device(device))
+    metrics = _metrics(target_language, translator.config.data.target_language)
+    return evaluate_translator(translator, lines, references, metrics, **asdict(search))
+
+
+def _print(scores: Sequence[Score], json_: bool) -> None:
+    """Print scores as JSON, or as a table, and then say why the values of BLEU differ."""
+    if json_:
+        print(json.dumps(scores_to_json(scores)))
+        return
+    print(format_scores(scores))
     baseline = next(score.value for score in scores if score.name == "bleu_13a")
     for score in scores:
         if score.name in EXPLANATIONS:
@@ -111,6 +146,28 @@ def _compare(systems: Sequence[Path], reference: Path, metrics: Sequence[Metric]
         f"bleu_13a differs by {test.difference:+.2f} ({low:+.2f} to {high:+.2f} in 95 of 100 test sets), "
         f"p = {test.p_value:.3f}: {told} than the choice of sentences makes"
     )
+
+
+def _evaluate_trees(
+    trees: Path,
+    model: Path | None,
+    hypotheses: Sequence[Path] | None,
+    options: TreeOptions,
+    search: SearchOptions,
+    device: Device,
+    json_: bool,
+) -> None:
+    """Print the scores of a parser, or of a file of trees."""
+    if search.mbr is not None:
+        raise UsageError("--mbr: this is for translations only; leave it out")
+    if model is not None and hypotheses is None:
+        settings = {name: value for name, value in asdict(search).items() if name != "mbr"}
+        scored = score_parser(model, trees, device, constrained=not options.unconstrained, **settings)
+    elif model is None and hypotheses is not None and len(hypotheses) == 1:
+        scored = score_tree_file(hypotheses[0], trees)
+    else:
+        raise UsageError("with --trees give a MODEL to parse their words, or --hypotheses, a file of trees")
+    print_scores(*scored, labels=options.labels, as_json=json_)
 
 
 def _metrics(given: str | None, recorded: str = "") -> list[Metric]:

@@ -1,4 +1,4 @@
-"""`allyouneed prepare`: from sentence pairs to data that `train` reads."""
+"""`allyouneed prepare`: from sentence pairs or trees to data that `train` reads."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from allyouneed.config import DataConfig
+from allyouneed.errors import UsageError
 from allyouneed.interfaces.console import notice
+from allyouneed.presets import preset
 
 if TYPE_CHECKING:
-    from allyouneed.preparation import CorpusFiles, PreparedData
+    from allyouneed.preparation import CorpusFiles, PreparedData, TreeFiles
 
 _DEFAULTS = DataConfig()
 
@@ -34,11 +36,33 @@ class TextOptions:
     """Its translation."""
     valid_pairs: Files = ()
     """In place of both."""
+    trees: Files = ()
+    """With `--task parsing`: trees in Penn brackets."""
+    valid_trees: Files = ()
+    """Held-out trees."""
 
-    def parts(self) -> tuple["CorpusFiles", "CorpusFiles"]:
-        """What to train on, and what to validate on."""
-        from allyouneed.preparation import CorpusFiles
+    def parts(self, task: str) -> tuple["CorpusFiles | TreeFiles", "CorpusFiles | TreeFiles"]:
+        """What to train on, and what to validate on.
 
+        Raises:
+            UsageError: Something is given that the task has no use for.
+        """
+        from allyouneed.preparation import CorpusFiles, TreeFiles
+
+        of_pairs = (
+            self.source,
+            self.target,
+            self.pairs,
+            self.valid_source,
+            self.valid_target,
+            self.valid_pairs,
+        )
+        if task == "parsing":
+            if any(of_pairs):
+                raise UsageError("--task parsing reads --trees and --valid-trees, no sentence pairs")
+            return TreeFiles(self.trees), TreeFiles(self.valid_trees)
+        if self.trees or self.valid_trees:
+            raise UsageError("--trees are for parsers; add --task parsing")
         train = CorpusFiles(self.source, self.target, self.pairs)
         return train, CorpusFiles(self.valid_source, self.valid_target, self.valid_pairs)
 
@@ -48,19 +72,23 @@ def prepare(
     /,
     *,
     text: TextOptions = TextOptions(),
+    task: Literal["translation", "parsing"] = _DEFAULTS.task,
     tokenizer: Literal["bpe", "wordpiece", "byte"] = _DEFAULTS.tokenizer,
-    vocab_size: int = _DEFAULTS.vocab_size,
+    vocab_size: int | None = None,
     separate_vocabularies: bool = False,
-    max_tokens: int = _DEFAULTS.max_tokens,
+    max_tokens: int | None = None,
     max_length_ratio: float = _DEFAULTS.max_length_ratio,
     source_language: str = "",
     target_language: str = "",
+    tags: Literal["normalised", "predicted"] = _DEFAULTS.tags,
+    closing_brackets: Literal["labelled", "plain"] = _DEFAULTS.closing_brackets,
 ) -> None:
-    """Clean sentence pairs, learn sub-words, and store the pairs as token ids.
+    """Clean sentence pairs or trees, learn sub-words, and store them as token ids.
 
     ```
     allyouneed prepare data --source train.en --target train.de --valid-source val.en --valid-target val.de
     allyouneed prepare data --pairs train.tsv.gz --vocab-size 8000 --target-language de
+    allyouneed prepare data --task parsing --trees train.mrg --valid-trees dev.mrg --vocab-size 4000
     ```
 
     Files may be plain, `.gz` or `.zst`, several of each are read one after the other. What was dropped and
@@ -69,37 +97,47 @@ def prepare(
     Args:
         data: The folder to make.
         text: What to read.
+        task: What the data is for.
         tokenizer: Sub-word units: byte-pair encoding, word-pieces, or plain bytes.
-        vocab_size: Entries of each vocabulary, 261 control symbols and bytes included.
+        vocab_size: Entries of each vocabulary of text, 261 control symbols and bytes included; 37,000 if not
+            given, for parsing 16,000.
         separate_vocabularies: Learn one vocabulary for each language in place of a joint one.
-        max_tokens: Pairs with a longer side are dropped.
+        max_tokens: Pairs with a longer side are dropped; 256 if not given, for parsing 1,024.
         max_length_ratio: Pairs whose sides differ by a larger factor in tokens are dropped, unless both
             are short.
         source_language: Code such as `en`: texts are split into sentences by its rules.
         target_language: Code such as `de`: with it `evaluate` gives BLEU on Moses tokens too.
+        tags: Of trees: whether a word is one symbol for all, as in the paper, or its part of speech, which
+            the parser then tells too.
+        closing_brackets: Of trees: whether a constituent ends with its label, as in the paper, or not.
     """
     from allyouneed.preparation import prepare as prepare_data
 
+    defaults = preset("parsing_wsj").data if task == "parsing" else _DEFAULTS
     config = DataConfig.checked(
+        task=task,
         tokenizer=tokenizer,
-        vocab_size=vocab_size,
-        joint_vocabulary=not separate_vocabularies,
-        max_tokens=max_tokens,
+        vocab_size=defaults.vocab_size if vocab_size is None else vocab_size,
+        joint_vocabulary=defaults.joint_vocabulary and not separate_vocabularies,
+        max_tokens=defaults.max_tokens if max_tokens is None else max_tokens,
         max_length_ratio=max_length_ratio,
         source_language=source_language,
         target_language=target_language,
+        tags=tags,
+        closing_brackets=closing_brackets,
     )
-    _tell(prepare_data(data, *text.parts(), config, say=notice))
+    _tell(prepare_data(data, *text.parts(task), config, say=notice))
 
 
 def _tell(prepared: "PreparedData") -> None:
     if prepared.valid is None:
         notice(
-            "no validation text: training will not know how good the model is; "
-            "give --valid-source and --valid-target"
+            "no validation data: training will not know how good the model is; "
+            "give --valid-source and --valid-target, or --valid-trees"
         )
+    pairs, units = ("trees", "symbols") if prepared.config.task == "parsing" else ("pairs", "sub-words")
     print(
-        f"{prepared.directory}: {prepared.train.num_pairs:,} pairs to train on, "
+        f"{prepared.directory}: {prepared.train.num_pairs:,} {pairs} to train on, "
         f"{prepared.valid.num_pairs if prepared.valid else 0:,} to validate, "
-        f"{prepared.source_vocab_size:,} source and {prepared.target_vocab_size:,} target sub-words"
+        f"{prepared.source_vocab_size:,} source and {prepared.target_vocab_size:,} target {units}"
     )

@@ -62,12 +62,12 @@ def score(
         threads: Threads of a worker.
         device: Where to compute.
     """
-    from allyouneed.loading import load
+    from allyouneed.loading import load_translator
 
     if tokens and normalized:
         raise UsageError("--tokens writes the normalized score too; leave out --normalized")
     files = _AlignedFiles(source, target)
-    translator = load(*models, device=torch_device(device), precision=precision, threads=threads)
+    translator = load_translator(*models, device=torch_device(device), precision=precision, threads=threads)
     scores = translator.stream_scores(
         files.pairs(),
         workers=workers,

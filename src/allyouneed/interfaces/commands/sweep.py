@@ -46,10 +46,10 @@ def sweep(
     """
     from allyouneed.evaluation import bleu_13a
     from allyouneed.evaluation.significance import SIGNIFICANT, paired_bootstrap
-    from allyouneed.loading import load
+    from allyouneed.loading import load_translator
 
     sources, references = read_aligned(source, reference)
-    translator = load(model, device=torch_device(device))
+    translator = load_translator(model, device=torch_device(device))
     found: dict[tuple[int, float], list[str]] = {}
     for beam_size in beam_sizes:
         for alpha in length_penalties:

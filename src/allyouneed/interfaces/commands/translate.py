@@ -101,11 +101,11 @@ def translate(
         threads: Threads of a worker; more of them translate a single line sooner.
         device: Where to compute.
     """
-    from allyouneed.loading import load
+    from allyouneed.loading import load_translator
     from allyouneed.training.hardware import give_back_freed_memory
 
     give_back_freed_memory()
-    translator = load(
+    translator = load_translator(
         *models, device=torch_device(device), precision=precision, threads=threads, shortlist=shortlist
     )
     options: dict[str, Any] = asdict(search) | {

@@ -1,0 +1,159 @@
+"""`allyouneed parse`: sentences in, as many trees out, in their order."""
+
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from allyouneed.data.lines import Line
+from allyouneed.data.windows import read_windows
+from allyouneed.errors import MAX_REPORTED, SOME_FAILED_EXIT_CODE, DataError
+from allyouneed.interfaces.console import notice
+from allyouneed.interfaces.device import Device, torch_device
+from allyouneed.interfaces.line_output import StreamOutput
+
+if TYPE_CHECKING:
+    from allyouneed.parsing import Parse, Sentence
+
+    Stream = Callable[..., Iterator[Parse]]
+
+_NAME = "standard input"
+
+AtLeastOne = Annotated[int, Parameter(validator=Number(gte=1))]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class TreeOptions:
+    """What lines hold, and what is written."""
+
+    tokenized: bool = False
+    """Lines are of words as the Penn Treebank has them, with spaces between. Otherwise they are split into
+    such words first."""
+    pretty: bool = False
+    """Write each constituent on a line of its own, and an empty line behind each tree."""
+    scores: bool = False
+    """Write SCORE TAB TREE; the score is the log-probability divided by the length penalty."""
+
+    def rows(self, parsed: "Parse") -> Sequence[str]:
+        """The lines that answer a line."""
+        tree = parsed.tree.indented() if self.pretty and parsed.tree else str(parsed)
+        rows = (f"{parsed.score!r}\t{tree}" if self.scores else tree).split("\n")
+        return [*rows, ""] if self.pretty else rows
+
+
+def parse(
+    models: list[Path],
+    /,
+    *,
+    lines: TreeOptions = TreeOptions(),
+    unconstrained: bool = False,
+    beam_size: int | None = None,
+    length_penalty: float | None = None,
+    max_extra_tokens: int | None = None,
+    batch_tokens: AtLeastOne = 8_192,
+    precision: Literal["float32", "bfloat16", "int8"] = "float32",
+    workers: AtLeastOne | None = None,
+    threads: AtLeastOne = 1,
+    device: Device = "auto",
+) -> int:
+    """Parse standard input, a sentence a line, to trees on standard output.
+
+    ```
+    allyouneed parse runs/parser < sentences.txt > trees.txt
+    echo "She can't sleep." | allyouneed parse models/parser --pretty
+    echo "She ca n't sleep ." | allyouneed parse models/parser --tokenized --scores
+    ```
+
+    One tree in Penn brackets comes out for each line, over its words, in the order of the lines; of an empty
+    line an empty one. A line that cannot be parsed (it is no UTF-8, say) becomes an empty line and a message
+    on standard error, and the exit code is 9.
+
+    Args:
+        models: A run, a checkpoint in it, or a model folder; several parse together, as an ensemble.
+        lines: What lines hold, and what is written.
+        unconstrained: Search among all outputs, as the paper does, in place of trees over the words only. An
+            output that is no tree is repaired, which is told on standard error.
+        beam_size: Hypotheses kept a step; the model's own setting holds where nothing is given.
+        length_penalty: The exponent alpha of the length penalty; likewise.
+        max_extra_tokens: The most symbols of a tree beyond the sub-words of its sentence; likewise.
+        batch_tokens: Sub-words computed at once, times the beam size: a bound on memory.
+        precision: Of the matrix products. On a CPU, bfloat16 and int8 want instructions for them.
+        workers: Batches computed at once; by default as many as there are cores for.
+        threads: Threads of a worker; more of them parse a single line sooner.
+        device: Where to compute.
+    """
+    from allyouneed.loading import load_parser
+
+    parser = load_parser(*models, device=torch_device(device), precision=precision, threads=threads)
+    stream: Stream = partial(
+        parser.stream,
+        constrained=not unconstrained,
+        batch_tokens=batch_tokens,
+        workers=workers,
+        beam_size=beam_size,
+        length_penalty=length_penalty,
+        max_extra_tokens=max_extra_tokens,
+    )
+    stream([])  # whatever is wrong with an option is told before anything is waited for
+    return _answer(stream, lines)
+
+
+def _answer(stream: "Stream", options: TreeOptions) -> int:
+    """Answer all of standard input; the exit code."""
+    if sys.stdin.isatty():
+        notice("reading from the terminal: one sentence a line, end with Ctrl-D")
+    output, account = StreamOutput(sys.stdout.fileno()), _Account(options.tokenized)
+    for lines in read_windows(sys.stdin.buffer, _NAME):
+        found = stream(account.sentences(lines), failed=account.fail)
+        for line, parsed in zip(lines, found, strict=True):
+            if parsed.repaired:
+                account.repaired(line)
+            output.write(options.rows(parsed))
+    return account.exit_code()
+
+
+class _Account:
+    """What became of the lines."""
+
+    def __init__(self, tokenized: bool) -> None:
+        self._tokenized = tokenized
+        self._current = Line(0, "")
+        self._num_failed = self._num_repaired = 0
+
+    def sentences(self, lines: Sequence[Line]) -> Iterator["Sentence"]:
+        """What is to be parsed of each line; nothing of one that cannot be read."""
+        for self._current in lines:
+            if self._current.error is not None:
+                self._report(self._current.error)
+            yield self._words(self._current.text) if self._tokenized else self._current.text
+
+    def fail(self, error: DataError) -> None:
+        """Say why the line that was taken last cannot be parsed."""
+        place = f"{_NAME}:{self._current.number}"
+        self._report(DataError(f"{place}: {error.messages[0]}", label=error.label))
+
+    def repaired(self, line: Line) -> None:
+        """Say that the output for a line was no tree; no more than the first few times."""
+        self._num_repaired += 1
+        if self._num_repaired <= MAX_REPORTED:
+            notice(f"{_NAME}:{line.number}: #repaired: the output was no tree over these words")
+
+    def exit_code(self) -> int:
+        """What the program ends with; says how much was repaired."""
+        if self._num_repaired:
+            notice(f"{_NAME}: {self._num_repaired:,} outputs were repaired")
+        return SOME_FAILED_EXIT_CODE if self._num_failed else 0
+
+    def _words(self, text: str) -> list[str]:
+        return [word for word in re.split("[ \t]", text) if word]
+
+    def _report(self, error: DataError) -> None:
+        self._num_failed += 1
+        print(*error.lines(), sep="\n", file=sys.stderr)

@@ -1,0 +1,45 @@
+"""Scores of trees, of a parser or from a file, beside the right trees."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from allyouneed.data.linearisation import WORD
+from allyouneed.data.trees import Tree, clean_trees, read_trees
+from allyouneed.errors import DataError
+from allyouneed.evaluation import BracketScores, Score, format_scores, score_trees, scores_to_json
+from allyouneed.interfaces.device import Device, torch_device
+
+
+def score_parser(
+    model: Path, trees: Path, device: Device, **options: Any
+) -> tuple[BracketScores, list[Score]]:
+    """Let a model parse the words of the right trees; `options` as of `Parser.stream`."""
+    from allyouneed.assessment import evaluate_parser
+    from allyouneed.loading import load_parser
+
+    gold = _read(trees)
+    return evaluate_parser(load_parser(model, device=torch_device(device)), gold, **options)
+
+
+def score_tree_file(hypotheses: Path, trees: Path) -> tuple[BracketScores, list[Score]]:
+    """Compare a file of trees with the right ones; their tags too, if they have any."""
+    found = _read(hypotheses)
+    sums = score_trees(_read(trees), found)
+    return sums, sums.scores(tagged=any(tag != WORD for tree in found for tag in tree.tags))
+
+
+def print_scores(sums: BracketScores, scores: list[Score], *, labels: bool, as_json: bool) -> None:
+    """Print scores as a table or as JSON, and if wanted a table of all labels."""
+    if as_json:
+        of_labels = {label: vars(brackets) for label, brackets in sums.by_label.items()}
+        print(json.dumps(scores_to_json(scores) | ({"labels": of_labels} if labels else {})))
+    else:
+        print("\n\n".join([format_scores(scores), *([sums.label_table()] if labels else [])]))
+
+
+def _read(path: Path) -> list[Tree]:
+    trees = [tree for tree, _ in clean_trees(read_trees(path))]
+    if not trees:
+        raise DataError(f"{path}: holds no tree; give a file of trees in brackets")
+    return trees

@@ -1,0 +1,161 @@
+"""Task 2, constituency parsing (paper 6.3): raw sentences in, trees out."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import tee
+from typing import Any
+
+from allyouneed.config import RunConfig, SearchConfig
+from allyouneed.data.linearisation import TreeVocabulary
+from allyouneed.data.penn_words import penn_words
+from allyouneed.data.sentences import too_long_error
+from allyouneed.data.tokenizer import Tokenizer
+from allyouneed.data.trees import Tree, one_word, unescaped
+from allyouneed.errors import DataError
+from allyouneed.inference.beams import Hypothesis
+from allyouneed.inference.engine_choice import build_engines
+from allyouneed.inference.generate import Batching, generate
+from allyouneed.inference.tree_constraint import TreeConstraint
+from allyouneed.model import Transformer
+
+MAX_TOKENS = 2_048
+"""A longer sentence is refused: the cost grows with the square of the length."""
+
+Sentence = str | Sequence[str]
+"""Text, which is split into words as the Penn Treebank does, or the words."""
+
+
+@dataclass(frozen=True)
+class Parse:
+    """An output of a parser."""
+
+    tree: Tree | None
+    """Over the words of the sentence; a blank sentence has none."""
+    score: float
+    """The log-probability of its symbols, divided by the length penalty."""
+    repaired: bool = False
+    """Whether the model's output was no tree over these words, and has been made one."""
+
+    def __str__(self) -> str:
+        """Penn brackets on one line; nothing of a blank sentence."""
+        return "" if self.tree is None else str(self.tree)
+
+
+class Parser:
+    """A model, or several as one, with its sub-words and its symbols; made by `load`.
+
+    Args:
+        model: The model, wherever it is to compute, or several of the same vocabularies.
+        config: Of its run, or the first one's; `config.search` is used where a call does not say otherwise.
+        tokenizer: Of the words.
+        vocabulary: Of the trees.
+        precision: Of the matrix products of decoding: float32, bfloat16 or int8.
+        threads: That share a product, on a CPU.
+    """
+
+    def __init__(
+        self,
+        model: Transformer | Sequence[Transformer],
+        config: RunConfig,
+        tokenizer: Tokenizer,
+        vocabulary: TreeVocabulary,
+        *,
+        precision: str = "float32",
+        threads: int = 1,
+    ) -> None:
+        self.config, self.vocabulary = config, vocabulary
+        models = [model] if isinstance(model, Transformer) else model
+        self._engine, self._workers = build_engines(models, precision, threads)
+        self._tokenizer = tokenizer
+
+    def parse(self, sentences: Sequence[Sentence], **options: Any) -> list[Parse]:
+        """The tree of each sentence, in order.
+
+        Args:
+            sentences: One sentence each, as text or as its words. A blank one has no tree.
+            **options: As of `stream`.
+
+        Raises:
+            DataError: A sentence is no Unicode, or too long.
+            UsageError: A setting is out of range, or there is text to be split and no NLTK.
+        """
+        return list(self.stream(sentences, **options))
+
+    def stream(
+        self,
+        sentences: Iterable[Sentence],
+        *,
+        constrained: bool = True,
+        batch_tokens: int | None = Batching.tokens,
+        workers: int | None = None,
+        failed: Callable[[DataError], None] | None = None,
+        **search: Any,
+    ) -> Iterator[Parse]:
+        """The tree of each sentence, in order and in constant memory.
+
+        Args:
+            sentences: Read as far ahead as sorting by length wants.
+            constrained: Search among trees over the words only. Otherwise, as in the paper, among all
+                outputs; what is no tree is repaired.
+            batch_tokens: Sub-words of a batch, padding included, times the beam size: a bound on memory.
+            workers: Batches computed at once; by default one for each core.
+            failed: Is told why a sentence cannot be parsed, which then has no tree. Without it the error is
+                raised.
+            **search: Settings of `SearchConfig`; those that are None or missing are the model's own.
+
+        Raises:
+            DataError: A sentence is no Unicode, or too long.
+            UsageError: A setting is out of range, or there is text to be split and no NLTK.
+            TypeError: One sentence is given in place of several.
+        """
+        if isinstance(sentences, str):
+            raise TypeError("one sentence is given where several are wanted; put it in a list: [sentence]")
+        given = {key: value for key, value in search.items() if value is not None}
+        config = SearchConfig.checked(**self.config.search.model_dump() | given)
+        constraint = None
+        if constrained:
+            constraint = TreeConstraint(self.vocabulary, self._num_words, config, self._engine.max_positions)
+        encoded, again = tee(self._encode_each(sentences, failed))
+        found = generate(
+            self._engine,
+            (ids for _, ids in encoded),
+            config,
+            constraint=constraint,
+            batching=Batching(batch_tokens, workers=workers or self._workers),
+        )
+        return (
+            self._parse(words, hypotheses[0]) for (words, _), hypotheses in zip(again, found, strict=False)
+        )
+
+    def _encode_each(
+        self, sentences: Iterable[Sentence], failed: Callable[[DataError], None] | None
+    ) -> Iterator[tuple[list[str], list[int]]]:
+        """The words of each sentence, and the ids of their sub-words."""
+        for number, sentence in enumerate(sentences, start=1):
+            try:
+                yield self._encode(sentence)
+            except DataError as error:
+                if failed is None:
+                    raise DataError(f"sentence {number}: {error.messages[0]}", label=error.label) from None
+                failed(error)
+                yield [], []
+
+    def _encode(self, sentence: Sentence) -> tuple[list[str], list[int]]:
+        words = penn_words(sentence) if isinstance(sentence, str) else [unescaped(word) for word in sentence]
+        if "" in words:
+            raise DataError("an empty word; leave it out")
+        words = [one_word(word) for word in words]
+        ids = self._tokenizer.encode(" ".join(words)) if words else []
+        limit = min(MAX_TOKENS, (self._engine.max_positions or MAX_TOKENS + 1) - 1)
+        if len(ids) > limit:
+            raise too_long_error(len(ids), limit)
+        return words, ids
+
+    def _num_words(self, source: Sequence[int]) -> int:
+        return self._tokenizer.decode(source).count(" ") + 1
+
+    def _parse(self, words: list[str], hypothesis: Hypothesis) -> Parse:
+        if not words:
+            return Parse(None, 0.0)
+        tree, well_formed = self.vocabulary.decode(hypothesis.ids, words)
+        return Parse(tree, hypothesis.score, repaired=not well_formed)

@@ -1,0 +1,203 @@
+"""Linearising and back is the identity; any symbols at all become a tree over the words."""
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from allyouneed.data.linearisation import (
+    WORD,
+    ClosingBrackets,
+    Tags,
+    TreeVocabulary,
+    build_tree,
+    linearise,
+)
+from allyouneed.data.trees import Constituent, Tree, clean_trees, read_trees, tree_of
+from allyouneed.errors import ModelError
+from allyouneed.symbols import PADDING, UNKNOWN
+
+if TYPE_CHECKING:
+    from tests.data.conftest import RandomTrees
+
+JOHN = tree_of("(S (NP (NNP John)) (VP (VBZ has) (NP (DT a) (NN dog))) (. .))")
+MODES: list[tuple[Tags, ClosingBrackets]] = [
+    (tags, closing) for tags in ("normalised", "predicted") for closing in ("labelled", "plain")
+]
+
+
+def without_tags(tree: Tree) -> Tree:
+    return replace(tree, tags=(WORD,) * len(tree.words))
+
+
+def test_the_example_of_grammar_as_a_foreign_language() -> None:
+    # Vinyals et al. 2015, figure 2
+    expected = "(S (NP NNP )NP (VP VBZ (NP DT NN )NP )VP . )S"
+    assert " ".join(linearise(JOHN, "predicted")) == expected
+    assert " ".join(linearise(JOHN)) == "(S (NP XX )NP (VP XX (NP XX XX )NP )VP XX )S"
+    assert " ".join(linearise(JOHN, closing="plain")) == "(S (NP XX ) (VP XX (NP XX XX ) ) XX )"
+
+
+def test_a_root_with_several_children_is_kept() -> None:
+    fragments = tree_of("(TOP (NP (NN a)) (. .))")
+    assert " ".join(linearise(fragments)) == "(TOP (NP XX )NP XX )TOP"
+    assert build_tree(linearise(fragments, "predicted"), fragments.words) == (fragments, True)
+
+
+def test_linearising_and_back_is_the_identity_on_ten_thousand_random_trees(
+    random_trees: "RandomTrees",
+) -> None:
+    for number, tree in enumerate(random_trees(10_000)):
+        tags, closing = MODES[number % len(MODES)]
+        expected = tree if tags == "predicted" else without_tags(tree)
+        assert build_tree(linearise(tree, tags, closing), tree.words) == (expected, True)
+
+
+def test_it_is_the_identity_on_every_tree_of_the_treebank(data_folder: Path) -> None:
+    for part, modes in (("train", MODES[2:]), ("dev", MODES)):
+        for tree, _ in clean_trees(read_trees(data_folder / "ptb_sample" / f"{part}.mrg")):
+            for tags, closing in modes:
+                expected = tree if tags == "predicted" else without_tags(tree)
+                assert build_tree(linearise(tree, tags, closing), tree.words) == (expected, True)
+
+
+SYMBOLS = ["(S", "(NP", "(TOP", ")S", ")NP", ")TOP", ")", "XX", "NN"]
+
+
+def test_ten_thousand_random_outputs_are_repaired_to_trees_over_the_words() -> None:
+    draw = Random(1)
+    num_well_formed = 0
+    for _ in range(10_000):
+        num_words = draw.randint(1, 4)
+        symbols = draw.choices(SYMBOLS, k=draw.randint(0, 4 + 2 * num_words))
+        num_well_formed += require_a_tree(symbols, num_words)
+    assert num_well_formed > 0  # so that both kinds were seen
+    for tree_symbols in (["(S", "NN", "NN", ")S"], ["(S", "(NP", "XX", ")", ")"], ["(TOP", "XX", ")TOP"]):
+        assert require_a_tree(tree_symbols, tree_symbols.count("NN") + tree_symbols.count("XX"))
+
+
+@given(st.lists(st.sampled_from(SYMBOLS)), st.integers(1, 8))
+def test_any_symbols_are_repaired_to_a_tree_over_the_words(symbols: list[str], num_words: int) -> None:
+    require_a_tree(symbols, num_words)
+
+
+def require_a_tree(symbols: list[str], num_words: int) -> bool:
+    """Whether the symbols were well-formed; they have become a tree in any case."""
+    words = tuple("abcdefgh"[:num_words])
+    tree, well_formed = build_tree(symbols, words)
+    assert tree.words == words
+    assert tree_of(str(tree)) == tree  # balanced, one root, nothing empty
+    repaired = linearise(tree, "predicted")
+    assert build_tree(repaired, words) == (tree, True)
+    assert well_formed == is_balanced(symbols, num_words)
+    return well_formed
+
+
+def is_balanced(symbols: list[str], num_words: int) -> bool:
+    """By rewriting: a constituent of words and constituents is one; in the end there is nothing else."""
+    text = "".join((symbol if symbol[0] in "()" else "w") + " " for symbol in symbols)
+    inside = re.compile(r"\((\S+) ((?:w |\[w+\] )+)\)(?:\1)? ")
+    num_replaced = 1
+    while num_replaced:
+        text, num_replaced = inside.subn(lambda found: "[" + "w" * found[2].count("w") + "] ", text)
+    return text == "[" + "w" * num_words + "] "
+
+
+@pytest.mark.parametrize(
+    ("symbols", "repaired"),
+    [
+        ("(S XX XX XX", "(S a b c)"),
+        ("(S XX )S (NP XX XX )NP", "(TOP (S a) (NP b c))"),
+        ("(S XX )S )S XX XX", "(TOP (S a) b c)"),
+        ("(S (NP XX )S", "(TOP (S (NP a)) b c)"),
+        ("(S XX )VP XX XX )S", "(S a b c)"),
+        ("(S (NP )NP XX XX XX XX XX )S", "(S a b c)"),
+        ("", "(TOP a b c)"),
+        ("XX (NP XX", "(TOP a (NP b c))"),
+    ],
+)
+def test_repairs_by_hand(symbols: str, repaired: str) -> None:
+    tree, well_formed = build_tree(symbols.split(), ("a", "b", "c"))
+    assert str(tree).replace("(XX ", "").replace(")", "") == repaired_text(repaired)
+    assert not well_formed
+
+
+def repaired_text(expected: str) -> str:
+    whole = expected if expected.startswith("(TOP") else f"(TOP {expected})"
+    return whole.replace(")", "")
+
+
+def test_deep_trees_and_outputs_are_no_trouble() -> None:
+    depth = 10_000
+    deep = Tree(("a", "b"), ("X", "Y"), (Constituent("TOP", 0, 2), *[Constituent("NP", 0, 1)] * depth))
+    assert build_tree(linearise(deep, "predicted"), deep.words) == (deep, True)
+    unclosed, well_formed = build_tree(["(NP"] * depth + [WORD], ("a",))
+    assert len(unclosed.constituents) == depth + 1
+    assert not well_formed
+
+
+@pytest.mark.parametrize(("tags", "closing"), MODES)
+def test_a_vocabulary_is_read_as_it_was_saved_and_gives_trees_back(
+    tmp_path: Path, tags: Tags, closing: ClosingBrackets
+) -> None:
+    vocabulary = TreeVocabulary.learn([str(JOHN)], tags, closing)
+    vocabulary.save(tmp_path / "trees.json")
+    loaded = TreeVocabulary.load(tmp_path / "trees.json")
+    assert loaded == vocabulary
+    assert hash(loaded) == hash(vocabulary)
+    ids = loaded.encode(str(JOHN))
+    assert min(ids) > UNKNOWN
+    assert max(ids) < loaded.vocab_size
+    assert loaded.decode(ids, JOHN.words) == (JOHN if tags == "predicted" else without_tags(JOHN), True)
+    assert not loaded.decode([PADDING, *ids], JOHN.words).well_formed
+    assert loaded.encode_batch(["(S (NP (NN b)))", str(JOHN)])[1] == ids
+
+
+def test_a_label_that_was_not_learned_is_unknown() -> None:
+    assert TreeVocabulary.learn([str(JOHN)], "normalised", "plain").encode("(FRAG (NN b))")[0] == UNKNOWN
+
+
+SAVED = {
+    "format": "allyouneed tree symbols",
+    "format_version": 1,
+    "tags": "normalised",
+    "closing": "plain",
+    "symbols": ["<pad>", "<s>", "</s>", "<sentinel>", "<unk>", "(S", "XX", ")"],
+}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"format": "allyouneed sentence pairs"},
+        {"format_version": 2},
+        {"tags": "some"},
+        {"closing": "none"},
+        {"symbols": ["(S", *SAVED["symbols"]]},  # type: ignore[misc]
+        {"symbols": [*SAVED["symbols"], "(S"]},  # type: ignore[misc]
+        {"symbols": [*SAVED["symbols"], 7]},  # type: ignore[misc]
+        {"symbols": "(S"},
+    ],
+)
+def test_a_vocabulary_of_other_content_is_refused(tmp_path: Path, changes: dict[str, object]) -> None:
+    file = tmp_path / "trees.json"
+    file.write_bytes(json.dumps(SAVED).encode())
+    assert TreeVocabulary.load(file).vocab_size == 8
+    file.write_bytes(json.dumps(SAVED | changes).encode())
+    with pytest.raises(ModelError, match=r"trees\.json: is no vocabulary"):
+        TreeVocabulary.load(file)
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"{}", b"\xff", b"[" * 100_000])
+def test_a_damaged_vocabulary_is_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "trees.json").write_bytes(content)
+    with pytest.raises(ModelError, match=r"trees\.json: is damaged"):
+        TreeVocabulary.load(tmp_path / "trees.json")
+    with pytest.raises(ModelError, match="no such file"):
+        TreeVocabulary.load(tmp_path / "none.json")

@@ -1,0 +1,151 @@
+"""`prepare --task parsing`, `parse` and `evaluate --trees`, as one uses them."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.interfaces.conftest import RunCommand
+
+SENTENCES = b"the wolf sees the bear .\n\nthe sun likes the moon near C .\n"
+TREES = [
+    "(TOP (S (NP (DT the) (NN wolf)) (VP (VBZ sees) (NP (DT the) (NN bear))) (. .)))",
+    "",
+    "(TOP (S (NP (DT the) (NN sun)) (VP (VBZ likes) (NP (NP (DT the) (NN moon)) (PP (IN near) (NP (NNP C)))))"
+    " (. .)))",
+]
+
+
+def test_a_tree_comes_out_for_each_line(run_command: "RunCommand", toy_parser: Path) -> None:
+    for options in ([], ["--tokenized"], ["--unconstrained"], ["--beam-size", "2", "--workers", "1"]):
+        code, out, err = run_command("parse", toy_parser, *options, stdin=SENTENCES)
+        assert (code, err) == (0, "")
+        assert out.decode().split("\n") == [*TREES, ""]
+
+
+def test_scores_and_indented_trees(run_command: "RunCommand", toy_parser: Path) -> None:
+    _, out, _ = run_command("parse", toy_parser, "--scores", stdin=SENTENCES)
+    rows = [line.split("\t") for line in out.decode().split("\n")[:-1]]
+    assert [tree for _, tree in rows] == TREES
+    assert float(rows[0][0]) < 0 == float(rows[1][0])
+    _, out, _ = run_command("parse", toy_parser, "--pretty", stdin=SENTENCES)
+    first = out.decode().split("\n\n")[0]
+    assert first.split("\n")[:2] == ["(TOP", "  (S"]
+    assert " ".join(first.split()) == TREES[0]
+
+
+def test_lines_that_fail_stay_empty_and_are_told(run_command: "RunCommand", toy_parser: Path) -> None:
+    bad = SENTENCES.replace(b"\n\n", b"\n\xff\n") + b"x " * 3_000
+    code, out, err = run_command("parse", toy_parser, "--tokenized", stdin=bad)
+    assert code == 9
+    assert out.decode().split("\n") == [*TREES, "", ""]
+    assert "error[E-UTF8]: standard input:2:1: " in err
+    assert "error[E-TOO-LONG]: standard input:4: " in err
+
+
+def test_outputs_that_are_no_trees_are_repaired_flagged_and_counted(
+    run_command: "RunCommand", toy_parser: Path
+) -> None:
+    strange = b"near near near near near near the . .\n"
+    code, out, err = run_command("parse", toy_parser, "--unconstrained", "--tokenized", stdin=strange * 2)
+    assert code == 0
+    assert out.count(b"near") == 12
+    assert "standard input:1: #repaired" in err
+    assert "2 outputs were repaired" in err
+    code, out, err = run_command("parse", toy_parser, "--tokenized", stdin=strange)
+    assert (code, err) == (0, "")
+
+
+def test_a_parser_and_a_file_of_trees_are_scored(
+    run_command: "RunCommand", toy_parser: Path, toy_treebank: Path, tmp_path: Path
+) -> None:
+    gold = toy_treebank / "dev.mrg"
+    code, out, _ = run_command("evaluate", toy_parser, "--trees", gold, "--json", "--labels")
+    scores = json.loads(out)
+    assert code == 0
+    assert scores["bracket_f1"]["score"] > 95
+    assert scores["well_formed"]["score"] == 100
+    assert scores["labels"]["VP"]["gold"] == 20
+    code, out, _ = run_command("evaluate", "--hypotheses", gold, "--trees", gold, "--labels")
+    assert code == 0
+    assert out.decode().startswith("bracket_f1           100.00  evalb:COLLINS.prm")
+    assert "\nVP              20      20       20   100.00" in out.decode()
+    (tmp_path / "fewer.mrg").write_bytes(b"(S (NN a))\n")
+    code, _, err = run_command("evaluate", "--hypotheses", tmp_path / "fewer.mrg", "--trees", gold)
+    assert code == 3
+    assert "20 gold trees but 1" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "fault"),
+    [
+        (["evaluate", "--trees", "TREES"], 2, "give a MODEL"),
+        (["evaluate", "--hypotheses", "TREES", "TREES", "--trees", "TREES"], 2, "give a MODEL"),
+        (["evaluate", "NONE", "--hypotheses", "TREES", "--trees", "TREES"], 2, "give a MODEL"),
+        (["evaluate", "NONE", "--trees", "TREES", "--reference", "TREES"], 2, "leave those out"),
+        (["evaluate", "NONE", "--trees", "TREES", "--mbr", "4"], 2, "for translations only"),
+        (["evaluate", "--hypotheses", "TREES"], 2, "give --reference"),
+        (["evaluate", "--hypotheses", "NONE", "--trees", "TREES"], 3, "no such file"),
+        (["evaluate", "--hypotheses", "EMPTY", "--trees", "TREES"], 3, "holds no tree"),
+        (["evaluate", "--hypotheses", "OPEN", "--trees", "TREES"], 3, "2:1: the tree that begins here lacks"),
+        (["prepare", "OUT", "--trees", "TREES"], 2, "add --task parsing"),
+        (["prepare", "OUT", "--task", "parsing"], 2, "no training text: give --trees"),
+        (
+            ["prepare", "OUT", "--task", "parsing", "--trees", "TREES", "--pairs", "TREES"],
+            2,
+            "no sentence pairs",
+        ),
+        (["prepare", "OUT", "--task", "parsing", "--trees", "EMPTY"], 3, "holds no tree"),
+        (
+            ["prepare", "OUT", "--task", "parsing", "--trees", "OPEN"],
+            3,
+            "2:1: the tree that begins here lacks",
+        ),
+        (["prepare", "OUT", "--task", "parsing", "--trees", "TREES"], 2, "use --vocab-size"),
+        (["parse", "NONE"], 4, "no such model"),
+        (["translate", "PARSER"], 4, "use it with `allyouneed parse`"),
+        (
+            ["evaluate", "PARSER", "--source", "TREES", "--reference", "TREES"],
+            4,
+            "use it with `allyouneed parse`",
+        ),
+    ],
+)
+def test_wrong_inputs_are_told(
+    run_command: "RunCommand",
+    toy_treebank: Path,
+    toy_parser: Path,
+    tmp_path: Path,
+    arguments: list[str],
+    code: int,
+    fault: str,
+) -> None:
+    (tmp_path / "EMPTY").write_bytes(b"\n")
+    (tmp_path / "OPEN").write_bytes(b"(S (NN a))\n(S (NN b)\n")
+    files = {
+        "TREES": toy_treebank / "dev.mrg",
+        "PARSER": toy_parser,
+        **{name: tmp_path / name for name in ("EMPTY", "OPEN", "NONE", "OUT")},
+    }
+    found, _, err = run_command(*(files.get(argument, argument) for argument in arguments))
+    assert found == code
+    assert fault in err
+    assert not (tmp_path / "OUT").exists()
+
+
+def test_trees_are_prepared_with_an_account_of_what_was_cleaned(
+    run_command: "RunCommand", toy_treebank: Path, tmp_path: Path
+) -> None:
+    code, out, err = run_command(
+        *("prepare", tmp_path / "data", "--task", "parsing", "--vocab-size", "290"),
+        *("--trees", toy_treebank / "train.mrg", toy_treebank / "dev.mrg"),
+        *("--valid-trees", toy_treebank / "dev.mrg", "--closing-brackets", "plain"),
+    )
+    assert code == 0
+    # 5 control symbols, XX, the closing bracket, and S NP VP PP
+    assert b"420 trees to train on, 20 to validate, 290 source and 11 target symbols" in out
+    assert "train: 420 function tags removed" in err
+    report = json.loads((tmp_path / "data" / "report.json").read_bytes())
+    assert report["valid"]["notes"] == {"function tags removed": 20, "traces removed": 0}

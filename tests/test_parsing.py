@@ -1,0 +1,127 @@
+"""A parser that has learned toy trees: what it writes are trees over the words, and the right ones."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import allyouneed
+from allyouneed.assessment import evaluate_parser
+from allyouneed.data.trees import clean_trees, read_trees, tree_of
+from allyouneed.errors import DataError, ModelError, UsageError
+from allyouneed.loading import load_parser, load_translator
+from allyouneed.parsing import MAX_TOKENS, Parser
+
+SENTENCE = "the wolf sees the bear near B ."
+TREE = (
+    "(TOP (S (NP (DT the) (NN wolf)) (VP (VBZ sees)"
+    " (NP (NP (DT the) (NN bear)) (PP (IN near) (NP (NNP B))))) (. .)))"
+)
+
+
+@pytest.fixture(scope="module")
+def parser(toy_parser: Path) -> Parser:
+    found = allyouneed.load(toy_parser)
+    assert isinstance(found, Parser)
+    return found
+
+
+def test_it_has_learned_the_trees_and_scores_are_reported(parser: Parser, toy_treebank: Path) -> None:
+    gold = [tree for tree, _ in clean_trees(read_trees(toy_treebank / "dev.mrg"))]
+    sums, scores = evaluate_parser(parser, gold)
+    values = {score.name: score.value for score in scores}
+    assert values["bracket_f1"] > 95
+    assert values["tag_accuracy"] > 95
+    assert values["well_formed"] == 100
+    assert sums.num_sentences == len(gold) == 20
+
+
+def test_training_records_f1_and_takes_the_best_by_it(toy_parser: Path) -> None:
+    events = [json.loads(line) for line in (toy_parser / "log.jsonl").read_bytes().split(b"\n") if line]
+    [validation] = [event for event in events if event["event"] == "validate"]
+    assert validation["f1"] > 95
+    assert "bleu" not in validation
+    assert (toy_parser / "best").is_file()
+
+
+def test_text_and_words_give_the_same_tree(parser: Parser) -> None:
+    from_text, from_words = parser.parse(["the wolf sees the bear near B.", SENTENCE.split()])
+    assert str(from_text) == str(from_words) == TREE
+    assert from_text.tree == tree_of(TREE)
+    assert from_text.score == pytest.approx(from_words.score)
+    assert not from_text.repaired
+
+
+@pytest.mark.parametrize("constrained", [True, False])
+def test_every_sentence_has_a_tree_over_its_words_and_a_blank_one_none(
+    parser: Parser, constrained: bool
+) -> None:
+    sentences = [
+        ["("],
+        [],
+        ["a b", "c\td"],
+        ["word"] * 300,
+        ["-LRB-", "1/2", "*", "☃"],
+        ["</s>", "(S", ")"],
+        "",
+        "the the the",
+    ]
+    found = parser.parse(sentences, constrained=constrained, beam_size=2)
+    words = [parse.tree.words if parse.tree else () for parse in found]
+    assert words == [
+        ("(",),
+        (),
+        ("a\u00a0b", "c\u00a0d"),
+        ("word",) * 300,
+        ("(", "1/2", "*", "☃"),
+        ("</s>", "(S", ")"),
+        (),
+        ("the", "the", "the"),
+    ]
+    assert all(tree_of(str(parse)) == parse.tree for parse in found if parse.tree)
+    assert [str(parse) for parse in found if parse.tree is None] == ["", ""]
+    assert constrained is not any(parse.repaired for parse in found)
+
+
+def test_company_changes_nothing(parser: Parser) -> None:
+    sentences = [SENTENCE.split()[:length] for length in range(1, 9)]
+    together = parser.parse(sentences)
+    alone = [parser.parse([sentence])[0] for sentence in sentences]
+    assert [str(parse) for parse in together] == [str(parse) for parse in alone]
+
+
+def test_an_ensemble_of_a_parser_with_itself_is_that_parser(toy_parser: Path, parser: Parser) -> None:
+    assert str(load_parser(toy_parser, toy_parser).parse([SENTENCE])[0]) == str(parser.parse([SENTENCE])[0])
+
+
+def test_what_cannot_be_parsed_is_told_by_its_number(parser: Parser) -> None:
+    too_long = ["x"] * (MAX_TOKENS + 1)
+    with pytest.raises(DataError, match=r"sentence 2: the sentence has 4,\d+ tokens"):
+        parser.parse([["x"], too_long])
+    with pytest.raises(DataError, match="sentence 1: an empty word"):
+        parser.parse([[""]])
+    faults: list[DataError] = []
+    found = parser.parse([too_long, ["x"]], failed=faults.append)
+    assert [parse.tree is None for parse in found] == [True, False]
+    assert len(faults) == 1
+    with pytest.raises(TypeError, match="put it in a list"):
+        parser.parse("the wolf")
+    with pytest.raises(UsageError, match="beam_size"):
+        parser.parse([], beam_size=0)
+
+
+def test_where_no_tree_fits_the_sentence_is_flat_and_told(parser: Parser) -> None:
+    [found] = parser.parse([["a", "b", "c"]], max_length=3)
+    assert str(found).count("(TOP") == 1
+    assert found.tree is not None
+    assert len(found.tree.constituents) == 1
+    assert found.repaired
+
+
+def test_a_model_is_for_its_task(toy_parser: Path, toy_model: Path) -> None:
+    with pytest.raises(ModelError, match="use it with `allyouneed parse`"):
+        load_translator(toy_parser)
+    with pytest.raises(ModelError, match="use it with `allyouneed translate`"):
+        load_parser(toy_model)
+    with pytest.raises(ModelError, match="no such model"):
+        allyouneed.load(toy_model / "nothing")
