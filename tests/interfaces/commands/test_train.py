@@ -34,7 +34,7 @@ def test_a_run_holds_its_configuration_log_curves_and_checkpoint(train: RunComma
     assert "step 2: validation loss " in err
     assert f"{run}: finished; `allyouneed average {run} --out MODEL` makes the model to use" in err
     events = [json.loads(line) for line in (run / "log.jsonl").read_bytes().split(b"\n")[:-1]]
-    assert [event["event"] for event in events] == ["start", "train", "validate", "checkpoint"]
+    assert [event["event"] for event in events] == ["start", "train", "validate", "cost", "checkpoint"]
     assert json.loads((run / "exit.json").read_bytes())["code"] == 0
     assert (run / "latest").read_bytes() == (run / "best").read_bytes() == b"step-00000002\n"
     assert (run / "loss.png").read_bytes().startswith(b"\x89PNG")
