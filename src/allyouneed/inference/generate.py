@@ -115,7 +115,7 @@ def follow(
         prefix: The token ids with which the output begins.
 
     Raises:
-        UsageError: The best output is known only when all have ended.
+        UsageError: The best output is known only when all have ended; it comes with the first `next`.
     """
     if config.sampling or config.coverage_penalty:
         raise UsageError("an output cannot be followed with --sampling or --coverage-penalty; leave it out")

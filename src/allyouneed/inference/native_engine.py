@@ -224,10 +224,10 @@ class _KeysValues:
         """Make room for more rows; the first of them."""
         first, self.num_rows = self.num_rows, self.num_rows + num_rows
         if self.num_rows > len(self.tables[0]):
-            grown = [self._room(max(self.num_rows, 2 * len(table))) for table in self.tables]
-            for table, more in zip(self.tables, grown, strict=True):
-                more[:first] = table[:first]
-            self.tables = grown
+            for number, table in enumerate(self.tables):  # one by one: there is no more than one table twice
+                grown = self._room(max(self.num_rows, 2 * len(table)))
+                grown[:first] = table[:first]
+                self.tables[number] = grown
         return first
 
     def keep(self, rows: Int[Tensor, " kept"]) -> None:

@@ -18,8 +18,13 @@ def pack_layer(layer: EncoderLayer | DecoderLayer, form: str, threads: int) -> P
 
     def sublayer(first: nn.Linear, last: nn.Linear, after: Residual, *, relu: bool = False) -> Sublayer:
         assert isinstance(after, AddAndNorm)
+        norm = after.norm
         return Sublayer(
-            pack_linear(first, form, threads, relu=relu), pack_linear(last, form, threads), after.norm
+            pack_linear(first, form, threads, relu=relu),
+            pack_linear(last, form, threads),
+            norm.weight.detach().float().clone(),
+            norm.bias.detach().float().clone(),
+            norm.eps,
         )
 
     attention, network = layer.self_attention, layer.feed_forward

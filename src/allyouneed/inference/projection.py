@@ -34,7 +34,7 @@ class Projection(Protocol):
     def __call__(
         self, hidden: Float[Tensor, "sentences beams d_model"]
     ) -> Float[Tensor, "sentences beams columns"]:
-        """The logits."""
+        """The logits, good until the next call."""
 
 
 class FullProjection:

@@ -41,7 +41,7 @@ class Decoding(Protocol):
         """Take up more sentences, which come after those that are there; sources have their end symbols."""
 
     def step(self, tokens: Int[Tensor, "sentences beams"]) -> Float[Tensor, "sentences beams vocab"]:
-        """Append a token to every hypothesis; the logits of the token that follows it."""
+        """Append a token to every hypothesis; the logits of what follows, good until the next step."""
 
     def reorder(self, parents: Int[Tensor, "sentences beams"]) -> None:
         """Let hypothesis b of each sentence go on from what was hypothesis `parents[:, b]`."""

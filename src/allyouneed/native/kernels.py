@@ -38,6 +38,11 @@ class Rows:
         counts: Int[Tensor, " queries"],
         group: int = 1,
     ) -> None:
+        for tensor, dtype in ((rows, torch.int32), (starts, torch.int64), (counts, torch.int32)):
+            assert tensor.dtype == dtype
+            assert tensor.is_contiguous()
+        assert len(starts) == len(counts)
+        self.num_queries = len(counts)
         self._tensors = rows, starts, counts
         self._attended = _Attended(rows.data_ptr(), starts.data_ptr(), counts.data_ptr(), group)
         self.address = ctypes.addressof(self._attended)
@@ -46,7 +51,7 @@ class Rows:
 
 def log_sum_exp(logits: Float[Tensor, "*rows vocab"], threads: int = 1) -> Float[Tensor, " *rows"]:
     """The logarithm of the sum of the exponentials of each row."""
-    _require(logits, logits.is_contiguous())
+    _require_rows(logits)
     normalisers = torch.empty(logits.shape[:-1])
     library().normalisers_of(
         normalisers.numel(), logits.size(-1), logits.data_ptr(), normalisers.data_ptr(), threads
@@ -70,7 +75,7 @@ def top_log_probs(
         normalisers: What is subtracted; by default what makes the probabilities of a row sum to one.
         threads: That share the rows.
     """
-    _require(logits, logits.is_contiguous())
+    _require_rows(logits)
     values = torch.empty(*logits.shape[:-1], k)
     ids = torch.empty(*logits.shape[:-1], k, dtype=torch.int64)
     never = torch.tensor(excluded, dtype=torch.int64)
@@ -89,8 +94,8 @@ def top_log_probs(
     return values, ids
 
 
-def _require(tensor: Tensor, laid_out: bool) -> None:
+def _require_rows(tensor: Tensor) -> None:
     """The kernels read memory as it is."""
     assert tensor.is_cpu
     assert tensor.dtype == torch.float32
-    assert laid_out
+    assert tensor.is_contiguous()

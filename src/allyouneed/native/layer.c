@@ -52,7 +52,7 @@ int layer_forward(
     float *mixed = inner + num_rows * widest, *mapped = mixed + num_rows * values;
 
     int done = linear_forward(self->in, x, num_rows, inner);
-    for (int64_t row = 0; row < num_rows; row++)
+    for (int64_t row = 0; done && row < num_rows; row++)
         memcpy(keys_values + (first + row) * both, inner + row * projected + keys, both * sizeof *inner);
     done = done
         && attend(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from allyouneed.native.kernels import Rows
 from allyouneed.native.library import library
@@ -14,11 +14,13 @@ from allyouneed.native.linear import PackedLinear
 
 @dataclass(frozen=True)
 class Sublayer:
-    """`norm(x + last(f(first(x))))`, where f is attention, or nothing."""
+    """`LayerNorm(x + last(f(first(x))))`, where f is attention, or nothing."""
 
     first: PackedLinear
     last: PackedLinear
-    norm: nn.LayerNorm
+    gains: Float[Tensor, " d_model"]
+    biases: Float[Tensor, " d_model"]
+    epsilon: float
 
 
 class _Sublayer(ctypes.Structure):
@@ -34,9 +36,12 @@ class _Sublayer(ctypes.Structure):
 
     @classmethod
     def of(cls, sublayer: Sublayer) -> "_Sublayer":
-        norm = sublayer.norm
-        first, last = sublayer.first.address, sublayer.last.address
-        return cls(first, last, norm.weight.data_ptr(), norm.bias.data_ptr(), norm.eps)
+        vectors = sublayer.gains, sublayer.biases
+        for vector in vectors:
+            assert vector.dtype == torch.float32
+            assert vector.is_contiguous()
+        addresses = sublayer.first.address, sublayer.last.address, *(each.data_ptr() for each in vectors)
+        return cls(*addresses, sublayer.epsilon)
 
 
 class _Layer(ctypes.Structure):
@@ -104,13 +109,15 @@ class PackedLayer:
             memory: Likewise keys beside values, of the sources.
             of_memory: The rows of `memory` that each row of x attends to.
         """
-        width = self.keys_values_width
         for table in (x, keys_values) if memory is None else (x, keys_values, memory):
             assert table.is_cpu
             assert table.dtype == torch.float32
             assert table.is_contiguous()
-        assert x.size(1) == self._sublayers[0].norm.normalized_shape[0]
-        assert keys_values.size(1) == width
+            if table is not x:
+                assert table.size(1) == self.keys_values_width
+        assert x.size(1) == len(self._sublayers[0].gains)
+        assert own.num_queries == len(x)
+        assert of_memory is None or of_memory.num_queries == len(x)
         assert first + len(x) <= len(keys_values)
         assert (self._sublayers[2] is None) == (memory is None) == (of_memory is None)
         y = torch.empty_like(x)

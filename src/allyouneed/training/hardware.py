@@ -78,9 +78,10 @@ def give_back_freed_memory() -> None:
     """Let this process give back large blocks as it frees them; of effect with the GNU C library.
 
     By default glibc keeps larger and larger ones, up to 32 MiB, in a heap for each thread, and where the
-    sizes of batches vary for hours the holes of these heaps add up.
+    sizes of batches vary for hours the holes of these heaps add up. Smaller ones are kept for the next step.
     """
     _mallopt(_M_MMAP_THRESHOLD, _GIVEN_BACK_BYTES)
+    _mallopt(_M_TRIM_THRESHOLD, 2 * _GIVEN_BACK_BYTES)  # else that of 128 KiB would hold, which empties heaps
 
 
 def _mallopt(name: int, value: int) -> bool:
