@@ -1,7 +1,7 @@
 """BLEU of a corpus, in the conventions that published figures use (paper 6.1)."""
 
 import importlib.metadata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sacrebleu import BLEU
@@ -36,20 +36,32 @@ def moses_bleu(language: str) -> Metric:
     Raises:
         UsageError: sacremoses is not installed, or has no rules for the language.
     """
-    tokenize = moses_tokenizer(language)
+    told = {"case": "lc", "tok": f"moses-{language}-normalised"}
+    return multi_bleu("bleu_lowercased_moses", moses_tokenizer(language), told)
 
-    def bleu_lowercased_moses(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
+
+def multi_bleu(name: str, tokenize: Callable[[str], str], told: Mapping[str, str]) -> Metric:
+    """BLEU as `multi-bleu.perl` computes it, unsmoothed, on what `tokenize` makes of each line by sacremoses.
+
+    Args:
+        name: Of the metric.
+        tokenize: Gives tokens with spaces between.
+        told: What the signature says of it.
+    """
+
+    def metric(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
         require_aligned(hypotheses, references)
-        metric = BLEU(tokenize="none", smooth_method="none", force=True)
+        bleu = BLEU(tokenize="none", smooth_method="none", force=True)
         tokenized = [tokenize(line) for line in hypotheses], [[tokenize(line) for line in references]]
-        value = metric.corpus_score(*tokenized).score
-        signature = metric.get_signature()
-        signature.update("case", "lc")
-        signature.update("tok", f"moses-{language}-normalised")
+        value = bleu.corpus_score(*tokenized).score
+        signature = bleu.get_signature()
+        for key, text in told.items():
+            signature.update(key, text)
         signature.update("sacremoses", importlib.metadata.version("sacremoses"))
-        return Score("bleu_lowercased_moses", value, str(signature))
+        return Score(name, value, str(signature))
 
-    return bleu_lowercased_moses
+    metric.__name__ = name
+    return metric
 
 
 def moses_tokenizer(language: str) -> Callable[[str], str]:

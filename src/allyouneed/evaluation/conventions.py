@@ -1,12 +1,11 @@
 """BLEU in every convention in which published figures are given, and why they differ (paper 6.1)."""
 
-import importlib.metadata
 import re
 from collections.abc import Callable, Sequence
 
 from sacrebleu import BLEU
 
-from allyouneed.evaluation.bleu import bleu_13a, moses_bleu, moses_tools
+from allyouneed.evaluation.bleu import bleu_13a, moses_bleu, moses_tools, multi_bleu
 from allyouneed.evaluation.score import Metric, Score, require_aligned
 
 _COMPOUND = re.compile(r"(\S)-(\S)")
@@ -74,15 +73,4 @@ def _cased_moses(name: str, language: str, finish: Callable[[str], str], remark:
         plain = normalizer.replace_unicode_punct(line)
         return finish(str(tokenizer.tokenize(plain, return_str=True)))
 
-    def metric(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
-        require_aligned(hypotheses, references)
-        bleu = BLEU(tokenize="none", smooth_method="none", force=True)
-        tokenized = [tokenize(line) for line in hypotheses], [[tokenize(line) for line in references]]
-        value = bleu.corpus_score(*tokenized).score
-        signature = bleu.get_signature()
-        signature.update("tok", f"moses-{language}{remark}")
-        signature.update("sacremoses", importlib.metadata.version("sacremoses"))
-        return Score(name, value, str(signature))
-
-    metric.__name__ = name
-    return metric
+    return multi_bleu(name, tokenize, {"tok": f"moses-{language}{remark}"})

@@ -90,7 +90,9 @@ def parse(
         device: Where to compute.
     """
     from allyouneed.loading import load_parser
+    from allyouneed.training.hardware import give_back_freed_memory
 
+    give_back_freed_memory()
     parser = load_parser(*models, device=torch_device(device), precision=precision, threads=threads)
     stream: Stream = partial(
         parser.stream,
