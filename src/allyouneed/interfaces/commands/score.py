@@ -63,9 +63,7 @@ def score(
         device: Where to compute.
     """
     from allyouneed.loading import load_translator
-    from allyouneed.training.hardware import give_back_freed_memory
 
-    give_back_freed_memory()
     if tokens and normalized:
         raise UsageError("--tokens writes the normalized score too; leave out --normalized")
     files = _AlignedFiles(source, target)
