@@ -344,3 +344,10 @@ def test_a_directory_is_replaced_by_one_that_is_complete(
     read_manifest(target, "model")
     assert (target / "file").read_bytes() == b"new"
     assert list(tmp_path.iterdir()) == [target]
+
+
+def test_a_file_that_cannot_be_written_is_named_as_it_was_given(tmp_path: Path) -> None:
+    path = tmp_path / "nowhere" / "page.html"
+    with pytest.raises(DiskError) as raised:
+        write_text(path, "x")
+    assert str(raised.value) == f"{path}: No such file or directory"

@@ -144,7 +144,8 @@ def disk_errors(path: Path) -> Iterator[None]:
         raise  # the reader of our output has gone: no fault of the disk
     except OSError as error:
         remedy = f"; {_free_space(path)}" if error.errno in _NO_SPACE else ""
-        raise DiskError(f"{error.filename or path}: {error.strerror or error}{remedy}") from error
+        named = path if error.filename in (None, str(_aside(path))) else error.filename
+        raise DiskError(f"{named}: {error.strerror or error}{remedy}") from error
     except SafetensorError as error:
         raise DiskError(f"{path}: could not be written ({error}); {_free_space(path)}") from error
 
@@ -159,6 +160,19 @@ def _load_manifest(directory: Path) -> dict[str, Any]:
     if unsafe := [name for name in manifest["files"] if not _is_inside(name)]:
         raise ModelError([f"{path}: names a file that cannot be in the directory: {name}" for name in unsafe])
     return manifest
+
+
+def read_published(path: Path) -> bytes:
+    """What a file of a published directory holds.
+
+    Raises:
+        ModelError: It is missing.
+        DiskError: It may not be read.
+    """
+    if not path.exists():
+        raise ModelError(f"{path}: no such file; take another copy of {path.parent}")
+    with disk_errors(path):
+        return path.read_bytes()
 
 
 def _parse_manifest(path: Path) -> dict[str, Any]:

@@ -169,10 +169,7 @@ class TreeVocabulary:
             ModelError: The file is missing, damaged, or no vocabulary of trees.
             DiskError: The file may not be read.
         """
-        if not path.exists():
-            raise ModelError(f"{path}: no such file; take another copy of {path.parent}")
-        with publish.disk_errors(path):
-            content = path.read_bytes()
+        content = publish.read_published(path)
         try:
             found = json.loads(content)
             symbols, tags, closing = found["symbols"], found["tags"], found["closing"]

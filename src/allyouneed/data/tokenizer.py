@@ -90,10 +90,7 @@ class Tokenizer:
             ModelError: The file is missing, damaged, or no tokeniser of this program.
             DiskError: The file may not be read.
         """
-        if not path.exists():
-            raise ModelError(f"{path}: no such file; take another copy of {path.parent}")
-        with publish.disk_errors(path):
-            content = path.read_bytes()
+        content = publish.read_published(path)
         try:
             library = tokenizers.Tokenizer.from_str(content.decode())
         except Exception as error:  # the library raises nothing finer
