@@ -25,6 +25,7 @@ from allyouneed.experiments.scales import SCALES, Scale
 from allyouneed.experiments.table3 import TABLE3
 from allyouneed.interfaces.reproduction_report import as_terminal_table, conclusions, table_of, write_report
 from allyouneed.presets import PRESETS
+from allyouneed.training.run_directory import RunDirectory
 
 CPU = torch.device("cpu")
 PAPER, TINY = SCALES["paper"], SCALES["tiny"]
@@ -181,10 +182,26 @@ def test_a_row_that_fails_is_recorded_and_the_others_are_computed(
     assert not run(TOY, tmp_path, num_seeds=2).failures()
 
 
-@pytest.mark.parametrize("error", [LockedError("in use"), DiskError("full"), ValueError("a fault of ours")])
+@pytest.mark.parametrize("error", [DiskError("full"), ValueError("a fault of ours")])
 def test_what_is_no_fault_of_the_row_ends_the_experiment(error: Exception, tmp_path: Path) -> None:
     with pytest.raises(type(error)):
         run(failing("worse", error=error), tmp_path)
+    assert not (tmp_path / "worse" / "seed-1" / "result.json").exists()
+
+
+def test_processes_that_are_started_alike_share_the_rows(tmp_path: Path) -> None:
+    said: list[str] = []
+    with RunDirectory(tmp_path / "worse" / "seed-1").locked():
+        results = run(TOY, tmp_path, num_seeds=2, say=said.append)
+    assert "row 2 of 9: worse, seed 1: left to another process, which is computing it" in said
+    assert results.values("worse", "bleu") == [31.0]
+    assert not results.failures()
+    assert run(TOY, tmp_path, num_seeds=2).values("worse", "bleu") == [30.0, 31.0]
+
+
+def test_a_row_whose_training_is_held_is_passed_over(tmp_path: Path) -> None:
+    results = run(failing("worse", error=LockedError("in use")), tmp_path, num_seeds=1)
+    assert results.values("better", "bleu") == [80.0]
     assert not (tmp_path / "worse" / "seed-1" / "result.json").exists()
 
 

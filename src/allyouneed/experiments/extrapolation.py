@@ -60,8 +60,8 @@ def _linear(work: Work) -> Mapping[str, Any]:
 
 
 def short_data(work: Work) -> Path:
-    """The data that is given without its pairs of more than 20 tokens; prepared once for all rows."""
-    short, text = work.directory.parents[1] / "data", work.directory.parents[1] / "text"
+    """The data that is given without its pairs of more than 20 tokens; the same for all rows."""
+    short, text = work.directory / "data", work.directory / "text"
     if short.exists():
         return short
     given = PreparedData(data_of(work))

@@ -15,6 +15,7 @@ from allyouneed.errors import DiskError, LockedError, UsageError, UserError, is_
 from allyouneed.experiments.scales import Scale
 from allyouneed.preparation import PreparedData
 from allyouneed.publish import disk_errors, write_text
+from allyouneed.training.run_directory import RunDirectory
 from allyouneed.training.trainer import Report
 
 Figures = Mapping[str, Any]
@@ -114,6 +115,7 @@ def reproduce(  # noqa: PLR0913 - what, where, how large, from what, whom to tel
     """Compute the rows of an experiment; after each, all that is known.
 
     A row that diverges or does not fit into memory, say, is recorded as failed, and the next one computed.
+    A row that another process is computing is passed over: processes started alike share the work.
 
     Args:
         experiment: The experiment.
@@ -141,11 +143,17 @@ def reproduce(  # noqa: PLR0913 - what, where, how large, from what, whom to tel
         directory = out / row.name / f"seed-{seed}"
         if (directory / RESULT).is_file():
             continue
-        say(f"row {number} of {len(plan)}: {row.name}, seed {seed}")
-        with disk_errors(directory):
-            directory.mkdir(parents=True, exist_ok=True)
-        figures = _figures(row, Work(directory, seed, scale, data, device, report, say))
-        write_text(directory / RESULT, json.dumps(figures, indent=1) + "\n")
+        which = f"row {number} of {len(plan)}: {row.name}, seed {seed}"
+        try:
+            with RunDirectory(directory).locked():
+                if (directory / RESULT).is_file():
+                    continue
+                say(which)
+                figures = _figures(row, Work(directory, seed, scale, data, device, report, say))
+                write_text(directory / RESULT, json.dumps(figures, indent=1) + "\n")
+        except LockedError:
+            say(f"{which}: left to another process, which is computing it")
+            continue
         yield read_results(experiment, out, scale)
     yield read_results(experiment, out, scale)
 

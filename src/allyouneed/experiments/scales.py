@@ -47,6 +47,7 @@ class Scale:
 def _short_run(batch_tokens: int, num_steps: int, warmup_steps: int, factor: float) -> dict[str, Any]:
     return {
         "batch_tokens": batch_tokens,
+        "micro_batch_tokens": batch_tokens // 2,  # the fewest that mix lengths: each costs small models time
         "num_steps": num_steps,
         "warmup_steps": warmup_steps,
         "learning_rate_factor": factor,
