@@ -11,10 +11,7 @@ from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import DataError
 from allyouneed.evaluation import bleu_13a
 from allyouneed.experiments.bench_decoding import (
-    Entry,
     Measured,
-    Team,
-    Turn,
     bench_task,
     evenly,
     num_turns,
@@ -34,6 +31,7 @@ from allyouneed.experiments.decoding_contenders import (
 )
 from allyouneed.experiments.decoding_lengths import LENGTHS, bench_lengths, num_turns_of_lengths
 from allyouneed.experiments.decoding_tasks import Task, task_of_model, task_of_shape
+from allyouneed.experiments.decoding_team import Entry, Team, Turn
 from allyouneed.experiments.training_workloads import multi30k_lengths
 from allyouneed.preparation import TARGET_TOKENIZER
 
