@@ -8,7 +8,7 @@ import pytest
 from allyouneed import load
 from allyouneed.config import ModelConfig, SearchConfig
 from allyouneed.data.tokenizer import Tokenizer
-from allyouneed.errors import DataError
+from allyouneed.errors import DataError, ModelError
 from allyouneed.evaluation import bleu_13a
 from allyouneed.experiments.bench_decoding import (
     Measured,
@@ -222,3 +222,8 @@ def test_text_that_cannot_be_measured_is_refused(
     (tmp_path / "b").write_bytes(reference)
     with pytest.raises(DataError, match=message):
         task_of_model(toy_model, tmp_path / "a", tmp_path / "b", (), {}, tmp_path)
+
+
+def test_a_parser_is_no_task(toy_parser: Path, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="is a model for parsing; use it with `allyouneed parse`"):
+        task_of_model(toy_parser, None, None, [], {}, tmp_path)
