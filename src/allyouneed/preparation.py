@@ -38,6 +38,11 @@ SOURCE_TOKENIZER = "source_tokenizer.json"
 TARGET_TOKENIZER = "target_tokenizer.json"
 KIND = "data"
 _OPTIONS = {"translation": "--source and --target, or --pairs", "parsing": "--trees"}
+_REPEATED, _SILVER, _EXCHANGED = (
+    "repetitions of trees",
+    "silver trees",
+    "trees made by exchange of constituents",
+)
 _SHORTEST_FOR_RATIO_TOKENS = 20  # below it a ratio says little
 _ENCODED_AT_ONCE = 4_096
 
@@ -105,15 +110,15 @@ class TreeFiles:
                     gold.append(pair)
         for _ in range(self.repetitions - 1):
             yield from gold
-            report.notes["repetitions of trees"] += len(gold)
+            report.notes[_REPEATED] += len(gold)
         for file in _paths(self.silver):
             for pair in self._read_file(file, report):
                 yield pair
-                report.notes["silver trees"] += 1
+                report.notes[_SILVER] += 1
         trees = [tree_of(pair.target) for pair in gold] if self.exchanges else []
         for place, tree in exchange_constituents(trees, self.exchanges):
             yield gold[place]._replace(source=_words(tree), target=str(tree))
-            report.notes["trees made by exchange of constituents"] += 1
+            report.notes[_EXCHANGED] += 1
 
     def _read_file(self, file: Path, report: CleaningReport) -> Iterator[Pair]:
         counts = report.files[str(file)] = LineCounts()
@@ -149,6 +154,12 @@ class PreparedData:
         self.facts: dict[str, str] = manifest["facts"]
         self.train = PairStore(directory / "train")
         self.valid = PairStore(directory / "valid") if (directory / "valid").is_dir() else None
+
+    @property
+    def is_augmented(self) -> bool:
+        """Whether the training part holds trees that were repeated, made of others, or made by a parser."""
+        report = json.loads((self.directory / "report.json").read_bytes())
+        return bool({_REPEATED, _SILVER, _EXCHANGED} & set(report["train"]["notes"]))
 
     @cached_property
     def tokenizers(self) -> dict[str, bytes]:

@@ -197,7 +197,7 @@ class BracketScores:
         return "\n".join([_row("label"), *(_row(label, brackets) for label, brackets in rows)])
 
     def length_table(self) -> str:
-        """One line for each ten words of length, where there are such sentences: as for labels, their number."""
+        """One line for each ten words of length that sentences have: as of labels, and how many there are."""
         lines = [f"{_row('words')}{'sentences':>11}"]
         for tens, brackets in sorted(self.by_length.items()):
             lines.append(f"{_row(words_of(tens), brackets)}{self.num_by_length[tens]:>11}")

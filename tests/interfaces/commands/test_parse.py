@@ -68,7 +68,7 @@ def test_trees_that_the_parser_is_not_sure_of_leave_their_lines_empty(
     code, out, err = run_command("parse", toy_parser, "--tokenized", stdin=strange)
     assert (code, err) == (0, "")
     assert out.count(b"near") == 7
-    arguments = ("parse", toy_parser, "--tokenized", "--min-confidence", "0.5")
+    arguments = ("parse", toy_parser, "--tokenized", "--min-confidence", "0.8")
     code, out, err = run_command(*arguments, stdin=strange)
     assert code == 0
     assert out.decode().split("\n") == [*TREES, "", ""]
