@@ -142,9 +142,8 @@ def reproduce(  # noqa: PLR0913 - what, where, how large, from what, whom to tel
         ModelError: The data is damaged.
     """
     rows = chosen_rows(experiment, scale, only)
-    facts = _facts_of_data(experiment, data)
-    settings = {"experiment": experiment.name, "scale": scale.name, "data": facts}
-    _require_same(out, settings | _facts_of_text(rows, text))
+    facts = {"data": _facts_of_data(experiment, data), **_facts_of_text(rows, text)}
+    _require_same(out, {"experiment": experiment.name, "scale": scale.name, **facts})
     # All rows first, then the repetitions: a table that is stopped early is complete in its rows.
     plan = [(row, seed) for seed in range(1, num_seeds + 1) for row in rows if seed == 1 or row.telling]
     for number, (row, seed) in enumerate(plan, start=1):
@@ -238,4 +237,4 @@ def _require_same(out: Path, settings: Mapping[str, Any]) -> None:
             raise UsageError(f"{out}: began with {other}; name another folder with --out")
     with disk_errors(out):
         out.mkdir(parents=True, exist_ok=True)
-    write_text(path, json.dumps(begun | settings, indent=1) + "\n")
+    write_text(path, json.dumps({**begun, **settings}, indent=1) + "\n")

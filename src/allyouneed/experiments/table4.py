@@ -34,8 +34,8 @@ SENTENCES, SENTENCES_IN_PAPER = 10, 425
 """Sentences of raw text that are parsed for each right tree; the paper has 17 million for 40,000 trees."""
 
 _NOTES = [
-    "The paper's Table 4, on section 23 of the Wall Street Journal. WSJ only, discriminative: Vinyals & Kaiser "
-    "et al. (2014) 88.3, Petrov et al. (2006) 90.4, Zhu et al. (2013) 90.4, Dyer et al. (2016) 91.7, "
+    "The paper's Table 4, on section 23 of the Wall Street Journal. WSJ only, discriminative: Vinyals & "
+    "Kaiser et al. (2014) 88.3, Petrov et al. (2006) 90.4, Zhu et al. (2013) 90.4, Dyer et al. (2016) 91.7, "
     "Transformer (4 layers) 91.3. Semi-supervised: Zhu et al. (2013) 91.3, Huang & Harper (2009) 91.3, "
     "McClosky et al. (2006) 92.1, Vinyals & Kaiser et al. (2014) 92.1, Transformer (4 layers) 92.7. "
     "Multi-task: Luong et al. (2015) 93.0. Generative: Dyer et al. (2016) 93.3.",

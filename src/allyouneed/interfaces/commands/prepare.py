@@ -99,7 +99,6 @@ def prepare(
     allyouneed prepare data --pairs train.tsv.gz --vocab-size 8000 --target-language de
     allyouneed prepare data --task parsing --trees train.mrg --valid-trees dev.mrg --vocab-size 4000
     allyouneed prepare data --task parsing --trees train.mrg --repeat-trees 4 --silver-trees silver.mrg
-    allyouneed prepare data --task parsing --trees train.mrg --exchange 20000 --vocab-size 4000
     ```
 
     Files may be plain, `.gz` or `.zst`, several of each are read one after the other. What was dropped and
@@ -118,8 +117,7 @@ def prepare(
             are short.
         source_language: Code such as `en`: texts are split into sentences by its rules.
         target_language: Code such as `de`: with it `evaluate` gives BLEU on Moses tokens too.
-        tags: Of trees: whether a word is one symbol for all, as in the paper, or its part of speech, which
-            the parser then tells too.
+        tags: Of trees: whether a word is one symbol for all, as in the paper, or its part of speech.
         closing_brackets: Of trees: whether a constituent ends with its label, as in the paper, or not.
     """
     from allyouneed.preparation import prepare as prepare_data

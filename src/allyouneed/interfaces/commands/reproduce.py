@@ -38,8 +38,8 @@ def reproduce(
     ```
 
     It can be stopped at any time, and goes on where it was with the same command. Each row is a run in
-    OUT/ROW/seed-N; after each, OUT/results.md, .csv and .html are written anew. A row that fails, because it
-    diverges for instance, is named with the reason, the others go on, and the exit code is 9.
+    OUT/ROW/seed-N; after each, OUT/results.md, .csv and .html are written anew. A row that fails is named
+    with the reason, the others go on, and the exit code is 9.
 
     Args:
         experiment: `table3`: variations of the model; `table4`: constituency parsing; `aop`: attention over
@@ -48,8 +48,7 @@ def reproduce(
             paper has.
         data: What `allyouneed prepare` has made, with validation text; for `table4` trees.
         text: Raw text, a sentence a line, which `table4` parses for its semi-supervised row.
-        scale: `tiny` is for hours on two cores, `small` for half an hour on a data-centre GPU, `paper` is the
-            paper's own.
+        scale: `tiny` is for hours on two cores, `small` for half an hour on a data-centre GPU; or `paper`.
         seeds: How often rows that are to be compared closely are trained; the others are trained once.
         rows: Which to compute; all if not given. What they are compared with is computed too.
         out: The folder to work in; by default runs/EXPERIMENT-SCALE.
