@@ -7,7 +7,6 @@ import functools
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -159,13 +158,14 @@ def _silver_trees(work: Work) -> Path:
 
 
 def _spread(files: Sequence[Path], number: int) -> Iterator[str]:
-    """So many lines, evenly from the beginning of the first file to the end of the last."""
+    """So many lines, or all if there are fewer, evenly from the first file's beginning to the last's end."""
     require_rereadable(files)
 
     def lines() -> Iterator[str]:
         return (line for file in files for line in read_lines(file) if not is_blank(line))
 
-    return islice(lines(), 0, None, max(1, sum(1 for _ in lines()) // number))
+    total = sum(1 for _ in lines())
+    return (line for place, line in enumerate(lines()) if place * number % total < number)
 
 
 def _rows(scale: Scale) -> Sequence[Row]:
