@@ -119,7 +119,7 @@ class Parser:
         config = SearchConfig.checked(**self.config.search.model_dump() | given)
         constraint = None
         if constrained:
-            constraint = TreeConstraint(self.vocabulary, self._num_words, config, self._engine.max_positions)
+            constraint = TreeConstraint(self.vocabulary, self._words_of, config, self._engine.max_positions)
         encoded, again = tee(self._encode_each(sentences, failed))
         found = generate(
             self._engine,
@@ -156,8 +156,8 @@ class Parser:
             raise too_long_error(len(ids), limit)
         return words, ids
 
-    def _num_words(self, source: Sequence[int]) -> int:
-        return self._tokenizer.decode(source).count(" ") + 1
+    def _words_of(self, source: Sequence[int]) -> list[str]:
+        return self._tokenizer.decode(source).split(" ")
 
     def _parse(self, words: list[str], hypothesis: Hypothesis) -> Parse:
         if not words:

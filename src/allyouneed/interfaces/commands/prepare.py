@@ -89,7 +89,7 @@ def prepare(
     max_length_ratio: float = _DEFAULTS.max_length_ratio,
     source_language: str = "",
     target_language: str = "",
-    tags: Literal["normalised", "predicted"] = _DEFAULTS.tags,
+    tags: Literal["normalised", "predicted", "endings"] = _DEFAULTS.tags,
     closing_brackets: Literal["labelled", "plain"] = _DEFAULTS.closing_brackets,
 ) -> None:
     """Clean sentence pairs or trees, learn sub-words, and store them as token ids.
@@ -117,7 +117,8 @@ def prepare(
             are short.
         source_language: Code such as `en`: texts are split into sentences by its rules.
         target_language: Code such as `de`: with it `evaluate` gives BLEU on Moses tokens too.
-        tags: Of trees: whether a word is one symbol for all, as in the paper, or its part of speech.
+        tags: Of trees: whether a word is one symbol for all, as in the paper, its part of speech, or its last
+            letter, by which a small model finds its way.
         closing_brackets: Of trees: whether a constituent ends with its label, as in the paper, or not.
     """
     from allyouneed.preparation import prepare as prepare_data
