@@ -112,7 +112,7 @@ class TreeConstraint:
         return states
 
     def _build_table(self) -> NDArray[np.bool_]:
-        """(classes, vocab): a row for each next word, each combination of what may come, each label; the end."""
+        """(classes, vocab): a row for each next word, combination and label, in this order; then the end."""
         tokens = np.arange(len(self._opens))
         words = [tokens == token for token in self._endings] or [self._adds]
         closes_label = self._closes & (self._label == np.arange(self._num_labels)[:, None])
