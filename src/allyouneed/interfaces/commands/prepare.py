@@ -117,8 +117,7 @@ def prepare(
             are short.
         source_language: Code such as `en`: texts are split into sentences by its rules.
         target_language: Code such as `de`: with it `evaluate` gives BLEU on Moses tokens too.
-        tags: Of trees: whether a word is one symbol for all, as in the paper, its part of speech, or its last
-            letter, by which a small model finds its way.
+        tags: Of trees: whether a word is one symbol, as in the paper, its part of speech, or its last letter.
         closing_brackets: Of trees: whether a constituent ends with its label, as in the paper, or not.
     """
     from allyouneed.preparation import prepare as prepare_data
