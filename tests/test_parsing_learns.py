@@ -13,11 +13,11 @@ from allyouneed.loading import load_parser
 
 @pytest.mark.slow
 def test_a_small_parser_learns_the_demo_grammar(tmp_path: Path) -> None:
-    corpus = generate_demo_corpus(num_train=6_000, num_valid=300, num_test=0)
+    corpus = generate_demo_corpus(num_train=12_000, num_valid=300, num_test=0)
     for part, pairs in (("train", corpus.train), ("valid", corpus.valid)):
         trees = "".join(f"{pair.source_tree}\n" for pair in pairs)
         (tmp_path / f"{part}.mrg").write_bytes(trees.encode())
-    config = DataConfig(task="parsing", vocab_size=2_000, joint_vocabulary=False)
+    config = DataConfig(task="parsing", vocab_size=1_500, joint_vocabulary=False, tags="endings")
     prepare(tmp_path / "data", TreeFiles(tmp_path / "train.mrg"), config=config)
     small = presets.parsing_tiny().replace(
         model={"d_model": 64, "d_ff": 128, "num_heads": 2, "num_layers": 2, "dropout": 0.0},
