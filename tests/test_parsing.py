@@ -7,10 +7,14 @@ import pytest
 
 import allyouneed
 from allyouneed.assessment import evaluate_parser
+from allyouneed.config import DataConfig
 from allyouneed.data.trees import clean_trees, read_trees, tree_of
 from allyouneed.errors import DataError, ModelError, UsageError
 from allyouneed.loading import load_parser, load_translator
 from allyouneed.parsing import MAX_TOKENS, Parser
+from allyouneed.preparation import TreeFiles, prepare
+from allyouneed.presets import parsing_tiny
+from allyouneed.runs import train
 
 SENTENCE = "the wolf sees the bear near B ."
 TREE = (
@@ -52,35 +56,54 @@ def test_text_and_words_give_the_same_tree(parser: Parser) -> None:
     assert not from_text.repaired
 
 
+WEIRD: list[list[str] | str] = [
+    ["("],
+    [],
+    ["a b", "c\td"],
+    ["word"] * 300,
+    ["-LRB-", "1/2", "*", "☃"],
+    ["</s>", "(S", ")"],
+    "",
+    "the the the",
+]
+WORDS_OF_WEIRD: list[tuple[str, ...]] = [
+    ("(",),
+    (),
+    ("a\u00a0b", "c\u00a0d"),
+    ("word",) * 300,
+    ("(", "1/2", "*", "☃"),
+    ("</s>", "(S", ")"),
+    (),
+    ("the", "the", "the"),
+]
+
+
 @pytest.mark.parametrize("constrained", [True, False])
 def test_every_sentence_has_a_tree_over_its_words_and_a_blank_one_none(
     parser: Parser, constrained: bool
 ) -> None:
-    sentences = [
-        ["("],
-        [],
-        ["a b", "c\td"],
-        ["word"] * 300,
-        ["-LRB-", "1/2", "*", "☃"],
-        ["</s>", "(S", ")"],
-        "",
-        "the the the",
-    ]
-    found = parser.parse(sentences, constrained=constrained, beam_size=2)
+    found = parser.parse(WEIRD, constrained=constrained, beam_size=2)
     words = [parse.tree.words if parse.tree else () for parse in found]
-    assert words == [
-        ("(",),
-        (),
-        ("a\u00a0b", "c\u00a0d"),
-        ("word",) * 300,
-        ("(", "1/2", "*", "☃"),
-        ("</s>", "(S", ")"),
-        (),
-        ("the", "the", "the"),
-    ]
+    assert words == WORDS_OF_WEIRD
     assert all(tree_of(str(parse)) == parse.tree for parse in found if parse.tree)
     assert [str(parse) for parse in found if parse.tree is None] == ["", ""]
     assert constrained is not any(parse.repaired for parse in found)
+
+
+def test_outputs_with_the_endings_of_words_are_trees_over_the_words_too(
+    toy_treebank: Path, tmp_path: Path
+) -> None:
+    config = DataConfig(task="parsing", vocab_size=300, joint_vocabulary=False, tags="endings")
+    prepare(tmp_path / "data", TreeFiles(toy_treebank / "dev.mrg"), config=config)
+    settings = parsing_tiny().replace(
+        model={"d_model": 16, "d_ff": 16, "num_heads": 2, "num_layers": 1},
+        training={"num_steps": 2, "batch_tokens": 400, "checkpoint_every_steps": 2, "precision": "float32"},
+    )
+    train(tmp_path / "run", tmp_path / "data", settings)
+    found = load_parser(tmp_path / "run").parse(WEIRD, beam_size=2)
+    assert [parse.tree.words if parse.tree else () for parse in found] == WORDS_OF_WEIRD
+    assert not any(parse.repaired for parse in found)
+    assert {tag for parse in found if parse.tree for tag in parse.tree.tags} == {"XX"}
 
 
 def test_company_changes_nothing(parser: Parser) -> None:

@@ -124,8 +124,8 @@ class DataConfig(Config):
     """Code of the source language, such as "en", where it is known: sentences end by its rules."""
     target_language: str = ""
     """Code of the target language, such as "de"; Moses-tokenised scores need it."""
-    tags: Literal["normalised", "predicted"] = "normalised"
-    """Of trees: whether a word is one symbol for all, or its part of speech."""
+    tags: Literal["normalised", "predicted", "endings"] = "normalised"
+    """Of trees: whether a word is one symbol for all, its part of speech, or its last letter."""
     closing_brackets: Literal["labelled", "plain"] = "labelled"
     """Of trees: whether a constituent ends with its label, `)NP`, or with `)`."""
 

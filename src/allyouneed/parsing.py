@@ -1,5 +1,7 @@
 """Task 2, constituency parsing (paper 6.3): raw sentences in, trees out."""
 
+import math
+import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import tee
@@ -35,6 +37,9 @@ class Parse:
     """The log-probability of its symbols, divided by the length penalty."""
     repaired: bool = False
     """Whether the model's output was no tree over these words, and has been made one."""
+    confidence: float = 0.0
+    """The geometric mean of the probabilities of its symbols, the end symbol's among them. What the model
+    would rather have written than what it was held to makes it small."""
 
     def __str__(self) -> str:
         """Penn brackets on one line; nothing of a blank sentence."""
@@ -114,7 +119,7 @@ class Parser:
         config = SearchConfig.checked(**self.config.search.model_dump() | given)
         constraint = None
         if constrained:
-            constraint = TreeConstraint(self.vocabulary, self._num_words, config, self._engine.max_positions)
+            constraint = TreeConstraint(self.vocabulary, self._words_of, config, self._engine.max_positions)
         encoded, again = tee(self._encode_each(sentences, failed))
         found = generate(
             self._engine,
@@ -151,11 +156,13 @@ class Parser:
             raise too_long_error(len(ids), limit)
         return words, ids
 
-    def _num_words(self, source: Sequence[int]) -> int:
-        return self._tokenizer.decode(source).count(" ") + 1
+    def _words_of(self, source: Sequence[int]) -> list[str]:
+        return self._tokenizer.decode(source).split(" ")
 
     def _parse(self, words: list[str], hypothesis: Hypothesis) -> Parse:
         if not words:
             return Parse(None, 0.0)
         tree, well_formed = self.vocabulary.decode(hypothesis.ids, words)
-        return Parse(tree, hypothesis.score, repaired=not well_formed)
+        log_probs = hypothesis.token_log_probs
+        confidence = math.exp(statistics.fmean(log_probs)) if log_probs else 0.0
+        return Parse(tree, hypothesis.score, not well_formed, confidence)

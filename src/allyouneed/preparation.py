@@ -8,7 +8,7 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
@@ -29,7 +29,8 @@ from allyouneed.data.linearisation import TreeVocabulary
 from allyouneed.data.lines import LineCounts, encode_line, read_lines
 from allyouneed.data.store import PairStore, PairWriter
 from allyouneed.data.tokenizer import Tokenizer
-from allyouneed.data.trees import clean_trees, one_word, read_trees
+from allyouneed.data.tree_exchange import exchange_constituents
+from allyouneed.data.trees import Tree, clean_trees, one_word, read_trees, tree_of
 from allyouneed.errors import DataError, UsageError
 from allyouneed.publish import publish_directory, read_manifest, require_free, sha256_of
 
@@ -37,6 +38,11 @@ SOURCE_TOKENIZER = "source_tokenizer.json"
 TARGET_TOKENIZER = "target_tokenizer.json"
 KIND = "data"
 _OPTIONS = {"translation": "--source and --target, or --pairs", "parsing": "--trees"}
+_REPEATED, _SILVER, _EXCHANGED = (
+    "repetitions of trees",
+    "silver trees",
+    "trees made by exchange of constituents",
+)
 _SHORTEST_FOR_RATIO_TOKENS = 20  # below it a ratio says little
 _ENCODED_AT_ONCE = 4_096
 
@@ -73,6 +79,12 @@ class TreeFiles:
 
     files: Files = ()
     """Penn brackets, over several lines each or several on a line."""
+    silver: Files = ()
+    """Trees that a parser has made of raw text, to be mixed in."""
+    repetitions: int = 1
+    """How often each tree of `files` is there, which sets their share beside silver trees."""
+    exchanges: int = 0
+    """New trees made of `files` by exchange of constituents; see `data.tree_exchange`."""
 
     limits: ClassVar = CleaningLimits(max_characters=1_000_000, max_length_ratio=math.inf)
     """A tree is longer than its sentence."""
@@ -82,18 +94,44 @@ class TreeFiles:
 
     def read(self, report: CleaningReport) -> Iterator[Pair]:
         """All trees, cleaned, on one line each; that all files are there is checked at the call."""
-        files = _paths(self.files)
-        require_rereadable(files)
-        return (pair for file in files for pair in self._read_file(file, report))
+        require_rereadable([*_paths(self.files), *_paths(self.silver)])
+        return self._read(report)
+
+    def distinct(self) -> "TreeFiles":
+        """What sub-words and symbols are learned from: a word that is repeated is no more frequent for it."""
+        return replace(self, repetitions=1, exchanges=0)
+
+    def _read(self, report: CleaningReport) -> Iterator[Pair]:
+        gold: list[Pair] = []
+        for file in _paths(self.files):
+            for pair in self._read_file(file, report):
+                yield pair
+                if self.repetitions > 1 or self.exchanges:
+                    gold.append(pair)
+        for _ in range(self.repetitions - 1):
+            yield from gold
+            report.notes[_REPEATED] += len(gold)
+        for file in _paths(self.silver):
+            for pair in self._read_file(file, report):
+                yield pair
+                report.notes[_SILVER] += 1
+        trees = [tree_of(pair.target) for pair in gold] if self.exchanges else []
+        for place, tree in exchange_constituents(trees, self.exchanges):
+            yield gold[place]._replace(source=_words(tree), target=str(tree))
+            report.notes[_EXCHANGED] += 1
 
     def _read_file(self, file: Path, report: CleaningReport) -> Iterator[Pair]:
         counts = report.files[str(file)] = LineCounts()
         num_trees = 0
         for tree, line in clean_trees(read_trees(file, counts, report.notes), report.notes):
             num_trees += 1
-            yield Pair(" ".join(map(one_word, tree.words)), str(tree), line, str(file))
+            yield Pair(_words(tree), str(tree), line, str(file))
         if not num_trees:
             raise DataError(f"{file}: holds no tree; give a file of trees in brackets")
+
+
+def _words(tree: Tree) -> str:
+    return " ".join(map(one_word, tree.words))
 
 
 NO_FILES = CorpusFiles()
@@ -116,6 +154,12 @@ class PreparedData:
         self.facts: dict[str, str] = manifest["facts"]
         self.train = PairStore(directory / "train")
         self.valid = PairStore(directory / "valid") if (directory / "valid").is_dir() else None
+
+    @property
+    def is_augmented(self) -> bool:
+        """Whether the training part holds trees that were repeated, made of others, or made by a parser."""
+        report = json.loads((self.directory / "report.json").read_bytes())
+        return bool({_REPEATED, _SILVER, _EXCHANGED} & set(report["train"]["notes"]))
 
     @cached_property
     def tokenizers(self) -> dict[str, bytes]:
@@ -189,7 +233,8 @@ def _learn_tokenizers(files: CorpusFiles | TreeFiles, config: DataConfig) -> _To
         pairs = clean_pairs(files.read(CleaningReport()), files.limits, CleaningReport())
         return (getattr(pair, side) for pair in pairs for side in sides)
 
-    if config.task == "parsing":
+    if isinstance(files, TreeFiles):
+        files = files.distinct()
         symbols = TreeVocabulary.learn(lines("target"), config.tags, config.closing_brackets)
         return _Tokenizers(learn("source"), symbols)
     if config.joint_vocabulary:

@@ -12,11 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allyouneed.data.linearisation import (
+    ENDINGS,
     WORD,
     ClosingBrackets,
     Tags,
     TreeVocabulary,
     build_tree,
+    ending,
     linearise,
 )
 from allyouneed.data.trees import Constituent, Tree, clean_trees, read_trees, tree_of
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
 
 JOHN = tree_of("(S (NP (NNP John)) (VP (VBZ has) (NP (DT a) (NN dog))) (. .))")
 MODES: list[tuple[Tags, ClosingBrackets]] = [
-    (tags, closing) for tags in ("normalised", "predicted") for closing in ("labelled", "plain")
+    (tags, closing) for tags in ("normalised", "predicted", "endings") for closing in ("labelled", "plain")
 ]
 
 
@@ -36,11 +38,17 @@ def without_tags(tree: Tree) -> Tree:
     return replace(tree, tags=(WORD,) * len(tree.words))
 
 
+def inverse(symbols: list[str], words: tuple[str, ...], tags: Tags) -> tuple[Tree, bool]:
+    tree, well_formed = build_tree(symbols, words)
+    return (without_tags(tree) if tags == "endings" else tree), well_formed
+
+
 def test_the_example_of_grammar_as_a_foreign_language() -> None:
     # Vinyals et al. 2015, figure 2
     expected = "(S (NP NNP )NP (VP VBZ (NP DT NN )NP )VP . )S"
     assert " ".join(linearise(JOHN, "predicted")) == expected
     assert " ".join(linearise(JOHN)) == "(S (NP XX )NP (VP XX (NP XX XX )NP )VP XX )S"
+    assert " ".join(linearise(JOHN, "endings")) == "(S (NP n )NP (VP s (NP a g )NP )VP XX )S"
     assert " ".join(linearise(JOHN, closing="plain")) == "(S (NP XX ) (VP XX (NP XX XX ) ) XX )"
 
 
@@ -56,7 +64,7 @@ def test_linearising_and_back_is_the_identity_on_ten_thousand_random_trees(
     for number, tree in enumerate(random_trees(10_000)):
         tags, closing = MODES[number % len(MODES)]
         expected = tree if tags == "predicted" else without_tags(tree)
-        assert build_tree(linearise(tree, tags, closing), tree.words) == (expected, True)
+        assert inverse(linearise(tree, tags, closing), tree.words, tags) == (expected, True)
 
 
 def test_it_is_the_identity_on_every_tree_of_the_treebank(data_folder: Path) -> None:
@@ -64,7 +72,7 @@ def test_it_is_the_identity_on_every_tree_of_the_treebank(data_folder: Path) -> 
         for tree, _ in clean_trees(read_trees(data_folder / "ptb_sample" / f"{part}.mrg")):
             for tags, closing in modes:
                 expected = tree if tags == "predicted" else without_tags(tree)
-                assert build_tree(linearise(tree, tags, closing), tree.words) == (expected, True)
+                assert inverse(linearise(tree, tags, closing), tree.words, tags) == (expected, True)
 
 
 SYMBOLS = ["(S", "(NP", "(TOP", ")S", ")NP", ")TOP", ")", "XX", "NN"]
@@ -157,6 +165,24 @@ def test_a_vocabulary_is_read_as_it_was_saved_and_gives_trees_back(
     assert loaded.decode(ids, JOHN.words) == (JOHN if tags == "predicted" else without_tags(JOHN), True)
     assert not loaded.decode([PADDING, *ids], JOHN.words).well_formed
     assert loaded.encode_batch(["(S (NP (NN b)))", str(JOHN)])[1] == ids
+
+
+def test_every_word_has_one_of_the_endings_that_every_vocabulary_knows() -> None:
+    words = [
+        "Wolf",
+        "R",
+        "1989",
+        "\N{SUPERSCRIPT TWO}",
+        "%",
+        "Stra\N{LATIN SMALL LETTER SHARP S}e",
+        "\u0130",
+        "(",
+    ]
+    assert [ending(word) for word in words] == ["f", "r", "0", "XX", "XX", "e", "XX", "XX"]
+    vocabulary = TreeVocabulary.learn([str(JOHN)], "endings", "plain")
+    tree = Tree(tuple(words), ("NN",) * 8, (Constituent("TOP", 0, 8), Constituent("S", 0, 8)))
+    assert UNKNOWN not in vocabulary.encode(str(tree))
+    assert {*ENDINGS} < {*vocabulary.symbols}
 
 
 def test_a_label_that_was_not_learned_is_unknown() -> None:

@@ -128,6 +128,10 @@ def test_a_thousand_words_are_scored_and_land_in_their_row_by_length() -> None:
     total = score_trees([long, tree_of(GOLD)], [long, tree_of(GOLD)])
     assert total.brackets.f1 == 100
     assert {tens: b.gold for tens, b in total.by_length.items()} == {99: 1, 0: 4}
+    titles, short, longest = (line.split() for line in total.length_table().split("\n"))
+    assert titles == ["words", "gold", "test", "matched", "recall", "precision", "F1", "sentences"]
+    assert short == ["1-10", "4", "4", "4", "100.00", "100.00", "100.00", "1"]
+    assert longest == ["991-1000", "1", "1", "1", "100.00", "100.00", "100.00", "1"]
 
 
 def test_the_counts_are_those_of_plain_counting_on_real_trees(data_folder: Path) -> None:

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from tests.inference.conftest import TinyModel
 
 MODES: list[tuple[Tags, ClosingBrackets]] = [
-    (tags, closing) for tags in ("normalised", "predicted") for closing in ("labelled", "plain")
+    (tags, closing) for tags in ("normalised", "predicted", "endings") for closing in ("labelled", "plain")
 ]
 TREES = ["(S (NP (NN a)) (VP (VB b) (NP (NN c))))"]
 
 
-def num_words(source: Sequence[int]) -> int:
-    """In these tests every id is a word."""
-    return len(source) - 1
+def words_of(source: Sequence[int]) -> list[str]:
+    """In these tests every id is a word: a letter, so that many words have the same ending as others."""
+    return ["abc"[token % 3] for token in source[:-1]]
 
 
 def allowed(constraint: Constraint, ids: list[int], source: list[int]) -> list[int]:
@@ -44,7 +44,7 @@ def test_it_allows_all_trees_that_fit_and_nothing_else(
 ) -> None:
     vocabulary = TreeVocabulary.learn(["(S (NP (NN a)))"], tags, closing)
     source = [*range(5, 5 + words), END]
-    constraint = TreeConstraint(vocabulary, num_words, SearchConfig(max_extra_tokens=4))
+    constraint = TreeConstraint(vocabulary, words_of, SearchConfig(max_extra_tokens=4))
     longest = len(source) + 4  # the end symbol included
     found, waiting = set(), [[]]  # type: ignore[var-annotated]
     while waiting:
@@ -53,13 +53,18 @@ def test_it_allows_all_trees_that_fit_and_nothing_else(
         assert choices, "a hypothesis that cannot go on"
         found |= {tuple(ids)} if choices == [END] else set()
         waiting += [[*ids, token] for token in choices if token != END]
-    symbols = range(UNKNOWN + 1, vocabulary.vocab_size)
-    expected = {
-        ids
-        for length in range(longest)
-        for ids in product(symbols, repeat=length)
-        if build_tree([vocabulary.symbols[token] for token in ids], "abc"[:words]).well_formed
-    }
+    brackets = [symbol for symbol in vocabulary.symbols[UNKNOWN + 1 :] if symbol[0] in "()"]
+    expected = set()
+    for length in range(longest):
+        for symbols in product([*brackets, "word"], repeat=length):
+            if build_tree(symbols, "abc"[:words]).well_formed:
+                symbols_of_words = {
+                    "normalised": iter(["XX"] * words),
+                    "predicted": iter(["NN"] * words),
+                    "endings": iter(words_of(source)),
+                }[tags]
+                written = [next(symbols_of_words) if symbol == "word" else symbol for symbol in symbols]
+                expected.add(tuple(map(vocabulary.symbols.index, written)))
     assert found == expected
     assert found
 
@@ -74,12 +79,15 @@ def test_every_output_of_a_random_model_is_a_tree_over_the_words(
     draw = Random(1)
     sources = [draw.choices(range(5, vocabulary.vocab_size), k=draw.randint(1, 12)) for _ in range(20)]
     config = SearchConfig(beam_size=3, max_extra_tokens=20).replace(**settings)
-    constraint = TreeConstraint(vocabulary, num_words, config)
+    constraint = TreeConstraint(vocabulary, words_of, config)
     assert isinstance(constraint.table, np.ndarray)
     outputs = list(generate(engine, sources, config, n_best=1, constraint=constraint))
     for source, hypotheses in zip(sources, outputs, strict=True):
         for hypothesis in hypotheses:
-            words = [str(word) for word in source]
+            words = words_of([*source, END])
+            if tags == "endings":
+                written = [vocabulary.symbols[token] for token in hypothesis.ids]
+                assert [symbol for symbol in written if symbol[0] not in "()"] == words
             assert vocabulary.decode(hypothesis.ids, words).well_formed
             assert len(hypothesis.ids) + 1 <= len(source) + 1 + config.max_extra_tokens
     unconstrained = generate(engine, sources, config)
@@ -91,7 +99,7 @@ def test_every_output_of_a_random_model_is_a_tree_over_the_words(
 
 def test_no_output_is_deeper_than_it_may_be() -> None:
     vocabulary = TreeVocabulary.learn(TREES, "normalised", "labelled")
-    constraint = TreeConstraint(vocabulary, num_words, SearchConfig(max_extra_tokens=1_000), max_depth=7)
+    constraint = TreeConstraint(vocabulary, words_of, SearchConfig(max_extra_tokens=1_000), max_depth=7)
     opening = vocabulary.symbols.index("(NP")
     assert opening in allowed(constraint, [opening] * 6, [5, END])
     assert allowed(constraint, [opening] * 7, [5, END]) == [vocabulary.symbols.index("XX")]
@@ -100,5 +108,5 @@ def test_no_output_is_deeper_than_it_may_be() -> None:
 def test_where_no_tree_fits_nothing_is_allowed() -> None:
     vocabulary = TreeVocabulary.learn(TREES, "normalised", "plain")
     for config, positions in ((SearchConfig(max_length=4), None), (SearchConfig(), 4)):
-        assert allowed(TreeConstraint(vocabulary, num_words, config, positions), [], [5, 6, END]) == []
-        assert allowed(TreeConstraint(vocabulary, num_words, config, positions), [], [5, END]) != []
+        assert allowed(TreeConstraint(vocabulary, words_of, config, positions), [], [5, 6, END]) == []
+        assert allowed(TreeConstraint(vocabulary, words_of, config, positions), [], [5, END]) != []

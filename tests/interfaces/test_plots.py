@@ -1,4 +1,5 @@
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,8 @@ import numpy.typing as npt
 import pytest
 
 from allyouneed.errors import DiskError
-from allyouneed.interfaces.plots import last_events, plot_attention, plot_run
+from allyouneed.evaluation.bracket_f1 import Brackets, BracketScores
+from allyouneed.interfaces.plots import last_events, plot_attention, plot_f1_by_length, plot_run
 
 PNG = b"\x89PNG\r\n\x1a\n"
 DARKEST_BLUE = np.array([8, 48, 107]) / 255  # of matplotlib's colour map, the colour of weight 1
@@ -91,3 +93,15 @@ def test_any_number_of_heads_and_any_unicode_can_be_drawn(num_heads: int, tmp_pa
     weights = np.full((num_heads, 8, 8), 1 / 8)
     plot_attention(weights, pieces, pieces, tmp_path / "attention.png")
     assert (tmp_path / "attention.png").read_bytes().startswith(PNG)
+
+
+def test_a_bar_is_as_high_as_the_f1_of_its_lengths(tmp_path: Path) -> None:
+    scores = BracketScores(
+        by_length={0: Brackets(9, 10, 10), 2: Brackets(3, 10, 10)}, num_by_length=Counter({0: 5, 2: 4})
+    )
+    plot_f1_by_length(scores, tmp_path / "lengths.png")
+    pixels = matplotlib.image.imread(tmp_path / "lengths.png")[:, :, :3]
+    is_blue = np.abs(pixels - np.array([31, 119, 180]) / 255).max(axis=2) < 0.01
+    columns = np.flatnonzero(is_blue.any(axis=0))
+    left, right = is_blue[:, columns[5]].sum(), is_blue[:, columns[-5]].sum()
+    assert left / right == pytest.approx(3, rel=0.05)

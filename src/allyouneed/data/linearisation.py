@@ -6,8 +6,10 @@ constituent covers all of it. A symbol is an entry of a vocabulary of its own, w
 """
 
 import json
+import string
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, Self
 
@@ -17,11 +19,14 @@ from allyouneed.data.trees import ROOT, Constituent, Tree, tree_of, without_unar
 from allyouneed.errors import ModelError
 from allyouneed.symbols import UNKNOWN
 
-Tags = Literal["normalised", "predicted"]
+Tags = Literal["normalised", "predicted", "endings"]
 ClosingBrackets = Literal["labelled", "plain"]
 
 WORD: Final = "XX"
 """What stands for a word whose part of speech is not told."""
+
+ENDINGS: Final = (*string.ascii_lowercase, "0", WORD)
+"""What `ending` gives."""
 
 _FORMAT = "allyouneed tree symbols"
 _FORMAT_VERSION = 1
@@ -32,22 +37,29 @@ def linearise(tree: Tree, tags: Tags = "normalised", closing: ClosingBrackets = 
 
     Args:
         tree: Cleaned.
-        tags: "normalised": every word is `XX`; "predicted": its part of speech.
+        tags: "normalised": every word is `XX`; "predicted": its part of speech; "endings": its last letter,
+            by which model and search know which word they are at.
         closing: "labelled": a constituent ends with `)NP`; "plain": with `)`.
     """
     symbols, ends = [], []
     constituents = _without_root(tree)
     place = 0
-    for position, tag in enumerate(tree.tags):
+    for position, (word, tag) in enumerate(zip(tree.words, tree.tags, strict=True)):
         while place < len(constituents) and constituents[place].start == position:
             symbols.append("(" + constituents[place].label)
             ends.append(constituents[place])
             place += 1
-        symbols.append(tag if tags == "predicted" else WORD)
+        symbols.append({"normalised": WORD, "predicted": tag, "endings": ending(word)}[tags])
         while ends and ends[-1].end == position + 1:
             label = ends.pop().label
             symbols.append(")" + label if closing == "labelled" else ")")
     return symbols
+
+
+def ending(word: str) -> str:
+    """The last letter of a word, small; `0` of a digit, `XX` of anything else."""
+    last = word[-1].lower()
+    return "0" if last in string.digits else last if last in ENDINGS else WORD
 
 
 def _without_root(tree: Tree) -> tuple[Constituent, ...]:
@@ -158,6 +170,8 @@ class TreeVocabulary:
         counts: Counter[str] = Counter()
         for text in texts:
             counts.update(linearise(without_unary_cycles(tree_of(text)), tags, closing))
+        if tags == "endings":
+            counts.update(dict.fromkeys(ENDINGS, 0))  # no word ends in what is unknown
         in_order = sorted(counts, key=lambda symbol: (-counts[symbol], symbol))
         return cls([*CONTROL_SYMBOLS, *in_order], tags, closing)
 
@@ -180,7 +194,7 @@ class TreeVocabulary:
             ) from None
         if not (
             is_one
-            and tags in ("normalised", "predicted")
+            and tags in ("normalised", "predicted", "endings")
             and closing in ("labelled", "plain")
             and isinstance(symbols, list)
             and all(isinstance(symbol, str) for symbol in symbols)
@@ -231,6 +245,8 @@ class TreeVocabulary:
     def decode(self, ids: Sequence[int], words: Sequence[str]) -> BuiltTree:
         """The tree of ids over words; control symbols are left out, and make it ill-formed."""
         built = build_tree([self.symbols[token] for token in ids if token > UNKNOWN], words)
+        if self.tags == "endings":
+            built = built._replace(tree=replace(built.tree, tags=(WORD,) * len(words)))
         return built._replace(well_formed=built.well_formed and all(token > UNKNOWN for token in ids))
 
     def _key(self) -> tuple[tuple[str, ...], str, str]:

@@ -158,6 +158,8 @@ class BracketScores:
     by_label: dict[str, Brackets] = field(default_factory=dict)
     by_length: dict[int, Brackets] = field(default_factory=dict)
     """Tens of words, counted from 0 -> brackets of sentences of so many words: 0 is 1 to 10 words."""
+    num_by_length: Counter[int] = field(default_factory=Counter)
+    """Likewise: the number of these sentences."""
     num_sentences: int = 0
     num_exact: int = 0
     num_words: int = 0
@@ -168,7 +170,9 @@ class BracketScores:
         self.brackets += sentence.brackets
         for label, brackets in sentence.by_label.items():
             self.by_label.setdefault(label, Brackets()).__iadd__(brackets)
-        self.by_length.setdefault((sentence.length - 1) // 10, Brackets()).__iadd__(sentence.brackets)
+        tens = (sentence.length - 1) // 10
+        self.by_length.setdefault(tens, Brackets()).__iadd__(sentence.brackets)
+        self.num_by_length[tens] += 1
         self.num_sentences += 1
         self.num_exact += sentence.is_exact
         self.num_words += sentence.num_words
@@ -190,12 +194,28 @@ class BracketScores:
     def label_table(self) -> str:
         """One line a label, the most frequent in the gold trees first: counts, and scores in percent."""
         rows = sorted(self.by_label.items(), key=lambda item: (-item[1].gold, item[0]))
-        lines = [f"{'label':<10}{'gold':>8}{'test':>8}{'matched':>9}{'recall':>9}{'precision':>11}{'F1':>8}"]
-        lines += [
-            f"{label:<10}{b.gold:>8}{b.test:>8}{b.matched:>9}{b.recall:>9.2f}{b.precision:>11.2f}{b.f1:>8.2f}"
-            for label, b in rows
-        ]
+        return "\n".join([_row("label"), *(_row(label, brackets) for label, brackets in rows)])
+
+    def length_table(self) -> str:
+        """One line for each ten words of length that sentences have: as of labels, and how many there are."""
+        lines = [f"{_row('words')}{'sentences':>11}"]
+        for tens, brackets in sorted(self.by_length.items()):
+            lines.append(f"{_row(words_of(tens), brackets)}{self.num_by_length[tens]:>11}")
         return "\n".join(lines)
+
+
+def words_of(tens: int) -> str:
+    """The lengths in a row of `by_length`: 0 is `1-10`."""
+    return f"{10 * tens + 1}-{10 * tens + 10}"
+
+
+def _row(name: str, brackets: Brackets | None = None) -> str:
+    """A line of a table; its titles if there is nothing to count."""
+    if brackets is None:
+        return f"{name:<10}{'gold':>8}{'test':>8}{'matched':>9}{'recall':>9}{'precision':>11}{'F1':>8}"
+    b = brackets
+    counts = f"{name:<10}{b.gold:>8}{b.test:>8}{b.matched:>9}"
+    return f"{counts}{b.recall:>9.2f}{b.precision:>11.2f}{b.f1:>8.2f}"
 
 
 def score_trees(

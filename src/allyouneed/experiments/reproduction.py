@@ -11,10 +11,11 @@ from typing import Any
 
 import torch
 
+from allyouneed.data.corpus import require_rereadable
 from allyouneed.errors import DiskError, LockedError, UsageError, UserError, is_out_of_memory
-from allyouneed.experiments.scales import Scale
+from allyouneed.experiments.scales import SCALES, Scale
 from allyouneed.preparation import PreparedData
-from allyouneed.publish import disk_errors, write_text
+from allyouneed.publish import disk_errors, sha256_of, write_text
 from allyouneed.training.run_directory import RunDirectory
 from allyouneed.training.trainer import Report
 
@@ -37,6 +38,8 @@ class Work:
     device: torch.device
     report: Report
     say: Callable[[str], None]
+    text: Sequence[Path] = ()
+    """Raw text, for rows that need some."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,8 @@ class Row:
     """Whether it is computed for every seed; else for the first alone."""
     beside: Sequence[str] = ()
     """Rows that it is compared with; the first if none."""
+    needs_text: bool = False
+    """Whether it is computed from raw text, too."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +76,8 @@ class Experiment:
     """More figures of a row, from its own and those of the first row with the same seed."""
     notes: Sequence[str] = ()
     """What a reader has to know."""
+    scales: Mapping[str, Scale] = field(default_factory=lambda: SCALES)
+    """The sizes at which it can be run, by their names."""
 
 
 @dataclass(frozen=True)
@@ -107,6 +114,7 @@ def reproduce(  # noqa: PLR0913 - what, where, how large, from what, whom to tel
     device: torch.device,
     *,
     data: Path | None = None,
+    text: Sequence[Path] = (),
     num_seeds: int = 3,
     only: Sequence[str] = (),
     report: Report = lambda event: None,
@@ -123,6 +131,7 @@ def reproduce(  # noqa: PLR0913 - what, where, how large, from what, whom to tel
         scale: How large.
         device: Where to compute.
         data: Prepared data.
+        text: Raw text, a sentence a line, for rows that need it.
         num_seeds: Of telling rows; the others have one.
         only: Names of the rows that are wanted, those they are compared with besides; all if none.
         report: Is told every event of every training.
@@ -135,8 +144,8 @@ def reproduce(  # noqa: PLR0913 - what, where, how large, from what, whom to tel
         ModelError: The data is damaged.
     """
     rows = chosen_rows(experiment, scale, only)
-    facts = _facts_of_data(experiment, data)
-    _require_same(out, {"experiment": experiment.name, "scale": scale.name, "data": facts})
+    facts = {"data": _facts_of_data(experiment, data), **_facts_of_text(rows, text)}
+    _require_same(out, {"experiment": experiment.name, "scale": scale.name, **facts})
     # All rows first, then the repetitions: a table that is stopped early is complete in its rows.
     plan = [(row, seed) for seed in range(1, num_seeds + 1) for row in rows if seed == 1 or row.telling]
     for number, (row, seed) in enumerate(plan, start=1):
@@ -149,7 +158,7 @@ def reproduce(  # noqa: PLR0913 - what, where, how large, from what, whom to tel
                 if (directory / RESULT).is_file():
                     continue
                 say(which)
-                figures = _figures(row, Work(directory, seed, scale, data, device, report, say))
+                figures = _figures(row, Work(directory, seed, scale, data, device, report, say, text))
                 write_text(directory / RESULT, json.dumps(figures, indent=1) + "\n")
         except LockedError:
             say(f"{which}: left to another process, which is computing it")
@@ -213,16 +222,27 @@ def _facts_of_data(experiment: Experiment, data: Path | None) -> dict[str, str] 
     return prepared.facts
 
 
+def _facts_of_text(rows: Sequence[Row], text: Sequence[Path]) -> dict[str, list[str]]:
+    """What identifies the raw text; nothing where no row needs any."""
+    needed_by = [row.name for row in rows if row.needs_text]
+    if needed_by and not text:
+        raise UsageError(
+            f"{' '.join(needed_by)}: parses raw text; name some with --text FILE, or other rows with --rows"
+        )
+    if text and not needed_by:
+        raise UsageError("--text: no row needs raw text; leave it out")
+    require_rereadable(text)
+    return {"text": [sha256_of(file) for file in text]} if text else {}
+
+
 def _require_same(out: Path, settings: Mapping[str, Any]) -> None:
     """Refuse to mix results of different scales or data; say in `experiment.json` which these are."""
     path = out / "experiment.json"
-    if not path.is_file():
-        with disk_errors(out):
-            out.mkdir(parents=True, exist_ok=True)
-        write_text(path, json.dumps(settings, indent=1) + "\n")
-        return
-    begun = json.loads(path.read_bytes())
+    begun = json.loads(path.read_bytes()) if path.is_file() else {}
     for name, value in settings.items():
-        if begun.get(name) != value:
-            other = "other data" if name == "data" else f"{name} {begun.get(name)}, now {value}"
+        if begun.get(name, value) != value:
+            other = f"other {name}" if name in ("data", "text") else f"{name} {begun[name]}, now {value}"
             raise UsageError(f"{out}: began with {other}; name another folder with --out")
+    with disk_errors(out):
+        out.mkdir(parents=True, exist_ok=True)
+    write_text(path, json.dumps({**begun, **settings}, indent=1) + "\n")

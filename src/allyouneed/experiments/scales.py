@@ -19,9 +19,14 @@ class Scale:
     """Settings of training in place of the paper's."""
     sized_for: str = ""
     """Hardware and time."""
+    model: dict[str, Any] = field(default_factory=dict)
+    """Settings of the model in place of the paper's, before it is scaled."""
+    search: dict[str, Any] = field(default_factory=dict)
+    """Settings of search in place of the paper's."""
 
     def __call__(self, config: RunConfig) -> RunConfig:
         """The configuration at this scale."""
+        config = config.replace(model=self.model, search=self.search)
         model = config.model
         d_k, d_v = model.head_widths
         widths = {"d_model": model.d_model, "d_ff": model.d_ff, "d_k": d_k, "d_v": d_v}
@@ -41,7 +46,10 @@ class Scale:
             )
         if self.shallower > 1:
             told.append(f"layers divided by {self.shallower}")
-        return told + [f"training.{name} = {value}" for name, value in self.training.items()]
+        settings = {"model": self.model, "training": self.training, "search": self.search}
+        return told + [
+            f"{group}.{k} = {v}" for group, of_group in settings.items() for k, v in of_group.items()
+        ]
 
 
 def _short_run(batch_tokens: int, num_steps: int, warmup_steps: int, factor: float) -> dict[str, Any]:

@@ -77,7 +77,12 @@ def data_of(work: Work) -> Path:
 
 
 def trained(work: Work, config: RunConfig, data: Path) -> Translator:
-    """Train in `run`, or go on there; the model as it is after the last update, as in Table 3.
+    """Train in `run`, or go on there; the model as it is after the last update, as in Table 3."""
+    return load_translator(train_in(work, config, data), device=work.device)
+
+
+def train_in(work: Work, config: RunConfig, data: Path) -> Path:
+    """Train in `run`, which is returned, or go on there.
 
     A signal that ends the training ends the process, with all saved.
     """
@@ -87,7 +92,7 @@ def trained(work: Work, config: RunConfig, data: Path) -> Translator:
     if received is not None:
         signal.raise_signal(received)  # all is saved; end as whoever sent it wants
         raise SystemExit(128 + received)  # also where this process was started to ignore it
-    return load_translator(run, device=work.device)
+    return run
 
 
 def score_validation(work: Work, translator: Translator, data: Path) -> dict[str, Any]:

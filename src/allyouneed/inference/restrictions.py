@@ -20,7 +20,8 @@ class Constraint(Protocol):
     """The rules of a task, such as that trees are well formed. Scores are not renormalised.
 
     States are arrays of whole numbers (sentences, beams, anything), one for each hypothesis; nothing is
-    computed hypothesis by hypothesis.
+    computed hypothesis by hypothesis. Those of sentences that join a batch may be wider than those that are
+    there, or less wide, which are then filled up with zeros.
     """
 
     table: NDArray[np.bool_]
@@ -56,7 +57,7 @@ class Restrictions:
         if self._constraint is not None and sentences:
             new = self._constraint.start([sentence.source for sentence in sentences])[:, None]
             new = np.repeat(new, self._config.beam_size, axis=1)
-            self._states = np.concatenate([self._states, new]) if len(self._states) else new
+            self._states = _below(self._states, new) if len(self._states) else new
 
     def keep(self, sentences: NDArray[np.int64]) -> None:
         """Go on with these sentences only."""
@@ -109,6 +110,12 @@ class Restrictions:
             repeated = _tokens_that_repeat(written, beams.lengths, self._config.no_repeat_ngram_size)
             places = tuple(torch.from_numpy(index).to(logits.device) for index in repeated)
             logits[places] = NOTHING
+
+
+def _below(states: NDArray[np.int64], new: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Both as one, as wide as the wider."""
+    wide = max(states.shape[2], new.shape[2])
+    return np.concatenate([np.pad(s, [(0, 0), (0, 0), (0, wide - s.shape[2])]) for s in (states, new)])
 
 
 def _tokens_that_repeat(

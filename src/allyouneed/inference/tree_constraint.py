@@ -6,12 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allyouneed.config import SearchConfig
-from allyouneed.data.linearisation import TreeVocabulary
+from allyouneed.data.linearisation import TreeVocabulary, ending
 from allyouneed.symbols import END, UNKNOWN
 
 _WORDS_LEFT, _TOKENS_LEFT, _DEPTH, _IS_EMPTY, _STACK = range(5)
 """Columns of a state: words and tokens that may still come, constituents that are open, whether the innermost
-one holds nothing yet, and from the last on the label of each that is open."""
+one holds nothing yet, and from the last on the label of each that is open; then endings of words, if outputs
+have them."""
 
 _MAY_OPEN, _MAY_ADD, _MAY_CLOSE = 1, 2, 4
 _NUM_COMBINATIONS = 8
@@ -25,7 +26,7 @@ class TreeConstraint:
 
     Args:
         vocabulary: Of the outputs.
-        count_words: The number of words of a source, from its ids with the end symbol.
+        words_of: The words of a source, from its ids with the end symbol.
         config: `max_extra_tokens` and `max_length` bound the tokens of an output.
         max_positions: That the model has, if they are limited.
         max_depth: The most constituents inside each other.
@@ -34,12 +35,13 @@ class TreeConstraint:
     def __init__(
         self,
         vocabulary: TreeVocabulary,
-        count_words: Callable[[Sequence[int]], int],
+        words_of: Callable[[Sequence[int]], Sequence[str]],
         config: SearchConfig,
         max_positions: int | None = None,
         max_depth: int = 100,
     ) -> None:
-        self._count_words, self._max_depth = count_words, max_depth
+        self._words_of, self._max_depth = words_of, max_depth
+        self._first_word = _STACK + max_depth + 1
         self._max_extra_tokens = config.max_extra_tokens
         self._limits = [limit for limit in (config.max_length, max_positions) if limit is not None]
         symbols = ["" if token <= UNKNOWN else symbol for token, symbol in enumerate(vocabulary.symbols)]
@@ -54,14 +56,24 @@ class TreeConstraint:
         ]
         labels = sorted(set(names))
         self._label, self._num_labels = np.array([labels.index(name) for name in names]), len(labels)
+        # The symbols of words by which is known what comes next; none where any may stand for any word.
+        self._endings = np.flatnonzero(self._adds).tolist() if vocabulary.tags == "endings" else []
+        self._place_of = {vocabulary.symbols[token]: place for place, token in enumerate(self._endings)}
         self.table = self._build_table()
 
     def start(self, sources: Sequence[Sequence[int]]) -> NDArray[np.int64]:
         """The states of empty outputs (sentences, columns); sources have their end symbols."""
-        states = np.zeros((len(sources), _STACK + self._max_depth + 1), np.int64)
-        for state, source in zip(states, sources, strict=True):
-            state[_WORDS_LEFT] = self._count_words(source)
+        words = [self._words_of(source) for source in sources]
+        longest = max(map(len, words)) if self._endings else 0
+        states = np.zeros((len(sources), self._first_word + longest), np.int64)
+        for state, source, of_source in zip(states, sources, words, strict=True):
+            state[_WORDS_LEFT] = len(of_source)
             state[_TOKENS_LEFT] = min([len(source) + self._max_extra_tokens, *self._limits])
+            if (
+                self._endings
+            ):  # the last word first, so that the number of words left tells the next one's place
+                places = [self._place_of[ending(word)] for word in reversed(of_source)]
+                state[self._first_word : self._first_word + len(places)] = places
         return states
 
     def classify(self, states: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -77,7 +89,12 @@ class TreeConstraint:
         innermost = np.maximum(_STACK + depth - 1, _STACK)[..., None]
         label = np.take_along_axis(states, innermost, -1)[..., 0]
         is_whole = (depth == 0) & (words == 0)
-        return np.where(is_whole, len(self.table) - 1, combination * self._num_labels + label)
+        following: NDArray[np.int64] | int = 0
+        if self._endings:
+            place = self._first_word + np.maximum(words - 1, 0)
+            following = np.take_along_axis(states, place[..., None], -1)[..., 0]
+        open_class = (following * _NUM_COMBINATIONS + combination) * self._num_labels + label
+        return np.where(is_whole, len(self.table) - 1, open_class)
 
     def advance(self, states: NDArray[np.int64], tokens: NDArray[np.int64]) -> NDArray[np.int64]:
         """The states after one more token (sentences, beams) each."""
@@ -95,13 +112,15 @@ class TreeConstraint:
         return states
 
     def _build_table(self) -> NDArray[np.bool_]:
-        """(classes, vocab): a row for each combination of what may come and label; the last is the end."""
+        """(classes, vocab): a row for each next word, combination and label, in this order; then the end."""
+        tokens = np.arange(len(self._opens))
+        words = [tokens == token for token in self._endings] or [self._adds]
         closes_label = self._closes & (self._label == np.arange(self._num_labels)[:, None])
         rows = [
             (self._opens & bool(combination & _MAY_OPEN))
-            | (self._adds & bool(combination & _MAY_ADD))
+            | (word & bool(combination & _MAY_ADD))
             | (closes_label & bool(combination & _MAY_CLOSE))
+            for word in words
             for combination in range(_NUM_COMBINATIONS)
         ]
-        end = np.arange(len(self._opens)) == END
-        return np.concatenate([*rows, end[None]])
+        return np.concatenate([*rows, (tokens == END)[None]])

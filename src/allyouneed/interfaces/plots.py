@@ -16,6 +16,8 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import get_font_names
 
 from allyouneed.errors import printable
+from allyouneed.evaluation import BracketScores
+from allyouneed.evaluation.bracket_f1 import words_of
 from allyouneed.publish import disk_errors
 from allyouneed.training.run_log import Event, read_log
 
@@ -110,6 +112,27 @@ def plot_attention(
     figure.supylabel("attending token")
     figure.colorbar(image, ax=figure.axes, label="attention weight", aspect=30)
     save_figure(figure, path)
+
+
+def plot_f1_by_length(scores: BracketScores, path: Path) -> None:
+    """Draw labelled F1 over the length of sentences, in tens of words, with the number of sentences.
+
+    Raises:
+        DiskError: The PNG file could not be written.
+    """
+    tens = sorted(scores.by_length)
+    figure = Figure(figsize=(8, 5), layout="constrained")
+    axes = figure.subplots()
+    bars = axes.bar(range(len(tens)), [scores.by_length[each].f1 for each in tens], color="tab:blue")
+    axes.bar_label(
+        bars, [f"{scores.by_length[t].f1:.1f}\n{scores.num_by_length[t]:,}" for t in tens], fontsize=9
+    )
+    axes.axhline(scores.brackets.f1, color="tab:orange", label=f"all lengths: {scores.brackets.f1:.2f}")
+    axes.set_xticks(range(len(tens)), [words_of(each) for each in tens])
+    axes.set(xlabel="Words (above a bar: F1, sentences)", ylabel="Labelled F1", ylim=(0, 110))
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False, loc="lower left")
+    save_figure(figure, path, dpi=120)
 
 
 def _grid(num_heads: int, width: float, height: float) -> npt.NDArray[np.object_]:

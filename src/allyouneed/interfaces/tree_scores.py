@@ -8,6 +8,7 @@ from allyouneed.data.linearisation import WORD
 from allyouneed.data.trees import Tree, clean_trees, read_trees
 from allyouneed.errors import DataError
 from allyouneed.evaluation import BracketScores, Score, format_scores, score_trees, scores_to_json
+from allyouneed.evaluation.bracket_f1 import words_of
 from allyouneed.interfaces.device import Device, torch_device
 
 
@@ -29,13 +30,21 @@ def score_tree_file(hypotheses: Path, trees: Path) -> tuple[BracketScores, list[
     return sums, sums.scores(tagged=any(tag != WORD for tree in found for tag in tree.tags))
 
 
-def print_scores(sums: BracketScores, scores: list[Score], *, labels: bool, as_json: bool) -> None:
-    """Print scores as a table or as JSON, and if wanted a table of all labels."""
+def print_scores(
+    sums: BracketScores, scores: list[Score], *, labels: bool, lengths: bool, as_json: bool
+) -> None:
+    """Print scores as tables or as JSON; if wanted also of each label, and by the length of sentences."""
     if as_json:
         of_labels = {label: vars(brackets) for label, brackets in sums.by_label.items()}
-        print(json.dumps(scores_to_json(scores) | ({"labels": of_labels} if labels else {})))
-    else:
-        print("\n\n".join([format_scores(scores), *([sums.label_table()] if labels else [])]))
+        of_lengths = {
+            words_of(tens): vars(brackets) | {"sentences": sums.num_by_length[tens]}
+            for tens, brackets in sorted(sums.by_length.items())
+        }
+        tables = ({"labels": of_labels} if labels else {}) | ({"lengths": of_lengths} if lengths else {})
+        print(json.dumps(scores_to_json(scores) | tables))
+        return
+    texts = [format_scores(scores), sums.label_table() * labels, sums.length_table() * lengths]
+    print("\n\n".join(filter(None, texts)))
 
 
 def _read(path: Path) -> list[Tree]:

@@ -1,10 +1,13 @@
 """`prepare --task parsing`, `parse` and `evaluate --trees`, as one uses them."""
 
 import json
+import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
+from allyouneed.preparation import PreparedData
 
 if TYPE_CHECKING:
     from tests.interfaces.conftest import RunCommand
@@ -58,6 +61,40 @@ def test_outputs_that_are_no_trees_are_repaired_flagged_and_counted(
     assert (code, err) == (0, "")
 
 
+def test_trees_that_the_parser_is_not_sure_of_leave_their_lines_empty(
+    run_command: "RunCommand", toy_parser: Path
+) -> None:
+    strange = SENTENCES + b"near near near near near near the . .\n"
+    code, out, err = run_command("parse", toy_parser, "--tokenized", stdin=strange)
+    assert (code, err) == (0, "")
+    assert out.count(b"near") == 7
+    arguments = ("parse", toy_parser, "--tokenized", "--min-confidence", "0.8")
+    code, out, err = run_command(*arguments, stdin=strange)
+    assert code == 0
+    assert out.decode().split("\n") == [*TREES, "", ""]
+    assert "1 of 3 trees are left out: below --min-confidence" in err
+    code, out, err = run_command(*arguments[:-1], "1", stdin=strange)
+    assert (code, out) == (0, b"\n" * 4)
+    assert run_command(*arguments[:-1], "1.1")[0] == 2
+
+
+def test_trees_are_drawn_into_one_file_those_that_are_written(
+    run_command: "RunCommand", toy_parser: Path, tmp_path: Path
+) -> None:
+    picture = tmp_path / "trees.svg"
+    code, out, _ = run_command("parse", toy_parser, "--svg", picture, stdin=SENTENCES)
+    assert (code, out.decode().split("\n")) == (0, [*TREES, ""])
+    titles = [title.text for title in ET.parse(picture).iter("{http://www.w3.org/2000/svg}title")]
+    assert titles == ["the wolf sees the bear .", "the sun likes the moon near C ."]
+    many = b"the sun likes C .\n" * 103
+    _, _, err = run_command("parse", toy_parser, "--svg", picture, "--beam-size", "1", stdin=many)
+    assert "the first 100 of 103 trees are drawn" in err
+    assert picture.read_bytes().count(b"<title>") == 100
+    code, _, err = run_command("parse", toy_parser, "--svg", tmp_path / "no" / "x.svg", stdin=SENTENCES)
+    assert code == 6
+    assert "x.svg" in err
+
+
 def test_a_parser_and_a_file_of_trees_are_scored(
     run_command: "RunCommand", toy_parser: Path, toy_treebank: Path, tmp_path: Path
 ) -> None:
@@ -72,6 +109,14 @@ def test_a_parser_and_a_file_of_trees_are_scored(
     assert code == 0
     assert out.decode().startswith("bracket_f1           100.00  evalb:COLLINS.prm")
     assert "\nVP              20      20       20   100.00" in out.decode()
+    picture = tmp_path / "lengths.png"
+    arguments = ("evaluate", "--hypotheses", gold, "--trees", gold, "--lengths", "--length-plot", picture)
+    code, out, _ = run_command(*arguments)
+    numbers = [int(line.split()[-1]) for line in out.decode().split("words ")[1].split("\n")[1:-1]]
+    assert (code, sum(numbers)) == (0, 20)
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    _, out, _ = run_command(*arguments[:-2], "--json")
+    assert sum(row["sentences"] for row in json.loads(out)["lengths"].values()) == 20
     (tmp_path / "fewer.mrg").write_bytes(b"(S (NN a))\n")
     code, _, err = run_command("evaluate", "--hypotheses", tmp_path / "fewer.mrg", "--trees", gold)
     assert code == 3
@@ -149,3 +194,26 @@ def test_trees_are_prepared_with_an_account_of_what_was_cleaned(
     assert "train: 420 function tags removed" in err
     report = json.loads((tmp_path / "data" / "report.json").read_bytes())
     assert report["valid"]["notes"] == {"function tags removed": 20, "traces removed": 0}
+
+
+def test_silver_trees_repetitions_and_exchanges_are_mixed_in(
+    run_command: "RunCommand", toy_treebank: Path, tmp_path: Path
+) -> None:
+    silver = tmp_path / "silver.mrg"
+    silver.write_bytes(f"{TREES[0]}\n\n{TREES[2]}\n".encode())
+    arguments = ["--task", "parsing", "--trees", toy_treebank / "dev.mrg", "--vocab-size", "280"]
+    arguments += ["--silver-trees", silver, "--repeat-trees", "3", "--exchange", "7"]
+    code, out, err = run_command("prepare", tmp_path / "data", *arguments)
+    assert (code, out.split(b": ")[1].split(b" trees")[0]) == (0, b"69")
+    for line in ("40 repetitions of trees", "2 silver trees", "7 trees made by exchange of constituents"):
+        assert f"train: {line}" in err
+    data = PreparedData(tmp_path / "data")
+    trees = data.lines("train", "target")
+    assert trees[:20] == trees[20:40] == trees[40:60]
+    assert trees[60:62] == [TREES[0], TREES[2]]
+    assert not set(trees[62:]) & set(trees[:20])
+    # Words are as frequent as in the trees that are given.
+    run_command("prepare", tmp_path / "plain", *arguments[:-4])
+    assert PreparedData(tmp_path / "plain").tokenizers == data.tokenizers
+    code, _, err = run_command("prepare", tmp_path / "no", "--silver-trees", silver)
+    assert (code, "add --task parsing" in err) == (2, True)

@@ -36,6 +36,10 @@ class TreeOptions:
     """Let a parser write what is no tree, as in the paper, and repair it."""
     labels: bool = False
     """Print a table of all labels, too."""
+    lengths: bool = False
+    """Print a table by the length of sentences, too."""
+    length_plot: Path | None = None
+    """Draw F1 by the length of sentences into this PNG file."""
 
 
 def evaluate(
@@ -58,6 +62,7 @@ def evaluate(
     allyouneed evaluate --hypotheses out.de --reference test.de --json
     allyouneed evaluate --hypotheses one.de other.de --reference test.de
     allyouneed evaluate runs/parser --trees dev.mrg --labels
+    allyouneed evaluate runs/parser --trees dev.mrg --lengths --length-plot lengths.png
     ```
 
     Prints BLEU in every convention, with what makes them differ, chrF and, of a model, the perplexity; two
@@ -167,7 +172,11 @@ def _evaluate_trees(
         scored = score_tree_file(hypotheses[0], trees)
     else:
         raise UsageError("with --trees give a MODEL to parse their words, or --hypotheses, a file of trees")
-    print_scores(*scored, labels=options.labels, as_json=json_)
+    print_scores(*scored, labels=options.labels, lengths=options.lengths, as_json=json_)
+    if options.length_plot:
+        from allyouneed.interfaces.plots import plot_f1_by_length
+
+        plot_f1_by_length(scored[0], options.length_plot)
 
 
 def _metrics(given: str | None, recorded: str = "") -> list[Metric]:

@@ -3,7 +3,7 @@
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -17,15 +17,21 @@ from allyouneed.errors import MAX_REPORTED, SOME_FAILED_EXIT_CODE, DataError
 from allyouneed.interfaces.console import notice
 from allyouneed.interfaces.device import Device, torch_device
 from allyouneed.interfaces.line_output import StreamOutput
+from allyouneed.interfaces.tree_drawing import draw_trees
+from allyouneed.publish import write_text
 
 if TYPE_CHECKING:
+    from allyouneed.data.trees import Tree
     from allyouneed.parsing import Parse, Sentence
 
     Stream = Callable[..., Iterator[Parse]]
 
 _NAME = "standard input"
 
+_MOST_DRAWN = 100
+
 AtLeastOne = Annotated[int, Parameter(validator=Number(gte=1))]
+Share = Annotated[float, Parameter(validator=Number(gte=0, lte=1))]
 
 
 @Parameter(name="*")
@@ -40,6 +46,11 @@ class TreeOptions:
     """Write each constituent on a line of its own, and an empty line behind each tree."""
     scores: bool = False
     """Write SCORE TAB TREE; the score is the log-probability divided by the length penalty."""
+    min_confidence: Share = 0.0
+    """Leave the line of a tree empty where the geometric mean of the probabilities of its symbols is smaller:
+    what is left is worth training on."""
+    svg: Path | None = None
+    """Draw the trees into this file, too, one below another; the first 100 of them."""
 
     def rows(self, parsed: "Parse") -> Sequence[str]:
         """The lines that answer a line."""
@@ -69,6 +80,8 @@ def parse(
     allyouneed parse runs/parser < sentences.txt > trees.txt
     echo "She can't sleep." | allyouneed parse models/parser --pretty
     echo "She ca n't sleep ." | allyouneed parse models/parser --tokenized --scores
+    echo "She can't sleep." | allyouneed parse models/parser --svg tree.svg
+    allyouneed parse models/parser --min-confidence 0.8 < news.txt > silver.mrg
     ```
 
     One tree in Penn brackets comes out for each line, over its words, in the order of the lines; of an empty
@@ -111,46 +124,66 @@ def _answer(stream: "Stream", options: TreeOptions) -> int:
     """Answer all of standard input; the exit code."""
     if sys.stdin.isatty():
         notice("reading from the terminal: one sentence a line, end with Ctrl-D")
-    output, account = StreamOutput(sys.stdout.fileno()), _Account(options.tokenized)
+    output, account = StreamOutput(sys.stdout.fileno()), _Account(options)
     for lines in read_windows(sys.stdin.buffer, _NAME):
         found = stream(account.sentences(lines), failed=account.fail)
         for line, parsed in zip(lines, found, strict=True):
-            if parsed.repaired:
-                account.repaired(line)
-            output.write(options.rows(parsed))
+            output.write(options.rows(account.kept(line, parsed)))
+    if options.svg:
+        account.draw(options.svg)
     return account.exit_code()
 
 
 class _Account:
     """What became of the lines."""
 
-    def __init__(self, tokenized: bool) -> None:
-        self._tokenized = tokenized
+    def __init__(self, options: TreeOptions) -> None:
+        self._options = options
         self._current = Line(0, "")
-        self._num_failed = self._num_repaired = 0
+        self._num_failed = self._num_repaired = self._num_unsure = self._num_written = 0
+        self._first: list[Tree] = []
 
     def sentences(self, lines: Sequence[Line]) -> Iterator["Sentence"]:
         """What is to be parsed of each line; nothing of one that cannot be read."""
         for self._current in lines:
             if self._current.error is not None:
                 self._report(self._current.error)
-            yield self._words(self._current.text) if self._tokenized else self._current.text
+            yield self._words(self._current.text) if self._options.tokenized else self._current.text
 
     def fail(self, error: DataError) -> None:
         """Say why the line that was taken last cannot be parsed."""
         place = f"{_NAME}:{self._current.number}"
         self._report(DataError(f"{place}: {error.messages[0]}", label=error.label))
 
-    def repaired(self, line: Line) -> None:
-        """Say that the output for a line was no tree; no more than the first few times."""
-        self._num_repaired += 1
-        if self._num_repaired <= MAX_REPORTED:
-            notice(f"{_NAME}:{line.number}: #repaired: the output was no tree over these words")
+    def kept(self, line: Line, parsed: "Parse") -> "Parse":
+        """What is to be written: no tree, where the parser is not sure enough of it."""
+        if parsed.repaired:
+            self._num_repaired += 1
+            if self._num_repaired <= MAX_REPORTED:
+                notice(f"{_NAME}:{line.number}: #repaired: the output was no tree over these words")
+        if parsed.tree is None:
+            return parsed
+        if parsed.confidence < self._options.min_confidence:
+            self._num_unsure += 1
+            return replace(parsed, tree=None)
+        self._num_written += 1
+        if self._num_written <= _MOST_DRAWN:
+            self._first.append(parsed.tree)
+        return parsed
+
+    def draw(self, path: Path) -> None:
+        """Draw the first trees that were written."""
+        write_text(path, draw_trees(self._first))
+        if self._num_written > _MOST_DRAWN:
+            notice(f"{path}: the first {_MOST_DRAWN} of {self._num_written:,} trees are drawn")
 
     def exit_code(self) -> int:
-        """What the program ends with; says how much was repaired."""
+        """What the program ends with; says how much was repaired, or left out."""
         if self._num_repaired:
             notice(f"{_NAME}: {self._num_repaired:,} outputs were repaired")
+        if self._num_unsure:
+            total = self._num_unsure + self._num_written
+            notice(f"{_NAME}: {self._num_unsure:,} of {total:,} trees are left out: below --min-confidence")
         return SOME_FAILED_EXIT_CODE if self._num_failed else 0
 
     def _words(self, text: str) -> list[str]:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from allyouneed.config import DataConfig
 from allyouneed.errors import UsageError
@@ -40,6 +41,12 @@ class TextOptions:
     """With `--task parsing`: trees in Penn brackets."""
     valid_trees: Files = ()
     """Held-out trees."""
+    silver_trees: Files = ()
+    """Trees that a parser has made of raw text, mixed in (`allyouneed parse --min-confidence`)."""
+    repeat_trees: Annotated[int, Parameter(validator=Number(gte=1))] = 1
+    """How often each of `--trees` is there, which sets their share beside silver ones."""
+    exchange: Annotated[int, Parameter(validator=Number(gte=0))] = 0
+    """New trees made of `--trees`: a constituent in each is that of another tree with the same label."""
 
     def parts(self, task: str) -> tuple["CorpusFiles | TreeFiles", "CorpusFiles | TreeFiles"]:
         """What to train on, and what to validate on.
@@ -60,11 +67,13 @@ class TextOptions:
         if task == "parsing":
             if any(of_pairs):
                 raise UsageError("--task parsing reads --trees and --valid-trees, no sentence pairs")
-            return TreeFiles(self.trees), TreeFiles(self.valid_trees)
-        if self.trees or self.valid_trees:
+            train = TreeFiles(self.trees, self.silver_trees, self.repeat_trees, self.exchange)
+            return train, TreeFiles(self.valid_trees)
+        if self.trees or self.valid_trees or self.silver_trees:
             raise UsageError("--trees are for parsers; add --task parsing")
-        train = CorpusFiles(self.source, self.target, self.pairs)
-        return train, CorpusFiles(self.valid_source, self.valid_target, self.valid_pairs)
+        return CorpusFiles(self.source, self.target, self.pairs), CorpusFiles(
+            self.valid_source, self.valid_target, self.valid_pairs
+        )
 
 
 def prepare(
@@ -80,7 +89,7 @@ def prepare(
     max_length_ratio: float = _DEFAULTS.max_length_ratio,
     source_language: str = "",
     target_language: str = "",
-    tags: Literal["normalised", "predicted"] = _DEFAULTS.tags,
+    tags: Literal["normalised", "predicted", "endings"] = _DEFAULTS.tags,
     closing_brackets: Literal["labelled", "plain"] = _DEFAULTS.closing_brackets,
 ) -> None:
     """Clean sentence pairs or trees, learn sub-words, and store them as token ids.
@@ -89,6 +98,7 @@ def prepare(
     allyouneed prepare data --source train.en --target train.de --valid-source val.en --valid-target val.de
     allyouneed prepare data --pairs train.tsv.gz --vocab-size 8000 --target-language de
     allyouneed prepare data --task parsing --trees train.mrg --valid-trees dev.mrg --vocab-size 4000
+    allyouneed prepare data --task parsing --trees train.mrg --repeat-trees 4 --silver-trees silver.mrg
     ```
 
     Files may be plain, `.gz` or `.zst`, several of each are read one after the other. What was dropped and
@@ -107,8 +117,7 @@ def prepare(
             are short.
         source_language: Code such as `en`: texts are split into sentences by its rules.
         target_language: Code such as `de`: with it `evaluate` gives BLEU on Moses tokens too.
-        tags: Of trees: whether a word is one symbol for all, as in the paper, or its part of speech, which
-            the parser then tells too.
+        tags: Of trees: whether a word is one symbol, as in the paper, its part of speech, or its last letter.
         closing_brackets: Of trees: whether a constituent ends with its label, as in the paper, or not.
     """
     from allyouneed.preparation import prepare as prepare_data

@@ -17,10 +17,11 @@ _SHOWN_EVERY_STEPS = 500
 
 
 def reproduce(
-    experiment: Literal["table3", "aop", "scaling", "extrapolation", "variants"],
+    experiment: Literal["table3", "table4", "aop", "scaling", "extrapolation", "variants"],
     /,
     *,
     data: Path | None = None,
+    text: Annotated[list[Path] | None, Parameter(consume_multiple=True)] = None,
     scale: Literal["tiny", "small", "paper"] = "tiny",
     seeds: Annotated[int, Parameter(validator=Number(gte=1))] = 3,
     rows: Annotated[list[str] | None, Parameter(consume_multiple=True)] = None,
@@ -33,19 +34,21 @@ def reproduce(
     allyouneed reproduce table3 --data data
     allyouneed reproduce table3 --data data --rows base heads_1 heads_32 --seeds 5
     allyouneed reproduce aop --data data --scale small
+    allyouneed reproduce table4 --data trees --text news.txt
     ```
 
     It can be stopped at any time, and goes on where it was with the same command. Each row is a run in
-    OUT/ROW/seed-N; after each, OUT/results.md, .csv and .html are written anew. A row that fails, because it
-    diverges for instance, is named with the reason, the others go on, and the exit code is 9.
+    OUT/ROW/seed-N; after each, OUT/results.md, .csv and .html are written anew. A row that fails is named
+    with the reason, the others go on, and the exit code is 9.
 
     Args:
-        experiment: `table3`: variations of the model; `aop`: attention over parameters; `scaling`: dot
-            products with and without scaling, and additive attention; `extrapolation`: sentences longer than
-            any that was trained on; `variants`: what no table of the paper has.
-        data: What `allyouneed prepare` has made, with validation text.
-        scale: `tiny` is for hours on two cores, `small` for half an hour on a data-centre GPU, `paper` is the
-            paper's own.
+        experiment: `table3`: variations of the model; `table4`: constituency parsing; `aop`: attention over
+            parameters; `scaling`: dot products with and without scaling, and additive attention;
+            `extrapolation`: sentences longer than any that was trained on; `variants`: what no table of the
+            paper has.
+        data: What `allyouneed prepare` has made, with validation text; for `table4` trees.
+        text: Raw text, a sentence a line, which `table4` parses for its semi-supervised row.
+        scale: `tiny` is for hours on two cores, `small` for half an hour on a data-centre GPU; or `paper`.
         seeds: How often rows that are to be compared closely are trained; the others are trained once.
         rows: Which to compute; all if not given. What they are compared with is computed too.
         out: The folder to work in; by default runs/EXPERIMENT-SCALE.
@@ -53,16 +56,16 @@ def reproduce(
     """
     from allyouneed.experiments.catalogue import EXPERIMENTS
     from allyouneed.experiments.reproduction import reproduce as run_rows
-    from allyouneed.experiments.scales import SCALES
     from allyouneed.interfaces.reproduction_report import as_terminal_table, write_report
 
     chosen, out = EXPERIMENTS[experiment], out or Path("runs") / f"{experiment}-{scale}"
     computing = run_rows(
         chosen,
         out,
-        SCALES[scale],
+        chosen.scales[scale],
         torch_device(device),
         data=data,
+        text=text or (),
         num_seeds=seeds,
         only=rows or (),
         report=_show,
