@@ -14,13 +14,17 @@ import torch
 from allyouneed.errors import DiskError, LockedError, UsageError, UserError, is_out_of_memory
 from allyouneed.experiments.scales import Scale
 from allyouneed.preparation import PreparedData
-from allyouneed.publish import disk_errors, write_text
+from allyouneed.publish import MANIFEST, disk_errors, read_manifest, sha256_of, write_text
+from allyouneed.training.run_directory import resolve_model
 from allyouneed.training.trainer import Report
 
 Figures = Mapping[str, Any]
 """Name -> value; of a row that could not be computed only FAILED -> why."""
 
 FAILED = "failed"
+PICTURES = "pictures"
+"""A figure that is none: the names of the pictures NAME.png, .svg and .pdf that a row has drawn, each with
+its `caption`, and the `page` beside it on which to explore it."""
 RESULT, HYPOTHESES, REFERENCES = "result.json", "hypotheses.txt", "references.txt"
 
 
@@ -36,6 +40,8 @@ class Work:
     device: torch.device
     report: Report
     say: Callable[[str], None]
+    model: Path | None = None
+    """One that is given in place of data."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +76,8 @@ class Experiment:
     """More figures of a row, from its own and those of the first row with the same seed."""
     notes: Sequence[str] = ()
     """What a reader has to know."""
+    takes_model: bool = False
+    """Whether a trained model does in place of data."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +91,8 @@ class Results:
     outcomes: Mapping[str, Mapping[int, Figures]]
     """Row -> seed -> figures."""
     directory: Path
+    model: Path | None = None
+    """That was given, if one was."""
 
     def values(self, row: str, figure: str) -> list[float]:
         """A figure of a row for each seed that has it, in the order of the seeds."""
@@ -106,6 +116,7 @@ def reproduce(  # noqa: PLR0913 - what, where, how large, from what, whom to tel
     device: torch.device,
     *,
     data: Path | None = None,
+    model: Path | None = None,
     num_seeds: int = 3,
     only: Sequence[str] = (),
     report: Report = lambda event: None,
@@ -121,6 +132,7 @@ def reproduce(  # noqa: PLR0913 - what, where, how large, from what, whom to tel
         scale: How large.
         device: Where to compute.
         data: Prepared data.
+        model: A trained model in its place, where the experiment takes one.
         num_seeds: Of telling rows; the others have one.
         only: Names of the rows that are wanted, those they are compared with besides; all if none.
         report: Is told every event of every training.
@@ -128,13 +140,13 @@ def reproduce(  # noqa: PLR0913 - what, where, how large, from what, whom to tel
 
     Raises:
         UsageError: Data is missing or does not suit the experiment, a row is unknown, or `out` holds results
-            of another scale or other data.
+            of another scale, model or other data.
         DataError: The data has too little of what the experiment needs.
-        ModelError: The data is damaged.
+        ModelError: The data or the model is damaged.
     """
     rows = chosen_rows(experiment, scale, only)
-    facts = _facts_of_data(experiment, data)
-    _require_same(out, {"experiment": experiment.name, "scale": scale.name, "data": facts})
+    facts = _facts(experiment, data, model)
+    _require_same(out, {"experiment": experiment.name, "scale": scale.name, **facts})
     # All rows first, then the repetitions: a table that is stopped early is complete in its rows.
     plan = [(row, seed) for seed in range(1, num_seeds + 1) for row in rows if seed == 1 or row.telling]
     for number, (row, seed) in enumerate(plan, start=1):
@@ -144,10 +156,10 @@ def reproduce(  # noqa: PLR0913 - what, where, how large, from what, whom to tel
         say(f"row {number} of {len(plan)}: {row.name}, seed {seed}")
         with disk_errors(directory):
             directory.mkdir(parents=True, exist_ok=True)
-        figures = _figures(row, Work(directory, seed, scale, data, device, report, say))
+        figures = _figures(row, Work(directory, seed, scale, data, device, report, say, model))
         write_text(directory / RESULT, json.dumps(figures, indent=1) + "\n")
-        yield read_results(experiment, out, scale)
-    yield read_results(experiment, out, scale)
+        yield read_results(experiment, out, scale, model)
+    yield read_results(experiment, out, scale, model)
 
 
 def chosen_rows(experiment: Experiment, scale: Scale, only: Sequence[str]) -> list[Row]:
@@ -164,7 +176,7 @@ def chosen_rows(experiment: Experiment, scale: Scale, only: Sequence[str]) -> li
     return [row for row in rows if not only or row.name in wanted or row is rows[0]]
 
 
-def read_results(experiment: Experiment, out: Path, scale: Scale) -> Results:
+def read_results(experiment: Experiment, out: Path, scale: Scale, model: Path | None = None) -> Results:
     """What has been computed so far, by whatever calls."""
     rows = experiment.rows(scale)
     kept: dict[str, dict[int, dict[str, Any]]] = {}
@@ -177,7 +189,7 @@ def read_results(experiment: Experiment, out: Path, scale: Scale) -> Results:
         row: {seed: {**own, **experiment.derive(own, first.get(seed, {}))} for seed, own in of_row.items()}
         for row, of_row in kept.items()
     }
-    return Results(experiment, scale, rows, outcomes, out)
+    return Results(experiment, scale, rows, outcomes, out, model)
 
 
 def _figures(row: Row, work: Work) -> Figures:
@@ -194,19 +206,28 @@ def _figures(row: Row, work: Work) -> Figures:
         return {FAILED: why}
 
 
-def _facts_of_data(experiment: Experiment, data: Path | None) -> dict[str, str] | None:
-    """What identifies the data, once it is known to suit the experiment; None if that needs none."""
+def _facts(experiment: Experiment, data: Path | None, model: Path | None) -> dict[str, Any]:
+    """What identifies the data, once it is known to suit the experiment, or the model in its place."""
+    name = experiment.name
+    if model is not None:
+        if not experiment.takes_model or data is not None:
+            instead = "give it or --data" if experiment.takes_model else "give --data"
+            raise UsageError(f"--model {model}: reproduce {name} has no use for it; {instead}")
+        directory = resolve_model(model)
+        read_manifest(directory, "model")  # what is none is refused before anything is computed
+        return {"model": sha256_of(directory / MANIFEST)}
     if experiment.require is None:
-        return None
+        return {"data": None}
     if data is None:
-        raise UsageError(f"reproduce {experiment.name}: trains models; name prepared data with --data DATA")
+        remedy = ", or a model with --model MODEL" if experiment.takes_model else ""
+        raise UsageError(f"reproduce {name}: trains models; name prepared data with --data DATA{remedy}")
     prepared = PreparedData(data)
     experiment.require(prepared)
-    return prepared.facts
+    return {"data": prepared.facts}
 
 
 def _require_same(out: Path, settings: Mapping[str, Any]) -> None:
-    """Refuse to mix results of different scales or data; say in `experiment.json` which these are."""
+    """Refuse to mix results of different scales, data or models; say in `experiment.json` which these are."""
     path = out / "experiment.json"
     if not path.is_file():
         with disk_errors(out):
@@ -216,5 +237,6 @@ def _require_same(out: Path, settings: Mapping[str, Any]) -> None:
     begun = json.loads(path.read_bytes())
     for name, value in settings.items():
         if begun.get(name) != value:
-            other = "other data" if name == "data" else f"{name} {begun.get(name)}, now {value}"
+            named = {"data": "other data", "model": "another model or with data"}
+            other = named.get(name, f"{name} {begun.get(name)}, now {value}")
             raise UsageError(f"{out}: began with {other}; name another folder with --out")

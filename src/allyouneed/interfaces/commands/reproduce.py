@@ -17,10 +17,11 @@ _SHOWN_EVERY_STEPS = 500
 
 
 def reproduce(
-    experiment: Literal["table3", "aop", "scaling", "extrapolation", "variants"],
+    experiment: Literal["table3", "aop", "scaling", "extrapolation", "variants", "figures"],
     /,
     *,
     data: Path | None = None,
+    model: Path | None = None,
     scale: Literal["tiny", "small", "paper"] = "tiny",
     seeds: Annotated[int, Parameter(validator=Number(gte=1))] = 3,
     rows: Annotated[list[str] | None, Parameter(consume_multiple=True)] = None,
@@ -33,6 +34,7 @@ def reproduce(
     allyouneed reproduce table3 --data data
     allyouneed reproduce table3 --data data --rows base heads_1 heads_32 --seeds 5
     allyouneed reproduce aop --data data --scale small
+    allyouneed reproduce figures --model models/first
     ```
 
     It can be stopped at any time, and goes on where it was with the same command. Each row is a run in
@@ -42,8 +44,10 @@ def reproduce(
     Args:
         experiment: `table3`: variations of the model; `aop`: attention over parameters; `scaling`: dot
             products with and without scaling, and additive attention; `extrapolation`: sentences longer than
-            any that was trained on; `variants`: what no table of the paper has.
+            any that was trained on; `variants`: what no table of the paper has; `figures`: Figures 3 to 5,
+            where a model looks in the paper's own sentences.
         data: What `allyouneed prepare` has made, with validation text.
+        model: Of `figures`: a run, a checkpoint in it, or a model folder, in place of data to train on.
         scale: `tiny` is for hours on two cores, `small` for half an hour on a data-centre GPU, `paper` is the
             paper's own.
         seeds: How often rows that are to be compared closely are trained; the others are trained once.
@@ -63,6 +67,7 @@ def reproduce(
         SCALES[scale],
         torch_device(device),
         data=data,
+        model=model,
         num_seeds=seeds,
         only=rows or (),
         report=_show,
