@@ -40,5 +40,6 @@ export function headsView(attention, state, change) {
     element("p", { class: "readout" }, "Each square is a head: a row for each word that looks. A click opens it."),
     ...layers);
   node.style.setProperty("--heads", attention.numHeads);
+  node.style.setProperty("--layers", attention.numLayers);
   return { node, update };
 }
