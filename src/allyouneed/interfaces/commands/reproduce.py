@@ -32,8 +32,7 @@ def reproduce(
 
     ```
     allyouneed reproduce table3 --data data
-    allyouneed reproduce table3 --data data --rows base heads_1 heads_32 --seeds 5
-    allyouneed reproduce aop --data data --scale small
+    allyouneed reproduce table3 --data data --scale small --rows base heads_1 heads_32 --seeds 5
     allyouneed reproduce figures --model models/first
     ```
 
@@ -44,8 +43,7 @@ def reproduce(
     Args:
         experiment: `table3`: variations of the model; `aop`: attention over parameters; `scaling`: dot
             products with and without scaling, and additive attention; `extrapolation`: sentences longer than
-            any that was trained on; `variants`: what no table of the paper has; `figures`: Figures 3 to 5,
-            where a model looks in the paper's own sentences.
+            any that was trained on; `variants`: what no table of the paper has; `figures`: Figures 3 to 5.
         data: What `allyouneed prepare` has made, with validation text.
         model: Of `figures`: a run, a checkpoint in it, or a model folder, in place of data to train on.
         scale: `tiny` is for hours on two cores, `small` for half an hour on a data-centre GPU, `paper` is the
