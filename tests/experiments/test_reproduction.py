@@ -20,7 +20,15 @@ from allyouneed.experiments import reproduction
 from allyouneed.experiments.catalogue import EXPERIMENTS
 from allyouneed.experiments.comparison import compare
 from allyouneed.experiments.cost import PUBLISHED
-from allyouneed.experiments.reproduction import HYPOTHESES, REFERENCES, Experiment, Results, Row, Work
+from allyouneed.experiments.reproduction import (
+    HYPOTHESES,
+    REFERENCES,
+    Experiment,
+    Inputs,
+    Results,
+    Row,
+    Work,
+)
 from allyouneed.experiments.scales import SCALES, Scale
 from allyouneed.experiments.table3 import TABLE3
 from allyouneed.interfaces.reproduction_report import as_terminal_table, conclusions, table_of, write_report
@@ -209,21 +217,21 @@ def test_a_row_whose_training_is_held_is_passed_over(tmp_path: Path) -> None:
 def test_data_that_cannot_be_read_leaves_the_folder_free(toy_data: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     with pytest.raises(ModelError, match="no such directory"):
-        run(TABLE3, out, data=tmp_path / "dta")
+        run(TABLE3, out, inputs=Inputs(tmp_path / "dta"))
     assert not out.exists()
 
 
 def test_data_is_known_by_its_contents(toy_data: Path, tmp_path: Path, monkeypatch: Any) -> None:
     experiment, out = replace(TOY, require=lambda data: None), tmp_path / "out"
-    run(experiment, out, num_seeds=1, data=toy_data)
+    run(experiment, out, num_seeds=1, inputs=Inputs(toy_data))
     moved = tmp_path / "moved"
     shutil.copytree(toy_data, moved)
-    run(experiment, out, num_seeds=1, data=moved)
+    run(experiment, out, num_seeds=1, inputs=Inputs(moved))
     shutil.rmtree(moved)
     files = CorpusFiles(toy_data / "text" / "valid.source", toy_data / "text" / "valid.target")
     prepare(moved, files, config=DataConfig(vocab_size=270))
     with pytest.raises(UsageError, match="began with other data; name another folder"):
-        run(experiment, out, num_seeds=1, data=moved)
+        run(experiment, out, num_seeds=1, inputs=Inputs(moved))
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
@@ -233,7 +241,7 @@ def test_data_that_does_not_suit_is_refused_before_anything_is_computed(
     files = CorpusFiles(toy_data / "text" / "train.source", toy_data / "text" / "train.target")
     prepare(tmp_path / "data", files, config=DataConfig(vocab_size=290))
     with pytest.raises(UsageError, match="has no validation text to score on"):
-        run(EXPERIMENTS[name], tmp_path / "out", data=tmp_path / "data")
+        run(EXPERIMENTS[name], tmp_path / "out", inputs=Inputs(tmp_path / "data"))
     assert not (tmp_path / "out").exists()
 
 
@@ -241,7 +249,7 @@ def test_text_without_long_sentences_is_refused_by_what_translates_them(
     toy_data: Path, tmp_path: Path
 ) -> None:
     with pytest.raises(DataError, match="training pairs have 21 to 30 tokens, 10 are needed"):
-        run(EXPERIMENTS["extrapolation"], tmp_path / "out", data=toy_data)
+        run(EXPERIMENTS["extrapolation"], tmp_path / "out", inputs=Inputs(toy_data))
     assert not (tmp_path / "out").exists()
 
 
@@ -277,7 +285,7 @@ def test_an_experiment_trains_its_rows(name: str, toy_data: Path, tmp_path: Path
     monkeypatch.setattr("allyouneed.experiments.extrapolation._BUCKETS", ((7, 60),))
     only = {"scaling": ["additive_16", "random_unscaled_64"]}.get(name, [])
     *_, results = reproduction.reproduce(
-        EXPERIMENTS[name], tmp_path, MINUTE, CPU, data=toy_data, num_seeds=1, only=only
+        EXPERIMENTS[name], tmp_path, MINUTE, CPU, inputs=Inputs(toy_data), num_seeds=1, only=only
     )
     rows = [
         row
@@ -321,7 +329,7 @@ trainer._LOG_EVERY_STEPS = 1
 data, out = map(Path, sys.argv[1:3])
 scale, cpu = Scale("minute", 16, 2, training), torch.device("cpu")
 list(reproduction.reproduce(
-    EXPERIMENTS["aop"], out, scale, cpu, data=data, num_seeds=1, only=["base"], report=end
+    EXPERIMENTS["aop"], out, scale, cpu, reproduction.Inputs(data), num_seeds=1, only=["base"], report=end
 ))
 """
 
@@ -346,7 +354,7 @@ def test_what_a_signal_ends_between_checkpoints_goes_on_with_the_same_command(
         tmp_path / "whole",
         replace(MINUTE, training={**MINUTE.training, "num_steps": 6, "validate_every_steps": 6}),
         CPU,
-        data=toy_data,
+        inputs=Inputs(toy_data),
         num_seeds=1,
         only=["base"],
     )

@@ -3,6 +3,7 @@
 import json
 import math
 import statistics
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from allyouneed import DataConfig, TreeFiles, prepare
 from allyouneed.data.lines import read_lines
 from allyouneed.data.trees import tree_of
 from allyouneed.errors import DataError, UsageError
-from allyouneed.experiments.reproduction import Results, reproduce
+from allyouneed.experiments.reproduction import Inputs, Results, reproduce
 from allyouneed.experiments.scales import Scale
 from allyouneed.experiments.table4 import EXCHANGES, SENTENCES, TABLE4
 from allyouneed.interfaces.reproduction_report import as_terminal_table, write_report
@@ -54,17 +55,8 @@ def treebank(toy_treebank: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
     return folder
 
 
-def run(treebank: Path, out: Path, *only: str, **options: object) -> Results:
-    *_, results = reproduce(
-        TABLE4,
-        out,
-        MINUTE,
-        CPU,
-        data=treebank / "data",
-        num_seeds=1,
-        only=only,
-        **options,  # type: ignore[arg-type]
-    )
+def run(treebank: Path, out: Path, *only: str, text: Sequence[Path] = ()) -> Results:
+    *_, results = reproduce(TABLE4, out, MINUTE, CPU, Inputs(treebank / "data", text), num_seeds=1, only=only)
     return results
 
 

@@ -2,12 +2,12 @@
 
 from allyouneed.experiments.aop import AOP
 from allyouneed.experiments.extrapolation import EXTRAPOLATION
+from allyouneed.experiments.figures import FIGURES
 from allyouneed.experiments.scaling import SCALING
 from allyouneed.experiments.table3 import TABLE3
 from allyouneed.experiments.table4 import TABLE4
 from allyouneed.experiments.variants import VARIANTS
 
-EXPERIMENTS = {
-    experiment.name: experiment for experiment in (TABLE3, TABLE4, AOP, SCALING, EXTRAPOLATION, VARIANTS)
-}
+_ALL = (TABLE3, TABLE4, AOP, SCALING, EXTRAPOLATION, VARIANTS, FIGURES)
+EXPERIMENTS = {experiment.name: experiment for experiment in _ALL}
 """Name on the command line -> experiment."""

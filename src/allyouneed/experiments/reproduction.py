@@ -15,15 +15,30 @@ from allyouneed.data.corpus import require_rereadable
 from allyouneed.errors import DiskError, LockedError, UsageError, UserError, is_out_of_memory
 from allyouneed.experiments.scales import SCALES, Scale
 from allyouneed.preparation import PreparedData
-from allyouneed.publish import disk_errors, sha256_of, write_text
-from allyouneed.training.run_directory import RunDirectory
+from allyouneed.publish import MANIFEST, disk_errors, read_manifest, sha256_of, write_text
+from allyouneed.training.run_directory import RunDirectory, resolve_model
 from allyouneed.training.trainer import Report
 
 Figures = Mapping[str, Any]
 """Name -> value; of a row that could not be computed only FAILED -> why."""
 
 FAILED = "failed"
+PICTURES = "pictures"
+"""A figure that is none: the names of the pictures NAME.png, .svg and .pdf that a row has drawn, each with
+its `caption`, and the `page` beside it on which to explore it."""
 RESULT, HYPOTHESES, REFERENCES = "result.json", "hypotheses.txt", "references.txt"
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What an experiment is given; none needs all of it."""
+
+    data: Path | None = None
+    """What `prepare` has made."""
+    text: Sequence[Path] = ()
+    """Raw text, a sentence a line."""
+    model: Path | None = None
+    """A trained model, in place of data."""
 
 
 @dataclass(frozen=True)
@@ -34,12 +49,10 @@ class Work:
     """Of this row and this seed."""
     seed: int
     scale: Scale
-    data: Path | None
+    inputs: Inputs
     device: torch.device
     report: Report
     say: Callable[[str], None]
-    text: Sequence[Path] = ()
-    """Raw text, for rows that need some."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +91,8 @@ class Experiment:
     """What a reader has to know."""
     scales: Mapping[str, Scale] = field(default_factory=lambda: SCALES)
     """The sizes at which it can be run, by their names."""
+    takes_model: bool = False
+    """Whether a trained model does in place of data."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +106,7 @@ class Results:
     outcomes: Mapping[str, Mapping[int, Figures]]
     """Row -> seed -> figures."""
     directory: Path
+    inputs: Inputs = Inputs()
 
     def values(self, row: str, figure: str) -> list[float]:
         """A figure of a row for each seed that has it, in the order of the seeds."""
@@ -112,9 +128,8 @@ def reproduce(  # noqa: PLR0913 - what, where, how large, from what, whom to tel
     out: Path,
     scale: Scale,
     device: torch.device,
+    inputs: Inputs = Inputs(),
     *,
-    data: Path | None = None,
-    text: Sequence[Path] = (),
     num_seeds: int = 3,
     only: Sequence[str] = (),
     report: Report = lambda event: None,
@@ -130,8 +145,7 @@ def reproduce(  # noqa: PLR0913 - what, where, how large, from what, whom to tel
         out: The folder to work in; what it holds is not computed again.
         scale: How large.
         device: Where to compute.
-        data: Prepared data.
-        text: Raw text, a sentence a line, for rows that need it.
+        inputs: What it is computed from.
         num_seeds: Of telling rows; the others have one.
         only: Names of the rows that are wanted, those they are compared with besides; all if none.
         report: Is told every event of every training.
@@ -139,12 +153,12 @@ def reproduce(  # noqa: PLR0913 - what, where, how large, from what, whom to tel
 
     Raises:
         UsageError: Data is missing or does not suit the experiment, a row is unknown, or `out` holds results
-            of another scale or other data.
+            of another scale, model or other data.
         DataError: The data has too little of what the experiment needs.
-        ModelError: The data is damaged.
+        ModelError: The data or the model is damaged.
     """
     rows = chosen_rows(experiment, scale, only)
-    facts = {"data": _facts_of_data(experiment, data), **_facts_of_text(rows, text)}
+    facts = _facts(experiment, rows, inputs)
     _require_same(out, {"experiment": experiment.name, "scale": scale.name, **facts})
     # All rows first, then the repetitions: a table that is stopped early is complete in its rows.
     plan = [(row, seed) for seed in range(1, num_seeds + 1) for row in rows if seed == 1 or row.telling]
@@ -158,13 +172,13 @@ def reproduce(  # noqa: PLR0913 - what, where, how large, from what, whom to tel
                 if (directory / RESULT).is_file():
                     continue
                 say(which)
-                figures = _figures(row, Work(directory, seed, scale, data, device, report, say, text))
+                figures = _figures(row, Work(directory, seed, scale, inputs, device, report, say))
                 write_text(directory / RESULT, json.dumps(figures, indent=1) + "\n")
         except LockedError:
             say(f"{which}: left to another process, which is computing it")
             continue
-        yield read_results(experiment, out, scale)
-    yield read_results(experiment, out, scale)
+        yield read_results(experiment, out, scale, inputs)
+    yield read_results(experiment, out, scale, inputs)
 
 
 def chosen_rows(experiment: Experiment, scale: Scale, only: Sequence[str]) -> list[Row]:
@@ -181,7 +195,7 @@ def chosen_rows(experiment: Experiment, scale: Scale, only: Sequence[str]) -> li
     return [row for row in rows if not only or row.name in wanted or row is rows[0]]
 
 
-def read_results(experiment: Experiment, out: Path, scale: Scale) -> Results:
+def read_results(experiment: Experiment, out: Path, scale: Scale, inputs: Inputs = Inputs()) -> Results:
     """What has been computed so far, by whatever calls."""
     rows = experiment.rows(scale)
     kept: dict[str, dict[int, dict[str, Any]]] = {}
@@ -194,7 +208,7 @@ def read_results(experiment: Experiment, out: Path, scale: Scale) -> Results:
         row: {seed: {**own, **experiment.derive(own, first.get(seed, {}))} for seed, own in of_row.items()}
         for row, of_row in kept.items()
     }
-    return Results(experiment, scale, rows, outcomes, out)
+    return Results(experiment, scale, rows, outcomes, out, inputs)
 
 
 def _figures(row: Row, work: Work) -> Figures:
@@ -211,12 +225,28 @@ def _figures(row: Row, work: Work) -> Figures:
         return {FAILED: why}
 
 
+def _facts(experiment: Experiment, rows: Sequence[Row], inputs: Inputs) -> dict[str, Any]:
+    """What identifies the inputs, once they are known to suit the experiment."""
+    of_text = _facts_of_text(rows, inputs.text)
+    if inputs.model is None:
+        return {"data": _facts_of_data(experiment, inputs.data), "model": None, **of_text}
+    if not experiment.takes_model or inputs.data is not None:
+        instead = "give it or --data" if experiment.takes_model else "give --data"
+        raise UsageError(f"--model {inputs.model}: reproduce {experiment.name} has no use for it; {instead}")
+    directory = resolve_model(inputs.model)
+    read_manifest(directory, "model")  # what is none is refused before anything is computed
+    return {"data": None, "model": sha256_of(directory / MANIFEST)}
+
+
 def _facts_of_data(experiment: Experiment, data: Path | None) -> dict[str, str] | None:
-    """What identifies the data, once it is known to suit the experiment; None if that needs none."""
+    """What identifies the data; None if none is needed."""
     if experiment.require is None:
         return None
     if data is None:
-        raise UsageError(f"reproduce {experiment.name}: trains models; name prepared data with --data DATA")
+        remedy = ", or a model with --model MODEL" if experiment.takes_model else ""
+        raise UsageError(
+            f"reproduce {experiment.name}: trains models; name prepared data with --data DATA{remedy}"
+        )
     prepared = PreparedData(data)
     experiment.require(prepared)
     return prepared.facts
@@ -236,12 +266,13 @@ def _facts_of_text(rows: Sequence[Row], text: Sequence[Path]) -> dict[str, list[
 
 
 def _require_same(out: Path, settings: Mapping[str, Any]) -> None:
-    """Refuse to mix results of different scales or data; say in `experiment.json` which these are."""
+    """Refuse to mix results of different scales, data or models; say in `experiment.json` which these are."""
     path = out / "experiment.json"
     begun = json.loads(path.read_bytes()) if path.is_file() else {}
     for name, value in settings.items():
         if begun.get(name, value) != value:
-            other = f"other {name}" if name in ("data", "text") else f"{name} {begun[name]}, now {value}"
+            named = {"data": "other data", "text": "other text", "model": "another model"}
+            other = named.get(name, f"{name} {begun[name]}, now {value}")
             raise UsageError(f"{out}: began with {other}; name another folder with --out")
     with disk_errors(out):
         out.mkdir(parents=True, exist_ok=True)

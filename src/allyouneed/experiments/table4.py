@@ -139,7 +139,7 @@ def _silver_trees(work: Work) -> Path:
     parser, confidences = load_parser(model, device=work.device), list[float]()
 
     def trees() -> Iterator[str]:
-        sentences = _spread(work.text, number)
+        sentences = _spread(work.inputs.text, number)
         for parse in parser.stream(sentences, beam_size=1, failed=lambda error: None):
             if parse.tree:
                 confidences.append(parse.confidence)
@@ -149,7 +149,7 @@ def _silver_trees(work: Work) -> Path:
         write_lines(aside / "parsed.mrg", trees())
         if not confidences:
             raise DataError(
-                f"{work.text[0]}: has no sentence that can be parsed; give text, a sentence a line"
+                f"{work.inputs.text[0]}: has no sentence that can be parsed; give text, a sentence a line"
             )
         middle = statistics.median(confidences)
         parsed = zip(read_lines(aside / "parsed.mrg"), confidences, strict=True)

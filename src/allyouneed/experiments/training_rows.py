@@ -72,8 +72,8 @@ def require_validation(data: PreparedData) -> None:
 
 def data_of(work: Work) -> Path:
     """The prepared data that is given."""
-    assert work.data is not None
-    return work.data
+    assert work.inputs.data is not None
+    return work.inputs.data
 
 
 def trained(work: Work, config: RunConfig, data: Path) -> Translator:

@@ -27,8 +27,8 @@ _MODULES = (
     "raster.js",
     "lines.js",
     "matrix.js",
-    "heads.js",
     "measures.js",
+    "heads.js",
     "explorer.js",
 )
 """Each after those that it imports from."""

@@ -5,13 +5,13 @@ import csv
 import html
 import io
 import statistics
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
 
 from matplotlib.figure import Figure
 
 from allyouneed.experiments.comparison import RowComparison, compare, deviation
-from allyouneed.experiments.reproduction import FAILED, Results, Row
+from allyouneed.experiments.reproduction import FAILED, PICTURES, Results, Row
 from allyouneed.publish import write_text
 
 _STYLE = """body{font:15px/1.5 system-ui,sans-serif;max-width:80em;margin:2em auto;padding:0 1em;color:#222}
@@ -19,7 +19,8 @@ _STYLE = """body{font:15px/1.5 system-ui,sans-serif;max-width:80em;margin:2em au
 td,th{padding:.25em .6em;text-align:right;border-bottom:1px solid #ddd;white-space:nowrap}
 th{vertical-align:bottom;white-space:normal;border-bottom:2px solid #888}tr:hover td{background:#f3f6fa}
 td:first-child,th:first-child,td:nth-child(2),th:nth-child(2){text-align:left}
-h2{font-size:1.1em;margin:1.6em 0 .3em}p{max-width:60em}img{max-width:100%;display:block;margin:1em 0}"""
+h2{font-size:1.1em;margin:1.6em 0 .3em}p{max-width:60em}img{max-width:100%;display:block;margin:1em 0}
+figure{margin:2em 0}figcaption{color:#555}"""
 _TITLES = {"bleu": "BLEU", "parameters_millions": "10⁶ parameters"}
 """Of figures whose name alone would read badly."""
 _MARKS = {"as the paper": "✓", "not as the paper": "✗", "noise": "~", "differs": "≠"}
@@ -88,7 +89,8 @@ def table_of(results: Results) -> list[list[str]]:
             cells[1] += f" ({FAILED})"
         p_values = (comparison.bleu_p_value for comparison in comparisons)
         lines.append([*cells, ", ".join(f"{p:.3f}" for p in p_values if p is not None), *_cost(results, row)])
-    return lines
+    titled = [column for column in zip(*lines, strict=True) if len(lines) == 1 or any(column[1:])]
+    return [list(line) for line in zip(*titled, strict=True)]
 
 
 def conclusions(results: Results) -> dict[str, list[str]]:
@@ -134,17 +136,30 @@ def _cost(results: Results, row: Row) -> list[str]:
 
 
 def _remarks(results: Results) -> list[str]:
+    return [*_trained(results), *results.experiment.notes, *_rule(results)]
+
+
+def _trained(results: Results) -> Iterator[str]:
+    """What the models are."""
+    if results.inputs.model is not None:
+        yield f"Of the model {results.inputs.model}."
+        return
     changes = results.scale.changes()
     scaled = f"Scale {results.scale.name}, sized for {results.scale.sized_for}."
     if changes:
         scaled += f" Scaled down from the paper: {'; '.join(changes)}."
-    rule = (
-        "✓ is the paper's direction, ✗ the other one, ≠ a difference where the paper has no figure, ~ noise. "
-        "A difference counts as noise if the paired bootstrap on BLEU has p >= 0.05, or if Student's t test "
-        "over seeds has, for which one seed is taken to vary as the other row's; of one seed each only BLEU "
-        "can be told from noise. Where the paper has no difference at all, noise is what holds."
-    )
-    return [scaled, *results.experiment.notes, rule]
+    yield scaled
+
+
+def _rule(results: Results) -> Iterator[str]:
+    """How rows are compared, where they are."""
+    if any(results.experiment.figures.values()):
+        yield (
+            "✓ is the paper's direction, ✗ the other one, ≠ a difference where the paper has no figure, ~ "
+            "noise. A difference counts as noise if the paired bootstrap on BLEU has p >= 0.05, or if the t "
+            "test over seeds has, for which one seed is taken to vary as the other row's; of one seed each "
+            "only BLEU can be told from noise. Where the paper has no difference at all, noise is what holds."
+        )
 
 
 def _markdown(results: Results, cells: Sequence[Sequence[str]]) -> str:
@@ -152,13 +167,16 @@ def _markdown(results: Results, cells: Sequence[Sequence[str]]) -> str:
     lines = [f"# {results.experiment.title}", "", titles, "|" + "---|" * len(cells[0]), *rows, ""]
     for title, items in conclusions(results).items():
         lines += [f"{title}: {'; '.join(items)}.", ""]
+    for path, picture in _pictures(results):
+        caption, page = picture["caption"], path.parent / picture["page"]
+        lines += [f"![{caption}]({path}.png)", "", f"{caption} [Explore it]({page}).", ""]
     return "\n".join([*lines, *(f"{remark}\n" for remark in _remarks(results))])
 
 
 def _csv(results: Results) -> str:
     """One line for each row and seed, all figures in full."""
     outcomes = [
-        {"row": name, "seed": seed, **figures}
+        {"row": name, "seed": seed, **{figure: of for figure, of in figures.items() if figure != PICTURES}}
         for name, of_row in results.outcomes.items()
         for seed, figures in sorted(of_row.items())
     ]
@@ -180,6 +198,7 @@ def _html(results: Results, cells: Sequence[Sequence[str]]) -> str:
         f"<h1>{title}</h1><div class=table><table>{row('th', cells[0])}",
         *(row("td", line) for line in cells[1:]),
         "</table></div>",
+        *(_figure(results, path, picture) for path, picture in _pictures(results)),
         *(
             f'<img alt="{html.escape(name)}" src="data:image/png;base64,{data}">'
             for name, data in _plots(results)
@@ -192,6 +211,27 @@ def _html(results: Results, cells: Sequence[Sequence[str]]) -> str:
         *(f"<p>{html.escape(remark)}</p>" for remark in _remarks(results)),
     ]
     return "\n".join([*parts, "</html>"]) + "\n"
+
+
+def _pictures(results: Results) -> Iterator[tuple[PurePosixPath, Mapping[str, str]]]:
+    """What rows have drawn: its path in the experiment's folder, without a suffix, and what is said of it."""
+    for row in _computed(results):
+        for seed, outcome in results.outcomes[row.name].items():
+            for name, picture in outcome.get(PICTURES, {}).items():
+                yield PurePosixPath(row.name, f"seed-{seed}", name), picture
+
+
+def _figure(results: Results, path: PurePosixPath, picture: Mapping[str, str]) -> str:
+    """A picture that is part of the page, its caption, and the files beside the page."""
+    svg = base64.b64encode((results.directory / f"{path}.svg").read_bytes()).decode()
+    caption = html.escape(picture["caption"])
+    links = {"Explore it": path.parent / picture["page"]}
+    links |= {form.upper(): path.with_suffix(f".{form}") for form in ("png", "svg", "pdf")}
+    files = ", ".join(f'<a href="{html.escape(str(file))}">{name}</a>' for name, file in links.items())
+    return (
+        f'<figure><img alt="{caption}" src="data:image/svg+xml;base64,{svg}">'
+        f"<figcaption>{caption} {files}</figcaption></figure>"
+    )
 
 
 def _plots(results: Results) -> Iterator[tuple[str, str]]:

@@ -5,7 +5,8 @@ import { chosenHeads, toggled } from "./state.js";
 
 const LARGEST = 38, SMALLEST = 13; // Pixels of a cell.
 const LONGEST_LABEL = 120;
-const VALUES_FROM = 30; // Cells of this size have their value written in them.
+const VALUES_FROM = 30; // Cells of this size have their value written in them,
+const DARK_FROM = 0.5; // and from this weight on, in the colour of the paper.
 
 function fitted(context, text, width) {
   if (context.measureText(text).width <= width) return text;
@@ -65,7 +66,7 @@ function drawCells(context, view, weights, state, { left, top, cell }) {
     context.fillRect(x, y, cell - gap, cell - gap);
     if (cell < VALUES_FROM || weight < 0.005) return;
     context.globalAlpha = strength;
-    context.fillStyle = weight > 0.3 ? paper : ink;
+    context.fillStyle = weight > DARK_FROM ? paper : ink;
     context.fillText(weight.toFixed(2).replace(/^0/, ""), x + cell / 2, y + cell / 2);
   });
   context.globalAlpha = 1;

@@ -2,7 +2,8 @@
 
 import { element } from "./elements.js";
 
-const NAMES = {
+/** The names of measures, and what they mean. */
+export const MEASURES = {
   entropy: ["Entropy", "in bits: 0 looks at one word, more looks at many"],
   distance: ["Distance", "mean distance to what is looked at, in words"],
   diagonal: ["Diagonal", "weight on the word itself; across languages, on the word at the same place"],
@@ -17,8 +18,8 @@ export function measuresView(attention, state, change) {
   const names = Object.keys(measures);
   const headers = names.map((name) => {
     const sort = () => change({ sort: name, descending: state.sort === name ? !state.descending : true });
-    return element("th", { scope: "col", title: NAMES[name][1] },
-      element("button", { type: "button", onclick: sort }, NAMES[name][0]));
+    return element("th", { scope: "col", title: MEASURES[name][1] },
+      element("button", { type: "button", onclick: sort }, MEASURES[name][0]));
   });
   const rows = rowsOf(attention, measures, names, change);
   const body = element("tbody");
@@ -34,7 +35,7 @@ export function measuresView(attention, state, change) {
   };
   const corner = element("th", { scope: "col", "aria-sort": "none" },
     element("button", { type: "button", onclick: () => change({ sort: "" }) }, "Head"));
-  const meanings = names.flatMap((name) => [element("dt", {}, NAMES[name][0]), element("dd", {}, NAMES[name][1])]);
+  const meanings = names.flatMap((name) => [element("dt", {}, MEASURES[name][0]), element("dd", {}, MEASURES[name][1])]);
   const hint = "Means over the words of this sentence, of exact weights. The name of a column sorts.";
   const measured = element("table", { class: "measures", "aria-label": "Measures of all heads" },
     element("thead", {}, element("tr", {}, corner, ...headers)), body);
@@ -52,7 +53,7 @@ function rowsOf(attention, measures, names, change) {
       const cells = names.map((name) => {
         const value = measures[name][layer][head];
         const cell = element("td", {}, value.toFixed(2));
-        cell.style.setProperty("--share", `${(100 * value) / largest[name]}%`);
+        cell.style.setProperty("--share", value / largest[name]);
         return cell;
       });
       const name = element("button", { type: "button", onclick: open }, `Layer ${layer + 1}, head ${head + 1}`);

@@ -17,11 +17,12 @@ _SHOWN_EVERY_STEPS = 500
 
 
 def reproduce(
-    experiment: Literal["table3", "table4", "aop", "scaling", "extrapolation", "variants"],
+    experiment: Literal["table3", "table4", "aop", "scaling", "extrapolation", "variants", "figures"],
     /,
     *,
     data: Path | None = None,
     text: Annotated[list[Path] | None, Parameter(consume_multiple=True)] = None,
+    model: Path | None = None,
     scale: Literal["tiny", "small", "paper"] = "tiny",
     seeds: Annotated[int, Parameter(validator=Number(gte=1))] = 3,
     rows: Annotated[list[str] | None, Parameter(consume_multiple=True)] = None,
@@ -32,9 +33,9 @@ def reproduce(
 
     ```
     allyouneed reproduce table3 --data data
-    allyouneed reproduce table3 --data data --rows base heads_1 heads_32 --seeds 5
-    allyouneed reproduce aop --data data --scale small
+    allyouneed reproduce table3 --data data --scale small --rows base heads_1 heads_32 --seeds 5
     allyouneed reproduce table4 --data trees --text news.txt
+    allyouneed reproduce figures --model models/first
     ```
 
     It can be stopped at any time, and goes on where it was with the same command. Each row is a run in
@@ -45,9 +46,10 @@ def reproduce(
         experiment: `table3`: variations of the model; `table4`: constituency parsing; `aop`: attention over
             parameters; `scaling`: dot products with and without scaling, and additive attention;
             `extrapolation`: sentences longer than any that was trained on; `variants`: what no table of the
-            paper has.
+            paper has; `figures`: Figures 3 to 5.
         data: What `allyouneed prepare` has made, with validation text; for `table4` trees.
         text: Raw text, a sentence a line, which `table4` parses for its semi-supervised row.
+        model: Of `figures`: a run, a checkpoint in it, or a model folder, in place of data to train on.
         scale: `tiny` is for hours on two cores, `small` for half an hour on a data-centre GPU; or `paper`.
         seeds: How often rows that are to be compared closely are trained; the others are trained once.
         rows: Which to compute; all if not given. What they are compared with is computed too.
@@ -55,6 +57,7 @@ def reproduce(
         device: Where to compute.
     """
     from allyouneed.experiments.catalogue import EXPERIMENTS
+    from allyouneed.experiments.reproduction import Inputs
     from allyouneed.experiments.reproduction import reproduce as run_rows
     from allyouneed.interfaces.reproduction_report import as_terminal_table, write_report
 
@@ -64,8 +67,7 @@ def reproduce(
         out,
         chosen.scales[scale],
         torch_device(device),
-        data=data,
-        text=text or (),
+        Inputs(data, text or (), model),
         num_seeds=seeds,
         only=rows or (),
         report=_show,
