@@ -81,7 +81,7 @@ def test_every_row_is_trained_on_what_it_says(treebank: Path, tmp_path: Path) ->
     assert eighth.lines("train", "target") == PreparedData(treebank / "data").lines("train", "target")[::8]
     assert eighth.source_vocab_size == 261 + 19 // 8
     table = "\n".join(as_terminal_table(results))
-    assert "bracket_f1 paper" in table
+    assert "bracket F1, paper" in table
     assert "92.7" in table
     assert "Dyer et al. (2016) 93.3" in table
     write_report(results)
@@ -118,7 +118,7 @@ def test_text_is_asked_for_by_the_row_that_needs_it_and_known_by_its_contents(
     with pytest.raises(UsageError, match="began with other text; name another folder"):
         run(treebank, tmp_path / "out", "semi_supervised", text=[treebank / "news.txt"])
     assert set(json.loads((tmp_path / "out" / "experiment.json").read_bytes())) == {
-        *("experiment", "scale", "data", "text")
+        *("experiment", "scale", "data", "model", "text")
     }
 
 

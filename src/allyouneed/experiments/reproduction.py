@@ -227,9 +227,9 @@ def _figures(row: Row, work: Work) -> Figures:
 
 def _facts(experiment: Experiment, rows: Sequence[Row], inputs: Inputs) -> dict[str, Any]:
     """What identifies the inputs, once they are known to suit the experiment."""
-    of_text = _facts_of_text(rows, inputs.text)
     if inputs.model is None:
-        return {"data": _facts_of_data(experiment, inputs.data), "model": None, **of_text}
+        of_data = _facts_of_data(experiment, inputs.data)
+        return {"data": of_data, "model": None, **_facts_of_text(rows, inputs.text)}
     if not experiment.takes_model or inputs.data is not None:
         instead = "give it or --data" if experiment.takes_model else "give --data"
         raise UsageError(f"--model {inputs.model}: reproduce {experiment.name} has no use for it; {instead}")

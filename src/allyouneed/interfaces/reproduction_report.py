@@ -21,7 +21,12 @@ th{vertical-align:bottom;white-space:normal;border-bottom:2px solid #888}tr:hove
 td:first-child,th:first-child,td:nth-child(2),th:nth-child(2){text-align:left}
 h2{font-size:1.1em;margin:1.6em 0 .3em}p{max-width:60em}img{max-width:100%;display:block;margin:1em 0}
 figure{margin:2em 0}figcaption{color:#555}"""
-_TITLES = {"bleu": "BLEU", "parameters_millions": "10⁶ parameters"}
+_TITLES = {
+    "bleu": "BLEU",
+    "bracket_f1": "bracket F1",
+    "f1_unconstrained": "F1 unconstrained",
+    "parameters_millions": "10⁶ parameters",
+}
 """Of figures whose name alone would read badly."""
 _MARKS = {"as the paper": "✓", "not as the paper": "✗", "noise": "~", "differs": "≠"}
 _VERDICTS = {

@@ -1,5 +1,6 @@
 """`allyouneed reproduce`: the paper's experiments at a scale that one can afford, beside its figures."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -16,13 +17,24 @@ if TYPE_CHECKING:
 _SHOWN_EVERY_STEPS = 500
 
 
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Given:
+    """What an experiment is computed from."""
+
+    data: Path | None = None
+    """What `allyouneed prepare` has made, with validation text; for `table4` trees."""
+    text: Annotated[list[Path] | None, Parameter(consume_multiple=True)] = None
+    """Raw text, a sentence a line, which `table4` parses for its semi-supervised row."""
+    model: Path | None = None
+    """Of `figures`: a run, a checkpoint in it, or a model folder, in place of data to train on."""
+
+
 def reproduce(
     experiment: Literal["table3", "table4", "aop", "scaling", "extrapolation", "variants", "figures"],
     /,
     *,
-    data: Path | None = None,
-    text: Annotated[list[Path] | None, Parameter(consume_multiple=True)] = None,
-    model: Path | None = None,
+    given: Given = Given(),
     scale: Literal["tiny", "small", "paper"] = "tiny",
     seeds: Annotated[int, Parameter(validator=Number(gte=1))] = 3,
     rows: Annotated[list[str] | None, Parameter(consume_multiple=True)] = None,
@@ -47,9 +59,7 @@ def reproduce(
             parameters; `scaling`: dot products with and without scaling, and additive attention;
             `extrapolation`: sentences longer than any that was trained on; `variants`: what no table of the
             paper has; `figures`: Figures 3 to 5.
-        data: What `allyouneed prepare` has made, with validation text; for `table4` trees.
-        text: Raw text, a sentence a line, which `table4` parses for its semi-supervised row.
-        model: Of `figures`: a run, a checkpoint in it, or a model folder, in place of data to train on.
+        given: What it is computed from.
         scale: `tiny` is for hours on two cores, `small` for half an hour on a data-centre GPU; or `paper`.
         seeds: How often rows that are to be compared closely are trained; the others are trained once.
         rows: Which to compute; all if not given. What they are compared with is computed too.
@@ -67,7 +77,7 @@ def reproduce(
         out,
         chosen.scales[scale],
         torch_device(device),
-        Inputs(data, text or (), model),
+        Inputs(given.data, given.text or (), given.model),
         num_seeds=seeds,
         only=rows or (),
         report=_show,
