@@ -221,7 +221,7 @@ def test_a_text_with_fewer_hypotheses_in_one_part_repeats_its_last(translator: T
     assert_same(found, expected)
 
 
-def summed_log_prob(model: Transformer, source: list[int], target: list[int]) -> float:
+def summed_log_prob(model: EncoderDecoder, source: list[int], target: list[int]) -> float:
     """The log-probability of a target, token by token, each from a decoder that reads all before it."""
     total = 0.0
     for position, token in enumerate([*target, END]):

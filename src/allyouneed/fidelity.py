@@ -40,6 +40,8 @@ _NOT_PART_OF_IT = {
     "model": {"source_vocab_size", "target_vocab_size", "max_positions"},
     "training": {
         "micro_batch_tokens",
+        "budget_flops",
+        "budget_seconds",
         "checkpoint_every_steps",
         "checkpoint_every_minutes",
         "keep_checkpoints",

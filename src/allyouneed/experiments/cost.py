@@ -7,7 +7,7 @@ import torch
 
 from allyouneed.config import ModelConfig, RunConfig
 from allyouneed.fidelity import Deviation, deviations, nearest_of_paper, sizes
-from allyouneed.model import Transformer
+from allyouneed.model import build_model
 from allyouneed.presets import PRESETS
 from allyouneed.training.flops import training_flops
 
@@ -123,7 +123,7 @@ def cost(config: RunConfig, length: int) -> Cost:
 def count_parameters(config: ModelConfig) -> dict[str, int]:
     """Part of the model -> its parameters, counted on the model itself, which takes no memory here."""
     with torch.device("meta"):
-        model = Transformer(config)
+        model = build_model(config)
     counts = Counter({"embeddings": 0, "positions": 0, "encoder": 0, "decoder": 0})
     for name, parameter in model.named_parameters():
         part = name.partition(".")[0]
