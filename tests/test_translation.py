@@ -15,7 +15,7 @@ from allyouneed.data.lines import read_lines
 from allyouneed.data.tokenizer import CONTROL_SYMBOLS, SMALLEST_VOCABULARY, Tokenizer
 from allyouneed.errors import DataError, ModelError, UsageError
 from allyouneed.loading import load_translator
-from allyouneed.model import Transformer
+from allyouneed.model import EncoderDecoder
 from allyouneed.outputs import Translation
 from allyouneed.symbols import END, START, UNKNOWN
 from allyouneed.training.checkpoint import load_checkpoint, save_checkpoint

@@ -83,8 +83,8 @@ class NormalisedConvolution(Convolution):
         d_out: int,
         width: int = 1,
         *,
-        gain: float = 1,
-        dropout: float = 0,
+        gain: float = 1.0,
+        dropout: float = 0.0,
         causal: bool = False,
     ) -> None:
         super().__init__(d_in, d_out, width, causal=causal)

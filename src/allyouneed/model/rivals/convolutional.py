@@ -43,7 +43,7 @@ class Convolutional(StepwiseModel):
 
         def gated(causal: bool) -> NormalisedConvolution:
             return NormalisedConvolution(
-                width, 2 * width, config.kernel_width, gain=4, dropout=config.dropout, causal=causal
+                width, 2 * width, config.kernel_width, gain=4.0, dropout=config.dropout, causal=causal
             )
 
         self.source_positions, self.target_positions = (
@@ -123,4 +123,5 @@ def _attend(
     mask: Bool[Tensor, "batch 1 source_len"] = memory.mask[:, None]
     scores = query.to(keys.dtype) @ keys.transpose(1, 2)
     weights = scores.masked_fill(~mask, float("-inf")).softmax(dim=-1)
-    return weights.to(values.dtype) @ values * mask.sum(-1, keepdim=True).sqrt()
+    found: Tensor = weights.to(values.dtype) @ values
+    return found * mask.sum(-1, keepdim=True).sqrt().to(found.dtype)
