@@ -143,6 +143,6 @@ def test_bfloat16_is_computed_and_int8_refused(model: StepwiseModel) -> None:
 def test_what_looks_into_the_attention_of_a_transformer_refuses_a_rival(model: StepwiseModel) -> None:
     for settings in ({"alignments": True}, {"coverage_penalty": 0.2}):
         with pytest.raises(UsageError, match="attention of a Transformer"):
-            generate(build_engine(model), [[5]], SearchConfig(**settings))  # type: ignore[arg-type]
+            generate(build_engine(model), [[5]], SearchConfig(**settings))
     with pytest.raises(UsageError, match=r"model\.architecture = "):
         capture_attention(model, [5], [6])

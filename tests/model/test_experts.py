@@ -81,7 +81,8 @@ def test_gradients_of_output_and_losses_are_slopes() -> None:
 
     def both(x: torch.Tensor) -> torch.Tensor:
         torch.manual_seed(3)
-        return experts(x).sum() + experts.take_loss()
+        total: torch.Tensor = experts(x).sum() + experts.take_loss()
+        return total
 
     assert torch.autograd.gradcheck(both, x)
     both(x).backward()

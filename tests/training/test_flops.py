@@ -61,11 +61,8 @@ RIVALS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("rival", RIVALS)
 def test_pytorch_counts_the_same_flops_of_every_rival(rival: str) -> None:
     config, rows, source_len, target_len = UNEVEN.replace(**RIVALS[rival]), 2, 9, 7
-    batch = Batch(
-        *(np.full((rows, length), 6) for length in (source_len, target_len, target_len)),
-        rows * target_len,
-        np.arange(rows),
-    )
+    source, target = (np.full((rows, length), 6) for length in (source_len, target_len))
+    batch = Batch(source, target, target, rows * target_len, np.arange(rows))
     model = build_model(config).train()
     # PyTorch counts nothing of what oneDNN computes of an LSTM.
     with torch.backends.mkldnn.flags(enabled=False), FlopCounterMode(display=False) as counter:

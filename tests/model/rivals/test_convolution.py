@@ -74,14 +74,17 @@ def test_the_convolutional_model_is_convs2s(tiny_rival: Any) -> None:
     matrix = model.embeddings.matrix("source")
 
     def embedded(ids: list[int], positions: Any) -> Tensor:
-        return 0.1 * (math.sqrt(12) * matrix[ids] + positions(len(ids)))
+        found: Tensor = 0.1 * (math.sqrt(12) * matrix[ids] + positions(len(ids)))
+        return found
 
     def linear(layer: Any, x: Tensor) -> Tensor:
-        return x @ layer.weight[..., 0].T + layer.bias
+        found: Tensor = x @ layer.weight[..., 0].T + layer.bias
+        return found
 
     def gated(layer: Any, x: Tensor, offsets: list[int]) -> Tensor:
         a, b = summed(x, layer.weight, layer.bias, offsets).split(12, dim=-1)
-        return a * b.sigmoid()
+        found: Tensor = a * b.sigmoid()
+        return found
 
     e, g = embedded(source, model.source_positions), embedded(target, model.target_positions)
     x = e

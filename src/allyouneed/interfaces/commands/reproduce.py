@@ -17,7 +17,7 @@ _SHOWN_EVERY_STEPS = 500
 
 
 def reproduce(
-    experiment: Literal["table3", "aop", "scaling", "extrapolation", "variants"],
+    experiment: Literal["table2", "table3", "aop", "scaling", "extrapolation", "variants"],
     /,
     *,
     data: Path | None = None,
@@ -33,6 +33,7 @@ def reproduce(
     allyouneed reproduce table3 --data data
     allyouneed reproduce table3 --data data --rows base heads_1 heads_32 --seeds 5
     allyouneed reproduce aop --data data --scale small
+    allyouneed reproduce table2 --data data --rows recurrent_seconds bytenet_flops
     ```
 
     It can be stopped at any time, and goes on where it was with the same command. Each row is a run in
@@ -40,9 +41,10 @@ def reproduce(
     diverges for instance, is named with the reason, the others go on, and the exit code is 9.
 
     Args:
-        experiment: `table3`: variations of the model; `aop`: attention over parameters; `scaling`: dot
-            products with and without scaling, and additive attention; `extrapolation`: sentences longer than
-            any that was trained on; `variants`: what no table of the paper has.
+        experiment: `table2`: the Transformer and its rivals at an equal cost; `table3`: variations of the
+            model; `aop`: attention over parameters; `scaling`: dot products with and without scaling, and
+            additive attention; `extrapolation`: sentences longer than any that was trained on; `variants`:
+            what no table of the paper has.
         data: What `allyouneed prepare` has made, with validation text.
         scale: `tiny` is for hours on two cores, `small` for half an hour on a data-centre GPU, `paper` is the
             paper's own.
