@@ -1,22 +1,27 @@
-"""The rivals of Table 2 through the ordinary commands: train, resume, average, translate, evaluate, export."""
+"""The rivals of Table 2 in the ordinary ways: trained, resumed, averaged, translating, never exported."""
 
+import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from allyouneed import RunConfig, average, load, train
 from allyouneed.config import SearchConfig
+from allyouneed.data.batching import make_batch
 from allyouneed.errors import ModelError, UsageError
 from allyouneed.inference import generate
 from allyouneed.inference.engine_choice import build_engine
 from allyouneed.interop.export import export_model
 from allyouneed.model import build_model
+from allyouneed.preparation import PreparedData
 from allyouneed.symbols import END, START
 from allyouneed.training.loss import projected_loss
 from allyouneed.training.run_directory import RunDirectory
 from allyouneed.training.run_log import read_log
+from allyouneed.training.update import accumulate_gradient
 
 RIVALS: dict[str, dict[str, Any]] = {
     "recurrent": {"architecture": "recurrent"},
@@ -66,7 +71,8 @@ def test_a_rival_is_trained_resumed_averaged_and_translates(
     assert num_tokens > 0
     [together] = load(toy_model, model).translate(["sun moon"])
     assert isinstance(together.text, str)
-    with pytest.raises((ModelError, UsageError), match=r"variant \(model|translator"):
+    named = "model.feed_forward = experts" if rival == "transformer with experts" else "model.architecture = "
+    with pytest.raises(ModelError, match=f"the model is a variant \\({re.escape(named)}"):
         export_model(model, "ctranslate2", tmp_path / "out")
 
 
@@ -94,14 +100,8 @@ def test_a_rival_learns_a_handful_of_pairs_by_heart(rival: str) -> None:
 
 
 def test_the_losses_of_experts_weigh_as_much_as_the_tokens_of_their_batch(toy_data: Path) -> None:
-    import numpy as np
 
-    from allyouneed.data.batching import make_batch
-    from allyouneed.data.store import PairStore
-    from allyouneed.preparation import PreparedData
-    from allyouneed.training.update import accumulate_gradient
-
-    store: PairStore = PreparedData(toy_data).train
+    store = PreparedData(toy_data).train
     settings = {**RIVALS["experts"], "d_model": 16, "num_layers": 2, "dropout": 0.0, "expert_balance": 0.5}
     vocabularies = {"source_vocab_size": 290, "target_vocab_size": 290}
     model = build_model(RunConfig().model.replace(**settings, **vocabularies)).train()
@@ -133,16 +133,14 @@ def test_a_run_ends_when_its_budget_is_used_and_is_not_begun_again(
     last = max(directory.checkpoint_steps())
     assert 3 < last < 5_000
     cost = [event for event in read_log(run / "log.jsonl") if event["event"] == "cost"][-1]
-    used = cost["matmul_flops" if budget == "flops" else "seconds"]
-    assert amount <= used
     if budget == "flops":
         assert last == 5
-        assert used < amount * (1 + 1 / 3)
+        assert amount <= cost["matmul_flops"] < amount * (1 + 1 / 3)
     assert b"out of budget" in (run / "exit.json").read_bytes()
     train(run, toy_data, limited, resume=True)
     assert max(directory.checkpoint_steps()) == last
 
 
 def test_a_rival_is_not_sharded(toy_data: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="training.sharded: is for the transformer, not for"):
+    with pytest.raises(UsageError, match=r"training\.sharded: is for the transformer, not for"):
         train(tmp_path / "run", toy_data, config_of("bytenet", sharded=True))

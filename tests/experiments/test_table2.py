@@ -1,4 +1,4 @@
-"""Table 2: every system until its budget is used, an ensemble of them, and the paper's figures beside ours."""
+"""Table 2: every system until its budget is used, an ensemble, and the paper's figures beside ours."""
 
 from pathlib import Path
 
@@ -40,12 +40,11 @@ def results(toy_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Results
 def test_every_system_uses_its_budget_and_little_more(results: Results) -> None:
     assert not results.failures()
     for name in SYSTEMS:
-        [seconds], [flops] = (
-            results.values(row_name(name, "seconds"), "seconds"),
-            results.values(row_name(name, "flops"), "matmul_flops"),
-        )
-        assert seconds >= 0.5
+        [flops] = results.values(row_name(name, "flops"), "matmul_flops")
         assert 2e8 <= flops < 4e8, "an update of the largest is less than a budget"
+        for budget in ("seconds", "flops"):
+            ended = results.directory / row_name(name, budget) / "seed-1" / "run" / "exit.json"
+            assert b"out of budget" in ended.read_bytes()
 
 
 def test_the_ensemble_is_scored_and_compared_with_its_members(results: Results) -> None:
@@ -81,8 +80,6 @@ def test_every_system_fits_every_scale(scale: str) -> None:
         assert config.training.learning_rate_factor == pytest.approx(expected)
 
 
-def test_what_a_row_is_compared_with_is_computed_too(toy_data: Path, tmp_path: Path) -> None:
-    with pytest.raises(
-        UsageError, match="has the rows transformer_seconds recurrent_seconds".replace(" r", ", r")
-    ):
+def test_an_unknown_row_is_refused_with_those_that_there_are(toy_data: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="has the rows transformer_seconds, recurrent_seconds"):
         list(reproduce(TABLE2, tmp_path, MINUTE, torch.device("cpu"), data=toy_data, only=["gnmt"]))

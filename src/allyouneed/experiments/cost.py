@@ -166,7 +166,7 @@ def _kept_by_transformer(config: ModelConfig, length: int) -> int:
 
 
 def _kept_by_recurrent(config: ModelConfig, length: int) -> int:
-    """An LSTM keeps its input, the dropout mask, and what its kernel wants; attention its network's inside."""
+    """An LSTM keeps its input, a dropout mask, and what its kernel wants; attention its network's inside."""
     width = config.d_model
     encoder, decoder = 18 * width, 22 * width  # measured of oneDNN, whose kernels keep most
     attention = 2 * length * width + 4 * width

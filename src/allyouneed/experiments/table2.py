@@ -1,4 +1,4 @@
-"""Table 2 (6.1): the Transformer and its rivals, each trained until the same budget of time or FLOPs is used."""
+"""Table 2 (6.1): the Transformer and its rivals, each trained until the same time or FLOPs are used."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
@@ -28,12 +28,12 @@ _FEWEST_EXPERTS = 8
 
 _NOTES = [
     "The paper's rows are what others had published: BLEU on newstest2014 (English-German) of models trained "
-    "for as long as their authors chose, at costs that differ by a factor of 7. Here every system has the same "
-    "budget, of wall time on this machine or of FLOPs counted, at sizes of the same proportions as in its "
-    "paper: the table shows what a short training with a small model gives, not what a long one would.",
+    "for as long as their authors chose, at costs that differ by a factor of 7. Here every system has the "
+    "same budget, of wall time on this machine or of FLOPs counted, at sizes of the same proportions as in "
+    "its paper: the table shows what a short training with a small model gives, not what a long one would.",
     "A system's factor of the learning rate is that of its preset times the scale's. None was tuned.",
-    "GNMT is here without reinforcement learning, and an ensemble is of the five systems trained for the same "
-    "time, where the paper's are of several models of one kind.",
+    "GNMT is here without reinforcement learning, and the ensemble is of the five systems trained for the "
+    "same time, where the paper's are of several models of one kind.",
 ]
 
 

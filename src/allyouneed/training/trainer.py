@@ -211,8 +211,8 @@ class Trainer:
 
     @property
     def is_over_budget(self) -> bool:
-        """Whether all is used that there is a budget of."""
-        return self._cost.is_over(self.config.training, self._seconds())
+        """Whether all is used that there is a budget of; the first update is made whatever it takes."""
+        return self.step > 0 and self._cost.is_over(self.config.training, self._seconds())
 
     def _after_update(self, batch: PlannedBatch) -> None:
         flops = batch_flops(self.config.model, self.corpus.train, batch)
