@@ -41,6 +41,8 @@ def test_the_losses_are_those_of_the_noisy_gates() -> None:
     torch.manual_seed(7)
     experts(x)
     loss = experts.take_loss()
+    assert loss is not None
+    assert experts.take_loss() is None
     torch.manual_seed(7)
     drawn = torch.randn(9, 5, dtype=torch.float64)
     experts.requires_grad_(False)
@@ -81,7 +83,9 @@ def test_gradients_of_output_and_losses_are_slopes() -> None:
 
     def both(x: torch.Tensor) -> torch.Tensor:
         torch.manual_seed(3)
-        total: torch.Tensor = experts(x).sum() + experts.take_loss()
+        output, loss = experts(x).sum(), experts.take_loss()
+        assert loss is not None
+        total: torch.Tensor = output + loss
         return total
 
     assert torch.autograd.gradcheck(both, x)

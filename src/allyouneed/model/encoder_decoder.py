@@ -50,11 +50,13 @@ class EncoderDecoder(nn.Module, ABC):
         """Compute equation 1 by another function, wherever it is computed."""
 
     def auxiliary_loss(self) -> Float[Tensor, ""] | None:
-        """What parts of the model want to have minimised too, after a forward pass in training; only once.
+        """What parts of the model want to have minimised too, after a forward pass in training.
 
-        It is in nats a target token of the batch. None if there is no such part.
+        It is in nats a target token of the batch, and is given once, as it holds on to all that was computed.
+        None if there is no such part.
         """
-        losses = [part.take_loss() for part in self.modules() if isinstance(part, Experts) and part.training]
+        found = [part.take_loss() for part in self.modules() if isinstance(part, Experts)]
+        losses = [loss for loss in found if loss is not None]
         return torch.stack(losses).sum() if losses else None
 
 

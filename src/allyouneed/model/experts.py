@@ -67,10 +67,9 @@ class Experts(nn.Module):
         for matrix in (*self.inner, *self.outer):
             nn.init.xavier_uniform_(matrix)
 
-    def take_loss(self) -> Float[Tensor, ""]:
-        """The weighted losses of the last forward pass in training, which are then forgotten."""
+    def take_loss(self) -> Float[Tensor, ""] | None:
+        """The weighted losses of the last forward pass, if it was in training; they are then forgotten."""
         loss, self._loss = self._loss, None
-        assert loss is not None
         return loss
 
     def _mixed(self, rows: Tensor, weights: Tensor, chosen: Tensor) -> Tensor:

@@ -52,10 +52,13 @@ def batch_loss(model: EncoderDecoder, batch: Batch, smoothing: float, precision:
     device = next(model.parameters()).device
     hidden_states = packed_hidden_states if _takes_flash(model, precision) else padded_hidden_states
     targets = torch.from_numpy(batch.target_output[batch.target_output != PADDING])
-    with torch.autocast(device.type, dtype=torch.bfloat16, enabled=precision == "bfloat16"):
-        hidden = hidden_states(model, batch, device)
-        sums = projected_loss(hidden, model.embeddings.matrix("output"), sent(targets, device), smoothing)
-    auxiliary = model.auxiliary_loss()
+    try:
+        with torch.autocast(device.type, dtype=torch.bfloat16, enabled=precision == "bfloat16"):
+            hidden = hidden_states(model, batch, device)
+            matrix = model.embeddings.matrix("output")
+            sums = projected_loss(hidden, matrix, sent(targets, device), smoothing)
+    finally:
+        auxiliary = model.auxiliary_loss()  # also where memory runs out, which it would hold on to
     return sums if auxiliary is None else sums._replace(smoothed=sums.smoothed + len(targets) * auxiliary)
 
 

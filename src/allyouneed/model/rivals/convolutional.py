@@ -11,9 +11,9 @@ from torch.nn import functional
 from allyouneed.config import ModelConfig
 from allyouneed.model.encoder_decoder import Memory, State, StepwiseModel
 from allyouneed.model.initialisation import initialise
+from allyouneed.model.masks import padding_mask
 from allyouneed.model.positional_encoding import LearnedPositions, build_positions
 from allyouneed.model.rivals.convolution import NormalisedConvolution
-from allyouneed.symbols import PADDING
 
 _KEPT = math.sqrt(0.5)
 """A sum of two, times this, has the variance of either."""
@@ -62,7 +62,7 @@ class Convolutional(StepwiseModel):
 
     def encode(self, source: Int[Tensor, "batch source_len"]) -> Memory:
         """Keys, which are the encoder's output, and values, to which the source embeddings are added."""
-        mask = source != PADDING
+        mask = padding_mask(source)[:, 0, 0]
         positions = self.source_positions(source.size(1))
         embedded = self.dropout(_EMBEDDING_DEVIATION * (self.read("source", source) + positions))
         x = embedded
@@ -111,8 +111,8 @@ class Convolutional(StepwiseModel):
             attended = _attend((queries(y) + embedded) * _KEPT, memory)
             y = (found(attended) + y) * _KEPT
             x = (y + x) * _KEPT
-        left: Tensor = self.dropout(self.decoder_output(x))
-        return left
+        hidden: Tensor = self.dropout(self.decoder_output(x))
+        return hidden
 
 
 def _attend(

@@ -11,7 +11,7 @@ from allyouneed.model.attention import AdditiveCompatibility
 from allyouneed.model.encoder_decoder import Memory, State, StepwiseModel
 from allyouneed.model.experts import Experts, build_experts
 from allyouneed.model.initialisation import initialise
-from allyouneed.symbols import PADDING
+from allyouneed.model.masks import padding_mask
 
 _FIRST_RESIDUAL = 2
 """Residual connections begin at the third layer from the bottom (3.1 there)."""
@@ -30,7 +30,8 @@ class Recurrent(StepwiseModel):
     it finds is part of the input of every layer above. With `feed_forward = "experts"` there is a mixture of
     experts in front of the last layer of either stack, as Shazeer et al. 2017 have it between their layers;
     it has a residual connection. Dropout is on the embeddings and on the input of every layer above the
-    first, and on what leaves the last.
+    first, and on what leaves the last. Attention holds as many numbers at once as there are target and source
+    tokens, times d_model.
 
     Deviations from GNMT: attention is from the state of the current and not of the last position, and its
     result is no input of the first layer, so that a layer computes all positions in one call; either
@@ -58,7 +59,7 @@ class Recurrent(StepwiseModel):
 
     def encode(self, source: Int[Tensor, "batch source_len"]) -> Memory:
         """The last layer's states, and their keys for the attention."""
-        mask = source != PADDING
+        mask = padding_mask(source)[:, 0, 0]
         x = self.dropout(self.read("source", source))
         there, back = self.encoder_forwards(x)[0], _reversed(x, mask)
         x = torch.cat([there, _reversed(self.encoder_backwards(back)[0], mask)], dim=-1)
@@ -100,8 +101,8 @@ class Recurrent(StepwiseModel):
         for number in range(1, len(self.decoder)):
             x = self._before(number, x, self.decoder_experts)
             x = _add(number, x, layer(number, self.dropout(torch.cat([x, context], dim=-1))))
-        left: Tensor = self.dropout(x)
-        return left
+        hidden: Tensor = self.dropout(x)
+        return hidden
 
     def _attend(
         self, x: Float[Tensor, "batch target_len d_model"], memory: Memory
