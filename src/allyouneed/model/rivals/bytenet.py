@@ -41,20 +41,10 @@ class ByteNet(StepwiseModel):
         super().__init__(config)
 
         def blocks(causal: bool) -> nn.ModuleList:
-            return nn.ModuleList(
-                _Block(
-                    config.d_model,
-                    Convolution(
-                        config.d_model // 2,
-                        config.d_model // 2,
-                        config.kernel_width,
-                        2 ** (number % _DILATIONS),
-                        causal=causal,
-                    ),
-                    config.dropout,
-                )
-                for number in range(config.num_layers)
-            )
+            inside, width = config.d_model // 2, config.kernel_width
+            dilations = (2 ** (number % _DILATIONS) for number in range(config.num_layers))
+            convolutions = (Convolution(inside, inside, width, d, causal=causal) for d in dilations)
+            return nn.ModuleList(_Block(config.d_model, each, config.dropout) for each in convolutions)
 
         self.encoder, self.decoder = blocks(causal=False), blocks(causal=True)
         self.encoder_norm, self.decoder_norm = (nn.LayerNorm(config.d_model) for _ in range(2))
