@@ -94,7 +94,7 @@ def test_a_rival_learns_a_handful_of_pairs_by_heart(rival: str) -> None:
         auxiliary = model.auxiliary_loss()
         (sums.smoothed / targets.numel() + (0 if auxiliary is None else auxiliary)).backward()
         adam.step()
-        if sums.negative_log_likelihood.item() / targets.numel() < 0.05:  # nats a token
+        if sums.negative_log_likelihood.item() / targets.numel() < 0.01:  # nats a token
             break
     texts = [row[:-1].tolist() for row in sources]
     found = generate(build_engine(model.eval()), texts, SearchConfig(beam_size=2))

@@ -15,7 +15,7 @@ from allyouneed.data.lines import read_lines
 from allyouneed.data.tokenizer import CONTROL_SYMBOLS, SMALLEST_VOCABULARY, Tokenizer
 from allyouneed.errors import DataError, ModelError, UsageError
 from allyouneed.loading import load_translator
-from allyouneed.model import EncoderDecoder
+from allyouneed.model import EncoderDecoder, build_model
 from allyouneed.outputs import Translation
 from allyouneed.symbols import END, START, UNKNOWN
 from allyouneed.training.checkpoint import load_checkpoint, save_checkpoint
@@ -296,7 +296,7 @@ def test_learned_positions_bound_the_length_of_a_text(tmp_path: Path) -> None:
         **sizes,
     )
     tokenizer = Tokenizer.train([], "byte", size)
-    translator = Translator(Transformer(config).eval(), RunConfig(model=config), tokenizer, tokenizer)
+    translator = Translator(build_model(config).eval(), RunConfig(model=config), tokenizer, tokenizer)
     longest, too_long = "x" * (num_positions - 1), "x" * num_positions
     assert len(translator.translate([longest], beam_size=1)[0].tokens) <= num_positions
     assert len(translator.attention(longest).target.pieces) <= num_positions

@@ -14,7 +14,7 @@ from allyouneed.inference.shortlist import Shortlist
 from allyouneed.model import EncoderDecoder
 from allyouneed.parsing import Parser
 from allyouneed.preparation import SOURCE_TOKENIZER, TARGET_TOKENIZER
-from allyouneed.training.checkpoint import CONFIG, load_checkpoint
+from allyouneed.training.checkpoint import CONFIG, Checkpoint, load_checkpoint
 from allyouneed.training.run_directory import resolve_model
 from allyouneed.translation import Translator
 
@@ -108,13 +108,23 @@ def _load_members(
     return [model for model, *_ in members], config, source, target
 
 
-def _load_member(
-    path: Path, task: str, units: type[Units], device: torch.device | str
-) -> tuple[EncoderDecoder, RunConfig, Tokenizer, Units]:
+def load_for(path: Path, task: str) -> Checkpoint:
+    """The checkpoint of a model for a task.
+
+    Raises:
+        ModelError: There is none, it is damaged or for another task.
+    """
     checkpoint = load_checkpoint(resolve_model(path))
     its_task = checkpoint.config.data.task
     if its_task != task:
         raise ModelError(f"{path}: is a model for {its_task}; use it with `allyouneed {_COMMANDS[its_task]}`")
+    return checkpoint
+
+
+def _load_member(
+    path: Path, task: str, units: type[Units], device: torch.device | str
+) -> tuple[EncoderDecoder, RunConfig, Tokenizer, Units]:
+    checkpoint = load_for(path, task)
     return (
         checkpoint.build_model().to(device),
         checkpoint.config,

@@ -8,13 +8,10 @@ import pytest
 from allyouneed import load
 from allyouneed.config import ModelConfig, SearchConfig
 from allyouneed.data.tokenizer import Tokenizer
-from allyouneed.errors import DataError
+from allyouneed.errors import DataError, ModelError
 from allyouneed.evaluation import bleu_13a
 from allyouneed.experiments.bench_decoding import (
-    Entry,
     Measured,
-    Team,
-    Turn,
     bench_task,
     evenly,
     num_turns,
@@ -34,6 +31,7 @@ from allyouneed.experiments.decoding_contenders import (
 )
 from allyouneed.experiments.decoding_lengths import LENGTHS, bench_lengths, num_turns_of_lengths
 from allyouneed.experiments.decoding_tasks import Task, task_of_model, task_of_shape
+from allyouneed.experiments.decoding_team import Entry, Team, Turn
 from allyouneed.experiments.training_workloads import multi30k_lengths
 from allyouneed.preparation import TARGET_TOKENIZER
 
@@ -224,3 +222,8 @@ def test_text_that_cannot_be_measured_is_refused(
     (tmp_path / "b").write_bytes(reference)
     with pytest.raises(DataError, match=message):
         task_of_model(toy_model, tmp_path / "a", tmp_path / "b", (), {}, tmp_path)
+
+
+def test_a_parser_is_no_task(toy_parser: Path, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="is a model for parsing; use it with `allyouneed parse`"):
+        task_of_model(toy_parser, None, None, [], {}, tmp_path)

@@ -15,11 +15,11 @@ from allyouneed.evaluation import bleu_13a
 from allyouneed.experiments.decoding_contenders import OURS
 from allyouneed.experiments.training_workloads import multi30k_lengths
 from allyouneed.interop.export import export_model
+from allyouneed.loading import load_for
 from allyouneed.model import Transformer
 from allyouneed.preparation import SOURCE_TOKENIZER, TARGET_TOKENIZER
 from allyouneed.symbols import UNKNOWN
-from allyouneed.training.checkpoint import load_checkpoint, save_checkpoint
-from allyouneed.training.run_directory import resolve_model
+from allyouneed.training.checkpoint import save_checkpoint
 
 _SEED = 1
 _WORD_LETTERS = 8
@@ -70,10 +70,11 @@ def task_of_model(
         folder: Where to put the exports.
 
     Raises:
+        ModelError: There is no model, or it is not for translation.
         DataError: Source and reference have different numbers of lines, or nothing is in them.
     """
-    directory = resolve_model(model)
-    config = load_checkpoint(directory).config
+    checkpoint = load_for(model, "translation")
+    directory, config = checkpoint.directory, checkpoint.config
     texts = [] if source is None else list(read_lines(source))
     references = None if reference is None else list(read_lines(reference))
     if references is not None and len(references) != len(texts):

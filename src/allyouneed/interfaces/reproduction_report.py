@@ -14,9 +14,21 @@ from allyouneed.experiments.comparison import RowComparison, compare, deviation
 from allyouneed.experiments.reproduction import FAILED, Results, Row
 from allyouneed.publish import write_text
 
-_STYLE = """body{font:15px/1.5 sans-serif;max-width:75em;margin:2em auto;padding:0 1em}
-table{border-collapse:collapse}td,th{padding:.2em .7em;text-align:right;border-bottom:1px solid #ddd}
-td:first-child,th:first-child,td:nth-child(2),th:nth-child(2){text-align:left}img{max-width:100%}"""
+_STYLE = """body{font:15px/1.5 system-ui,sans-serif;max-width:80em;margin:2em auto;padding:0 1em;color:#222}
+.table{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums}
+td,th{padding:.25em .6em;text-align:right;border-bottom:1px solid #ddd;white-space:nowrap}
+th{vertical-align:bottom;white-space:normal;border-bottom:2px solid #888}tr:hover td{background:#f3f6fa}
+td:first-child,th:first-child,td:nth-child(2),th:nth-child(2){text-align:left}
+h2{font-size:1.1em;margin:1.6em 0 .3em}p{max-width:60em}img{max-width:100%;display:block;margin:1em 0}"""
+_TITLES = {"bleu": "BLEU", "parameters_millions": "10⁶ parameters"}
+"""Of figures whose name alone would read badly."""
+_MARKS = {"as the paper": "✓", "not as the paper": "✗", "noise": "~", "differs": "≠"}
+_VERDICTS = {
+    "as the paper": "The paper's direction holds",
+    "not as the paper": "It does not hold",
+    "differs": "Differs, where the paper has no figure",
+    "noise": "Cannot be told from noise",
+}
 
 
 def write_report(results: Results) -> list[Path]:
@@ -47,7 +59,7 @@ def as_terminal_table(results: Results) -> Iterator[str]:
         )
         yield "  ".join([first, second, *others]).rstrip()
     yield ""
-    yield from conclusions(results)
+    yield from (f"{title}: {'; '.join(items)}" for title, items in conclusions(results).items())
     yield ""
     yield from _remarks(results)
 
@@ -59,48 +71,47 @@ def table_of(results: Results) -> list[list[str]]:
         for name in results.experiment.figures
         if any(results.values(row.name, name) for row in results.rows)
     ]
-    titles = ["row", "what"]
+    titles = ["row", "what", "seeds"]
     for figure in figures:
         in_paper = any(figure in row.paper for row in results.rows)
-        titles += [f"{figure} paper", f"{figure} ours"] if in_paper else [figure]
+        titles += [f"{_title(figure)}, paper", "ours"] if in_paper else [_title(figure)]
     lines = [[*titles, "p (BLEU)", "hours", "FLOPs", "by formula"]]
     for row in _computed(results):
-        cells = [row.name, row.what]
+        comparisons = compare(results, row)
+        cells = [row.name, row.what, str(len(results.outcomes[row.name]))]
         for figure in figures:
             if any(figure in other.paper for other in results.rows):
                 cells.append(f"{row.paper[figure]:g}" if figure in row.paper else "")
-            cells.append(_mean(results.values(row.name, figure)))
+            marks = (_MARKS[c.verdicts[figure]] for c in comparisons if figure in c.verdicts)
+            cells.append(" ".join([_mean(results.values(row.name, figure)), *marks]).strip())
         if all(FAILED in outcome for outcome in results.outcomes[row.name].values()):
             cells[1] += f" ({FAILED})"
-        p_values = (comparison.bleu_p_value for comparison in compare(results, row))
+        p_values = (comparison.bleu_p_value for comparison in comparisons)
         lines.append([*cells, ", ".join(f"{p:.3f}" for p in p_values if p is not None), *_cost(results, row)])
     return lines
 
 
-def conclusions(results: Results) -> Iterator[str]:
+def conclusions(results: Results) -> dict[str, list[str]]:
     """Which of the paper's directions hold, which do not, which cannot be told from noise; what failed."""
-    by_verdict: dict[str, list[str]] = {}
+    found: dict[str, list[str]] = {title: [] for title in _VERDICTS.values()}
     for row in _computed(results):
         for comparison in compare(results, row):
             for figure, verdict in comparison.verdicts.items():
-                by_verdict.setdefault(verdict, []).append(_difference(row, figure, comparison))
-    titles = {
-        "as the paper": "holds",
-        "not as the paper": "does not hold",
-        "differs": "differs, where the paper has no figure",
-        "noise": "cannot be told from noise",
-    }
-    for verdict, title in titles.items():
-        if verdict in by_verdict:
-            yield f"{title}: {'; '.join(by_verdict[verdict])}"
-    for folder, why in results.failures().items():
-        yield f"failed: {why}; to try it again, delete {folder}"
+                found[_VERDICTS[verdict]].append(_difference(row, figure, comparison))
+    found["Failed"] = [
+        f"{why}; to try it again, delete {folder}" for folder, why in results.failures().items()
+    ]
+    return {title: items for title, items in found.items() if items}
+
+
+def _title(figure: str) -> str:
+    return _TITLES.get(figure, figure.replace("_", " "))
 
 
 def _difference(row: Row, figure: str, comparison: RowComparison) -> str:
     paper = f", paper {comparison.paper[figure]:+.2f}" if figure in comparison.paper else ""
     beside = f" beside {comparison.beside}" if row.beside else ""
-    return f"{row.name} {figure} {comparison.differences[figure]:+.2f}{beside}{paper}"
+    return f"{row.name}, {_title(figure)} {comparison.differences[figure]:+.2f}{beside}{paper}"
 
 
 def _computed(results: Results) -> list[Row]:
@@ -112,7 +123,7 @@ def _mean(values: list[float]) -> str:
         return ""
     spread = deviation(values)
     mean = f"{statistics.fmean(values):.4g}"
-    return mean if spread is None else f"{mean} ± {spread:.2g} (n={len(values)})"
+    return mean if not spread else f"{mean} ± {spread:.2g}"
 
 
 def _cost(results: Results, row: Row) -> list[str]:
@@ -128,6 +139,7 @@ def _remarks(results: Results) -> list[str]:
     if changes:
         scaled += f" Scaled down from the paper: {'; '.join(changes)}."
     rule = (
+        "✓ is the paper's direction, ✗ the other one, ≠ a difference where the paper has no figure, ~ noise. "
         "A difference counts as noise if the paired bootstrap on BLEU has p >= 0.05, or if Student's t test "
         "over seeds has, for which one seed is taken to vary as the other row's; of one seed each only BLEU "
         "can be told from noise. Where the paper has no difference at all, noise is what holds."
@@ -138,8 +150,9 @@ def _remarks(results: Results) -> list[str]:
 def _markdown(results: Results, cells: Sequence[Sequence[str]]) -> str:
     titles, *rows = ("| " + " | ".join(row) + " |" for row in cells)
     lines = [f"# {results.experiment.title}", "", titles, "|" + "---|" * len(cells[0]), *rows, ""]
-    lines += [f"- {line}" for line in conclusions(results)]
-    return "\n".join([*lines, "", *(f"{remark}\n" for remark in _remarks(results))])
+    for title, items in conclusions(results).items():
+        lines += [f"{title}: {'; '.join(items)}.", ""]
+    return "\n".join([*lines, *(f"{remark}\n" for remark in _remarks(results))])
 
 
 def _csv(results: Results) -> str:
@@ -164,15 +177,19 @@ def _html(results: Results, cells: Sequence[Sequence[str]]) -> str:
     title = html.escape(results.experiment.title)
     parts = [
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title><style>{_STYLE}</style>',
-        f"<h1>{title}</h1><table>{row('th', cells[0])}",
+        f"<h1>{title}</h1><div class=table><table>{row('th', cells[0])}",
         *(row("td", line) for line in cells[1:]),
-        "</table>",
-        "<ul>" + "".join(f"<li>{html.escape(line)}</li>" for line in conclusions(results)) + "</ul>",
-        *(f"<p>{html.escape(remark)}</p>" for remark in _remarks(results)),
+        "</table></div>",
         *(
             f'<img alt="{html.escape(name)}" src="data:image/png;base64,{data}">'
             for name, data in _plots(results)
         ),
+        *(
+            f"<h2>{html.escape(title)}</h2><p>{html.escape('; '.join(items))}</p>"
+            for title, items in conclusions(results).items()
+        ),
+        "<h2>How this was computed</h2>",
+        *(f"<p>{html.escape(remark)}</p>" for remark in _remarks(results)),
     ]
     return "\n".join([*parts, "</html>"]) + "\n"
 
@@ -186,7 +203,7 @@ def _plots(results: Results) -> Iterator[tuple[str, str]]:
 
 
 def _plot(results: Results, rows: Sequence[Row], figure: str) -> bytes:
-    picture = Figure((8, 1.2 + 0.32 * len(rows)), layout="constrained")
+    picture = Figure((9, 1.2 + 0.32 * len(rows)), layout="constrained")
     first = rows[0]
     ours = {row.name: results.values(row.name, figure) for row in rows}
     shown_paper = figure in first.paper
@@ -200,13 +217,15 @@ def _plot(results: Results, rows: Sequence[Row], figure: str) -> bytes:
         if shown_paper and figure in row.paper:
             panels[1].plot([row.paper[figure]], [place], "o", color="tab:orange")
     panels[0].axvline(statistics.fmean(ours[first.name]), color="gray", linewidth=0.7)
-    panels[0].set(title=f"{figure}, ours", yticks=list(places), yticklabels=[row.what for row in rows])
+    labels = [row.name if row.what == "-" else row.what for row in rows]
+    panels[0].set(title=f"{_title(figure)}, ours", yticks=list(places), yticklabels=labels)
     panels[0].invert_yaxis()
     if shown_paper:
         panels[1].axvline(first.paper[figure], color="gray", linewidth=0.7)
-        panels[1].set_title(f"{figure}, paper")
+        panels[1].set_title(f"{_title(figure)}, paper")
     for axes in panels:
         axes.grid(axis="x", alpha=0.3)
+        axes.spines[["top", "right"]].set_visible(False)
     file = io.BytesIO()
     picture.savefig(file, format="png", dpi=110)
     return file.getvalue()

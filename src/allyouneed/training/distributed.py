@@ -13,7 +13,8 @@ from typing import TypeVar
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch.distributed import PrefixStore, rendezvous  # type: ignore[attr-defined]
+from torch.distributed.distributed_c10d import PrefixStore, Store
+from torch.distributed.rendezvous import rendezvous
 
 from allyouneed.errors import ResourceError, is_out_of_memory
 
@@ -37,7 +38,7 @@ class Processes:
         store: What they tell each other through, besides the sums; not needed by one alone.
     """
 
-    def __init__(self, rank: int = 0, size: int = 1, store: dist.Store | None = None) -> None:
+    def __init__(self, rank: int = 0, size: int = 1, store: Store | None = None) -> None:
         self.rank, self.size = rank, size
         self.is_first = rank == 0
         self._store = store

@@ -155,8 +155,9 @@ def _installed(peers: Sequence[Peer]) -> Iterator[Peer]:
 
 
 def _speeds(make: Make, conditions: Conditions) -> dict[str, Any]:
-    from allyouneed.experiments.bench_decoding import Entry, bench_task, num_turns
+    from allyouneed.experiments.bench_decoding import bench_task, num_turns
     from allyouneed.experiments.decoding_contenders import OURS, precisions
+    from allyouneed.experiments.decoding_team import Entry
     from allyouneed.inference.generate import available_cores
 
     peers, threads = tuple(_installed(conditions.against)), conditions.threads or available_cores()
