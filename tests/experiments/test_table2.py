@@ -80,6 +80,12 @@ def test_every_system_fits_every_scale(scale: str) -> None:
         assert config.training.learning_rate_factor == pytest.approx(expected)
 
 
+def test_the_big_model_is_a_row_at_the_papers_scale_only() -> None:
+    rows = {scale: {row.name: row for row in TABLE2.rows(SCALES[scale])} for scale in ("tiny", "paper")}
+    assert set(rows["paper"]) - set(rows["tiny"]) == {"big"}
+    assert rows["paper"]["big"].paper == {"bleu": 28.4, "parameters_millions": 213, "formula_flops": 2.3e19}
+
+
 def test_an_unknown_row_is_refused_with_those_that_there_are(toy_data: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="has the rows transformer_seconds, recurrent_seconds"):
         list(reproduce(TABLE2, tmp_path, MINUTE, torch.device("cpu"), data=toy_data, only=["gnmt"]))
