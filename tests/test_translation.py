@@ -15,7 +15,7 @@ from allyouneed.data.lines import read_lines
 from allyouneed.data.tokenizer import CONTROL_SYMBOLS, SMALLEST_VOCABULARY, Tokenizer
 from allyouneed.errors import DataError, ModelError, UsageError
 from allyouneed.loading import load_translator
-from allyouneed.model import Transformer
+from allyouneed.model import EncoderDecoder, build_model
 from allyouneed.outputs import Translation
 from allyouneed.symbols import END, START, UNKNOWN
 from allyouneed.training.checkpoint import load_checkpoint, save_checkpoint
@@ -221,7 +221,7 @@ def test_a_text_with_fewer_hypotheses_in_one_part_repeats_its_last(translator: T
     assert_same(found, expected)
 
 
-def summed_log_prob(model: Transformer, source: list[int], target: list[int]) -> float:
+def summed_log_prob(model: EncoderDecoder, source: list[int], target: list[int]) -> float:
     """The log-probability of a target, token by token, each from a decoder that reads all before it."""
     total = 0.0
     for position, token in enumerate([*target, END]):
@@ -296,7 +296,7 @@ def test_learned_positions_bound_the_length_of_a_text(tmp_path: Path) -> None:
         **sizes,
     )
     tokenizer = Tokenizer.train([], "byte", size)
-    translator = Translator(Transformer(config).eval(), RunConfig(model=config), tokenizer, tokenizer)
+    translator = Translator(build_model(config).eval(), RunConfig(model=config), tokenizer, tokenizer)
     longest, too_long = "x" * (num_positions - 1), "x" * num_positions
     assert len(translator.translate([longest], beam_size=1)[0].tokens) <= num_positions
     assert len(translator.attention(longest).target.pieces) <= num_positions

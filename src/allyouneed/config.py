@@ -9,7 +9,7 @@ import tomli_w
 from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
 from allyouneed.errors import DiskError, UsageError
-from allyouneed.settings import Config
+from allyouneed.settings import Config, line_of, toml_value
 
 Probability = Annotated[float, Field(ge=0.0, lt=1.0)]
 Precision = Literal["auto", "float32", "bfloat16"]
@@ -17,9 +17,24 @@ Precision = Literal["auto", "float32", "bfloat16"]
 _MICRO_BATCHES = 4
 
 
+_TRANSFORMER = {"transformer"}
+_ARCHITECTURES_THAT_KNOW = {
+    "attention": _TRANSFORMER,
+    "attention_dropout": _TRANSFORMER,
+    "feed_forward": {"transformer", "recurrent"},
+    "feed_forward_dropout": {"transformer", "recurrent"},
+    "norm": _TRANSFORMER,
+    "positions": {"transformer", "convolutional"},
+    "target_space": _TRANSFORMER,
+}
+"""Settings that not every architecture has a place for; sizes are left alone where they are not used."""
+
+
 class ModelConfig(Config):
     """Architecture (paper 3)."""
 
+    architecture: Literal["transformer", "recurrent", "convolutional", "bytenet"] = "transformer"
+    """The paper's, or a rival of its Table 2: GNMT, ConvS2S or ByteNet; see docs/rivals.md."""
     source_vocab_size: PositiveInt = 37_000
     """Entries of the source vocabulary, the control symbols included (5.1); set by the prepared data."""
     target_vocab_size: PositiveInt = 37_000
@@ -42,8 +57,9 @@ class ModelConfig(Config):
     """What compares queries with keys (3.2.1): dot products over sqrt(d_k), plain ones, a small network."""
     attention_dropout: Probability = 0.0
     """Rate on the weights of attention (in the paper's source only; tried at 0.2 and 0.3)."""
-    feed_forward: Literal["network", "parameters"] = "network"
-    """Equation 2, or attention over parameters in its place (in the paper's source only)."""
+    feed_forward: Literal["network", "parameters", "experts"] = "network"
+    """Equation 2, or in its place attention over parameters (in the paper's source only) or a mixture of
+    experts (Shazeer et al. 2017), which a recurrent model has in front of the last layer of either stack."""
     feed_forward_dropout: Probability = 0.0
     """Rate after the ReLU, or on the values that are parameters; the paper has none."""
     parameter_heads: PositiveInt = 8
@@ -54,6 +70,14 @@ class ModelConfig(Config):
     """Width of its values."""
     parameter_pairs: PositiveInt = 1_536
     """Keys, and values, of each of its heads, n_p."""
+    num_experts: Annotated[int, Field(ge=2)] = 32
+    """Experts of a mixture, each with a width of d_ff inside."""
+    experts_per_token: PositiveInt = 2
+    """How many of them compute a token."""
+    expert_balance: Annotated[float, Field(ge=0.0)] = 0.01
+    """Weight of the losses that spread tokens over the experts."""
+    kernel_width: PositiveInt = 3
+    """Positions that a convolution sees, in convolutional models and ByteNet."""
     symbol_dropout: Probability = 0.0
     """Rate at which a sentinel replaces input tokens of either side (paper's source only; 0.1 there)."""
     norm: Literal["post", "pre"] = "post"
@@ -90,7 +114,8 @@ class ModelConfig(Config):
             raise ValueError(
                 f"d_model = {self.d_model} is odd; sines and cosines come in pairs: take an even number"
             )
-        if (self.d_k is None or self.d_v is None) and self.d_model % self.num_heads:
+        heads_needed = self.architecture == "transformer" and (self.d_k is None or self.d_v is None)
+        if heads_needed and self.d_model % self.num_heads:
             divisors = [n for n in range(1, self.d_model + 1) if self.d_model % n == 0]
             raise ValueError(
                 f"num_heads = {self.num_heads} does not divide d_model = {self.d_model}; "
@@ -101,6 +126,30 @@ class ModelConfig(Config):
                 'tied_embeddings = "all" wants one vocabulary, but source_vocab_size = '
                 f"{self.source_vocab_size} and target_vocab_size = {self.target_vocab_size}; "
                 'set tied_embeddings = "target"'
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _check_architecture(self) -> Self:
+        fields = type(self).model_fields
+        for name, known in _ARCHITECTURES_THAT_KNOW.items():
+            value = getattr(self, name)
+            if value != fields[name].default and self.architecture not in known:
+                raise ValueError(
+                    f"{name} = {value} means nothing to architecture = {self.architecture!r}; leave it out"
+                )
+        if self.architecture == "recurrent" and self.feed_forward == "parameters":
+            raise ValueError(
+                'feed_forward = "parameters" is for the transformer; take "experts", or leave it out'
+            )
+        if self.architecture == "recurrent" and self.num_layers == 1:
+            raise ValueError("num_layers = 1 is too few for a recurrent model; take 2 or more")
+        if self.architecture != "transformer" and self.d_model % 2:
+            raise ValueError(f"d_model = {self.d_model} is odd; layers are halved: take an even number")
+        if self.feed_forward == "experts" and self.experts_per_token >= self.num_experts:
+            raise ValueError(
+                f"experts_per_token = {self.experts_per_token} is not less than num_experts = "
+                f"{self.num_experts}; lower it"
             )
         return self
 
@@ -153,6 +202,10 @@ class TrainingConfig(Config):
     """Probability spread evenly over the vocabulary (5.4)."""
     label_smoothing_over: Literal["all", "others"] = "all"
     """Over all entries, or over those that are not the right one."""
+    budget_flops: PositiveFloat | None = None
+    """End before `num_steps` when matrix products have cost so many FLOPs, all updates together."""
+    budget_seconds: PositiveFloat | None = None
+    """Likewise when so much wall time is used, validations and checkpoints included."""
     checkpoint_every_steps: PositiveInt | None = None
     """Updates between checkpoints; none by steps if not given."""
     checkpoint_every_minutes: PositiveFloat = 10.0
@@ -265,7 +318,7 @@ class RunConfig(Config):
             raise DiskError(f"{path}: {error.strerror}") from error
         except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise UsageError(f"{path}: is not TOML: {error}") from None
-        return self.changed(changes, lambda key: f"{path}:{_line_of(key, text)}")
+        return self.changed(changes, lambda key: f"{path}:{line_of(key, text)}")
 
     def with_settings(self, settings: Sequence[str]) -> Self:
         """A copy changed by settings such as `training.warmup_steps=8000`; values are TOML.
@@ -281,28 +334,5 @@ class RunConfig(Config):
                 raise UsageError(
                     f"--set {setting}: write group.key=value, such as training.warmup_steps=8000"
                 )
-            changes.setdefault(group, {})[name] = _toml_value(setting, value.strip())
+            changes.setdefault(group, {})[name] = toml_value(setting, value.strip())
         return self.changed(changes, lambda key: f"--set {'.'.join(key)}")
-
-
-def _toml_value(setting: str, value: str) -> Any:
-    """A `--set` value as TOML; a bare word is taken as a string, as a shell has eaten its quotes."""
-    try:
-        return tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
-        if value.replace("-", "_").isidentifier():
-            return value
-        raise UsageError(f"--set {setting}: {value!r} is not a TOML value") from None
-
-
-def _line_of(key: Sequence[str], text: str) -> int:
-    """The line of `key` in a TOML text, from 1: that of its table where the key itself is not found."""
-    found, table = 1, ""
-    for number, line in enumerate(text.split("\n"), start=1):
-        name = line.partition("=")[0].strip()
-        if name.startswith("["):
-            table = name.strip("[] \t")
-            found = number if key and table == key[0] else found
-        elif (f"{table}.{name}" if table else name) == ".".join(key):
-            return number
-    return found

@@ -40,6 +40,8 @@ _NOT_PART_OF_IT = {
     "model": {"source_vocab_size", "target_vocab_size", "max_positions"},
     "training": {
         "micro_batch_tokens",
+        "budget_flops",
+        "budget_seconds",
         "checkpoint_every_steps",
         "checkpoint_every_minutes",
         "keep_checkpoints",
@@ -54,6 +56,7 @@ _NOT_PART_OF_IT = {
 """Settings on which the paper's results do not depend, or that the data set."""
 
 _REMARKS = {
+    "model.architecture": "a rival of Table 2",
     "model.norm": "3.1 normalises after the sum; before it costs about 1 BLEU with 6 layers",
     "model.attention": "3.2.1 divides by sqrt(d_k)",
     "model.attention_dropout": "in the paper's source only, where 0.2 and 0.3 were tried",
@@ -100,7 +103,14 @@ def nearest_of_paper(config: RunConfig) -> str:
 
 def sizes(model: ModelConfig) -> tuple[object, ...]:
     """What makes a model another row of Table 3, whatever else is varied."""
-    return model.num_layers, model.d_model, model.d_ff, model.num_heads, *model.head_widths
+    return (
+        model.architecture,
+        model.num_layers,
+        model.d_model,
+        model.d_ff,
+        model.num_heads,
+        *model.head_widths,
+    )
 
 
 def deviations(config: RunConfig) -> list[Deviation]:
@@ -124,8 +134,12 @@ def _differences(config: RunConfig, paper: RunConfig) -> Iterator[Deviation]:
 
 
 def _unused(config: RunConfig) -> set[str]:
-    over_parameters = {name for name in config.model.model_dump() if name.startswith("parameter_")}
-    return over_parameters if config.model.feed_forward == "network" else {"d_ff"}
+    feed_forward = config.model.feed_forward
+    names = config.model.model_dump()
+    over_parameters = {name for name in names if name.startswith("parameter_")}
+    of_experts = {name for name in names if "expert" in name}
+    unused = {"network": over_parameters | of_experts, "parameters": of_experts | {"d_ff"}}
+    return {*unused.get(feed_forward, over_parameters), "kernel_width"}
 
 
 def _same_width(config: RunConfig, paper: RunConfig, name: str) -> bool:

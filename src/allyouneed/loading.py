@@ -11,7 +11,7 @@ from allyouneed.data.linearisation import TreeVocabulary
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import ModelError, UserError
 from allyouneed.inference.shortlist import Shortlist
-from allyouneed.model import Transformer
+from allyouneed.model import EncoderDecoder
 from allyouneed.parsing import Parser
 from allyouneed.preparation import SOURCE_TOKENIZER, TARGET_TOKENIZER
 from allyouneed.training.checkpoint import CONFIG, Checkpoint, load_checkpoint
@@ -97,7 +97,7 @@ def _task_of(path: Path) -> str:
 
 def _load_members(
     paths: Sequence[Path | str], task: str, units: type[Units], device: torch.device | str
-) -> tuple[list[Transformer], RunConfig, Tokenizer, Units]:
+) -> tuple[list[EncoderDecoder], RunConfig, Tokenizer, Units]:
     """Models that are to work as one, the settings of the first, and the units of sources and outputs."""
     members = [_load_member(Path(path), task, units, device) for path in paths]
     _, config, source, target = members[0]
@@ -123,7 +123,7 @@ def load_for(path: Path, task: str) -> Checkpoint:
 
 def _load_member(
     path: Path, task: str, units: type[Units], device: torch.device | str
-) -> tuple[Transformer, RunConfig, Tokenizer, Units]:
+) -> tuple[EncoderDecoder, RunConfig, Tokenizer, Units]:
     checkpoint = load_for(path, task)
     return (
         checkpoint.build_model().to(device),

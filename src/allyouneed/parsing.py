@@ -18,7 +18,7 @@ from allyouneed.inference.beams import Hypothesis
 from allyouneed.inference.engine_choice import build_engines
 from allyouneed.inference.generate import Batching, generate
 from allyouneed.inference.tree_constraint import TreeConstraint
-from allyouneed.model import Transformer
+from allyouneed.model import EncoderDecoder
 
 MAX_TOKENS = 2_048
 """A longer sentence is refused: the cost grows with the square of the length."""
@@ -60,7 +60,7 @@ class Parser:
 
     def __init__(
         self,
-        model: Transformer | Sequence[Transformer],
+        model: EncoderDecoder | Sequence[EncoderDecoder],
         config: RunConfig,
         tokenizer: Tokenizer,
         vocabulary: TreeVocabulary,
@@ -69,7 +69,7 @@ class Parser:
         threads: int = 1,
     ) -> None:
         self.config, self.vocabulary = config, vocabulary
-        models = [model] if isinstance(model, Transformer) else model
+        models = [model] if isinstance(model, EncoderDecoder) else model
         self._engine, self._workers = build_engines(models, precision, threads)
         self._tokenizer = tokenizer
 

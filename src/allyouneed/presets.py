@@ -130,6 +130,80 @@ def demo() -> RunConfig:
     )
 
 
+def recurrent_gnmt() -> RunConfig:
+    """GNMT for English-German (Wu et al. 2016): 8 layers of 1,024 units, 32,000 word-pieces, alpha 0.2.
+
+    Adam's rate reaches the 0.0002 that it has there. There is no clipping of gradients, no descent without
+    moments after Adam, and no refinement by reinforcement.
+    """
+    return base().replace(
+        model={
+            "architecture": "recurrent",
+            "num_layers": 8,
+            "d_model": 1024,
+            "dropout": 0.2,
+            **_vocabularies(32_000),
+        },
+        data={"tokenizer": "wordpiece", "vocab_size": 32_000},
+        training={"learning_rate_factor": 0.4, "label_smoothing": 0.0},
+        search={"length_penalty": 0.2},
+    )
+
+
+def convolutional_convs2s() -> RunConfig:
+    """ConvS2S for English-German (Gehring et al. 2017): 15 layers of width 3, 40,000 sub-words, dropout 0.2.
+
+    Its layers are all as wide as the first nine there. Nesterov's descent is replaced by Adam.
+    """
+    return base().replace(
+        model={
+            "architecture": "convolutional",
+            "num_layers": 15,
+            "kernel_width": 3,
+            "positions": "learned",
+            "dropout": 0.2,
+            **_vocabularies(40_000),
+        },
+        data={"vocab_size": 40_000},
+        training={"learning_rate_factor": 0.7, "label_smoothing": 0.0},
+        search={"beam_size": 5, "length_normalization": "average"},
+    )
+
+
+def bytenet() -> RunConfig:
+    """ByteNet (Kalchbrenner et al. 2016): 30 blocks of width 3, d = 800 inside, 1,600 between them.
+
+    Its bytes are replaced by sub-words. Adam's rate reaches the 0.0003 that it has there.
+    """
+    return base().replace(
+        model={
+            "architecture": "bytenet",
+            "num_layers": 30,
+            "d_model": 1600,
+            "kernel_width": 3,
+            "dropout": 0.0,
+        },
+        training={"learning_rate_factor": 0.75, "label_smoothing": 0.0},
+    )
+
+
+def experts() -> RunConfig:
+    """The mixture-of-experts translator of Shazeer et al. 2017: 3 layers, 2,048 experts, 4 of them a token.
+
+    Units are as many as the width, and gates have one level: see `model/experts.py`.
+    """
+    return recurrent_gnmt().replace(
+        model={
+            "feed_forward": "experts",
+            "num_layers": 3,
+            "d_model": 512,
+            "d_ff": 2048,
+            "num_experts": 2_048,
+            "experts_per_token": 4,
+        }
+    )
+
+
 def _vocabularies(size: int) -> dict[str, int]:
     return {"source_vocab_size": size, "target_vocab_size": size}
 
@@ -145,11 +219,15 @@ PRESETS: dict[str, Callable[[], RunConfig]] = {
     "base": base,
     "big": big,
     "big_en_fr": big_en_fr,
+    "bytenet": bytenet,
+    "convolutional_convs2s": convolutional_convs2s,
     "demo": demo,
+    "experts": experts,
     "multi30k_tiny": multi30k_tiny,
     "parsing_semi": parsing_semi,
     "parsing_tiny": parsing_tiny,
     "parsing_wsj": parsing_wsj,
+    "recurrent_gnmt": recurrent_gnmt,
     # Rows A: heads, with d_k and d_v changed so that the amount of computation stays the same.
     "table3_heads_1": _table3(num_heads=1, d_k=512, d_v=512),
     "table3_heads_4": _table3(num_heads=4, d_k=128, d_v=128),
@@ -180,7 +258,10 @@ PRESETS: dict[str, Callable[[], RunConfig]] = {
 }
 """Name on the command line -> configuration."""
 
-PAPER_PRESETS = [name for name in PRESETS if name not in ("demo", "multi30k_tiny", "parsing_tiny")]
+_NOT_OF_PAPER = "demo", "multi30k_tiny", "parsing_tiny"
+_RIVALS = "recurrent_gnmt", "convolutional_convs2s", "bytenet", "experts"
+
+PAPER_PRESETS = [name for name in PRESETS if name not in (*_NOT_OF_PAPER, *_RIVALS)]
 """Those that the paper describes, base first."""
 
 

@@ -13,7 +13,7 @@ import torch
 from allyouneed.config import RunConfig
 from allyouneed.data.batching import BatchSchedule, PlannedBatch
 from allyouneed.data.store import PairStore
-from allyouneed.model import Transformer
+from allyouneed.model import build_model
 from allyouneed.preparation import PreparedData
 from allyouneed.runs import require_run, run_config
 from allyouneed.training.accumulation import Say
@@ -130,7 +130,7 @@ def rehearse(
     config = run_config(directory, config, prepared, device)
     schedule = _schedule(config, prepared.train)
     with torch.device("meta"):
-        parameters = sum(parameter.numel() for parameter in Transformer(config.model).parameters())
+        parameters = sum(parameter.numel() for parameter in build_model(config.model).parameters())
     disk = _disk(directory, config, parameters)
     return Rehearsal(
         config,

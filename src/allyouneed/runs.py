@@ -13,7 +13,7 @@ from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.data.trees import tree_of
 from allyouneed.errors import DataError, DiskError, ModelError, UsageError, UserError
 from allyouneed.evaluation import bleu_13a, score_trees
-from allyouneed.model import Transformer
+from allyouneed.model import EncoderDecoder
 from allyouneed.parsing import Parser
 from allyouneed.preparation import SOURCE_TOKENIZER, TARGET_TOKENIZER, PreparedData
 from allyouneed.presets import base
@@ -29,6 +29,8 @@ from allyouneed.translation import Translator
 
 _MAY_CHANGE = {
     "num_steps",
+    "budget_flops",
+    "budget_seconds",
     "checkpoint_every_steps",
     "checkpoint_every_minutes",
     "keep_checkpoints",
@@ -182,6 +184,11 @@ def _completed(
             f"model.max_positions = {config.model.max_positions} is too small: the longest sentence has "
             f"{longest} tokens, end symbol included; raise it, or prepare data with a smaller --max-tokens"
         )
+    if training.sharded and config.model.architecture != "transformer":
+        raise UsageError(
+            f"training.sharded: is for the transformer, not for model.architecture = "
+            f"{config.model.architecture}; leave it out"
+        )
     model = {"source_vocab_size": prepared.source_vocab_size, "target_vocab_size": prepared.target_vocab_size}
     if not prepared.config.joint_vocabulary and config.model.tied_embeddings == "all":
         model["tied_embeddings"] = "target"  # type: ignore[assignment]
@@ -243,7 +250,7 @@ def _resume(trainer: Trainer, say: Callable[[str], None]) -> None:
 
 def _score_on_validation(
     prepared: PreparedData, config: RunConfig
-) -> Callable[[Transformer], Mapping[str, float]]:
+) -> Callable[[EncoderDecoder], Mapping[str, float]]:
     """A function that scores a model by its outputs for the validation data, greedily, which is fast."""
     if prepared.valid is None:
         return lambda model: {}
@@ -252,12 +259,12 @@ def _score_on_validation(
 
 def _f1_on_validation(
     prepared: PreparedData, config: RunConfig
-) -> Callable[[Transformer], Mapping[str, float]]:
+) -> Callable[[EncoderDecoder], Mapping[str, float]]:
     gold = [tree_of(line) for line in prepared.lines("valid", "target")]
     tokenizer = Tokenizer.load(prepared.directory / SOURCE_TOKENIZER)
     vocabulary = TreeVocabulary.load(prepared.directory / TARGET_TOKENIZER)
 
-    def validate(model: Transformer) -> Mapping[str, float]:
+    def validate(model: EncoderDecoder) -> Mapping[str, float]:
         parser = Parser(model, config, tokenizer, vocabulary)
         found = parser.parse([tree.words for tree in gold], beam_size=1)
         return {"f1": score_trees(gold, [parse.tree for parse in found if parse.tree]).brackets.f1}
@@ -267,12 +274,12 @@ def _f1_on_validation(
 
 def _bleu_on_validation(
     prepared: PreparedData, config: RunConfig
-) -> Callable[[Transformer], Mapping[str, float]]:
+) -> Callable[[EncoderDecoder], Mapping[str, float]]:
     sources, references = prepared.lines("valid", "source"), prepared.lines("valid", "target")
     tokenizers = (Tokenizer.load(prepared.directory / name) for name in (SOURCE_TOKENIZER, TARGET_TOKENIZER))
     source_tokenizer, target_tokenizer = tokenizers
 
-    def validate(model: Transformer) -> Mapping[str, float]:
+    def validate(model: EncoderDecoder) -> Mapping[str, float]:
         translator = Translator(model, config, source_tokenizer, target_tokenizer)
         # A sentence that is too long to translate counts as translated by nothing.
         found = translator.translate(sources, beam_size=1, failed=lambda error: None)
@@ -302,6 +309,8 @@ def _write_exit(trainer: Trainer, received: signal.Signals | None) -> None:
     if received is not None:
         trainer.run.write_exit(128 + received, trainer.step, received.name)
     elif trainer.step < trainer.config.training.num_steps:
-        trainer.run.write_exit(0, trainer.step, "out of patience")
+        trainer.run.write_exit(
+            0, trainer.step, "out of budget" if trainer.is_over_budget else "out of patience"
+        )
     else:
         trainer.run.write_exit(0, trainer.step, "finished")

@@ -1,6 +1,7 @@
 """What every group of settings is: frozen, and checked with messages that name the nearest known key."""
 
 import difflib
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
@@ -75,3 +76,26 @@ def _fields(config: type[Config], path: Sequence[str]) -> list[str]:
     for name in path:
         config = config.model_fields[name].annotation  # type: ignore[assignment]
     return list(config.model_fields)
+
+
+def toml_value(setting: str, value: str) -> Any:
+    """A `--set` value as TOML; a bare word is taken as a string, as a shell has eaten its quotes."""
+    try:
+        return tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        if value.replace("-", "_").isidentifier():
+            return value
+        raise UsageError(f"--set {setting}: {value!r} is not a TOML value") from None
+
+
+def line_of(key: Sequence[str], text: str) -> int:
+    """The line of `key` in a TOML text, from 1: that of its table where the key itself is not found."""
+    found, table = 1, ""
+    for number, line in enumerate(text.split("\n"), start=1):
+        name = line.partition("=")[0].strip()
+        if name.startswith("["):
+            table = name.strip("[] \t")
+            found = number if key and table == key[0] else found
+        elif (f"{table}.{name}" if table else name) == ".".join(key):
+            return number
+    return found

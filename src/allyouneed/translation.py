@@ -17,7 +17,7 @@ from allyouneed.inference.beams import Hypothesis
 from allyouneed.inference.engine_choice import build_engines
 from allyouneed.inference.generate import Batching, follow, generate
 from allyouneed.inference.shortlist import Shortlist
-from allyouneed.model import Transformer
+from allyouneed.model import EncoderDecoder
 from allyouneed.outputs import Part, Translation, join_parts, least_risk
 from allyouneed.rescoring import PairScore, encode_pairs, stream_scores
 
@@ -43,7 +43,7 @@ class Translator:
 
     def __init__(
         self,
-        model: Transformer | Sequence[Transformer],
+        model: EncoderDecoder | Sequence[EncoderDecoder],
         config: RunConfig,
         source_tokenizer: Tokenizer,
         target_tokenizer: Tokenizer,
@@ -54,7 +54,7 @@ class Translator:
     ) -> None:
         self.config = config
         self._shortlist = shortlist
-        self._models = [model] if isinstance(model, Transformer) else model
+        self._models = [model] if isinstance(model, EncoderDecoder) else model
         self._engine, self._workers = build_engines(self._models, precision, threads, shortlist)
         self._source_tokenizer, self._target_tokenizer = source_tokenizer, target_tokenizer
 

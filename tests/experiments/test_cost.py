@@ -1,5 +1,7 @@
 """Costs agree with the paper's figures, with sums by hand, and with what PyTorch counts while it computes."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
@@ -13,7 +15,7 @@ from allyouneed.experiments.cost import (
     flops_per_target_token,
 )
 from allyouneed.fidelity import follow
-from allyouneed.model import Transformer
+from allyouneed.model import Transformer, build_model
 from allyouneed.presets import PRESETS, base, big
 
 UNEVEN = ModelConfig(
@@ -119,7 +121,26 @@ def test_the_estimate_of_activations_is_near_what_pytorch_keeps(attention: str) 
     config = ModelConfig(
         source_vocab_size=97, target_vocab_size=97, d_model=64, d_ff=256, num_layers=2, num_heads=4
     ).replace(attention=attention)
-    model = Transformer(config).train()
+    check_activations(config, length, sentences)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"architecture": "recurrent"},
+        {"architecture": "recurrent", "feed_forward": "experts", "num_experts": 4},
+        {"feed_forward": "experts", "num_experts": 4},
+        {"architecture": "convolutional"},
+        {"architecture": "bytenet"},
+    ],
+)
+def test_so_is_that_of_a_rival(settings: dict[str, Any]) -> None:
+    sizes = {"source_vocab_size": 97, "target_vocab_size": 97, "d_model": 64, "d_ff": 256, "num_layers": 4}
+    check_activations(ModelConfig().replace(**sizes, **settings), 24, 8)
+
+
+def check_activations(config: ModelConfig, length: int, sentences: int) -> None:
+    model = build_model(config).train()
     ids = torch.randint(5, 97, (sentences, length))
     known = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
     kept: dict[int, torch.UntypedStorage] = {}

@@ -1,12 +1,15 @@
 """The count of FLOPs agrees with a sum by hand, and with what PyTorch counts while it computes a gradient."""
 
+from typing import Any
+
 import numpy as np
 import pytest
+import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from allyouneed.config import ModelConfig
 from allyouneed.data.batching import Batch
-from allyouneed.model import Transformer
+from allyouneed.model import Transformer, build_model
 from allyouneed.symbols import PADDING
 from allyouneed.training.flops import training_flops
 from allyouneed.training.update import accumulate_gradient
@@ -42,4 +45,31 @@ def test_pytorch_counts_the_same_flops_of_a_padded_micro_batch(source_len: int, 
     with FlopCounterMode(display=False) as counter:
         accumulate_gradient(model, batch, num_target_tokens, 0.1, "float32")
     expected = training_flops(UNEVEN, 2, source_len, target_len, num_target_tokens)
+    assert counter.get_total_flops() == expected
+
+
+RIVALS: dict[str, dict[str, Any]] = {
+    "recurrent": {"architecture": "recurrent"},
+    "recurrent with experts": {"architecture": "recurrent", "feed_forward": "experts", "num_experts": 5},
+    "transformer with experts": {"feed_forward": "experts", "num_experts": 5},
+    "convolutional": {"architecture": "convolutional"},
+    "bytenet": {"architecture": "bytenet"},
+}
+
+
+@pytest.mark.filterwarnings("ignore:TF32 acceleration")
+@pytest.mark.parametrize("rival", RIVALS)
+def test_pytorch_counts_the_same_flops_of_every_rival(rival: str) -> None:
+    config, rows, source_len, target_len = UNEVEN.replace(**RIVALS[rival]), 2, 9, 7
+    source, target = (np.full((rows, length), 6) for length in (source_len, target_len))
+    batch = Batch(source, target, target, rows * target_len, np.arange(rows))
+    model = build_model(config).train()
+    # PyTorch counts nothing of what oneDNN computes of an LSTM.
+    with torch.backends.mkldnn.flags(enabled=False), FlopCounterMode(display=False) as counter:
+        accumulate_gradient(model, batch, rows * target_len, 0.1, "float32")
+    expected = training_flops(config, rows, source_len, target_len, rows * target_len)
+    if config.architecture == "recurrent":
+        # Of the state before the first position, which is zero, no gradient is wanted.
+        units = 2 * (config.d_model // 2) ** 2 + (2 * config.num_layers - 1) * config.d_model**2
+        expected -= 2 * rows * 4 * units
     assert counter.get_total_flops() == expected

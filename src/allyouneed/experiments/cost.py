@@ -1,13 +1,15 @@
 """What a run costs: parameters, FLOPs and memory, beside the paper's figures for its own (Tables 2 and 3)."""
 
 from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import torch
 
 from allyouneed.config import ModelConfig, RunConfig
 from allyouneed.fidelity import Deviation, deviations, nearest_of_paper, sizes
-from allyouneed.model import Transformer
+from allyouneed.model import build_model
+from allyouneed.model.rivals.bytenet import unfolded_length
 from allyouneed.presets import PRESETS
 from allyouneed.training.flops import training_flops
 
@@ -123,13 +125,12 @@ def cost(config: RunConfig, length: int) -> Cost:
 def count_parameters(config: ModelConfig) -> dict[str, int]:
     """Part of the model -> its parameters, counted on the model itself, which takes no memory here."""
     with torch.device("meta"):
-        model = Transformer(config)
+        model = build_model(config)
     counts = Counter({"embeddings": 0, "positions": 0, "encoder": 0, "decoder": 0})
     for name, parameter in model.named_parameters():
         part = name.partition(".")[0]
-        counts["positions" if part.endswith("_positions") else part.removesuffix("_norm")] += (
-            parameter.numel()
-        )
+        # Of the decoder is also what its name begins, such as decoder_norm.
+        counts["positions" if part.endswith("_positions") else part.partition("_")[0]] += parameter.numel()
     return dict(counts)
 
 
@@ -144,7 +145,13 @@ def flops_per_target_token(config: ModelConfig, length: int) -> int:
 
 
 def activations_per_token(config: ModelConfig, length: int) -> int:
-    """Numbers kept for the backward pass for one target token and one source token, roughly.
+    """Numbers kept for the backward pass for one target token and one source token, roughly."""
+    embeddings = 2 * 2 * config.d_model
+    return embeddings + _KEPT[config.architecture](config, length)
+
+
+def _kept_by_transformer(config: ModelConfig, length: int) -> int:
+    """Of all layers.
 
     Attention keeps its queries (scaled ones too), keys, values, weights and result, additive attention its
     hidden layer for every query and key, in two layouts, the feed-forward network its inside, and every
@@ -155,14 +162,46 @@ def activations_per_token(config: ModelConfig, length: int) -> int:
     hidden = 2 * length * d_k if config.attention == "additive" else 0
     attention = config.num_heads * (3 * d_k + 2 * d_v + length + hidden)
     around_sublayer = 3 * config.d_model
-    layers = config.num_layers * (3 * attention + 2 * _inside_position_wise(config) + 5 * around_sublayer)
-    embeddings = 2 * 2 * config.d_model
-    return layers + embeddings
+    return config.num_layers * (3 * attention + 2 * _inside_position_wise(config) + 5 * around_sublayer)
+
+
+def _kept_by_recurrent(config: ModelConfig, length: int) -> int:
+    """An LSTM keeps its input, a dropout mask, and what its kernel wants; attention its network's inside."""
+    width = config.d_model
+    encoder, decoder = 18 * width, 22 * width  # measured of oneDNN, whose kernels keep most
+    attention = 2 * length * width + 4 * width
+    experts = 2 * _inside_position_wise(config) if config.feed_forward == "experts" else 0
+    return config.num_layers * (encoder + decoder) + attention + experts
+
+
+def _kept_by_convolutional(config: ModelConfig, length: int) -> int:
+    """A layer keeps its input with dropout, gates and result; attention query, weights and what it found."""
+    width = config.d_model
+    attention = 4 * width + length
+    return config.num_layers * (2 * 5 * width + attention)
+
+
+def _kept_by_bytenet(config: ModelConfig, _: int) -> int:
+    """A block keeps what its normalisations take and give, and the dropout mask; the encoder is unfolded."""
+    source_and_target = unfolded_length(100) / 100 + 1
+    return round(config.num_layers * source_and_target * 7 * config.d_model)
+
+
+_KEPT: Mapping[str, Callable[[ModelConfig, int], int]] = {
+    "transformer": _kept_by_transformer,
+    "recurrent": _kept_by_recurrent,
+    "convolutional": _kept_by_convolutional,
+    "bytenet": _kept_by_bytenet,
+}
+"""`ModelConfig.architecture` -> numbers kept by its layers."""
 
 
 def _inside_position_wise(config: ModelConfig) -> int:
     if config.feed_forward == "network":
         return config.d_ff
+    if config.feed_forward == "experts":
+        kept_of_one = config.d_model + config.d_ff + config.d_model
+        return config.experts_per_token * kept_of_one + 8 * config.num_experts
     d_k, d_v = config.parameter_head_widths
     return config.parameter_heads * (2 * d_k + d_v + config.parameter_pairs)
 

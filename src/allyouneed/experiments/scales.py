@@ -23,6 +23,10 @@ class Scale:
     """Settings of the model in place of the paper's, before it is scaled."""
     search: dict[str, Any] = field(default_factory=dict)
     """Settings of search in place of the paper's."""
+    budget_seconds: float = 12 * 3600
+    """Of training, for a row of Table 2 with a budget of time: by default what the base model had (5.2)."""
+    budget_flops: float = 9.5e17
+    """Likewise of FLOPs counted."""
 
     def __call__(self, config: RunConfig) -> RunConfig:
         """The configuration at this scale."""
@@ -34,7 +38,8 @@ class Scale:
             name: getattr(model, name) for name in ("parameter_d_k", "parameter_d_v", "parameter_pairs")
         }
         scaled: dict[str, Any] = {name: width // self.narrower for name, width in widths.items()}
-        scaled["num_layers"] = model.num_layers // self.shallower
+        fewest = 2 if model.architecture == "recurrent" else 1
+        scaled["num_layers"] = max(fewest, model.num_layers // self.shallower)
         return config.replace(model=scaled, training=self.training)
 
     def changes(self) -> list[str]:
@@ -66,9 +71,23 @@ def _short_run(batch_tokens: int, num_steps: int, warmup_steps: int, factor: flo
 
 
 SCALES = {
-    "tiny": Scale("tiny", 4, 2, _short_run(1_024, 2_000, 400, 1.0), "3 hours on two cores, with Multi30k"),
+    "tiny": Scale(
+        "tiny",
+        4,
+        2,
+        _short_run(1_024, 2_000, 400, 1.0),
+        "3 hours on two cores, with Multi30k",
+        budget_seconds=600,
+        budget_flops=3.3e13,
+    ),
     "small": Scale(
-        "small", 2, 2, _short_run(8_192, 2_000, 800, 1.5), "half an hour on a data-centre GPU, with Multi30k"
+        "small",
+        2,
+        2,
+        _short_run(8_192, 2_000, 800, 1.5),
+        "half an hour on a data-centre GPU, with Multi30k",
+        budget_seconds=180,
+        budget_flops=8e14,
     ),
     "paper": Scale("paper", 1, 1, {}, "12 hours a row on eight P100, with WMT 2014"),
 }

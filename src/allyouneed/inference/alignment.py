@@ -13,7 +13,7 @@ from allyouneed.config import ModelConfig, SearchConfig
 from allyouneed.errors import UsageError
 from allyouneed.inference.beams import Hypothesis
 from allyouneed.inference.engine import pad
-from allyouneed.model import Transformer
+from allyouneed.model import EncoderDecoder, Transformer
 from allyouneed.model.layers import DecoderLayer
 from allyouneed.model.masks import causal_mask, padding_mask
 from allyouneed.symbols import END, START
@@ -101,7 +101,7 @@ class SourceAttention:
 
 
 def looking_back(
-    models: Sequence[Transformer], config: SearchConfig, n_best: int
+    models: Sequence[EncoderDecoder], config: SearchConfig, n_best: int
 ) -> Callable[[Sequence[int], list[Hypothesis]], list[Hypothesis]]:
     """What is done to the hypotheses of a sentence when they are finished.
 
@@ -115,9 +115,17 @@ def looking_back(
         coverage penalty, with their alignments. It computes nothing if neither is wanted.
 
     Raises:
-        UsageError: A model has no such layer or head.
+        UsageError: A model has no such layer or head, or is no Transformer and either is wanted.
     """
-    attentions = [SourceAttention(model, config.alignment_layer, config.alignment_head) for model in models]
+    transformers = [model for model in models if isinstance(model, Transformer)]
+    if (config.alignments or config.coverage_penalty) and len(transformers) < len(models):
+        raise UsageError(
+            "--alignments and --coverage-penalty look into the attention of a Transformer; leave them out "
+            "for a model of another architecture"
+        )
+    attentions = [
+        SourceAttention(model, config.alignment_layer, config.alignment_head) for model in transformers
+    ]
 
     def look_back(source: Sequence[int], found: list[Hypothesis]) -> list[Hypothesis]:
         if not found or not (config.alignments or config.coverage_penalty):

@@ -10,8 +10,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from allyouneed.errors import UsageError
 from allyouneed.inference.engine import pad
-from allyouneed.model import Transformer
+from allyouneed.model import EncoderDecoder, Transformer
 from allyouneed.model.attention import CrossAttention, SelfAttention, SoftmaxAttention
 from allyouneed.model.evaluation_mode import evaluation_mode
 from allyouneed.model.layers import DecoderLayer, EncoderLayer
@@ -33,9 +34,18 @@ class AttentionWeights:
 
 
 def capture_attention(
-    model: Transformer, source_ids: Sequence[int], target_ids: Sequence[int]
+    model: EncoderDecoder, source_ids: Sequence[int], target_ids: Sequence[int]
 ) -> AttentionWeights:
-    """The weights with which `model` reads a source and writes a target, both without control symbols."""
+    """The weights with which `model` reads a source and writes a target, both without control symbols.
+
+    Raises:
+        UsageError: It is no Transformer.
+    """
+    if not isinstance(model, Transformer):
+        raise UsageError(
+            f"attention is shown of a Transformer, not of a model with model.architecture = "
+            f"{model.config.architecture}"
+        )
     encoder_layers = cast("list[EncoderLayer]", list(model.encoder))
     decoder_layers = cast("list[DecoderLayer]", list(model.decoder))
     device = next(model.parameters()).device

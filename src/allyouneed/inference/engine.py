@@ -14,7 +14,7 @@ from allyouneed.inference.projection import FullProjection, Project, Projection,
 from allyouneed.inference.search import Decoding
 from allyouneed.inference.selection import Candidates
 from allyouneed.inference.shortlist import Shortlist
-from allyouneed.model import Transformer
+from allyouneed.model import EncoderDecoder, Transformer
 from allyouneed.model.attention import CrossAttention, SelfAttention
 from allyouneed.model.layers import DecoderLayer
 from allyouneed.model.masks import padding_mask
@@ -36,7 +36,7 @@ class Engine:
     threads = 0
     """That a product is shared by; 0 leaves it to PyTorch."""
 
-    def __init__(self, model: Transformer, shortlist: Shortlist | None = None) -> None:
+    def __init__(self, model: EncoderDecoder, shortlist: Shortlist | None = None) -> None:
         self.model, self._shortlist = model, shortlist
 
     @property
@@ -52,6 +52,7 @@ class Engine:
 
     def start(self, beam_size: int) -> Decoding:
         """A decoding without sentences, for `beam_size` hypotheses of each."""
+        assert isinstance(self.model, Transformer)  # others have engines of their own
         return TransformerDecoding(self.model, self.projection(), beam_size)
 
     def projection(self) -> Projection:

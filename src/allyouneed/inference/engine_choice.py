@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Sequence
+from typing import TypeGuard
 
 from torch import nn
 
@@ -11,10 +12,12 @@ from allyouneed.inference.ensemble import Ensemble
 from allyouneed.inference.generate import available_cores
 from allyouneed.inference.native_engine import NativeEngine
 from allyouneed.inference.shortlist import Shortlist
-from allyouneed.model import Transformer
+from allyouneed.inference.stepwise import StepwiseEngine
+from allyouneed.model import EncoderDecoder, Transformer
 from allyouneed.model.attention import CrossAttention, SelfAttention, SoftmaxAttention, scaled_dot_products
 from allyouneed.model.dropout import Dropout, SymbolDropout
 from allyouneed.model.embedding import Embeddings
+from allyouneed.model.encoder_decoder import StepwiseModel
 from allyouneed.model.feed_forward import FeedForward
 from allyouneed.model.layers import AddAndNorm, DecoderLayer, EncoderLayer
 from allyouneed.model.positional_encoding import LearnedPositions, SinusoidalPositions, TargetSpace
@@ -45,7 +48,7 @@ _KNOWN: set[type] = {
 
 
 def build_engine(
-    model: Transformer, precision: str = "float32", threads: int = 1, shortlist: Shortlist | None = None
+    model: EncoderDecoder, precision: str = "float32", threads: int = 1, shortlist: Shortlist | None = None
 ) -> Engine:
     """The engine that decodes a model fastest where it is.
 
@@ -69,11 +72,12 @@ def build_engine(
         raise UsageError(
             "--precision int8: needs a C compiler and a CPU with AVX-512 VNNI; take float32 or bfloat16"
         )
-    return Engine(copy.deepcopy(model).bfloat16() if precision == "bfloat16" else model, shortlist)
+    model = copy.deepcopy(model).bfloat16() if precision == "bfloat16" else model
+    return StepwiseEngine(model, shortlist) if isinstance(model, StepwiseModel) else Engine(model, shortlist)
 
 
 def build_engines(
-    models: Sequence[Transformer], precision: str, threads: int, shortlist: Shortlist | None = None
+    models: Sequence[EncoderDecoder], precision: str, threads: int, shortlist: Shortlist | None = None
 ) -> tuple[Engine | Ensemble, int]:
     """What decodes with several models as one, and how many workers the cores have room for.
 
@@ -91,7 +95,7 @@ def build_engines(
     return Ensemble(engines) if len(engines) > 1 else engines[0], max(1, workers)
 
 
-def knows(model: Transformer) -> bool:
+def knows(model: EncoderDecoder) -> TypeGuard[Transformer]:
     """Whether every part of the model is of the kind that `NativeEngine` was written for.
 
     What it does not know is decoded by `Engine`, which computes with the model's own modules.

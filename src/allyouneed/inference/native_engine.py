@@ -49,6 +49,7 @@ class NativeEngine(Engine):
         shortlist: Shortlist | None = None,
     ) -> None:
         super().__init__(model, shortlist)
+        self.model: Transformer = model
         self.form, self.threads = form, threads
         self.encoder = [pack_layer(cast("EncoderLayer", layer), form, threads) for layer in model.encoder]
         decoder = [cast("DecoderLayer", layer) for layer in model.decoder]

@@ -36,6 +36,7 @@ FORMATS = {
 
 
 _PAPER = {
+    "architecture": "transformer",
     "attention": "scaled",
     "feed_forward": "network",
     "norm": "post",
@@ -69,6 +70,7 @@ def export_model(model: Path, to: str, out: Path) -> float:
     _require_paper_architecture(to, checkpoint.config.model)
     _require_even_heads(to, checkpoint.config.model)
     original = checkpoint.build_model()
+    assert isinstance(original, Transformer)
     tokenizers = (
         Tokenizer.load(checkpoint.directory / name) for name in (SOURCE_TOKENIZER, TARGET_TOKENIZER)
     )

@@ -1,13 +1,16 @@
-"""The initial weights of the authors' code of 2017; the paper does not give them."""
+"""The initial weights of the authors' code of 2017, as the paper does not give them; and its rivals'."""
 
 import math
 
+import torch
 from torch import nn
 
 from allyouneed.model.attention import AdditiveCompatibility
 from allyouneed.model.attention_over_parameters import AttentionOverParameters
 from allyouneed.model.embedding import Embeddings
+from allyouneed.model.experts import Experts
 from allyouneed.model.positional_encoding import LearnedPositions, TargetSpace
+from allyouneed.model.rivals.convolution import Convolution
 
 
 def initialise(model: nn.Module) -> None:
@@ -17,6 +20,9 @@ def initialise(model: nn.Module) -> None:
     smaller than three matrices of their own would; biases are 0, normalisations the identity, embeddings
     normal with deviation d_model^-0.5. So are the vectors of a target space, and the keys and values that
     are parameters, for they are scaled up likewise.
+
+    Of the rivals, matrices of an LSTM are uniform within `units^-0.5`, its biases 0, but 1 at the forget
+    gate; experts and convolutions say for themselves.
     """
     for module in model.modules():
         if isinstance(module, nn.Linear):
@@ -37,3 +43,18 @@ def initialise(model: nn.Module) -> None:
         elif isinstance(module, AdditiveCompatibility):
             bound = math.sqrt(6 / (module.weight.size(1) + 1))  # Glorot's, of each head's d_k -> 1 matrix
             nn.init.uniform_(module.weight, -bound, bound)
+        elif isinstance(module, Experts | Convolution):
+            module.draw()
+        elif isinstance(module, nn.LSTM):
+            _initialise_lstm(module)
+
+
+def _initialise_lstm(lstm: nn.LSTM) -> None:
+    bound = lstm.hidden_size**-0.5
+    for name, parameter in lstm.named_parameters():
+        if name.startswith("weight"):
+            nn.init.uniform_(parameter, -bound, bound)
+        else:
+            nn.init.zeros_(parameter)
+    with torch.no_grad():
+        lstm.get_parameter("bias_ih_l0")[lstm.hidden_size : 2 * lstm.hidden_size].fill_(1.0)

@@ -9,10 +9,11 @@ from torch import Tensor, nn
 from allyouneed.model.attention import CrossAttention, SelfAttention
 from allyouneed.model.attention_over_parameters import AttentionOverParameters
 from allyouneed.model.dropout import Dropout
+from allyouneed.model.experts import Experts
 from allyouneed.model.feed_forward import FeedForward
 from allyouneed.model.packing import PackedMask
 
-PositionWise = FeedForward | AttentionOverParameters
+PositionWise = FeedForward | AttentionOverParameters | Experts
 Sublayer = Callable[[Tensor], Tensor]
 
 

@@ -61,6 +61,13 @@ class LearnedPositions(nn.Module):
         return self.weight[:length]
 
 
+def build_positions(kind: str, d_model: int, max_positions: int) -> SinusoidalPositions | LearnedPositions:
+    """The encodings that `ModelConfig.positions` names."""
+    if kind == "learned":
+        return LearnedPositions(max_positions, d_model)
+    return SinusoidalPositions(d_model, sinusoids if kind == "sinusoidal" else concatenated_sinusoids)
+
+
 class TargetSpace(nn.Module):
     """Positions, and a learned vector on all of them that stands for the language to translate into.
 

@@ -5,7 +5,6 @@ from functools import partial
 
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
-from torch.nn import functional
 
 from allyouneed.config import ModelConfig
 from allyouneed.model.attention import (
@@ -18,6 +17,8 @@ from allyouneed.model.attention import (
 from allyouneed.model.attention_over_parameters import AttentionOverParameters
 from allyouneed.model.dropout import Dropout, SymbolDropout
 from allyouneed.model.embedding import Embeddings, Role
+from allyouneed.model.encoder_decoder import EncoderDecoder
+from allyouneed.model.experts import build_experts
 from allyouneed.model.feed_forward import FeedForward
 from allyouneed.model.initialisation import initialise
 from allyouneed.model.layers import AddAndNorm, DecoderLayer, EncoderLayer, NormAndAdd, PositionWise, Residual
@@ -27,12 +28,11 @@ from allyouneed.model.positional_encoding import (
     LearnedPositions,
     SinusoidalPositions,
     TargetSpace,
-    concatenated_sinusoids,
-    sinusoids,
+    build_positions,
 )
 
 
-class Transformer(nn.Module):
+class Transformer(EncoderDecoder):
     """The paper's model; see `ModelConfig` for its sizes."""
 
     def __init__(self, config: ModelConfig) -> None:
@@ -142,10 +142,6 @@ class Transformer(nn.Module):
         embedded: Tensor = self.dropout(read + encodings)
         return embedded
 
-    def project(self, hidden: Float[Tensor, "*rows d_model"]) -> Float[Tensor, "*rows vocab"]:
-        """The logits of the next token (3.4); the projection has no bias."""
-        return functional.linear(hidden, self.embeddings.matrix("output"))
-
     def use_attention(self, attend: AttentionFunction) -> None:
         """Compute equation 1 by another function in every layer that computes it and not a variant."""
         for module in self.modules():
@@ -154,10 +150,7 @@ class Transformer(nn.Module):
 
 
 def _positions(config: ModelConfig) -> SinusoidalPositions | LearnedPositions:
-    if config.positions == "learned":
-        return LearnedPositions(config.max_positions, config.d_model)
-    encode = sinusoids if config.positions == "sinusoidal" else concatenated_sinusoids
-    return SinusoidalPositions(config.d_model, encode)
+    return build_positions(config.positions, config.d_model, config.max_positions)
 
 
 def _source_positions(config: ModelConfig) -> SinusoidalPositions | LearnedPositions | TargetSpace:
@@ -173,6 +166,8 @@ def _attention(config: ModelConfig) -> SoftmaxAttention:
 def _position_wise(config: ModelConfig) -> PositionWise:
     if config.feed_forward == "network":
         return FeedForward(config.d_model, config.d_ff, config.feed_forward_dropout)
+    if config.feed_forward == "experts":
+        return build_experts(config)
     return AttentionOverParameters(
         config.d_model,
         config.parameter_heads,

@@ -12,7 +12,7 @@ from allyouneed.config import TrainingConfig
 from allyouneed.data.batching import Indices, PlannedBatch, make_batch
 from allyouneed.data.store import PairStore
 from allyouneed.errors import ResourceError, is_out_of_memory
-from allyouneed.model import Transformer
+from allyouneed.model import EncoderDecoder
 from allyouneed.training.distributed import Processes
 from allyouneed.training.gradients import Gradients
 from allyouneed.training.loss import smoothing_over_all
@@ -38,7 +38,7 @@ class Accumulation:
 
     def __init__(
         self,
-        model: Transformer,
+        model: EncoderDecoder,
         gradients: Gradients,
         store: PairStore,
         config: TrainingConfig,

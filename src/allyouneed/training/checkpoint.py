@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from allyouneed.config import RunConfig
 from allyouneed.errors import ModelError, UserError
-from allyouneed.model import Transformer
+from allyouneed.model import EncoderDecoder, build_model
 from allyouneed.publish import publish_directory, read_manifest
 
 WEIGHTS = "model.safetensors"
@@ -36,18 +36,18 @@ class Checkpoint:
     attachments: Attachments
     manifest: dict[str, Any]
 
-    def build_model(self) -> Transformer:
+    def build_model(self) -> EncoderDecoder:
         """The model with its weights, on the CPU and in evaluation mode.
 
         Raises:
             ModelError: Weights are missing, left over, misshapen, of a wrong type, or not finite.
         """
         with torch.device("meta"):
-            model = Transformer(self.config.model)
+            model = build_model(self.config.model)
         faults = _weight_faults(model, self.weights)
         if faults:
             raise ModelError([f"{self.directory / WEIGHTS}: {fault}" for fault in faults])
-        model = Transformer(self.config.model)
+        model = build_model(self.config.model)
         model.load_state_dict(self.weights)
         return model.eval()
 

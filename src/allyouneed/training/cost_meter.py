@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 
+from allyouneed.config import TrainingConfig
 from allyouneed.training.energy import EnergyMeter
 
 
@@ -18,13 +19,19 @@ class CostMeter:
 
     def __init__(self, device: torch.device, num_processes: int = 1) -> None:
         self._device, self._alone = device, num_processes == 1
-        self._flops = 0.0
+        self.flops = 0.0
+        """Of all updates so far."""
         self._joules_before: float | None = 0.0
         self._energy = EnergyMeter(device)
 
     def add(self, flops: int) -> None:
         """Count an update."""
-        self._flops += flops
+        self.flops += flops
+
+    def is_over(self, config: TrainingConfig, seconds: float) -> bool:
+        """Whether FLOPs or seconds have reached their budget, if there is one."""
+        budgets = (self.flops, config.budget_flops), (seconds, config.budget_seconds)
+        return any(budget is not None and used >= budget for used, budget in budgets)
 
     def read(self) -> dict[str, float | None]:
         """All so far, for the log and for `restore`; the energy is this machine's, where it can be read.
@@ -34,11 +41,11 @@ class CostMeter:
         joules = self._energy.joules() if self._alone else None
         known = joules is not None and self._joules_before is not None
         return {
-            "matmul_flops": self._flops,
+            "matmul_flops": self.flops,
             "energy_joules": (self._joules_before or 0.0) + (joules or 0.0) if known else None,
         }
 
     def restore(self, progress: Mapping[str, Any]) -> None:
         """Go on from what `read` returned; from before it was kept, updates count for nothing."""
-        self._flops, self._joules_before = progress.get("matmul_flops", 0.0), progress.get("energy_joules")
+        self.flops, self._joules_before = progress.get("matmul_flops", 0.0), progress.get("energy_joules")
         self._energy = EnergyMeter(self._device)

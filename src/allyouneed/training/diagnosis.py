@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from allyouneed.config import TrainingConfig
 from allyouneed.data.batching import PlannedBatch, make_batch
 from allyouneed.data.store import PairStore
-from allyouneed.model import Transformer
+from allyouneed.model import EncoderDecoder
 from allyouneed.training.loss import smoothing_over_all
 from allyouneed.training.update import batch_loss, seed_generators
 
@@ -17,7 +17,7 @@ _MOST_LINES = 20
 
 
 def locate_non_finite(
-    model: Transformer, store: PairStore, config: TrainingConfig, planned: PlannedBatch, step: int
+    model: EncoderDecoder, store: PairStore, config: TrainingConfig, planned: PlannedBatch, step: int
 ) -> str:
     """Say which module first gave what is not finite in an update, and in which lines of the corpus.
 

@@ -1,8 +1,11 @@
 """FLOPs of the matrix products of training: two a multiply-add, as the literature counts them."""
 
+from collections.abc import Callable, Mapping
+
 from allyouneed.config import ModelConfig
 from allyouneed.data.batching import PlannedBatch
 from allyouneed.data.store import PairStore
+from allyouneed.model.rivals.bytenet import unfolded_length
 
 _FLOPS_PER_MULTIPLY_ADD = 2
 _PASSES = 3
@@ -24,26 +27,68 @@ def training_flops(
         target_len: Tokens of each target, likewise.
         num_target_tokens: Target tokens of all rows without padding, which alone are projected to logits.
     """
-    d_model = config.d_model
+    layers = rows * _MULTIPLY_ADDS[config.architecture](config, source_len, target_len)
+    logits = num_target_tokens * config.d_model * config.target_vocab_size
+    return _PASSES * _FLOPS_PER_MULTIPLY_ADD * (layers + logits)
+
+
+def _of_transformer(config: ModelConfig, source: int, target: int) -> int:
     per_key_or_query = config.num_heads * sum(config.head_widths)
 
     def attention(queries: int, keys: int) -> int:
         # Queries and outputs are projected where the queries are, keys and values where the keys are; then
         # come the scores and the mixtures of values.
-        return per_key_or_query * (d_model * (queries + keys) + queries * keys)
+        return per_key_or_query * (config.d_model * (queries + keys) + queries * keys)
 
-    source, target = source_len, target_len
     attentions = attention(source, source) + attention(target, target) + attention(target, source)
     position_wise = position_wise_multiply_adds(config) * (source + target)
-    layers = rows * config.num_layers * (attentions + position_wise)
-    logits = num_target_tokens * d_model * config.target_vocab_size
-    return _PASSES * _FLOPS_PER_MULTIPLY_ADD * (layers + logits)
+    return config.num_layers * (attentions + position_wise)
+
+
+def _of_recurrent(config: ModelConfig, source: int, target: int) -> int:
+    square = config.d_model**2
+
+    def lstm(d_in: int, units: int) -> int:
+        return 4 * units * (d_in + units)  # of one position: four gates, from the input and the last state
+
+    width, layers_above = config.d_model, config.num_layers - 1
+    encoder = 2 * lstm(width, width // 2) + layers_above * lstm(width, width) + square  # the keys
+    decoder = lstm(width, width) + layers_above * lstm(2 * width, width) + square  # the queries
+    attention = 2 * width * source * target  # the network's second layer, and the mixtures
+    experts = position_wise_multiply_adds(config) if config.feed_forward == "experts" else 0
+    return source * (encoder + experts) + target * (decoder + experts) + attention
+
+
+def _of_convolutional(config: ModelConfig, source: int, target: int) -> int:
+    square, layers = config.d_model**2, config.num_layers
+    gated = layers * 2 * config.kernel_width * square
+    attention = layers * 2 * config.d_model * source * target
+    # Either stack has one map at its end; every layer of the decoder one on either side of its attention.
+    return source * (gated + square) + target * (gated + layers * 2 * square + square) + attention
+
+
+def _of_bytenet(config: ModelConfig, source: int, target: int) -> int:
+    inside = config.d_model // 2
+    block = 2 * config.d_model * inside + config.kernel_width * inside**2
+    return config.num_layers * block * (unfolded_length(source) + target) + target * config.d_model**2
+
+
+_MULTIPLY_ADDS: Mapping[str, Callable[[ModelConfig, int, int], int]] = {
+    "transformer": _of_transformer,
+    "recurrent": _of_recurrent,
+    "convolutional": _of_convolutional,
+    "bytenet": _of_bytenet,
+}
+"""`ModelConfig.architecture` -> multiply-adds of a forward pass over one pair, by its padded lengths."""
 
 
 def position_wise_multiply_adds(config: ModelConfig) -> int:
-    """Of one position in one layer: of equation 2, or of attention over parameters in its place."""
+    """Of one position in one layer: of equation 2, or of what is in its place."""
     if config.feed_forward == "network":
         return 2 * config.d_model * config.d_ff
+    if config.feed_forward == "experts":
+        gates = 2 * config.d_model * config.num_experts  # and their noise
+        return gates + config.experts_per_token * 2 * config.d_model * config.d_ff
     return (
         config.parameter_heads * sum(config.parameter_head_widths) * (config.d_model + config.parameter_pairs)
     )

@@ -8,7 +8,7 @@ from allyouneed.config import RunConfig
 from allyouneed.data.batching import PlannedBatch
 from allyouneed.data.store import PairStore
 from allyouneed.errors import DivergedError, ResourceError, is_out_of_memory
-from allyouneed.model import Transformer
+from allyouneed.model import build_model
 from allyouneed.training.accumulation import Accumulation, Say
 from allyouneed.training.diagnosis import locate_non_finite
 from allyouneed.training.distributed import Processes
@@ -40,7 +40,7 @@ class Learner:
         # Shards compute only together: all processes take as many micro-batches, and stop before them or not.
         self._in_step = config.training.sharded and processes.size > 1
         self._spread = (Shards if self._in_step else Replicas)(
-            Transformer(config.model).train(), config.training, device, processes
+            build_model(config.model).train(), config.training, device, processes
         )
         self.model, self.optimizer = self._spread.whole_model, self._spread.whole_optimizer
         """What is saved, loaded and validated in the first process; see `gather` and `spread`."""

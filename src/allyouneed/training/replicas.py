@@ -10,7 +10,7 @@ from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from allyouneed.config import TrainingConfig
-from allyouneed.model import Transformer
+from allyouneed.model import EncoderDecoder, Transformer
 from allyouneed.training.distributed import Processes
 from allyouneed.training.gradients import Gradients
 from allyouneed.training.optimizer import build_optimizer, moments
@@ -28,7 +28,7 @@ class Replicas:
     """
 
     def __init__(
-        self, model: Transformer, config: TrainingConfig, device: torch.device, processes: Processes
+        self, model: EncoderDecoder, config: TrainingConfig, device: torch.device, processes: Processes
     ) -> None:
         self._processes = processes
         self.model = self.whole_model = model.to(device)
@@ -60,10 +60,11 @@ class Shards:
     """
 
     def __init__(
-        self, model: Transformer, config: TrainingConfig, device: torch.device, processes: Processes
+        self, model: EncoderDecoder, config: TrainingConfig, device: torch.device, processes: Processes
     ) -> None:
+        assert isinstance(model, Transformer)
         self._processes = processes
-        self.whole_model = model
+        self.whole_model: Transformer = model
         self.model = copy.deepcopy(model)
         if not processes.is_first:
             self.whole_model = model.to("meta")

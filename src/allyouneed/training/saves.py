@@ -9,7 +9,7 @@ import torch
 
 from allyouneed.config import RunConfig
 from allyouneed.errors import DivergedError
-from allyouneed.model import Transformer
+from allyouneed.model import EncoderDecoder
 from allyouneed.training.checkpoint import (
     Attachments,
     load_checkpoint,
@@ -31,7 +31,9 @@ class Saves:
     facts: Mapping[str, Any]
     """More for the manifest of a checkpoint."""
 
-    def save(self, model: Transformer, optimizer: torch.optim.Optimizer, progress: Mapping[str, Any]) -> None:
+    def save(
+        self, model: EncoderDecoder, optimizer: torch.optim.Optimizer, progress: Mapping[str, Any]
+    ) -> None:
         """Publish checkpoint, then state, then say that they are the latest, then delete old ones.
 
         Raises:
@@ -51,7 +53,7 @@ class Saves:
         training = self.config.training
         self.run.prune(step, training.keep_checkpoints, training.checkpoint_every_steps)
 
-    def load(self, step: int, model: Transformer, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+    def load(self, step: int, model: EncoderDecoder, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
         """Put back what was saved of a step, and return the progress saved with it.
 
         Raises:

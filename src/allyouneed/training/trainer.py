@@ -16,7 +16,7 @@ from allyouneed.config import RunConfig
 from allyouneed.data.batching import BatchSchedule, PlannedBatch
 from allyouneed.data.store import PairStore
 from allyouneed.errors import DataError, DivergedError
-from allyouneed.model import Transformer
+from allyouneed.model import EncoderDecoder
 from allyouneed.model.evaluation_mode import evaluation_mode
 from allyouneed.training.checkpoint import Attachments
 from allyouneed.training.cost_meter import CostMeter
@@ -34,10 +34,10 @@ from allyouneed.training.validation import validation_loss
 _LOG_EVERY_STEPS = 50
 _LOG_EVERY_SECONDS = 10.0
 _COMPARE_EVERY_STEPS = 1_000
-_OUT_OF_PATIENCE = 1
-"""A reason to stop; the others are numbers of signals, and no signal that is caught has this one."""
+_ENOUGH = 1
+"""Patience lost or budget used: a reason to stop. The others are numbers of signals; none caught has this."""
 
-Validate = Callable[[Transformer], Mapping[str, float]]
+Validate = Callable[[EncoderDecoder], Mapping[str, float]]
 """Scores of a model on the validation data, such as its BLEU, by name."""
 Report = Callable[[Event], None]
 """Is told every event that is logged."""
@@ -129,7 +129,7 @@ class Trainer:
             self.run.mark("best", self.best.step)
 
     def train(self) -> signal.Signals | None:
-        """Train to the last step, or until a signal or lost patience ends it; everything is saved then.
+        """Train to the last step, or until a signal, patience or budget ends it; everything is saved then.
 
         Returns:
             The signal that ended the run early, if one did.
@@ -179,7 +179,7 @@ class Trainer:
             self._save()
         if self.processes.is_first and self._is_validation_due() and self._validated_step != self.step:
             stopped_by = self._reason_to_stop()  # a signal has ended the last validation
-        return signal.Signals(stopped_by) if stopped_by > _OUT_OF_PATIENCE else None
+        return signal.Signals(stopped_by) if stopped_by > _ENOUGH else None
 
     def _share_state(self) -> None:
         """Let every process have what the first has drawn or loaded."""
@@ -206,9 +206,13 @@ class Trainer:
 
     def _reason_to_stop(self) -> int:
         patience = self.config.training.patience
-        if self._stop.received:
-            return self._stop.received
-        return _OUT_OF_PATIENCE if patience is not None and self.best.since >= patience else 0
+        out_of_patience = patience is not None and self.best.since >= patience
+        return self._stop.received or (_ENOUGH if out_of_patience or self.is_over_budget else 0)
+
+    @property
+    def is_over_budget(self) -> bool:
+        """Whether all is used that there is a budget of; the first update is made whatever it takes."""
+        return self.step > 0 and self._cost.is_over(self.config.training, self._seconds())
 
     def _after_update(self, batch: PlannedBatch) -> None:
         flops = batch_flops(self.config.model, self.corpus.train, batch)
@@ -237,10 +241,8 @@ class Trainer:
         return self.processes.first_alone(self._validate_now) is True
 
     def _is_validation_due(self) -> bool:
-        training = self.config.training
-        return self.step > 0 and (
-            self.step % training.validate_every_steps == 0 or self.step == training.num_steps
-        )
+        is_last = self.step == self.config.training.num_steps
+        return self.step > 0 and (is_last or self.step % self.config.training.validate_every_steps == 0)
 
     def _is_checkpoint_due(self) -> bool:
         training = self.config.training

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from allyouneed.config import Precision
 from allyouneed.data.batching import Batch
-from allyouneed.model import Transformer
+from allyouneed.model import EncoderDecoder
 from allyouneed.model.attention import fused_attention, scaled_dot_product_attention
 from allyouneed.model.packing import pack, sent
 from allyouneed.symbols import PADDING
@@ -40,28 +40,33 @@ def resolve_precision(precision: Precision, device: torch.device) -> Precision:
     return "float32"
 
 
-def use_fastest_attention(model: Transformer, precision: Precision) -> None:
+def use_fastest_attention(model: EncoderDecoder, precision: Precision) -> None:
     """Choose the form of attention that is fastest to train: on a CPU in bfloat16 that is the plain one."""
     device = next(model.parameters()).device
     plain = device.type == "cpu" and precision == "bfloat16"
     model.use_attention(scaled_dot_product_attention if plain else fused_attention)
 
 
-def batch_loss(model: Transformer, batch: Batch, smoothing: float, precision: Precision) -> LossSums:
+def batch_loss(model: EncoderDecoder, batch: Batch, smoothing: float, precision: Precision) -> LossSums:
     """The sums of the losses of one micro-batch, on the model's device."""
     device = next(model.parameters()).device
     hidden_states = packed_hidden_states if _takes_flash(model, precision) else padded_hidden_states
     targets = torch.from_numpy(batch.target_output[batch.target_output != PADDING])
-    with torch.autocast(device.type, dtype=torch.bfloat16, enabled=precision == "bfloat16"):
-        hidden = hidden_states(model, batch, device)
-        return projected_loss(hidden, model.embeddings.matrix("output"), sent(targets, device), smoothing)
+    try:
+        with torch.autocast(device.type, dtype=torch.bfloat16, enabled=precision == "bfloat16"):
+            hidden = hidden_states(model, batch, device)
+            matrix = model.embeddings.matrix("output")
+            sums = projected_loss(hidden, matrix, sent(targets, device), smoothing)
+    finally:
+        auxiliary = model.auxiliary_loss()  # also where memory runs out, which it would hold on to
+    return sums if auxiliary is None else sums._replace(smoothed=sums.smoothed + len(targets) * auxiliary)
 
 
-def _takes_flash(model: Transformer, precision: Precision) -> bool:
+def _takes_flash(model: EncoderDecoder, precision: Precision) -> bool:
     """Whether the model can be trained by flash attention, which has no masks but takes packed sentences."""
     config, device = model.config, next(model.parameters()).device
     d_k, d_v = config.head_widths
-    if config.attention != "scaled" or config.attention_dropout:
+    if config.architecture != "transformer" or config.attention != "scaled" or config.attention_dropout:
         return False
     if device.type != "cuda" or torch.cuda.get_device_capability(device) < _FIRST_FLASH_CAPABILITY:
         return False
@@ -69,7 +74,7 @@ def _takes_flash(model: Transformer, precision: Precision) -> bool:
 
 
 def padded_hidden_states(
-    model: Transformer, batch: Batch, device: torch.device
+    model: EncoderDecoder, batch: Batch, device: torch.device
 ) -> Float[Tensor, "target_tokens d_model"]:
     """The hidden states from which the batch's target tokens are predicted, row after row."""
     # Which positions are real is found out here, as to ask a GPU would be to wait for it.
@@ -82,7 +87,7 @@ def padded_hidden_states(
 
 
 def packed_hidden_states(
-    model: Transformer, batch: Batch, device: torch.device
+    model: EncoderDecoder, batch: Batch, device: torch.device
 ) -> Float[Tensor, "target_tokens d_model"]:
     """The same as `padded_hidden_states`, computed without padding."""
     source, target_input = (pack(torch.from_numpy(ids), device) for ids in (batch.source, batch.target_input))
@@ -91,7 +96,7 @@ def packed_hidden_states(
 
 
 def accumulate_gradient(
-    model: Transformer, batch: Batch, num_target_tokens: float, smoothing: float, precision: Precision
+    model: EncoderDecoder, batch: Batch, num_target_tokens: float, smoothing: float, precision: Precision
 ) -> Tensor:
     """Add a micro-batch's part of the gradient of its global batch to the parameters' gradients.
 

@@ -4,14 +4,14 @@ import numpy as np
 
 from allyouneed.data.batching import length_batches, make_batch
 from allyouneed.data.store import PairStore
-from allyouneed.model import Transformer
+from allyouneed.model import EncoderDecoder
 from allyouneed.model.evaluation_mode import evaluation_mode
 from allyouneed.training.update import batch_loss
 
 _MAX_TOKENS = 4_096
 
 
-def validation_loss(model: Transformer, store: PairStore) -> float:
+def validation_loss(model: EncoderDecoder, store: PairStore) -> float:
     """The mean negative log-likelihood in nats per target token, end symbols included."""
     lengths = np.maximum(store.source_lengths, store.target_lengths) + 1
     total, tokens = 0.0, 0

@@ -1,0 +1,102 @@
+"""Models that go from token to token with a state of bounded size, in the form that search asks for."""
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn import functional
+
+from allyouneed.inference.engine import Engine, distinct, pad
+from allyouneed.inference.projection import Projection
+from allyouneed.inference.search import Decoding
+from allyouneed.inference.selection import Candidates
+from allyouneed.inference.shortlist import Shortlist
+from allyouneed.model.encoder_decoder import Memory, State, StepwiseModel
+
+
+class StepwiseEngine(Engine):
+    """Starts decodings of a stepwise model, as `Engine` does of a Transformer."""
+
+    def __init__(self, model: StepwiseModel, shortlist: Shortlist | None = None) -> None:
+        super().__init__(model, shortlist)
+        self._stepwise = model
+
+    def start(self, beam_size: int) -> Decoding:
+        """A decoding without sentences, for `beam_size` hypotheses of each."""
+        return StepwiseDecoding(self._stepwise, self.projection(), beam_size)
+
+
+class StepwiseDecoding:
+    """Sentences being written, `beam_size` hypotheses each; a `search.Decoding`.
+
+    The hypotheses of a sentence share its memory, and have a state each, which is copied when they are
+    reordered: it does not grow with what is written.
+    """
+
+    def __init__(self, model: StepwiseModel, projection: Projection, beam_size: int) -> None:
+        self._model, self._projection, self._beam_size = model, projection, beam_size
+        self._device = model.embeddings.matrix("target").device
+        self._memory: Memory | None = None
+        self._state: State = ()
+
+    def admit(self, sources: Sequence[Sequence[int]]) -> None:
+        """Encode more sentences."""
+        if not sources:
+            return
+        self._projection.admit(sources)
+        different, places = distinct(sources)
+        memory = _rows(self._model.encode(pad(different, self._device)), places.to(self._device))
+        state = self._model.first_state(len(sources), self._beam_size)
+        if self._memory is not None:
+            memory = _stacked(self._memory, memory)
+            state = tuple(torch.cat(both) for both in zip(self._state, state, strict=True))
+        self._memory, self._state = memory, state
+
+    def step(self, tokens: Int[Tensor, "sentences beams"]) -> Float[Tensor, "sentences beams vocab"]:
+        """Append a token to every hypothesis; the logits of the token that follows it."""
+        assert self._memory is not None
+        hidden, self._state = self._model.step(tokens.to(self._device), self._state, self._memory)
+        return self._projection(hidden)
+
+    @property
+    def candidates(self) -> Candidates | None:
+        """What the columns of the logits stand for; None where column i is token i."""
+        return self._projection.candidates
+
+    def reorder(self, parents: Int[Tensor, "sentences beams"]) -> None:
+        """Let hypothesis b of each sentence go on from what was hypothesis `parents[:, b]`."""
+        parents = parents.to(self._device)
+        sentences = torch.arange(len(parents), device=self._device)[:, None]
+        self._state = tuple(part[sentences, parents] for part in self._state)
+
+    def keep(self, sentences: Int[Tensor, " kept"]) -> None:
+        """Go on with these sentences of the batch only."""
+        assert self._memory is not None
+        self._projection.keep(sentences)
+        sentences = sentences.to(self._device)
+        self._memory = _trimmed(_rows(self._memory, sentences))
+        self._state = tuple(part[sentences] for part in self._state)
+
+
+def _rows(memory: Memory, sentences: Int[Tensor, " kept"]) -> Memory:
+    return Memory(memory.mask[sentences], tuple(part[sentences] for part in memory.parts))
+
+
+def _trimmed(memory: Memory) -> Memory:
+    """Without the positions at which no sentence has anything."""
+    longest = int(memory.mask.sum(1).max()) if len(memory.mask) else 0
+    return Memory(memory.mask[:, :longest], tuple(part[:, :longest] for part in memory.parts))
+
+
+def _stacked(memory: Memory, more: Memory) -> Memory:
+    """One batch of two, whose lengths are made equal."""
+    length = max(memory.mask.size(1), more.mask.size(1))
+
+    def stack(parts: tuple[Tensor, Tensor]) -> Tensor:
+        return torch.cat(
+            [functional.pad(part, (*[0, 0] * (part.dim() - 2), 0, length - part.size(1))) for part in parts]
+        )
+
+    parts = tuple(stack(both) for both in zip(memory.parts, more.parts, strict=True))
+    return Memory(stack((memory.mask, more.mask)), parts)

@@ -1,0 +1,23 @@
+"""Every architecture of a model: to add one, write a class of `encoder_decoder.py` and name it here."""
+
+from collections.abc import Mapping
+
+from allyouneed.config import ModelConfig
+from allyouneed.model.encoder_decoder import EncoderDecoder
+from allyouneed.model.rivals.bytenet import ByteNet
+from allyouneed.model.rivals.convolutional import Convolutional
+from allyouneed.model.rivals.recurrent import Recurrent
+from allyouneed.model.transformer import Transformer
+
+ARCHITECTURES: Mapping[str, type[Transformer | Recurrent | Convolutional | ByteNet]] = {
+    "transformer": Transformer,
+    "recurrent": Recurrent,
+    "convolutional": Convolutional,
+    "bytenet": ByteNet,
+}
+"""`ModelConfig.architecture` -> the model."""
+
+
+def build_model(config: ModelConfig) -> EncoderDecoder:
+    """A model with initial weights, on PyTorch's default device."""
+    return ARCHITECTURES[config.architecture](config)

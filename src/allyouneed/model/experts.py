@@ -1,0 +1,122 @@
+"""A sparsely gated mixture of experts (Shazeer et al. 2017) in the place of a feed-forward network."""
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+from torch.nn import functional
+
+from allyouneed.config import ModelConfig
+from allyouneed.model.dropout import Dropout
+
+_SMALL = 1e-10
+"""Keeps a quotient finite, as in the authors' code."""
+
+
+class Experts(nn.Module):
+    """`sum_i G(x)_i E_i(x)` over the few experts whose gates are largest (equation 1 there).
+
+    The gates are `softmax(KeepTopK(H(x), k))` with, while training, the noise of equation 4:
+    `H(x)_i = (x W_g)_i + N(0, 1) softplus((x W_noise)_i)`. So that no expert is left without tokens, the
+    squared coefficients of variation of the gates' sums over the tokens (importance, equation 6) and of the
+    expected numbers of tokens (load, equation 10) are added to the loss. An expert is a network with a ReLU.
+
+    Deviations: there is one level of gates, not two; experts have no biases; the sum goes through no sigmoid;
+    padding counts in both losses, of which a batch has few percent.
+
+    Args:
+        d_model: Width of input and output.
+        d_ff: Width inside an expert.
+        num_experts: n.
+        per_token: k, less than n.
+        balance: The weight of either loss, w_importance and w_load.
+        dropout: Rate inside an expert.
+    """
+
+    def __init__(
+        self, d_model: int, d_ff: int, num_experts: int, per_token: int, balance: float, dropout: float = 0.0
+    ) -> None:
+        super().__init__()
+        self.per_token, self.balance = per_token, balance
+        self.gate = nn.Parameter(torch.empty(num_experts, d_model))
+        self.noise = nn.Parameter(torch.empty(num_experts, d_model))
+        self.inner = nn.Parameter(torch.empty(num_experts, d_model, d_ff))
+        self.outer = nn.Parameter(torch.empty(num_experts, d_ff, d_model))
+        self.dropout = Dropout(dropout)
+        self._loss: Tensor | None = None
+
+    def forward(self, x: Float[Tensor, "*rows d_model"]) -> Float[Tensor, "*rows d_model"]:
+        """Each position's mixture of what its experts make of it."""
+        rows = x.flatten(0, -2)
+        clean = functional.linear(rows, self.gate).to(self.gate.dtype)  # (tokens, experts)
+        if not self.training:
+            values, chosen = clean.topk(self.per_token)
+            return self._mixed(rows, values.softmax(dim=-1), chosen).view(x.shape)
+        deviation = functional.softplus(functional.linear(rows, self.noise).to(self.gate.dtype))
+        noisy = clean + torch.randn_like(clean) * deviation
+        values, places = noisy.topk(self.per_token + 1)
+        weights, chosen = values[:, :-1].softmax(dim=-1), places[:, :-1]
+        importance = torch.zeros_like(clean).scatter(1, chosen, weights).sum(0)
+        load = chosen_with_probability(clean, noisy, deviation, values).sum(0)
+        self._loss = self.balance * (squared_variation(importance) + squared_variation(load))
+        return self._mixed(rows, weights, chosen).view(x.shape)
+
+    def draw(self) -> None:
+        """Draw the experts' matrices Glorot uniform; gates and their noise are zero (appendix A there)."""
+        nn.init.zeros_(self.gate)
+        nn.init.zeros_(self.noise)
+        for matrix in (*self.inner, *self.outer):
+            nn.init.xavier_uniform_(matrix)
+
+    def take_loss(self) -> Float[Tensor, ""] | None:
+        """The weighted losses of the last forward pass, if it was in training; they are then forgotten."""
+        loss, self._loss = self._loss, None
+        return loss
+
+    def _mixed(self, rows: Tensor, weights: Tensor, chosen: Tensor) -> Tensor:
+        """Each expert computes its tokens at once; a GPU is waited for, to know how many these are."""
+        order = chosen.flatten().argsort(stable=True)  # (tokens * per_token), by expert
+        counts = chosen.flatten().bincount(minlength=len(self.gate)).tolist()
+        of_experts = rows[order // self.per_token].split(counts)
+        matrices = zip(of_experts, self.inner.unbind(), self.outer.unbind(), strict=True)
+        outputs = torch.cat([self.dropout((part @ inner).relu()) @ outer for part, inner, outer in matrices])
+        by_token = outputs[order.argsort()].unflatten(0, chosen.shape)  # (tokens, per_token, d_model)
+        mixed: Tensor = (weights.to(by_token.dtype)[:, :, None] * by_token).sum(1)
+        return mixed
+
+
+def chosen_with_probability(
+    clean: Float[Tensor, "tokens experts"],
+    noisy: Float[Tensor, "tokens experts"],
+    deviation: Float[Tensor, "tokens experts"],
+    largest: Float[Tensor, "tokens more_than_chosen"],
+) -> Float[Tensor, "tokens experts"]:
+    """The probability that an expert is chosen if its noise alone is drawn again (equation 9).
+
+    Args:
+        clean: `x W_g`.
+        noisy: The same with noise.
+        deviation: Of the noise.
+        largest: The k + 1 largest of `noisy`, in order.
+    """
+    is_chosen: Bool[Tensor, "tokens experts"] = noisy > largest[:, -1:]
+    # It must exceed the k-th largest of the others.
+    threshold = torch.where(is_chosen, largest[:, -1:], largest[:, -2:-1])
+    probability: Tensor = torch.special.ndtr((clean - threshold) / (deviation + _SMALL))
+    return probability
+
+
+def squared_variation(values: Float[Tensor, " experts"]) -> Float[Tensor, ""]:
+    """The square of the coefficient of variation: variance over squared mean."""
+    return values.var(correction=0) / (values.mean() ** 2 + _SMALL)
+
+
+def build_experts(config: ModelConfig) -> Experts:
+    """The experts that the settings describe."""
+    return Experts(
+        config.d_model,
+        config.d_ff,
+        config.num_experts,
+        config.experts_per_token,
+        config.expert_balance,
+        config.feed_forward_dropout,
+    )

@@ -1,0 +1,140 @@
+"""ByteNet (Kalchbrenner et al. 2016): a stack of dilated convolutions on top of another, and no attention."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.nn import functional
+
+from allyouneed.config import ModelConfig
+from allyouneed.model.dropout import Dropout
+from allyouneed.model.encoder_decoder import Memory, State, StepwiseModel
+from allyouneed.model.initialisation import initialise
+from allyouneed.model.rivals.convolution import Convolution
+from allyouneed.symbols import PADDING
+
+_DILATIONS = 5
+"""They double from block to block, and begin anew after so many: 1, 2, 4, 8, 16, 1, .. (3.5 there)."""
+_UNFOLDING = 6, 5
+"""So many tokens a target is taken to have for so many of the source (3.2 there, of English and German)."""
+
+Convolve = Callable[[Convolution, Tensor], Tensor]
+"""A dilated convolution, and its input -> its output; of all positions, or of one."""
+
+
+class ByteNet(StepwiseModel):
+    """Residual blocks of dilated convolutions; those of the decoder see no later position.
+
+    The source is computed at as many positions as the target is expected to have. The decoder reads, at each
+    of its positions, the token before it and what the encoder has put out at that position: the sum of both.
+    Beyond the last there is the token alone, so that a target may be longer (dynamic unfolding, 3.2 there).
+    Dropout is on embeddings and on what each block adds.
+
+    Deviations: sub-words take the place of bytes; dropout, of which they had none; embeddings are the
+    Transformer's; one layer in place of two is between the last block and the vocabulary, as the projection
+    is one of the embeddings.
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(config)
+
+        def blocks(causal: bool) -> nn.ModuleList:
+            inside, width = config.d_model // 2, config.kernel_width
+            dilations = (2 ** (number % _DILATIONS) for number in range(config.num_layers))
+            convolutions = (Convolution(inside, inside, width, d, causal=causal) for d in dilations)
+            return nn.ModuleList(_Block(config.d_model, each, config.dropout) for each in convolutions)
+
+        self.encoder, self.decoder = blocks(causal=False), blocks(causal=True)
+        self.encoder_norm, self.decoder_norm = (nn.LayerNorm(config.d_model) for _ in range(2))
+        self.decoder_output = nn.Linear(config.d_model, config.d_model)
+        initialise(self)
+
+    def encode(self, source: Int[Tensor, "batch source_len"]) -> Memory:
+        """What the decoder is given at each position of the expected target."""
+        real = source != PADDING
+        unfolded = unfolded_length(real.sum(1, keepdim=True))
+        mask = torch.arange(unfolded_length(source.size(1)), device=source.device) < unfolded
+        read = self.dropout(self.read("source", source)) * real[:, :, None]
+        x = functional.pad(read, (0, 0, 0, mask.size(1) - source.size(1)))
+
+        def convolve(convolution: Convolution, y: Tensor) -> Tensor:
+            output: Tensor = convolution(y * mask[:, :, None])
+            return output
+
+        for block in self.encoder:
+            x = block(x, convolve)
+        return Memory(mask, (self.encoder_norm(x) * mask[:, :, None],))
+
+    def decode(
+        self, target_input: Int[Tensor, "batch target_len"], memory: Memory
+    ) -> Float[Tensor, "batch target_len d_model"]:
+        """Hidden states of every target position, block by block."""
+        columns = memory.parts[0]
+        beside = functional.pad(columns, (0, 0, 0, target_input.size(1) - columns.size(1)))
+        return self._decode(target_input, beside, lambda convolution, y: convolution(y))
+
+    def first_state(self, num_sentences: int, beam_size: int) -> State:
+        """The position, and for each block the inputs that its convolution reaches back to."""
+        start = torch.zeros(num_sentences, beam_size, dtype=torch.int64, device=self.zeros().device)
+        return start, *(layer.first_window(num_sentences, beam_size) for layer in self._convolutions())
+
+    def step(
+        self, tokens: Int[Tensor, "sentences beams"], state: State, memory: Memory
+    ) -> tuple[Float[Tensor, "sentences beams d_model"], State]:
+        """One position of every block."""
+        (columns,) = memory.parts
+        at, *windows = state
+        new: list[Tensor] = []
+
+        def convolve(convolution: Convolution, y: Tensor) -> Tensor:
+            output, window = convolution.step(y, windows[len(new)])
+            new.append(window)
+            return output
+
+        there: Bool[Tensor, "sentences beams 1"] = (at < columns.size(1))[:, :, None]
+        places = at.clamp(max=columns.size(1) - 1)[:, :, None].expand(-1, -1, columns.size(2))
+        hidden = self._decode(tokens, columns.gather(1, places) * there, convolve)
+        return hidden, (at + 1, *new)
+
+    def _convolutions(self) -> list[Convolution]:
+        return [block.convolution for block in self.decoder if isinstance(block, _Block)]
+
+    def _decode(self, ids: Tensor, beside: Tensor, convolve: Convolve) -> Tensor:
+        x = self.dropout(self.read("target", ids)) + beside
+        for block in self.decoder:
+            x = block(x, convolve)
+        hidden: Tensor = self.decoder_output(self.decoder_norm(x).relu())
+        return hidden
+
+
+class _Block(nn.Module):
+    """A residual block in its form with ReLU (figure 3 there): half as wide inside."""
+
+    def __init__(self, d_model: int, convolution: Convolution, dropout: float) -> None:
+        super().__init__()
+        inside = d_model // 2
+        self.norms = nn.ModuleList(nn.LayerNorm(width) for width in (d_model, inside, inside))
+        self.narrow, self.wide = nn.Linear(d_model, inside), nn.Linear(inside, d_model)
+        self.convolution = convolution
+        self.dropout = Dropout(dropout)
+
+    def forward(
+        self, x: Float[Tensor, "batch length d_model"], convolve: Convolve
+    ) -> Float[Tensor, "batch length d_model"]:
+        """What comes in, and what is made of it."""
+        first, second, third = self.norms
+        y = self.narrow(first(x).relu())
+        y = convolve(self.convolution, second(y).relu())
+        added: Tensor = x + self.dropout(self.wide(third(y).relu()))
+        return added
+
+
+Length = TypeVar("Length", int, Tensor)
+
+
+def unfolded_length(source_len: Length) -> Length:
+    """Positions at which a source of so many tokens is computed, its end symbol among them."""
+    times, parts = _UNFOLDING
+    return (times * source_len + parts - 1) // parts

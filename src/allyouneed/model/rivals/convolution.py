@@ -1,0 +1,108 @@
+"""Convolutions over positions: of a whole sequence, or at its last position from those it reaches back to."""
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional
+
+
+class Convolution(nn.Module):
+    """`y_t = b + sum_j W_j x_(t - j dilation)`, with j from 0 where it is causal, else centred on t.
+
+    What is beyond either end is zero. A width of 1 is a linear map of each position.
+
+    Args:
+        d_in: Width of the input.
+        d_out: Width of the output.
+        width: How many positions are seen.
+        dilation: The distance between these.
+        causal: Whether no later position is seen.
+    """
+
+    def __init__(
+        self, d_in: int, d_out: int, width: int = 1, dilation: int = 1, *, causal: bool = False
+    ) -> None:
+        super().__init__()
+        self.direction = nn.Parameter(torch.empty(d_out, d_in, width))
+        self.bias = nn.Parameter(torch.empty(d_out))
+        self.dilation, self.causal = dilation, causal
+        self.reach = dilation * (width - 1)
+        """Positions between the first and the last that is seen."""
+
+    @property
+    def weight(self) -> Float[Tensor, "d_out d_in width"]:
+        """What is multiplied with."""
+        return self.direction
+
+    def forward(self, x: Float[Tensor, "batch length d_in"]) -> Float[Tensor, "batch length d_out"]:
+        """Of all positions."""
+        if not self.reach:
+            return functional.linear(x, self.weight[..., 0], self.bias)
+        before = self.reach if self.causal else self.reach // 2
+        padded = functional.pad(x, (0, 0, before, self.reach - before)).transpose(1, 2)
+        return functional.conv1d(padded, self.weight, self.bias, dilation=self.dilation).transpose(1, 2)
+
+    def draw(self) -> None:
+        """Draw the weights Glorot uniform, with biases of 0."""
+        nn.init.xavier_uniform_(self.direction)
+        nn.init.zeros_(self.bias)
+
+    def first_window(self, num_sentences: int, beam_size: int) -> Float[Tensor, "sentences beams reach d_in"]:
+        """What there is before the first position: zeros."""
+        return self.direction.new_zeros(num_sentences, beam_size, self.reach, self.direction.size(1))
+
+    def step(
+        self,
+        x: Float[Tensor, "sentences beams d_in"],
+        window: Float[Tensor, "sentences beams reach d_in"],
+    ) -> tuple[Float[Tensor, "sentences beams d_out"], Float[Tensor, "sentences beams reach d_in"]]:
+        """Of a position from it and those before it; and what the next is to be computed from."""
+        seen = torch.cat([window, x[:, :, None]], dim=2)
+        taps = seen[:, :, :: self.dilation].flatten(2)  # (sentences, beams, width * d_in)
+        y = functional.linear(taps, self.weight.transpose(1, 2).flatten(1), self.bias)
+        return y, seen[:, :, 1:]
+
+
+class NormalisedConvolution(Convolution):
+    """A convolution with weight normalisation: `w = g v / |v|` for each output (Salimans and Kingma 2016).
+
+    Args:
+        d_in: Width of the input.
+        d_out: Width of the output.
+        width: How many positions are seen.
+        gain: Of the variance: 4 in front of a gated linear unit, which lets a quarter of it through.
+        dropout: Rate at which the input was dropped, which has made it larger.
+        causal: Whether no later position is seen.
+    """
+
+    def __init__(
+        self,
+        d_in: int,
+        d_out: int,
+        width: int = 1,
+        *,
+        gain: float = 1.0,
+        dropout: float = 0.0,
+        causal: bool = False,
+    ) -> None:
+        super().__init__(d_in, d_out, width, causal=causal)
+        self.magnitude = nn.Parameter(torch.empty(d_out))
+        self._deviation = math.sqrt(gain * (1 - dropout) / (width * d_in))
+
+    @property
+    def weight(self) -> Float[Tensor, "d_out d_in width"]:
+        """What is multiplied with."""
+        return self.direction * (self.magnitude / self._norms())[:, None, None]
+
+    def draw(self) -> None:
+        """Draw weights that keep the variance of what comes in (Gehring et al. 2017, 3.5), biases of 0."""
+        nn.init.normal_(self.direction, std=self._deviation)
+        nn.init.zeros_(self.bias)
+        with torch.no_grad():
+            self.magnitude.copy_(self._norms())
+
+    def _norms(self) -> Float[Tensor, " d_out"]:
+        norms: Tensor = self.direction.flatten(1).norm(dim=1)
+        return norms
