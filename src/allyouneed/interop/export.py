@@ -37,6 +37,7 @@ FORMATS = {
 
 _PAPER = {
     "attention": "scaled",
+    "neighbourhood": None,
     "feed_forward": "network",
     "norm": "post",
     "decoder_start": "symbol",
