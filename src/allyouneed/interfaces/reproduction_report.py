@@ -5,14 +5,18 @@ import csv
 import html
 import io
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from matplotlib.figure import Figure
 
 from allyouneed.experiments.comparison import RowComparison, compare, deviation
 from allyouneed.experiments.reproduction import FAILED, Results, Row
+from allyouneed.interfaces import table1_page
 from allyouneed.publish import write_text
+
+SECTIONS: dict[str, Callable[[Results], Iterator[str]]] = {"table1": table1_page.sections}
+"""Experiment -> what its page shows besides the table and plots that all have."""
 
 _STYLE = """body{font:15px/1.5 sans-serif;max-width:75em;margin:2em auto;padding:0 1em}
 table{border-collapse:collapse}td,th{padding:.2em .7em;text-align:right;border-bottom:1px solid #ddd}
@@ -63,7 +67,8 @@ def table_of(results: Results) -> list[list[str]]:
     for figure in figures:
         in_paper = any(figure in row.paper for row in results.rows)
         titles += [f"{figure} paper", f"{figure} ours"] if in_paper else [figure]
-    lines = [[*titles, "p (BLEU)", "hours", "FLOPs", "by formula"]]
+    trains = results.experiment.require is not None
+    lines = [[*titles, "p (BLEU)", "hours", "FLOPs", "by formula"] if trains else titles]
     for row in _computed(results):
         cells = [row.name, row.what]
         for figure in figures:
@@ -72,8 +77,10 @@ def table_of(results: Results) -> list[list[str]]:
             cells.append(_mean(results.values(row.name, figure)))
         if all(FAILED in outcome for outcome in results.outcomes[row.name].values()):
             cells[1] += f" ({FAILED})"
-        p_values = (comparison.bleu_p_value for comparison in compare(results, row))
-        lines.append([*cells, ", ".join(f"{p:.3f}" for p in p_values if p is not None), *_cost(results, row)])
+        if trains:
+            p_values = (comparison.bleu_p_value for comparison in compare(results, row))
+            cells += [", ".join(f"{p:.3f}" for p in p_values if p is not None), *_cost(results, row)]
+        lines.append(cells)
     return lines
 
 
@@ -123,6 +130,8 @@ def _cost(results: Results, row: Row) -> list[str]:
 
 
 def _remarks(results: Results) -> list[str]:
+    if results.experiment.require is None:
+        return list(results.experiment.notes)
     changes = results.scale.changes()
     scaled = f"Scale {results.scale.name}, sized for {results.scale.sized_for}."
     if changes:
@@ -173,6 +182,7 @@ def _html(results: Results, cells: Sequence[Sequence[str]]) -> str:
             f'<img alt="{html.escape(name)}" src="data:image/png;base64,{data}">'
             for name, data in _plots(results)
         ),
+        *SECTIONS.get(results.experiment.name, lambda results: iter(()))(results),
     ]
     return "\n".join([*parts, "</html>"]) + "\n"
 

@@ -46,7 +46,7 @@ def training_flops(
 
 
 def pairs_in_reach(config: ModelConfig, length: int, *, causal: bool) -> int:
-    """Pairs of a query and a key of a sequence that self-attention multiplies; all where it is not restricted."""
+    """Pairs of a query and a key that self-attention multiplies: all, where it is not restricted."""
     if config.reach is None:
         return length * length
     farthest = min(config.reach, length - 1)

@@ -17,7 +17,7 @@ _SHOWN_EVERY_STEPS = 500
 
 
 def reproduce(
-    experiment: Literal["table3", "aop", "scaling", "extrapolation", "variants"],
+    experiment: Literal["table1", "table3", "aop", "scaling", "extrapolation", "variants"],
     /,
     *,
     data: Path | None = None,
@@ -33,19 +33,21 @@ def reproduce(
     allyouneed reproduce table3 --data data
     allyouneed reproduce table3 --data data --rows base heads_1 heads_32 --seeds 5
     allyouneed reproduce aop --data data --scale small
+    allyouneed reproduce table1
     ```
 
     It can be stopped at any time, and goes on where it was with the same command. Each row is a run in
-    OUT/ROW/seed-N; after each, OUT/results.md, .csv and .html are written anew. A row that fails, because it
+    OUT/ROW/seed-N, or a measurement; after each, OUT/results.md, .csv and .html are written anew. A row that fails, because it
     diverges for instance, is named with the reason, the others go on, and the exit code is 9.
 
     Args:
-        experiment: `table3`: variations of the model; `aop`: attention over parameters; `scaling`: dot
-            products with and without scaling, and additive attention; `extrapolation`: sentences longer than
-            any that was trained on; `variants`: what no table of the paper has.
+        experiment: `table1`: types of layers, their cost and their paths, which needs no data; `table3`:
+            variations of the model; `aop`: attention over parameters; `scaling`: dot products with and
+            without scaling, and additive attention; `extrapolation`: sentences longer than any that was
+            trained on; `variants`: what no table of the paper has.
         data: What `allyouneed prepare` has made, with validation text.
         scale: `tiny` is for hours on two cores, `small` for half an hour on a data-centre GPU, `paper` is the
-            paper's own.
+            paper's own. `table1` measures longer sequences at the larger ones.
         seeds: How often rows that are to be compared closely are trained; the others are trained once.
         rows: Which to compute; all if not given. What they are compared with is computed too.
         out: The folder to work in; by default runs/EXPERIMENT-SCALE.
