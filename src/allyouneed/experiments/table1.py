@@ -45,8 +45,8 @@ _NOTES = [
     f"`cheaper_from` is the n from which the core takes less time than full self-attention, d = {WIDTH}, and "
     "`cheaper_from_flops` that at which it has fewer FLOPs; the paper's column compares the formulas, "
     "for recurrent layers n = d. They are read off lines through the logarithms of what was measured.",
-    "`with k = n` is the remark on separable convolutions: one whose kernel is as wide as the sequence has the "
-    "complexity of self-attention and a position-wise layer together; `ratio` is how many times the FLOPs of "
+    "`with k = n` is the remark on separable convolutions: one whose kernel is as wide as the sequence has "
+    "the complexity of self-attention and a position-wise layer together; `ratio` is how many times the FLOPs of "
     "the convolution those two have, at the shortest and the longest n.",
 ]
 
@@ -111,21 +111,21 @@ TYPES = [
     ),
     LayerType(
         "convolutional",
-        f"convolutional, k = {K}",
+        "convolutional",
         lambda n, d, place: Convolutional(d, K),
         lambda n, d: K * n * d**2,
         _sides(K - 1),
     ),
     LayerType(
         "dilated",
-        f"convolutional, k = {K}, dilated",
+        "convolutional, dilated",
         lambda n, d, place: Convolutional(d, K, K**place),
         lambda n, d: K * n * d**2,
         _dilated_layers,
     ),
     LayerType(
         "restricted",
-        f"self-attention (restricted), r = {R}",
+        "self-attention (restricted)",
         _restricted,
         lambda n, d: R * n * d,
         _sides(CONNECTED_R / 2),
@@ -133,7 +133,7 @@ TYPES = [
     ),
     LayerType(
         "separable",
-        f"convolutional (separable), k = {K}, dilated",
+        "convolutional (separable), dilated",
         lambda n, d, place: SeparableConvolutional(d, K, K**place),
         lambda n, d: K * n * d + n * d**2,
         _dilated_layers,
@@ -159,7 +159,7 @@ TYPES = [
         length_of_widths=32,
     ),
 ]
-"""The table's rows, self-attention first, with which the others are compared; the last three of its source."""
+"""Self-attention first, with which the others are compared; the last three are of the paper's source."""
 
 
 def measured(layer: LayerType, work: Work) -> Mapping[str, Any]:

@@ -36,9 +36,10 @@ def reproduce(
     allyouneed reproduce table1
     ```
 
-    It can be stopped at any time, and goes on where it was with the same command. Each row is a run in
-    OUT/ROW/seed-N, or a measurement; after each, OUT/results.md, .csv and .html are written anew. A row that fails, because it
-    diverges for instance, is named with the reason, the others go on, and the exit code is 9.
+    It can be stopped at any time, and goes on where it was with the same command. Each row is a run, or a
+    measurement, in OUT/ROW/seed-N; after each, OUT/results.md, .csv and .html are written anew. A row that
+    fails, because it diverges for instance, is named with the reason, the others go on, and the exit code is
+    9.
 
     Args:
         experiment: `table1`: types of layers, their cost and their paths, which needs no data; `table3`:
