@@ -90,10 +90,10 @@ def test_blocks_of_neighbours_give_what_masked_full_attention_gives(
 @pytest.mark.parametrize("form", FORMS)
 def test_the_gradients_are_those_of_masked_full_attention(form: str) -> None:
     mask = NeighbourhoodMask(tokens([150, 91]), reach=7)
-    tensors = [x.double().requires_grad_() for x in inputs(2, 150)]
+    query, key, value = tensors = [x.double().requires_grad_() for x in inputs(2, 150)]
     weight = torch.randn(2, 2, 150, 3, dtype=torch.float64)
     found, expected = (
-        torch.autograd.grad((FORMS[form](*tensors, given) * weight).sum(), tensors)
+        torch.autograd.grad((FORMS[form](query, key, value, given) * weight).sum(), tensors)
         for given in (mask, mask.dense())
     )
     torch.testing.assert_close(found, expected)
@@ -131,10 +131,10 @@ class LargestTensor(TorchDispatchMode):
 def test_no_tensor_grows_with_the_square_of_the_length_and_the_cost_is_linear(form: str) -> None:
     largest = []
     for length in (1_024, 2_048):
-        with LargestTensor() as seen:
-            tensors = [x.requires_grad_() for x in inputs(1, length, heads=1)]
+        with LargestTensor() as seen:  # type: ignore[no-untyped-call]
+            query, key, value = (x.requires_grad_() for x in inputs(1, length, heads=1))
             mask = NeighbourhoodMask(tokens([length]), reach=16)
-            FORMS[form](*tensors, mask).sum().backward()
+            FORMS[form](query, key, value, mask).sum().backward()
         largest.append(seen.numel)
     assert largest[1] == 2 * largest[0] < 2_048**2 / 8
 
@@ -200,9 +200,9 @@ def test_flash_attention_over_packed_sentences_keeps_to_the_reach(causal: bool) 
     gpu = torch.device("cuda")
     packed = pack(SOURCE, gpu)
     mask = PackedMask(packed, packed, causal, reach=5)
-    tensors = [torch.randn(1, 2, packed.ids.size(1), 16, device=gpu) for _ in range(3)]
-    expected = scaled_dot_product_attention(*tensors, mask.dense())
-    found = fused_attention(*(x.bfloat16() for x in tensors), mask)
+    query, key, value = (torch.randn(1, 2, packed.ids.size(1), 16, device=gpu) for _ in range(3))
+    expected = scaled_dot_product_attention(query, key, value, mask.dense())
+    found = fused_attention(query.bfloat16(), key.bfloat16(), value.bfloat16(), mask)
     torch.testing.assert_close(found.float(), expected, atol=0.03, rtol=0.02)
 
 
@@ -211,7 +211,8 @@ def test_the_gradient_of_a_restricted_model_is_the_slope_of_its_loss() -> None:
     parameters = list(model.parameters())
 
     def loss() -> Tensor:
-        return model(SOURCE, TARGET).square().mean(dim=(0, 1)) @ torch.linspace(-1, 1, 14).double()
+        states: Tensor = model(SOURCE, TARGET)
+        return states.square().mean(dim=(0, 1)) @ torch.linspace(-1, 1, 14).double()
 
     gradients = torch.autograd.grad(loss(), parameters, allow_unused=True)
     directions = [torch.randn_like(parameter) for parameter in parameters]

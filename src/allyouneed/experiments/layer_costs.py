@@ -97,7 +97,7 @@ def peak_bytes(run: Callable[[], object]) -> int:
 @contextlib.contextmanager
 def plain_operations() -> Iterator[None]:
     """No fused kernels inside, so that every product of a layer is an operation of its own."""
-    with torch.backends.mkldnn.flags(enabled=False), sdpa_kernel(SDPBackend.MATH):
+    with torch.backends.mkldnn.flags(enabled=False, allow_tf32=False), sdpa_kernel(SDPBackend.MATH):
         yield
 
 
@@ -105,7 +105,7 @@ class _LiveTensors(TorchDispatchMode):
     """Sums up the memory of what operations return, each storage once, until it is freed."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.now = self.peak = 0
         self._seen: set[int] = set()
 
@@ -125,7 +125,7 @@ class _LiveTensors(TorchDispatchMode):
 
     @staticmethod
     def _place(tensor: Tensor) -> int:
-        return tensor.untyped_storage().data_ptr()
+        return int(tensor.untyped_storage().data_ptr())
 
     def _free(self, place: int, num_bytes: int) -> None:
         self._seen.discard(place)

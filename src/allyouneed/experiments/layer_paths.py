@@ -82,7 +82,8 @@ def _reach(layers: list[ComparedLayer], n: int) -> Bool[Tensor, "inputs outputs"
     states = _after_rounds(layers, x).unflatten(0, (_NUM_DRAWS, n))
     of_each = states.diagonal(dim1=1, dim2=2)  # (draws, d, n): output i of sequence i
     (gradient,) = torch.autograd.grad(of_each, x, torch.randn_like(of_each))
-    return gradient.ne(0).any(-1).unflatten(0, (_NUM_DRAWS, n)).any(0).T
+    of_draws: Tensor = gradient.ne(0).any(-1).unflatten(0, (_NUM_DRAWS, n))  # (draws, outputs, inputs)
+    return of_draws.any(0).T
 
 
 def _after_rounds(layers: list[ComparedLayer], x: Tensor) -> Tensor:

@@ -46,8 +46,8 @@ _NOTES = [
     "`cheaper_from_flops` that at which it has fewer FLOPs; the paper's column compares the formulas, "
     "for recurrent layers n = d. They are read off lines through the logarithms of what was measured.",
     "`with k = n` is the remark on separable convolutions: one whose kernel is as wide as the sequence has "
-    "the complexity of self-attention and a position-wise layer together; `ratio` is how many times the FLOPs of "
-    "the convolution those two have, at the shortest and the longest n.",
+    "the complexity of self-attention and a position-wise layer together; `ratio` is how many times the "
+    "FLOPs of the convolution those two have, at the shortest and the longest n.",
 ]
 
 

@@ -182,8 +182,9 @@ def _html(results: Results, cells: Sequence[Sequence[str]]) -> str:
             f'<img alt="{html.escape(name)}" src="data:image/png;base64,{data}">'
             for name, data in _plots(results)
         ),
-        *SECTIONS.get(results.experiment.name, lambda results: iter(()))(results),
     ]
+    if results.experiment.name in SECTIONS:
+        parts += SECTIONS[results.experiment.name](results)
     return "\n".join([*parts, "</html>"]) + "\n"
 
 

@@ -24,9 +24,10 @@ _ORDERS = {
     "position_wise": ("n · d²", "1", "∞"),
     "fully_connected": ("n² · d²", "1", "1"),
 }
-"""Row -> the table's orders: complexity, sequential operations, maximum path length. The last three are commented
-out in the paper's source; contiguous convolutions are in its text."""
+"""Row -> the table's orders: complexity, sequential operations, maximum path length. The last three are
+commented out in the paper's source; contiguous convolutions are in its text."""
 _COLORS = dict(zip(_ORDERS, ("C3", "C0", "C2", "C8", "C1", "C5", "C7", "C4"), strict=True))
+_STYLES = {name: "o--" if name in list(_ORDERS)[-3:] else "o-" for name in _ORDERS}
 _ROUNDS_SHOWN = 5
 
 
@@ -132,7 +133,12 @@ def _curves(
         for name, found in figures.items():
             points = found[curve]
             axes.loglog(
-                points[size], points[cost], "o-", color=_COLORS[name], markersize=3, label=titles[name]
+                points[size],
+                points[cost],
+                _STYLES[name],
+                color=_COLORS[name],
+                markersize=3,
+                label=titles[name],
             )
         seconds = cost.endswith("seconds")
         axes.set(title=title, xlabel=size, ylabel="seconds" if seconds else title.split(", ")[-1])
@@ -143,7 +149,7 @@ def _curves(
 
 
 def _of_powers_of_two(axes: Axes) -> None:
-    axes.xaxis.set_major_locator(axes.xaxis.get_major_locator().__class__(base=2))
+    axes.set_xscale("log", base=2)
     axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.xaxis.minorticks_off()
 
@@ -174,7 +180,9 @@ def _paths(figures: Mapping[str, Any], titles: Mapping[str, str]) -> Figure:
     for name, found in figures.items():
         lengths = [float(path) for path in found["paths"]]
         if all(map(math.isfinite, lengths)):
-            axes.loglog(LENGTHS, lengths, "o-", color=_COLORS[name], markersize=3, label=titles[name])
+            axes.loglog(
+                LENGTHS, lengths, _STYLES[name], color=_COLORS[name], markersize=3, label=titles[name]
+            )
     axes.set(xlabel="n", ylabel="maximum path length")
     _of_powers_of_two(axes)
     axes.grid(alpha=0.3)

@@ -69,7 +69,8 @@ class NeighbourhoodMask(ImplicitMask):
         """Queries, block by block; the last block of a sentence is filled up with zeros."""
         room = self.num_blocks * self.block - x.size(2)
         rows = functional.pad(x.transpose(1, 2), (0, 0, 0, 0, 0, room))
-        return rows.unflatten(1, (self.num_blocks, self.block)).flatten(0, 1).transpose(1, 2)
+        blocks: Tensor = rows.unflatten(1, (self.num_blocks, self.block))
+        return blocks.flatten(0, 1).transpose(1, 2)
 
     def windows(self, x: Float[Tensor, "batch heads length d_v"]) -> Float[Tensor, "blocks heads window d_v"]:
         """The keys or values of each block, with zeros where there are none."""
@@ -80,8 +81,8 @@ class NeighbourhoodMask(ImplicitMask):
         self, attended: Float[Tensor, "blocks heads block d_v"]
     ) -> Float[Tensor, "batch heads length d_v"]:
         """What the queries of all blocks have found, sentence by sentence again."""
-        rows = attended.transpose(1, 2).unflatten(0, (-1, self.num_blocks)).flatten(1, 2)
-        return rows[:, : self.real.size(1)].transpose(1, 2)
+        blocks: Tensor = attended.transpose(1, 2).unflatten(0, (-1, self.num_blocks))
+        return blocks.flatten(1, 2)[:, : self.real.size(1)].transpose(1, 2)
 
     def _around(self, rows: Tensor) -> Tensor:
         """Sentences (batch, length, ..) with what windows need before and after them."""

@@ -1,4 +1,4 @@
-"""The layers of Table 1 beside PyTorch's own and beside sums by hand; what is a core, and what is around it."""
+"""The layers of Table 1 beside sums by hand: what is their core, and what is around it."""
 
 from collections.abc import Callable
 

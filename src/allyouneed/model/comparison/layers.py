@@ -59,7 +59,8 @@ class FullSelfAttention(ComparedLayer):
 
     def core(self, *inputs: Float[Tensor, "batch heads n d_k"]) -> Float[Tensor, "batch heads n d_k"]:
         """Equation 1, by the fastest kernel that PyTorch has for it."""
-        return functional.scaled_dot_product_attention(*inputs)
+        query, key, value = inputs
+        return functional.scaled_dot_product_attention(query, key, value)
 
     def output(self, found: Float[Tensor, "batch heads n d_k"]) -> Float[Tensor, "batch n d"]:
         """The heads, joined and projected."""
@@ -100,11 +101,10 @@ class Recurrent(ComparedLayer):
         Each cell takes the state that the position before had in the round before, which is nothing at first:
         after n rounds these are the states of `core`.
         """
-        weights = self.lstm.weight_ih_l0, self.lstm.weight_hh_l0, self.lstm.bias_ih_l0, self.lstm.bias_hh_l0
         hidden = cell = torch.zeros_like(x)
         for _ in range(num_rounds):
             before = (functional.pad(state[:, :-1], (0, 0, 1, 0)).flatten(0, 1) for state in (hidden, cell))
-            found = torch.lstm_cell(x.flatten(0, 1), tuple(before), *weights)
+            found = torch.lstm_cell(x.flatten(0, 1), tuple(before), *self.lstm.all_weights[0])
             hidden, cell = (state.view_as(x) for state in found)
         return hidden
 
