@@ -3,6 +3,7 @@
 import contextlib
 import math
 import time
+import warnings
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -91,14 +92,17 @@ def peak_bytes(run: Callable[[], object]) -> int:
     """
     with _LiveTensors() as live:
         run()
-    return live.peak
+    return int(live.peak)
 
 
 @contextlib.contextmanager
 def plain_operations() -> Iterator[None]:
     """No fused kernels inside, so that every product of a layer is an operation of its own."""
-    with torch.backends.mkldnn.flags(enabled=False, allow_tf32=False), sdpa_kernel(SDPBackend.MATH):
-        yield
+    with warnings.catch_warnings():
+        # Whatever flag is set, oneDNN's answer is that TF32 is for GPUs of Intel.
+        warnings.filterwarnings("ignore", message="TF32 acceleration on top of oneDNN")
+        with torch.backends.mkldnn.flags(enabled=False), sdpa_kernel(SDPBackend.MATH):
+            yield
 
 
 class _LiveTensors(TorchDispatchMode):

@@ -185,7 +185,7 @@ def measured(layer: LayerType, work: Work) -> Mapping[str, Any]:
         "path": _number(paths[-1]),
         "by_n": _curve(by_n, of_n),
         "by_d": _curve(by_d, of_d),
-        "paths": [_number(path) for path in paths],
+        "paths": {"n": LENGTHS, "path": [_number(path) for path in paths]},
         "reach": _reach(layer),
     }
 

@@ -71,6 +71,7 @@ def test_a_convolution_is_a_sum_over_the_positions_behind(x: Tensor, dilation: i
     layer = Convolutional(D, 3, dilation)
     weight, bias = layer.convolution.weight, layer.convolution.bias
     assert isinstance(weight, Tensor)
+    assert isinstance(bias, Tensor)
     found = layer.core(*layer.inputs(x))
     for position in range(N):
         places = [(tap, position - dilation * (2 - tap)) for tap in range(3)]
@@ -84,6 +85,7 @@ def test_a_separable_convolution_is_a_convolution_whose_kernel_is_a_product(x: T
     assert isinstance(of_each, torch.nn.Conv1d)
     assert isinstance(of_position, torch.nn.Conv1d)
     assert of_each.bias is not None
+    assert of_position.bias is not None
     kernel = of_position.weight * of_each.weight.transpose(0, 1)  # (d, d, 1) * (1, d, k)
     bias = of_position.weight[..., 0] @ of_each.bias + of_position.bias
     padded = functional.pad(x.transpose(1, 2), (4, 0))
