@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from allyouneed.experiments.reproduction import Results
-from allyouneed.experiments.table1 import CONNECTED_N, CONNECTED_R, LENGTHS, WIDTH, K, R
+from allyouneed.experiments.table1 import CONNECTED_N, CONNECTED_R, WIDTH, K, R
 
 _ORDERS = {
     "self_attention": ("n² · d", "1", "1"),
@@ -178,10 +178,15 @@ def _paths(figures: Mapping[str, Any], titles: Mapping[str, str]) -> Figure:
     picture = Figure((7.5, 4.2), layout="constrained")
     axes = picture.subplots()
     for name, found in figures.items():
-        lengths = [float(path) for path in found["paths"]]
+        lengths = [float(path) for path in found["paths"]["path"]]
         if all(map(math.isfinite, lengths)):
             axes.loglog(
-                LENGTHS, lengths, _STYLES[name], color=_COLORS[name], markersize=3, label=titles[name]
+                found["paths"]["n"],
+                lengths,
+                _STYLES[name],
+                color=_COLORS[name],
+                markersize=3,
+                label=titles[name],
             )
     axes.set(xlabel="n", ylabel="maximum path length")
     _of_powers_of_two(axes)
