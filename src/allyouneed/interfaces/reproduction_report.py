@@ -67,8 +67,8 @@ def table_of(results: Results) -> list[list[str]]:
     for figure in figures:
         in_paper = any(figure in row.paper for row in results.rows)
         titles += [f"{figure} paper", f"{figure} ours"] if in_paper else [figure]
-    trains = results.experiment.require is not None
-    lines = [[*titles, "p (BLEU)", "hours", "FLOPs", "by formula"] if trains else titles]
+    compares = any(results.experiment.figures.values())
+    lines = [[*titles, "p (BLEU)", "hours", "FLOPs", "by formula"] if compares else titles]
     for row in _computed(results):
         cells = [row.name, row.what]
         for figure in figures:
@@ -77,7 +77,7 @@ def table_of(results: Results) -> list[list[str]]:
             cells.append(_mean(results.values(row.name, figure)))
         if all(FAILED in outcome for outcome in results.outcomes[row.name].values()):
             cells[1] += f" ({FAILED})"
-        if trains:
+        if compares:
             p_values = (comparison.bleu_p_value for comparison in compare(results, row))
             cells += [", ".join(f"{p:.3f}" for p in p_values if p is not None), *_cost(results, row)]
         lines.append(cells)
@@ -130,7 +130,7 @@ def _cost(results: Results, row: Row) -> list[str]:
 
 
 def _remarks(results: Results) -> list[str]:
-    if results.experiment.require is None:
+    if not any(results.experiment.figures.values()):
         return list(results.experiment.notes)
     changes = results.scale.changes()
     scaled = f"Scale {results.scale.name}, sized for {results.scale.sized_for}."
