@@ -101,7 +101,11 @@ def plain_operations() -> Iterator[None]:
     with warnings.catch_warnings():
         # Whatever flag is set, oneDNN's answer is that TF32 is for GPUs of Intel.
         warnings.filterwarnings("ignore", message="TF32 acceleration on top of oneDNN")
-        with torch.backends.mkldnn.flags(enabled=False), sdpa_kernel(SDPBackend.MATH):
+        with (
+            torch.backends.mkldnn.flags(enabled=False),
+            torch.backends.cudnn.flags(enabled=False),
+            sdpa_kernel(SDPBackend.MATH),
+        ):
             yield
 
 

@@ -87,6 +87,7 @@ def _dilated_layers(n: int) -> float:
 
 
 def _restricted(n: int, d: int, place: int) -> ComparedLayer:
+    """With the small neighbourhood for the lengths at which paths are counted."""
     return RestrictedSelfAttention(d, CONNECTED_R if n <= CONNECTED_N else R)
 
 

@@ -152,9 +152,9 @@ def _markdown(results: Results, cells: Sequence[Sequence[str]]) -> str:
 
 
 def _csv(results: Results) -> str:
-    """One line for each row and seed, all figures in full."""
+    """One line for each row and seed, all figures in full but lists, which are for pictures."""
     outcomes = [
-        {"row": name, "seed": seed, **figures}
+        {"row": name, "seed": seed} | {k: v for k, v in figures.items() if not isinstance(v, list)}
         for name, of_row in results.outcomes.items()
         for seed, figures in sorted(of_row.items())
     ]
