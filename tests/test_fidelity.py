@@ -52,6 +52,8 @@ def test_a_parser_is_compared_with_parsers() -> None:
 def test_what_departs_is_told_with_both_values() -> None:
     found = {d.setting: (d.value, d.paper) for d in deviations(base().replace(training={"warmup_steps": 9}))}
     assert found["training.warmup_steps"] == (9, 4_000)
+    found = {d.setting: (d.value, d.paper) for d in deviations(base().replace(model={"neighbourhood": 9}))}
+    assert found["model.neighbourhood"] == (9, None)
 
 
 def test_head_widths_that_are_given_and_the_same_are_no_deviation() -> None:

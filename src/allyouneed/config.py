@@ -55,6 +55,9 @@ class ModelConfig(Config):
     """Rate after each sub-layer and on the sums of embeddings and positions (5.4)."""
     attention: Literal["scaled", "unscaled", "additive"] = "scaled"
     """What compares queries with keys (3.2.1): dot products over sqrt(d_k), plain ones, a small network."""
+    neighbourhood: PositiveInt | None = None
+    """Positions around each to which self-attention is restricted, r (4): at most r / 2 away, in the decoder
+    before it; to all if not given. Attention to the source stays whole."""
     attention_dropout: Probability = 0.0
     """Rate on the weights of attention (in the paper's source only; tried at 0.2 and 0.3)."""
     feed_forward: Literal["network", "parameters", "experts"] = "network"
@@ -102,6 +105,11 @@ class ModelConfig(Config):
         """d_k and d_v of one head."""
         default = self.d_model // self.num_heads
         return self.d_k or default, self.d_v or default
+
+    @property
+    def reach(self) -> int | None:
+        """How many positions away self-attention sees; None if there is no limit."""
+        return None if self.neighbourhood is None else self.neighbourhood // 2
 
     @property
     def parameter_head_widths(self) -> tuple[int, int]:

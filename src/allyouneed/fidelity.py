@@ -59,6 +59,7 @@ _REMARKS = {
     "model.architecture": "a rival of Table 2",
     "model.norm": "3.1 normalises after the sum; before it costs about 1 BLEU with 6 layers",
     "model.attention": "3.2.1 divides by sqrt(d_k)",
+    "model.neighbourhood": "section 4 leaves restricted self-attention to future work",
     "model.attention_dropout": "in the paper's source only, where 0.2 and 0.3 were tried",
     "model.symbol_dropout": "in the paper's source only, at 0.1",
     "model.feed_forward": "3.3; attention over parameters is in the paper's source only",

@@ -26,6 +26,14 @@ def test_no_target_position_sees_a_later_one(tiny_model: Any) -> None:
     assert (weights.decoder.diagonal(dim1=-2, dim2=-1) > 0).all()
 
 
+def test_weights_of_restricted_self_attention_are_zero_outside_of_the_neighbourhood(tiny_model: Any) -> None:
+    weights = capture_attention(tiny_model(neighbourhood=2), SOURCE, TARGET)
+    near = (torch.arange(5)[:, None] - torch.arange(5)).abs() <= 1
+    assert torch.equal(weights.encoder > 0, near.expand(2, 3, 5, 5))
+    assert torch.equal(weights.decoder > 0, near[:3, :3].tril().expand(2, 3, 3, 3))
+    assert (weights.cross > 0).all()
+
+
 def test_first_layer_weights_equal_equation_1_by_hand(tiny_model: Any) -> None:
     model = tiny_model(d_k=5).eval()
     weights = capture_attention(model, SOURCE, TARGET)

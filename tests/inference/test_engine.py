@@ -4,8 +4,9 @@ from typing import Any
 import pytest
 import torch
 
+from allyouneed.config import SearchConfig
 from allyouneed.errors import UsageError
-from allyouneed.inference import Engine
+from allyouneed.inference import Batching, Engine, generate
 from allyouneed.inference.engine_choice import build_engine, knows
 from allyouneed.inference.native_engine import NativeEngine
 from allyouneed.model import Transformer
@@ -28,6 +29,8 @@ OTHERS: dict[str, dict[str, Any]] = {
     "unscaled": {"attention": "unscaled"},
     "additive": {"attention": "additive"},
     "over parameters": {"feed_forward": "parameters", "parameter_heads": 2, "parameter_pairs": 7},
+    "neighbourhood": {"neighbourhood": 9},
+    "neighbourhood of more than a block of positions": {"neighbourhood": 70},
 }
 """Of models that PyTorch alone decodes."""
 
@@ -105,6 +108,40 @@ def check_cached_steps(model: Transformer, engine_of: type[Engine]) -> None:
                 decoding.admit(admitted)
                 prefixes += [[[] for _ in range(num_beams)] for _ in admitted]
                 sources += admitted
+
+
+@pytest.mark.parametrize(("neighbourhood", "most"), [(None, 96), (8, 32), (70, 64)])
+def test_the_cache_of_a_restricted_model_is_bounded(
+    tiny_model: Any, neighbourhood: int | None, most: int
+) -> None:
+    model = tiny_model(neighbourhood=neighbourhood).eval()
+    num_positions: list[int] = []
+    model.decoder[1].self_attention.plain.register_forward_hook(
+        lambda _, given, found: num_positions.append(given[1].size(2) // 3)
+    )
+    with torch.no_grad():
+        decoding = Engine(model).start(3)
+        decoding.admit([[5, 6, END], [7, END]])
+        for position in range(90):
+            decoding.step(torch.full((2, 3), 4 if position else START))
+            decoding.reorder(torch.tensor([[0, 0, 1], [2, 1, 0]]))
+    assert num_positions[0] == 32
+    assert max(num_positions) == num_positions[-1] == most
+
+
+def test_restricted_models_answer_alike_in_any_batch_and_order(tiny_model: Any) -> None:
+    engine, draw = Engine(tiny_model(neighbourhood=6).eval()), random.Random(2)
+    texts = [[draw.randrange(4, 11) for _ in range(draw.randint(1, 10))] for _ in range(5)]
+    config = SearchConfig(beam_size=2, max_extra_tokens=15, min_length=12)
+    found = [
+        [
+            [(h.ids, pytest.approx(h.score, abs=1e-4)) for h in hypotheses]
+            for hypotheses in generate(engine, texts, config, n_best=2, batching=Batching(size=size))
+        ]
+        for size in (1, 2, 5)
+    ]
+    assert found[0] == found[1] == found[2]
+    assert max(len(ids) for hypotheses in found[0] for ids, _ in hypotheses) > 10
 
 
 def test_evaluation_mode_is_left_as_it_was_found(tiny_model: Any) -> None:

@@ -52,7 +52,13 @@ def test_heads_of_other_widths_are_refused(name: str, random_model: RandomModel,
 
 @pytest.mark.parametrize(
     "variant",
-    [{"norm": "pre"}, {"attention": "additive"}, {"feed_forward": "parameters"}, {"target_space": True}],
+    [
+        {"norm": "pre"},
+        {"attention": "additive"},
+        {"neighbourhood": 8},
+        {"feed_forward": "parameters"},
+        {"target_space": True},
+    ],
 )
 def test_variants_of_the_architecture_are_refused_by_name(
     name: str, variant: dict[str, object], random_model: RandomModel, tmp_path: Path

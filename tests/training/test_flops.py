@@ -11,7 +11,7 @@ from allyouneed.config import ModelConfig
 from allyouneed.data.batching import Batch
 from allyouneed.model import Transformer, build_model
 from allyouneed.symbols import PADDING
-from allyouneed.training.flops import training_flops
+from allyouneed.training.flops import pairs_in_reach, training_flops
 from allyouneed.training.update import accumulate_gradient
 
 UNEVEN = ModelConfig(
@@ -73,3 +73,15 @@ def test_pytorch_counts_the_same_flops_of_every_rival(rival: str) -> None:
         units = 2 * (config.d_model // 2) ** 2 + (2 * config.num_layers - 1) * config.d_model**2
         expected -= 2 * rows * 4 * units
     assert counter.get_total_flops() == expected
+
+
+@pytest.mark.parametrize("neighbourhood", [1, 2, 7, 16, 40])
+@pytest.mark.parametrize("length", [1, 2, 5, 9])
+def test_of_restricted_self_attention_the_pairs_in_reach_are_counted(neighbourhood: int, length: int) -> None:
+    config = UNEVEN.replace(neighbourhood=neighbourhood)
+    pairs = [(i, j) for i in range(length) for j in range(length) if abs(i - j) <= neighbourhood // 2]
+    assert pairs_in_reach(config, length, causal=False) == len(pairs)
+    assert pairs_in_reach(config, length, causal=True) == sum(j <= i for i, j in pairs)
+    saved = training_flops(UNEVEN, 3, length, length, 1) - training_flops(config, 3, length, length, 1)
+    left_out = 2 * length * length - len(pairs) - sum(j <= i for i, j in pairs)
+    assert saved == 6 * 3 * 3 * 2 * (7 + 5) * left_out

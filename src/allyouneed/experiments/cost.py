@@ -11,7 +11,7 @@ from allyouneed.fidelity import Deviation, deviations, nearest_of_paper, sizes
 from allyouneed.model import build_model
 from allyouneed.model.rivals.bytenet import unfolded_length
 from allyouneed.presets import PRESETS
-from allyouneed.training.flops import training_flops
+from allyouneed.training.flops import pairs_in_reach, training_flops
 
 VOCAB_SIZE_OF_2017 = 40_960
 """Rows of the embedding in the code of 2017, however many tokens the data had."""
@@ -159,10 +159,15 @@ def _kept_by_transformer(config: ModelConfig, length: int) -> int:
     only, are left out.
     """
     d_k, d_v = config.head_widths
-    hidden = 2 * length * d_k if config.attention == "additive" else 0
-    attention = config.num_heads * (3 * d_k + 2 * d_v + length + hidden)
+
+    def attention(keys: float) -> float:
+        hidden = 2 * keys * d_k if config.attention == "additive" else 0
+        return config.num_heads * (3 * d_k + 2 * d_v + keys + hidden)
+
+    own_keys = [pairs_in_reach(config, length, causal=causal) / length for causal in (False, True)]
+    attentions = round(sum(attention(keys) for keys in (*own_keys, length)))
     around_sublayer = 3 * config.d_model
-    return config.num_layers * (3 * attention + 2 * _inside_position_wise(config) + 5 * around_sublayer)
+    return config.num_layers * (attentions + 2 * _inside_position_wise(config) + 5 * around_sublayer)
 
 
 def _kept_by_recurrent(config: ModelConfig, length: int) -> int:

@@ -15,7 +15,7 @@ from allyouneed.inference.beams import Hypothesis
 from allyouneed.inference.engine import pad
 from allyouneed.model import EncoderDecoder, Transformer
 from allyouneed.model.layers import DecoderLayer
-from allyouneed.model.masks import causal_mask, padding_mask
+from allyouneed.model.masks import padding_mask
 from allyouneed.symbols import END, START
 
 Links = list[tuple[int, int]]
@@ -78,7 +78,7 @@ class SourceAttention:
         device = next(model.parameters()).device
         ids, written = pad([[*source, END]], device), pad([[START, *target] for target in targets], device)
         memory = model.encode(ids).expand(len(targets), -1, -1)
-        source_mask, target_mask = padding_mask(ids), causal_mask(written.size(1), device)
+        source_mask, target_mask = padding_mask(ids), model.self_mask("target", written)
         x = model.embed("target", written)
         layers = cast("list[DecoderLayer]", list(model.decoder))
         for layer in layers[: self._layer]:

@@ -16,7 +16,7 @@ from allyouneed.model import EncoderDecoder, Transformer
 from allyouneed.model.attention import CrossAttention, SelfAttention, SoftmaxAttention
 from allyouneed.model.evaluation_mode import evaluation_mode
 from allyouneed.model.layers import DecoderLayer, EncoderLayer
-from allyouneed.model.packing import PackedMask
+from allyouneed.model.masks import ImplicitMask
 from allyouneed.symbols import END, START
 
 
@@ -65,7 +65,7 @@ def _recording(modules: Sequence[SelfAttention | CrossAttention]) -> Iterator[li
     recorded: list[Tensor] = []
 
     def attend(
-        plain: SoftmaxAttention, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | PackedMask
+        plain: SoftmaxAttention, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | ImplicitMask
     ) -> Tensor:
         recorded.append(plain.weights(query, key, mask))
         return recorded[-1].to(value.dtype) @ value

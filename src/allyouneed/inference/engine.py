@@ -86,13 +86,15 @@ class TransformerDecoding:
 
     The hypotheses of a sentence take the place of the target positions: they share the memory's keys and
     values, and one store of keys and values of all that any of them has read. No entry of the store is ever
-    moved when hypotheses are reordered: `ancestry` says which entries each of them descends from.
+    moved when hypotheses are reordered: `ancestry` says which entries each of them descends from. Where
+    self-attention is restricted, new entries take the place of those that are out of reach.
     """
 
     def __init__(self, model: Transformer, projection: Projection, beam_size: int) -> None:
         self._model, self._projection = model, projection
         self._layers = cast("list[DecoderLayer]", list(model.decoder))
         self._device = model.embeddings.matrix("target").device
+        self._reach = model.config.reach
         self._source_mask = torch.empty(0, 1, 1, 0, dtype=torch.bool, device=self._device)
         self._memory: list[list[Tensor]] = []
         self._written = [(_Store(), _Store()) for _ in self._layers]
@@ -154,7 +156,7 @@ class TransformerDecoding:
         mask = self._source_mask[sentences]
         longest_source = int(mask.sum(dim=3).max()) if len(sentences) else 0
         longest = int(self._positions.max()) if len(sentences) else 0
-        num_entries = -(-longest // _BLOCK_POSITIONS) * _BLOCK_POSITIONS * self._ancestry.size(1)
+        num_entries = self._num_entries(longest)
         self._source_mask = mask[..., :longest_source]
         self._ancestry = self._ancestry[sentences, :, :num_entries]
         self._memory = [[part[sentences, :, :longest_source] for part in memory] for memory in self._memory]
@@ -164,12 +166,20 @@ class TransformerDecoding:
     def _new_entries(self) -> Int[Tensor, "sentences beams"]:
         """The entries of this step, one for each hypothesis and each descends from its own."""
         beams, num_entries = self._ancestry.shape[1:]
-        if (int(self._positions.max()) + 1) * beams > num_entries:
-            self._ancestry = functional.pad(self._ancestry, (0, _BLOCK_POSITIONS * beams))
-        entries = self._positions[:, None] * beams + torch.arange(beams)
-        entries = entries.to(self._device)
+        needed = self._num_entries(int(self._positions.max()) + 1)
+        if needed > num_entries:
+            self._ancestry = functional.pad(self._ancestry, (0, needed - num_entries))
+        places = self._positions if self._reach is None else self._positions % (self._reach + 1)
+        entries = (places[:, None] * beams + torch.arange(beams)).to(self._device)
+        if self._reach is not None:  # what is overwritten is nobody's past any more
+            self._ancestry.scatter_(2, entries[:, None].expand(-1, beams, -1), False)
         self._ancestry.scatter_(2, entries[:, :, None], True)
         return entries
+
+    def _num_entries(self, num_positions: int) -> int:
+        """Of each sentence, when so many positions are written, rounded up to blocks."""
+        kept = num_positions if self._reach is None else min(num_positions, self._reach + 1)
+        return -(-kept // _BLOCK_POSITIONS) * _BLOCK_POSITIONS * self._ancestry.size(1)
 
     def _layer_step(
         self,

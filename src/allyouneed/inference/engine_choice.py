@@ -101,6 +101,8 @@ def knows(model: EncoderDecoder) -> TypeGuard[Transformer]:
     What it does not know is decoded by `Engine`, which computes with the model's own modules.
     """
     attentions = (module for module in model.modules() if isinstance(module, SoftmaxAttention))
-    return {type(module) for module in model.modules()} <= _KNOWN and all(
-        attention.compatibility is scaled_dot_products for attention in attentions
+    return (
+        {type(module) for module in model.modules()} <= _KNOWN
+        and all(attention.compatibility is scaled_dot_products for attention in attentions)
+        and model.config.neighbourhood is None
     )

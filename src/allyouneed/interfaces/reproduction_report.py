@@ -5,14 +5,18 @@ import csv
 import html
 import io
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from matplotlib.figure import Figure
 
 from allyouneed.experiments.comparison import RowComparison, compare, deviation
 from allyouneed.experiments.reproduction import FAILED, PICTURES, Results, Row
+from allyouneed.interfaces import table1_page
 from allyouneed.publish import write_text
+
+SECTIONS: dict[str, Callable[[Results], Iterator[str]]] = {"table1": table1_page.sections}
+"""Experiment -> what its page shows besides the table and plots that all have."""
 
 _STYLE = """body{font:15px/1.5 system-ui,sans-serif;max-width:80em;margin:2em auto;padding:0 1em;color:#222}
 .table{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums}
@@ -148,6 +152,7 @@ def _trained(results: Results) -> Iterator[str]:
     """What the models are."""
     if results.inputs.model is not None:
         yield f"Of the model {results.inputs.model}."
+    if results.inputs.model is not None or results.experiment.require is None:
         return
     changes = results.scale.changes()
     scaled = f"Scale {results.scale.name}, sized for {results.scale.sized_for}."
@@ -179,9 +184,13 @@ def _markdown(results: Results, cells: Sequence[Sequence[str]]) -> str:
 
 
 def _csv(results: Results) -> str:
-    """One line for each row and seed, all figures in full."""
+    """One line for each row and seed, all figures in full but lists, which are for pictures."""
     outcomes = [
-        {"row": name, "seed": seed, **{figure: of for figure, of in figures.items() if figure != PICTURES}}
+        {
+            "row": name,
+            "seed": seed,
+            **{figure: of for figure, of in figures.items() if not isinstance(of, list | dict)},
+        }
         for name, of_row in results.outcomes.items()
         for seed, figures in sorted(of_row.items())
     ]
@@ -215,6 +224,8 @@ def _html(results: Results, cells: Sequence[Sequence[str]]) -> str:
         "<h2>How this was computed</h2>",
         *(f"<p>{html.escape(remark)}</p>" for remark in _remarks(results)),
     ]
+    if results.experiment.name in SECTIONS:
+        parts += SECTIONS[results.experiment.name](results)
     return "\n".join([*parts, "</html>"]) + "\n"
 
 

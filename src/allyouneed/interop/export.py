@@ -38,6 +38,7 @@ FORMATS = {
 _PAPER = {
     "architecture": "transformer",
     "attention": "scaled",
+    "neighbourhood": None,
     "feed_forward": "network",
     "norm": "post",
     "decoder_start": "symbol",

@@ -13,10 +13,12 @@ from torch.nn import functional
 from torch.nn.attention.varlen import varlen_attn
 
 from allyouneed.model.dropout import Dropout
+from allyouneed.model.masks import ImplicitMask
+from allyouneed.model.neighbourhood import NeighbourhoodMask, attend_to_neighbourhoods
 from allyouneed.model.packing import PackedMask
 
 _FLASH_TYPES = torch.float16, torch.bfloat16
-AttentionFunction = Callable[[Tensor, Tensor, Tensor, Tensor | PackedMask], Tensor]
+AttentionFunction = Callable[[Tensor, Tensor, Tensor, Tensor | ImplicitMask], Tensor]
 Compatibility = Callable[[Tensor, Tensor], Tensor]
 """Queries and keys of every head -> (batch, heads, query_len, key_len), before the softmax."""
 
@@ -66,20 +68,22 @@ def scaled_dot_product_attention(
     query: Float[Tensor, "batch heads query_len d_k"],
     key: Float[Tensor, "batch heads key_len d_k"],
     value: Float[Tensor, "batch heads key_len d_v"],
-    mask: Bool[Tensor, "#batch 1 #query_len key_len"] | PackedMask,
+    mask: Bool[Tensor, "#batch 1 #query_len key_len"] | ImplicitMask,
 ) -> Float[Tensor, "batch heads query_len d_v"]:
     """Equation 1; `mask` is True where a query may attend."""
+    if isinstance(mask, NeighbourhoodMask):
+        return attend_to_neighbourhoods(scaled_dot_product_attention, query, key, value, mask)
     return attention_weights(query, key, mask).to(value.dtype) @ value
 
 
 def attention_weights(
     query: Float[Tensor, "batch heads query_len d_k"],
     key: Float[Tensor, "batch heads key_len d_k"],
-    mask: Bool[Tensor, "#batch 1 #query_len key_len"] | PackedMask,
+    mask: Bool[Tensor, "#batch 1 #query_len key_len"] | ImplicitMask,
     compatibility: Compatibility = scaled_dot_products,
 ) -> Float[Tensor, "batch heads query_len key_len"]:
     """The softmax of equation 1: how much each query takes of each key's value."""
-    if isinstance(mask, PackedMask):
+    if isinstance(mask, ImplicitMask):
         mask = mask.dense()
     return compatibility(query, key).masked_fill(~mask, float("-inf")).softmax(dim=-1)
 
@@ -88,12 +92,14 @@ def fused_attention(
     query: Float[Tensor, "batch heads query_len d_k"],
     key: Float[Tensor, "batch heads key_len d_k"],
     value: Float[Tensor, "batch heads key_len d_v"],
-    mask: Bool[Tensor, "#batch 1 #query_len key_len"] | PackedMask,
+    mask: Bool[Tensor, "#batch 1 #query_len key_len"] | ImplicitMask,
 ) -> Float[Tensor, "batch heads query_len d_v"]:
     """Equation 1 by PyTorch's fused kernels: the same to rounding, no matrix of weights in memory."""
-    if isinstance(mask, PackedMask):
-        if query.is_cuda and query.dtype in _FLASH_TYPES:
-            return _flash_attention(query, key, value, mask)
+    if isinstance(mask, NeighbourhoodMask):
+        return attend_to_neighbourhoods(fused_attention, query, key, value, mask)
+    if isinstance(mask, PackedMask) and query.is_cuda and query.dtype in _FLASH_TYPES:
+        return _flash_attention(query, key, value, mask)
+    if isinstance(mask, ImplicitMask):
         mask = mask.dense()
     return functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
 
@@ -101,6 +107,7 @@ def fused_attention(
 def _flash_attention(query: Tensor, key: Tensor, value: Tensor, mask: PackedMask) -> Tensor:
     """Equation 1 within each sentence, by a kernel that takes sentences of any lengths in a row."""
     queries, keys, values = (heads[0].transpose(0, 1) for heads in (query, key, value))
+    reach = -1 if mask.reach is None else mask.reach  # -1: there is no limit
     attended = varlen_attn(  # (tokens, heads, width)
         queries,
         keys,
@@ -109,7 +116,7 @@ def _flash_attention(query: Tensor, key: Tensor, value: Tensor, mask: PackedMask
         mask.keys.bounds,
         mask.queries.longest,
         mask.keys.longest,
-        window_size=(-1, 0) if mask.causal else (-1, -1),
+        window_size=(reach, 0 if mask.causal else reach),
     )
     assert isinstance(attended, Tensor)
     return attended.transpose(0, 1)[None]
@@ -134,7 +141,7 @@ class SoftmaxAttention(nn.Module):
         self,
         query: Float[Tensor, "batch heads query_len d_k"],
         key: Float[Tensor, "batch heads key_len d_k"],
-        mask: Bool[Tensor, "#batch 1 #query_len key_len"] | PackedMask,
+        mask: Bool[Tensor, "#batch 1 #query_len key_len"] | ImplicitMask,
     ) -> Float[Tensor, "batch heads query_len key_len"]:
         """How much each query takes of each key's value, before dropout."""
         return attention_weights(query, key, mask, self.compatibility)
@@ -144,9 +151,11 @@ class SoftmaxAttention(nn.Module):
         query: Float[Tensor, "batch heads query_len d_k"],
         key: Float[Tensor, "batch heads key_len d_k"],
         value: Float[Tensor, "batch heads key_len d_v"],
-        mask: Bool[Tensor, "#batch 1 #query_len key_len"] | PackedMask,
+        mask: Bool[Tensor, "#batch 1 #query_len key_len"] | ImplicitMask,
     ) -> Float[Tensor, "batch heads query_len d_v"]:
         """Each query's mixture of the values."""
+        if isinstance(mask, NeighbourhoodMask):
+            return attend_to_neighbourhoods(self, query, key, value, mask)
         weights: Tensor = self.dropout(self.weights(query, key, mask))
         return weights.to(value.dtype) @ value
 
@@ -178,7 +187,7 @@ class _MultiHead(nn.Module):
             for part, width in zip(parts, widths, strict=True)
         ]
 
-    def _join(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | PackedMask) -> Tensor:
+    def _join(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | ImplicitMask) -> Tensor:
         attended = (self.attend or self.plain)(query, key, value, mask)  # (batch, heads, query_len, d_v)
         joined: Tensor = self.output(attended.transpose(1, 2).flatten(2))  # (batch, query_len, d_model)
         return joined
@@ -203,7 +212,7 @@ class SelfAttention(_MultiHead):
     def forward(
         self,
         x: Float[Tensor, "batch query_len d_model"],
-        mask: Bool[Tensor, "#batch 1 #query_len query_len"] | PackedMask,
+        mask: Bool[Tensor, "#batch 1 #query_len query_len"] | ImplicitMask,
     ) -> Float[Tensor, "batch query_len d_model"]:
         """Each position's mixture of the positions that `mask` opens to it."""
         query, key, value = self.project(x)
@@ -234,7 +243,7 @@ class CrossAttention(_MultiHead):
         self,
         x: Float[Tensor, "batch target_len d_model"],
         memory: Float[Tensor, "batch source_len d_model"],
-        mask: Bool[Tensor, "#batch 1 #target_len source_len"] | PackedMask,
+        mask: Bool[Tensor, "#batch 1 #target_len source_len"] | ImplicitMask,
     ) -> Float[Tensor, "batch target_len d_model"]:
         """Each target position's mixture of the memory's positions that `mask` opens to it."""
         key, value = self.project_memory(memory)

@@ -11,7 +11,7 @@ from allyouneed.model.attention_over_parameters import AttentionOverParameters
 from allyouneed.model.dropout import Dropout
 from allyouneed.model.experts import Experts
 from allyouneed.model.feed_forward import FeedForward
-from allyouneed.model.packing import PackedMask
+from allyouneed.model.masks import ImplicitMask
 
 PositionWise = FeedForward | AttentionOverParameters | Experts
 Sublayer = Callable[[Tensor], Tensor]
@@ -70,7 +70,7 @@ class EncoderLayer(nn.Module):
     def forward(
         self,
         x: Float[Tensor, "batch source_len d_model"],
-        mask: Bool[Tensor, "#batch 1 #source_len source_len"] | PackedMask,
+        mask: Bool[Tensor, "#batch 1 #source_len source_len"] | ImplicitMask,
     ) -> Float[Tensor, "batch source_len d_model"]:
         """One layer of the encoder."""
         x = self.after_self_attention(x, partial(self.self_attention, mask=mask))
@@ -100,8 +100,8 @@ class DecoderLayer(nn.Module):
         self,
         x: Float[Tensor, "batch target_len d_model"],
         memory: Float[Tensor, "batch source_len d_model"],
-        target_mask: Bool[Tensor, "#batch 1 #target_len target_len"] | PackedMask,
-        source_mask: Bool[Tensor, "#batch 1 #target_len source_len"] | PackedMask,
+        target_mask: Bool[Tensor, "#batch 1 #target_len target_len"] | ImplicitMask,
+        source_mask: Bool[Tensor, "#batch 1 #target_len source_len"] | ImplicitMask,
     ) -> Float[Tensor, "batch target_len d_model"]:
         """One layer of the decoder."""
         x = self.after_self_attention(x, partial(self.self_attention, mask=target_mask))

@@ -1,10 +1,20 @@
 """Attention masks: True where a query may attend, and at least one True in every row (paper 3.2.3)."""
 
+from abc import ABC, abstractmethod
+
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
 from allyouneed.symbols import PADDING
+
+
+class ImplicitMask(ABC):
+    """A mask without a value for every query and key: what holds it takes memory linear in their number."""
+
+    @abstractmethod
+    def dense(self) -> Bool[Tensor, "batch 1 query_len key_len"]:
+        """The same, with a value for every query and key."""
 
 
 def padding_mask(ids: Int[Tensor, "batch key_len"]) -> Bool[Tensor, "batch 1 1 key_len"]:

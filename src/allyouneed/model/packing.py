@@ -7,6 +7,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 from torch.nn import functional
 
+from allyouneed.model.masks import ImplicitMask
 from allyouneed.symbols import PADDING
 
 
@@ -51,16 +52,22 @@ def sent(tensor: Tensor, device: torch.device) -> Tensor:
 
 
 @dataclass(frozen=True)
-class PackedMask:
-    """A query may attend to the keys of its own sentence; if causal, to those at and before its position."""
+class PackedMask(ImplicitMask):
+    """A query may attend to the keys of its own sentence; if causal, to those at and before its position.
+
+    With a reach, it may attend to those at most so many positions away.
+    """
 
     queries: PackedIds
     keys: PackedIds
     causal: bool = False
+    reach: int | None = None
 
     def dense(self) -> Bool[Tensor, "1 1 query_tokens key_tokens"]:
         """The same, said of every pair of tokens."""
         open_ = self.queries.sentences()[:, None] == self.keys.sentences()
         if self.causal:
             open_ &= self.queries.positions[:, None] >= self.keys.positions
+        if self.reach is not None:
+            open_ &= (self.queries.positions[:, None] - self.keys.positions).abs() <= self.reach
         return open_[None, None]

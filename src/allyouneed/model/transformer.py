@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
+import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
@@ -22,7 +23,8 @@ from allyouneed.model.experts import build_experts
 from allyouneed.model.feed_forward import FeedForward
 from allyouneed.model.initialisation import initialise
 from allyouneed.model.layers import AddAndNorm, DecoderLayer, EncoderLayer, NormAndAdd, PositionWise, Residual
-from allyouneed.model.masks import causal_mask, padding_mask
+from allyouneed.model.masks import ImplicitMask, causal_mask, padding_mask
+from allyouneed.model.neighbourhood import NeighbourhoodMask
 from allyouneed.model.packing import PackedIds, PackedMask
 from allyouneed.model.positional_encoding import (
     LearnedPositions,
@@ -30,6 +32,7 @@ from allyouneed.model.positional_encoding import (
     TargetSpace,
     build_positions,
 )
+from allyouneed.symbols import PADDING
 
 
 class Transformer(EncoderDecoder):
@@ -86,22 +89,24 @@ class Transformer(EncoderDecoder):
         return self.decode(target_input, self.encode(source), padding_mask(source))
 
     def _forward_packed(self, source: PackedIds, target_input: PackedIds) -> Tensor:
-        memory = self.encode_vectors(self._embed_packed("source", source), PackedMask(source, source))
+        reach = self.config.reach
+        source_mask = PackedMask(source, source, reach=reach)
+        memory = self.encode_vectors(self._embed_packed("source", source), source_mask)
         return self._decode_vectors(
             self._embed_packed("target", target_input),
             memory,
-            PackedMask(target_input, target_input, causal=True),
+            PackedMask(target_input, target_input, causal=True, reach=reach),
             PackedMask(target_input, source),
         )
 
     def encode(self, source: Int[Tensor, "batch source_len"]) -> Float[Tensor, "batch source_len d_model"]:
         """The memory of a batch of sources."""
-        return self.encode_vectors(self.embed("source", source), padding_mask(source))
+        return self.encode_vectors(self.embed("source", source), self.self_mask("source", source))
 
     def encode_vectors(
         self,
         x: Float[Tensor, "batch source_len d_model"],
-        mask: Bool[Tensor, "#batch 1 #source_len source_len"] | PackedMask,
+        mask: Bool[Tensor, "#batch 1 #source_len source_len"] | ImplicitMask,
     ) -> Float[Tensor, "batch source_len d_model"]:
         """The memory of sources that come as vectors in place of ids."""
         for layer in self.encoder:
@@ -116,17 +121,32 @@ class Transformer(EncoderDecoder):
         source_mask: Bool[Tensor, "batch 1 1 source_len"],
     ) -> Float[Tensor, "batch target_len d_model"]:
         """Hidden states of every target position, none of which sees a later one."""
-        # Padding comes last, so the causal mask alone keeps it from every real position.
-        target_mask = causal_mask(target_input.size(1), target_input.device)
+        target_mask = self.self_mask("target", target_input)
         return self._decode_vectors(self.embed("target", target_input), memory, target_mask, source_mask)
 
     def _decode_vectors(
-        self, x: Tensor, memory: Tensor, target_mask: Tensor | PackedMask, source_mask: Tensor | PackedMask
+        self,
+        x: Tensor,
+        memory: Tensor,
+        target_mask: Tensor | ImplicitMask,
+        source_mask: Tensor | ImplicitMask,
     ) -> Tensor:
         for layer in self.decoder:
             x = layer(x, memory, target_mask, source_mask)
         normed: Tensor = self.decoder_norm(x)
         return normed
+
+    def self_mask(
+        self, role: Role, ids: Int[Tensor, "batch length"]
+    ) -> Bool[Tensor, "#batch 1 #length length"] | ImplicitMask:
+        """What the positions of a side may attend to on their own side."""
+        # Padding comes last, so that what is causal is kept from it at every real position.
+        reach = self.config.reach
+        if role == "source":
+            return padding_mask(ids) if reach is None else NeighbourhoodMask(ids != PADDING, reach)
+        if reach is not None:
+            return NeighbourhoodMask(torch.ones_like(ids, dtype=torch.bool), reach, causal=True)
+        return causal_mask(ids.size(1), ids.device)
 
     def embed(self, role: Role, ids: Int[Tensor, "batch length"]) -> Float[Tensor, "batch length d_model"]:
         """Embeddings plus positional encodings, with dropout (3.4, 3.5, 5.4)."""

@@ -18,7 +18,8 @@ def training_flops(
     """FLOPs of one forward and backward pass over a batch.
 
     Padded and masked positions count wherever they are multiplied, by the plain form of equation 1: what a
-    kernel leaves out or computes twice does not change the count.
+    kernel leaves out or computes twice does not change the count. Of restricted self-attention the pairs of
+    positions in reach of each other count, and no others.
 
     Args:
         config: The model.
@@ -35,12 +36,16 @@ def training_flops(
 def _of_transformer(config: ModelConfig, source: int, target: int) -> int:
     per_key_or_query = config.num_heads * sum(config.head_widths)
 
-    def attention(queries: int, keys: int) -> int:
+    def attention(queries: int, keys: int, pairs: int) -> int:
         # Queries and outputs are projected where the queries are, keys and values where the keys are; then
         # come the scores and the mixtures of values.
-        return per_key_or_query * (config.d_model * (queries + keys) + queries * keys)
+        return per_key_or_query * (config.d_model * (queries + keys) + pairs)
 
-    attentions = attention(source, source) + attention(target, target) + attention(target, source)
+    attentions = (
+        attention(source, source, pairs_in_reach(config, source, causal=False))
+        + attention(target, target, pairs_in_reach(config, target, causal=True))
+        + attention(target, source, target * source)
+    )
     position_wise = position_wise_multiply_adds(config) * (source + target)
     return config.num_layers * (attentions + position_wise)
 
@@ -80,6 +85,15 @@ _MULTIPLY_ADDS: Mapping[str, Callable[[ModelConfig, int, int], int]] = {
     "bytenet": _of_bytenet,
 }
 """`ModelConfig.architecture` -> multiply-adds of a forward pass over one pair, by its padded lengths."""
+
+
+def pairs_in_reach(config: ModelConfig, length: int, *, causal: bool) -> int:
+    """Pairs of a query and a key that self-attention multiplies: all, where it is not restricted."""
+    if config.reach is None:
+        return length * length
+    farthest = min(config.reach, length - 1)
+    behind = sum(range(farthest)) + (length - farthest) * farthest  # of the first positions, of the others
+    return length + (1 if causal else 2) * behind
 
 
 def position_wise_multiply_adds(config: ModelConfig) -> int:

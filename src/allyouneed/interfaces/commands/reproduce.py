@@ -32,7 +32,7 @@ class Given:
 
 def reproduce(
     experiment: Literal[
-        "table2", "table3", "table4", "aop", "scaling", "extrapolation", "variants", "figures"
+        "table1", "table2", "table3", "table4", "aop", "scaling", "extrapolation", "variants", "figures"
     ],
     /,
     *,
@@ -50,17 +50,19 @@ def reproduce(
     allyouneed reproduce table3 --data data --scale small --rows base heads_1 heads_32 --seeds 5
     allyouneed reproduce table4 --data trees --text news.txt
     allyouneed reproduce figures --model models/first
+    allyouneed reproduce table1
     ```
 
-    It can be stopped at any time, and goes on where it was with the same command. Each row is a run in
-    OUT/ROW/seed-N; after each, OUT/results.md, .csv and .html are written anew. A row that fails is named
-    with the reason, the others go on, and the exit code is 9.
+    It can be stopped at any time, and goes on where it was with the same command. Each row is a run, or a
+    measurement, in OUT/ROW/seed-N; after each, OUT/results.md, .csv and .html are written anew. A row that
+    fails is named with the reason, the others go on, and the exit code is 9.
 
     Args:
-        experiment: `table2`: the Transformer and its rivals at an equal cost; `table3`: variations of the
-            model; `table4`: constituency parsing; `aop`: attention over parameters; `scaling`: dot products
-            with and without scaling, and additive attention; `extrapolation`: sentences longer than any that
-            was trained on; `variants`: what no table of the paper has; `figures`: Figures 3 to 5.
+        experiment: `table1`: types of layers, their cost and their paths, which needs no data; `table2`: the
+            Transformer and its rivals at an equal cost; `table3`: variations of the model; `table4`:
+            constituency parsing; `aop`: attention over parameters; `scaling`: dot products with and without
+            scaling, and additive attention; `extrapolation`: sentences longer than any that was trained on;
+            `variants`: what no table of the paper has; `figures`: Figures 3 to 5.
         given: What it is computed from.
         scale: `tiny` is for hours on two cores, `small` for half an hour on a data-centre GPU; or `paper`.
         seeds: How often rows that are to be compared closely are trained; the others are trained once.
