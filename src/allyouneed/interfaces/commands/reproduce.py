@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 _SHOWN_EVERY_STEPS = 500
 
 
+Name = Literal[
+    "table1", "table2", "table3", "table4", "aop", "scaling", "extrapolation", "variants", "figures"
+]
+
+
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Given:
@@ -31,9 +36,7 @@ class Given:
 
 
 def reproduce(
-    experiment: Literal[
-        "table1", "table2", "table3", "table4", "aop", "scaling", "extrapolation", "variants", "figures"
-    ],
+    experiment: Name,
     /,
     *,
     given: Given = Given(),
@@ -46,7 +49,6 @@ def reproduce(
     """Run an experiment of the paper, and print its figures beside ours.
 
     ```
-    allyouneed reproduce table3 --data data
     allyouneed reproduce table3 --data data --scale small --rows base heads_1 heads_32 --seeds 5
     allyouneed reproduce table4 --data trees --text news.txt
     allyouneed reproduce figures --model models/first
