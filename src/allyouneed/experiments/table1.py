@@ -106,7 +106,7 @@ TYPES = [
         lambda n, d, place: Recurrent(d),
         lambda n, d: n * d**2,
         lambda n: n,
-        widths=(128, 256, 512),
+        widths=(128, 256, 512, 1_024),  # weights leave one cache after the other: a slope over all of them
         length_of_widths=128,
         sequential=1,
     ),
