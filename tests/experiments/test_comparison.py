@@ -160,8 +160,8 @@ def test_a_row_is_compared_with_those_that_it_names(tmp_path: Path) -> None:
     (found,) = compare(results, smaller)
     assert found.beside == "small"
     assert found.differences["perplexity"] == pytest.approx(-2)
-    (told,) = conclusions(results)
-    assert "small perplexity +3.00; smaller perplexity -2.00 beside small" in told
+    (told,) = conclusions(results).values()
+    assert told == ["small, perplexity +3.00", "smaller, perplexity -2.00 beside small"]
 
 
 def test_attention_of_wide_keys_is_compared_at_the_same_width() -> None:

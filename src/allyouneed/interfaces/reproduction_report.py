@@ -152,8 +152,9 @@ def _trained(results: Results) -> Iterator[str]:
     """What the models are."""
     if results.inputs.model is not None:
         yield f"Of the model {results.inputs.model}."
-    if results.inputs.model is not None or results.experiment.require is None:
         return
+    if results.inputs.data is None and not any(_cost(results, row)[0] for row in results.rows):
+        return  # nothing was trained
     changes = results.scale.changes()
     scaled = f"Scale {results.scale.name}, sized for {results.scale.sized_for}."
     if changes:
