@@ -224,7 +224,7 @@ def test_on_a_narrow_screen_nothing_is_cut_off_and_touch_picks(open_page: Any, v
     narrow = {"width": 390, "height": 800}
     page = open_page(f"#view={view}", has_touch=True, is_mobile=True)
     page.set_viewport_size(narrow)
-    assert page.evaluate("document.documentElement.scrollWidth") <= narrow["width"]
+    page.wait_for_function("width => document.documentElement.scrollWidth <= width", arg=narrow["width"])
     if view == "lines":
         page.locator(".queries li").first.tap()
         assert page.url.endswith("from=1")

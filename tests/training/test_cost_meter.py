@@ -44,10 +44,10 @@ def test_energy_is_unknown_where_there_are_no_counters(tmp_path: Path) -> None:
 
 def test_a_meter_goes_on_from_what_it_read_and_knows_no_energy_from_before_it_was_kept() -> None:
     meter = CostMeter(CPU)
-    meter.add(5)
+    meter.add(5, seconds=1.0)
     again = CostMeter(CPU)
     again.restore(meter.read())
-    again.add(2)
+    again.add(2, seconds=2.0)
     assert again.read()["matmul_flops"] == 7
     again.restore({})
     assert again.read() == {"matmul_flops": 0.0, "energy_joules": None}

@@ -21,16 +21,20 @@ class CostMeter:
         self._device, self._alone = device, num_processes == 1
         self.flops = 0.0
         """Of all updates so far."""
+        self._seconds = 0.0
         self._joules_before: float | None = 0.0
         self._energy = EnergyMeter(device)
 
-    def add(self, flops: int) -> None:
-        """Count an update."""
-        self.flops += flops
+    def add(self, flops: int, seconds: float) -> None:
+        """Count an update, which ends so many seconds after the run began."""
+        self.flops, self._seconds = self.flops + flops, seconds
 
-    def is_over(self, config: TrainingConfig, seconds: float) -> bool:
-        """Whether FLOPs or seconds have reached their budget, if there is one."""
-        budgets = (self.flops, config.budget_flops), (seconds, config.budget_seconds)
+    def is_over(self, config: TrainingConfig) -> bool:
+        """Whether FLOPs or seconds of the updates have reached their budget, if there is one.
+
+        Of the seconds since the last update a save may not know: what was over budget is so when resumed.
+        """
+        budgets = (self.flops, config.budget_flops), (self._seconds, config.budget_seconds)
         return any(budget is not None and used >= budget for used, budget in budgets)
 
     def read(self) -> dict[str, float | None]:
@@ -46,6 +50,7 @@ class CostMeter:
         }
 
     def restore(self, progress: Mapping[str, Any]) -> None:
-        """Go on from what `read` returned; from before it was kept, updates count for nothing."""
+        """Go on from what `read` returned, and `seconds`; updates from before it was kept count for nothing."""
+        self._seconds = progress.get("seconds", 0.0)
         self.flops, self._joules_before = progress.get("matmul_flops", 0.0), progress.get("energy_joules")
         self._energy = EnergyMeter(self._device)

@@ -212,11 +212,11 @@ class Trainer:
     @property
     def is_over_budget(self) -> bool:
         """Whether all is used that there is a budget of; the first update is made whatever it takes."""
-        return self.step > 0 and self._cost.is_over(self.config.training, self._seconds())
+        return self.step > 0 and self._cost.is_over(self.config.training)
 
     def _after_update(self, batch: PlannedBatch) -> None:
         flops = batch_flops(self.config.model, self.corpus.train, batch)
-        self._cost.add(flops)
+        self._cost.add(flops, self._seconds())
         self._interval.add(self._learner.loss, batch.num_target_tokens, flops)
         logs = self.step % _LOG_EVERY_STEPS == 0 or self._is_validation_due()
         if logs or self._device.type == "cpu":  # any other device would have to be waited for
