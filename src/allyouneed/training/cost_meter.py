@@ -50,7 +50,7 @@ class CostMeter:
         }
 
     def restore(self, progress: Mapping[str, Any]) -> None:
-        """Go on from what `read` returned, and `seconds`; updates from before it was kept count for nothing."""
+        """Go on from what `read` returned, and `seconds`; what is not there counts for nothing."""
         self._seconds = progress.get("seconds", 0.0)
         self.flops, self._joules_before = progress.get("matmul_flops", 0.0), progress.get("energy_joules")
         self._energy = EnergyMeter(self._device)
