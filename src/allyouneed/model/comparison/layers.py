@@ -3,6 +3,8 @@
 `n` is the length and `d` the width of a sequence, `k` the width of a kernel, `r` the size of a neighbourhood.
 """
 
+from abc import ABC, abstractmethod
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -17,7 +19,7 @@ _HEAD_WIDTH = 64
 _EPSILON = 1e-6
 
 
-class ComparedLayer(nn.Module):
+class ComparedLayer(nn.Module, ABC):
     """A layer from n vectors to n vectors: `LayerNorm(x + output(core(inputs(x))))`, as sub-layers are (3.1).
 
     The core is what Table 1 counts; `inputs` and `output` are what it needs at each position besides.
@@ -31,9 +33,9 @@ class ComparedLayer(nn.Module):
         """What the core takes."""
         return (x,)
 
+    @abstractmethod
     def core(self, *inputs: Tensor) -> Tensor:
         """What the layer is called after."""
-        raise NotImplementedError
 
     def output(self, found: Tensor) -> Float[Tensor, "batch n d"]:
         """What the core has found, as vectors again."""
