@@ -48,6 +48,14 @@ def test_the_p_value_is_that_of_a_bootstrap_by_hand() -> None:
     assert paired_bootstrap(first, second, REFERENCES).p_value == pytest.approx(expected, abs=0.08)
 
 
+def test_systems_without_a_match_of_four_words_are_smoothed_as_scores_are() -> None:
+    bad, worse = ([" ".join(r.split(" ")[:n]) + " x x x x" for r in REFERENCES] for n in (3, 2))
+    found = paired_bootstrap(worse, bad, REFERENCES, 200)
+    assert found.system == pytest.approx(corpus_bleu(bad, [REFERENCES]).score)
+    assert found.system > found.baseline > 0
+    assert found.p_value < 0.02
+
+
 def test_lines_have_to_match() -> None:
     with pytest.raises(DataError, match="80 references"):
         paired_bootstrap(REFERENCES, REFERENCES[:-1], REFERENCES)

@@ -10,16 +10,27 @@ from allyouneed.errors import UsageError
 from allyouneed.evaluation.score import Metric, Score, require_aligned
 
 
+def sacrebleu_metric(name: str, tokenizer: str, *, lowercase: bool) -> Metric:
+    """BLEU as sacreBLEU computes it, on plain text, with one of its tokenisers."""
+
+    def metric(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
+        require_aligned(hypotheses, references)
+        # `force` only silences a guess, in the log, that the text is tokenised.
+        bleu = BLEU(tokenize=tokenizer, lowercase=lowercase, force=True)
+        value = bleu.corpus_score(hypotheses, [references]).score
+        return Score(name, value, str(bleu.get_signature()))
+
+    metric.__name__ = name
+    return metric
+
+
 def bleu_13a(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
     """BLEU as sacreBLEU computes it by default, on plain text: cased, with the tokens of WMT's mteval-v13a.
 
     Raises:
         DataError: There is not one hypothesis for each reference.
     """
-    require_aligned(hypotheses, references)
-    metric = BLEU(force=True)  # only silences a guess, in the log, that the text is tokenised
-    value = metric.corpus_score(hypotheses, [references]).score
-    return Score("bleu_13a", value, str(metric.get_signature()))
+    return sacrebleu_metric("bleu_13a", "13a", lowercase=False)(hypotheses, references)
 
 
 def moses_bleu(language: str) -> Metric:

@@ -1,12 +1,10 @@
 """BLEU in every convention in which published figures are given, and why they differ (paper 6.1)."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-from sacrebleu import BLEU
-
-from allyouneed.evaluation.bleu import bleu_13a, moses_bleu, moses_tools, multi_bleu
-from allyouneed.evaluation.score import Metric, Score, require_aligned
+from allyouneed.evaluation.bleu import bleu_13a, moses_bleu, moses_tools, multi_bleu, sacrebleu_metric
+from allyouneed.evaluation.score import Metric
 
 _COMPOUND = re.compile(r"(\S)-(\S)")
 
@@ -31,9 +29,9 @@ def bleu_in_every_convention(target_language: str | None) -> list[Metric]:
     """
     plain = [
         bleu_13a,
-        _sacrebleu("bleu_13a_lowercased", "13a", lowercase=True),
-        _sacrebleu("bleu_intl", "intl", lowercase=False),
-        _sacrebleu("bleu_intl_lowercased", "intl", lowercase=True),
+        sacrebleu_metric("bleu_13a_lowercased", "13a", lowercase=True),
+        sacrebleu_metric("bleu_intl", "intl", lowercase=False),
+        sacrebleu_metric("bleu_intl_lowercased", "intl", lowercase=True),
     ]
     if not target_language:
         return plain
@@ -52,17 +50,6 @@ def split_compounds(tokens: str) -> str:
     tensor2tensor), the paper's among them.
     """
     return _COMPOUND.sub(r"\1 ##AT##-##AT## \2", tokens)
-
-
-def _sacrebleu(name: str, tokenizer: str, *, lowercase: bool) -> Metric:
-    def metric(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
-        require_aligned(hypotheses, references)
-        bleu = BLEU(tokenize=tokenizer, lowercase=lowercase, force=True)
-        value = bleu.corpus_score(hypotheses, [references]).score
-        return Score(name, value, str(bleu.get_signature()))
-
-    metric.__name__ = name
-    return metric
 
 
 def _cased_moses(name: str, language: str, finish: Callable[[str], str], remark: str) -> Metric:

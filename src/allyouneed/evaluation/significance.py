@@ -102,4 +102,5 @@ def _bleu(statistics: NDArray[np.int64]) -> float:
     """BLEU of the sums over a test set."""
     matches, totals = statistics[:_MAX_ORDER].tolist(), statistics[_MAX_ORDER : 2 * _MAX_ORDER].tolist()
     hypothesis_length, reference_length = statistics[2 * _MAX_ORDER :].tolist()
-    return float(BLEU.compute_bleu(matches, totals, hypothesis_length, reference_length).score)
+    score = BLEU.compute_bleu(matches, totals, hypothesis_length, reference_length, smooth_method="exp")
+    return float(score.score)
