@@ -17,22 +17,25 @@ from allyouneed.training.trainer import Corpus, Trainer
 CPU = torch.device("cpu")
 
 
-def write_counter(powercap: Path, name: str, microjoules: int, largest: int = 1_000_000) -> None:
-    (powercap / name).mkdir(exist_ok=True)
-    (powercap / name / "energy_uj").write_bytes(b"%d\n" % microjoules)
-    (powercap / name / "max_energy_range_uj").write_bytes(b"%d\n" % largest)
+def write_counter(powercap: Path, zone: str, name: str, microjoules: int, largest: int = 1_000_000) -> None:
+    (powercap / zone).mkdir(exist_ok=True)
+    (powercap / zone / "name").write_bytes(f"{name}\n".encode())
+    (powercap / zone / "energy_uj").write_bytes(b"%d\n" % microjoules)
+    (powercap / zone / "max_energy_range_uj").write_bytes(b"%d\n" % largest)
 
 
 def test_energy_is_the_sum_of_the_packages_and_counters_may_run_over(tmp_path: Path) -> None:
-    write_counter(tmp_path, "intel-rapl:0", 900_000)
-    write_counter(tmp_path, "intel-rapl:1", 100_000)
-    write_counter(tmp_path, "intel-rapl:0:0", 5)  # a part of the first
+    write_counter(tmp_path, "intel-rapl:0", "package-0", 900_000)
+    write_counter(tmp_path, "intel-rapl:1", "package-1", 100_000)
+    write_counter(tmp_path, "intel-rapl:0:0", "core", 5)  # a part of the first
+    write_counter(tmp_path, "intel-rapl:2", "psys", 900_005)  # all there is
     meter = EnergyMeter(CPU, tmp_path)
-    write_counter(tmp_path, "intel-rapl:0", 300_000)  # 400,000 further
-    write_counter(tmp_path, "intel-rapl:1", 150_000)
-    write_counter(tmp_path, "intel-rapl:0:0", 99)
+    write_counter(tmp_path, "intel-rapl:0", "package-0", 300_000)  # 400,000 further
+    write_counter(tmp_path, "intel-rapl:1", "package-1", 150_000)
+    write_counter(tmp_path, "intel-rapl:0:0", "core", 99)
+    write_counter(tmp_path, "intel-rapl:2", "psys", 999_999)
     assert meter.joules() == pytest.approx(0.45)
-    write_counter(tmp_path, "intel-rapl:1", 250_000)
+    write_counter(tmp_path, "intel-rapl:1", "package-1", 250_000)
     assert meter.joules() == pytest.approx(0.55)
 
 
@@ -56,7 +59,7 @@ def test_a_meter_goes_on_from_what_it_read_and_knows_no_energy_from_before_it_wa
 def test_the_energy_of_several_processes_is_unknown_as_each_sees_its_own_gpu(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write_counter(tmp_path, "intel-rapl:0", 0)
+    write_counter(tmp_path, "intel-rapl:0", "package-0", 0)
     monkeypatch.setattr(cost_meter, "EnergyMeter", lambda device: EnergyMeter(device, tmp_path))
     assert CostMeter(CPU).read()["energy_joules"] == 0.0
     assert CostMeter(CPU, num_processes=2).read()["energy_joules"] is None
@@ -71,9 +74,9 @@ def test_counters_that_run_over_between_checkpoints_are_read_in_time(
         nonlocal used
         if event["event"] == "train":
             used += 600_000
-            write_counter(tmp_path, "intel-rapl:0", used % 1_000_000)
+            write_counter(tmp_path, "intel-rapl:0", "package-0", used % 1_000_000)
 
-    write_counter(tmp_path, "intel-rapl:0", 0)
+    write_counter(tmp_path, "intel-rapl:0", "package-0", 0)
     monkeypatch.setattr(cost_meter, "EnergyMeter", lambda device: EnergyMeter(device, tmp_path))
     monkeypatch.setattr("allyouneed.training.trainer._LOG_EVERY_STEPS", 1)
     rarely = config.replace(training={"num_steps": 9, "checkpoint_every_steps": 9})

@@ -20,8 +20,12 @@ class EnergyMeter:
 
     def __init__(self, device: torch.device, powercap: Path = _POWERCAP) -> None:
         self._device = device
-        # Packages; `intel-rapl:0:0` is a part of one. AMD's counters have this name too.
-        self._counters = sorted(powercap.glob("intel-rapl:?"))
+        # `intel-rapl:0:0` is a part of a package, `psys` holds them all. AMD's counters have this name too.
+        self._counters = [
+            counter
+            for counter in sorted(powercap.glob("intel-rapl:*"))
+            if _text(counter / "name").startswith("package")
+        ]
         self._ranges = [_number(counter / "max_energy_range_uj") for counter in self._counters]
         self._processors = 0.0
         self._last = self._read_processors()
@@ -68,8 +72,15 @@ def gpu_joules(device: torch.device) -> float | None:
     return None
 
 
+def _text(path: Path) -> str:
+    try:
+        return path.read_bytes().decode(errors="replace")
+    except OSError:
+        return ""
+
+
 def _number(path: Path) -> float | None:
     try:
-        return float(path.read_bytes())
-    except (OSError, ValueError):
+        return float(_text(path))
+    except ValueError:
         return None
