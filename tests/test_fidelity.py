@@ -52,6 +52,8 @@ def test_a_parser_is_compared_with_parsers() -> None:
 def test_what_departs_is_told_with_both_values() -> None:
     found = {d.setting: (d.value, d.paper) for d in deviations(base().replace(training={"warmup_steps": 9}))}
     assert found["training.warmup_steps"] == (9, 4_000)
+    found = {d.setting: (d.value, d.paper) for d in deviations(base().replace(training={"patience": 1}))}
+    assert found["training.patience"] == (1, None)
     found = {d.setting: (d.value, d.paper) for d in deviations(base().replace(model={"neighbourhood": 9}))}
     assert found["model.neighbourhood"] == (9, None)
 
@@ -71,3 +73,7 @@ def test_the_vocabulary_is_among_what_departs() -> None:
     assert found["data.vocab_size"] == (10_000, 37_000)
     pieces = base().replace(data={"tokenizer": "wordpiece", "joint_vocabulary": False})
     assert {"data.tokenizer", "data.joint_vocabulary"} <= {d.setting for d in deviations(pieces)}
+
+
+def test_an_lstm_has_no_biases_of_attention_to_depart_by() -> None:
+    assert "model.attention_bias" not in {d.setting for d in deviations(PRESETS["recurrent_gnmt"]())}

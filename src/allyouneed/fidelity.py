@@ -40,13 +40,8 @@ _NOT_PART_OF_IT = {
     "model": {"source_vocab_size", "target_vocab_size", "max_positions"},
     "training": {
         "micro_batch_tokens",
-        "budget_flops",
-        "budget_seconds",
-        "checkpoint_every_steps",
-        "checkpoint_every_minutes",
         "keep_checkpoints",
         "validate_every_steps",
-        "patience",
         "precision",
         "sharded",
         "seed",
@@ -117,7 +112,7 @@ def sizes(model: ModelConfig) -> tuple[object, ...]:
 def deviations(config: RunConfig) -> list[Deviation]:
     """Every setting that departs from the nearest of the paper's models."""
     found = list(_differences(config, PRESETS[nearest_of_paper(config)]()))
-    if config.model.attention_bias:
+    if config.model.attention_bias and config.model.architecture == "transformer":
         remark = "the formula of 3.2.2 has no biases, the counts of Table 3 need them"
         return [Deviation("model.attention_bias", True, False, remark), *found]
     return found
