@@ -40,3 +40,12 @@ def test_every_pair_is_tried_and_the_best_named(
     assert "best: --beam-size" in out
     table = "".join(out.split("\n")[1:3])
     assert table.count("~") == sum(p is None or p >= 0.05 for p in p_values)
+
+
+def test_a_value_out_of_range_is_refused_before_anything_is_translated(
+    toy_model: Path, toy_text: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["sweep", str(toy_model), "--source", str(toy_text / "valid.en")]
+    command += ["--reference", str(toy_text / "valid.toy"), "--length-penalties", "0.6", "12"]
+    assert main(command) == 2
+    assert "done" not in capsys.readouterr().err

@@ -125,6 +125,10 @@ def _print(scores: Sequence[Score], json_: bool) -> None:
         print(json.dumps(scores_to_json(scores)))
         return
     print(format_scores(scores))
+    _explain(scores)
+
+
+def _explain(scores: Sequence[Score]) -> None:
     baseline = next(score.value for score in scores if score.name == "bleu_13a")
     for score in scores:
         if score.name in EXPLANATIONS:
@@ -151,6 +155,7 @@ def _compare(systems: Sequence[Path], reference: Path, metrics: Sequence[Metric]
         f"bleu_13a differs by {test.difference:+.2f} ({low:+.2f} to {high:+.2f} in 95 of 100 test sets), "
         f"p = {test.p_value:.3f}: {told} than the choice of sentences makes"
     )
+    _explain(scores[0])
 
 
 def _evaluate_trees(

@@ -44,18 +44,21 @@ def sweep(
         length_penalties: To try: alpha.
         json_: Print one JSON object; `p_value` is that of the difference from the best pair.
     """
+    from allyouneed.config import SearchConfig
     from allyouneed.evaluation import bleu_13a
     from allyouneed.evaluation.significance import SIGNIFICANT, paired_bootstrap
     from allyouneed.loading import load_translator
 
     sources, references = read_aligned(source, reference)
     translator = load_translator(model, device=torch_device(device))
+    pairs = [(beam_size, alpha) for beam_size in beam_sizes for alpha in length_penalties]
+    for beam_size, alpha in pairs:  # before the first is tried
+        SearchConfig.checked(beam_size=beam_size, length_penalty=alpha)
     found: dict[tuple[int, float], list[str]] = {}
-    for beam_size in beam_sizes:
-        for alpha in length_penalties:
-            search: dict[str, Any] = {"beam_size": beam_size, "length_penalty": alpha}
-            found[beam_size, alpha] = [t.text for t in translator.translate(sources, **search)]
-            notice(f"beam size {beam_size}, length penalty {alpha:g} done")
+    for beam_size, alpha in pairs:
+        search: dict[str, Any] = {"beam_size": beam_size, "length_penalty": alpha}
+        found[beam_size, alpha] = [t.text for t in translator.translate(sources, **search)]
+        notice(f"beam size {beam_size}, length penalty {alpha:g} done")
     bleu = {pair: bleu_13a(texts, references).value for pair, texts in found.items()}
     best = max(bleu, key=lambda pair: bleu[pair])
     p_values = {
