@@ -13,7 +13,7 @@ from allyouneed.evaluation.significance import paired_bootstrap_of_runs
 from allyouneed.experiments import comparison
 from allyouneed.experiments.catalogue import EXPERIMENTS
 from allyouneed.experiments.comparison import T_QUANTILES, compare
-from allyouneed.experiments.reproduction import HYPOTHESES, REFERENCES, Experiment, Results, Row
+from allyouneed.experiments.experiment import HYPOTHESES, REFERENCES, Experiment, Results, Row
 from allyouneed.experiments.scales import SCALES
 from allyouneed.interfaces.reproduction_report import as_terminal_table, conclusions, write_report
 

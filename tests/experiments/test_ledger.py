@@ -87,8 +87,12 @@ def test_the_papers_four_gpus_have_its_rates() -> None:
 
 
 def test_a_run_without_a_cost_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="recorded no cost"):
+    with pytest.raises(ModelError, match="is no run; give one, as RUN or OUT/ROW/seed-1/run"):
         read_ledger(tmp_path)
+    run = write_run(tmp_path / "run", "Tesla P100", 8, 12 * 3600)
+    (run / "log.jsonl").unlink()
+    with pytest.raises(ModelError, match="recorded no cost"):
+        read_ledger(run)
 
 
 def test_the_command_prints_both_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,10 +2,12 @@
 
 import csv
 import json
+import re
 import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -14,28 +16,22 @@ from typing import Any
 import pytest
 import torch
 
-from allyouneed import CorpusFiles, DataConfig, prepare
+from allyouneed import CorpusFiles, DataConfig, TreeFiles, prepare
 from allyouneed.errors import DataError, DiskError, DivergedError, LockedError, ModelError, UsageError
 from allyouneed.experiments import reproduction
 from allyouneed.experiments.catalogue import EXPERIMENTS
 from allyouneed.experiments.comparison import compare
-from allyouneed.experiments.cost import PUBLISHED
-from allyouneed.experiments.reproduction import (
-    HYPOTHESES,
-    REFERENCES,
-    Experiment,
-    Inputs,
-    Results,
-    Row,
-    Work,
-)
+from allyouneed.experiments.cost import PUBLISHED, cost
+from allyouneed.experiments.experiment import HYPOTHESES, REFERENCES, Experiment, Inputs, Results, Row, Work
 from allyouneed.experiments.scales import SCALES, Scale
+from allyouneed.experiments.scaling import additive_micro_batch_tokens
 from allyouneed.experiments.table3 import TABLE3
 from allyouneed.interfaces.reproduction_report import as_terminal_table, conclusions, table_of, write_report
-from allyouneed.presets import PRESETS
+from allyouneed.presets import PRESETS, base
 from allyouneed.training.run_directory import RunDirectory
 
 CPU = torch.device("cpu")
+TRANSLATING = [name for name, of in EXPERIMENTS.items() if of.require and name != "table4"]
 PAPER, TINY = SCALES["paper"], SCALES["tiny"]
 MINUTE = Scale(
     "minute",
@@ -184,14 +180,25 @@ def test_a_row_that_fails_is_recorded_and_the_others_are_computed(
     assert list(results.failures()) == folders
     assert sum(line[1].endswith("(failed)") for line in table_of(results)) == len(names)
     reason = str(error) or "there is not enough memory"
-    assert f"{reason}; to try it again, delete {folders[0]}" in conclusions(results)["Failed"]
+    assert (
+        f"{reason}; to go on with it, delete {folders[0] / 'result.json'}"
+        in conclusions(results)["Failed"][0]
+    )
     write_report(results)
     for folder in folders:
         shutil.rmtree(folder)
     assert not run(TOY, tmp_path, num_seeds=2).failures()
 
 
-@pytest.mark.parametrize("error", [DiskError("full"), ValueError("a fault of ours")])
+@pytest.mark.parametrize(
+    "error",
+    [
+        DiskError("full"),
+        ModelError("data: no such directory"),
+        UsageError("x"),
+        ValueError("a fault of ours"),
+    ],
+)
 def test_what_is_no_fault_of_the_row_ends_the_experiment(error: Exception, tmp_path: Path) -> None:
     with pytest.raises(type(error)):
         run(failing("worse", error=error), tmp_path)
@@ -234,7 +241,7 @@ def test_data_is_known_by_its_contents(toy_data: Path, tmp_path: Path, monkeypat
         run(experiment, out, num_seeds=1, inputs=Inputs(moved))
 
 
-@pytest.mark.parametrize("name", [name for name, of in EXPERIMENTS.items() if of.require])
+@pytest.mark.parametrize("name", TRANSLATING)
 def test_data_that_does_not_suit_is_refused_before_anything_is_computed(
     name: str, toy_data: Path, tmp_path: Path
 ) -> None:
@@ -257,6 +264,57 @@ def test_results_of_another_scale_are_not_mixed_in(tmp_path: Path) -> None:
     run(TOY, tmp_path, num_seeds=1)
     with pytest.raises(UsageError, match="began with scale tiny, now small; name another folder"):
         list(reproduction.reproduce(TOY, tmp_path, SCALES["small"], CPU))
+    longer = replace(TINY, training={**TINY.training, "num_steps": 9_000})
+    with pytest.raises(UsageError, match="began with other settings of the scale tiny; name another"):
+        list(reproduction.reproduce(TOY, tmp_path, longer, CPU))
+
+
+def test_rows_without_training_want_no_data_and_stand_alone(tmp_path: Path, toy_data: Path) -> None:
+    for name, row in (("scaling", "random_unscaled_64"), ("extrapolation", "linear")):
+        results = run(EXPERIMENTS[name], tmp_path / name, only=[row])
+        assert list(results.outcomes) == [row]
+        write_report(results)
+    [variance] = run(EXPERIMENTS["scaling"], tmp_path / "scaling", only=["random_unscaled_64"]).values(
+        "random_unscaled_64", "variance"
+    )
+    assert variance == pytest.approx(64, rel=0.05)
+    assert "Why dot products are divided" in (tmp_path / "scaling" / "results.html").read_text()
+    # Data may be given to the same folder later.
+    reproduction._require_same(tmp_path / "scaling", {"experiment": "scaling", "data": {"train": "x"}})
+
+
+def test_what_is_damaged_or_no_seed_is_told_or_passed_over(tmp_path: Path) -> None:
+    run(TOY, tmp_path, num_seeds=1)
+    shutil.copytree(tmp_path / "once" / "seed-1", tmp_path / "once" / "seed-1.bak")
+    assert list(run(TOY, tmp_path, num_seeds=1).outcomes["once"]) == [1]
+    damaged = tmp_path / "once" / "seed-1" / "result.json"
+    damaged.write_bytes(b'{"bleu": ')
+    with pytest.raises(DataError, match=re.escape(f"{damaged}: is damaged; delete it")):
+        run(TOY, tmp_path, num_seeds=1)
+
+
+def test_the_time_that_is_left_follows_from_the_rows_that_have_come(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter([0.0, 60.0, 120.0, 180.0, 240.0])
+    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
+    said: list[str] = []
+    run(TOY, tmp_path, num_seeds=1, say=said.append)
+    assert said[:3] == [
+        "row 1 of 5: base, seed 1",
+        "row 2 of 5: worse, seed 1, 0:04:00 left in all",
+        "row 3 of 5: better, seed 1, 0:03:00 left in all",
+    ]
+
+
+@pytest.mark.parametrize("name", TRANSLATING)
+def test_a_treebank_is_refused_by_what_translates(name: str, tmp_path: Path) -> None:
+    (tmp_path / "trees.mrg").write_bytes(b"(S (NP (D the) (N dog)) (VP (V runs)))\n" * 9)
+    trees = TreeFiles(tmp_path / "trees.mrg")
+    config = DataConfig(task="parsing", vocab_size=270, joint_vocabulary=False)
+    prepare(tmp_path / "data", trees, trees, config)
+    with pytest.raises(UsageError, match="is for parsing; prepare data with --source and --target"):
+        run(EXPERIMENTS[name], tmp_path / "out", inputs=Inputs(tmp_path / "data"))
 
 
 def test_training_wants_data(tmp_path: Path) -> None:
@@ -277,6 +335,13 @@ def test_the_rows_of_table_3_have_the_papers_parameters_where_it_prints_them() -
     assert {f"table3_{name}" for name in rows} - {"table3_base", "table3_big"} <= set(PRESETS)
     assert (rows["heads_1"].paper["perplexity"], rows["heads_1"].paper["bleu"]) == (5.29, 24.9)
     assert sum(row.telling for row in rows.values()) == 10
+
+
+@pytest.mark.parametrize("scale", SCALES.values(), ids=SCALES)
+def test_additive_attention_fits_into_a_gpu(scale: Scale) -> None:
+    widest = base().replace(model={"attention": "additive", "d_k": 256})
+    config = scale(widest).replace(training={"micro_batch_tokens": additive_micro_batch_tokens(scale)})
+    assert cost(config, length=config.data.max_tokens).memory.activations_estimate < 60e9
 
 
 @pytest.mark.parametrize("name", ["aop", "extrapolation", "scaling", "variants"])
@@ -309,10 +374,12 @@ def test_an_experiment_trains_its_rows(name: str, toy_data: Path, tmp_path: Path
 
 BETWEEN_CHECKPOINTS = """
 import os, signal, sys
+from contextlib import nullcontext
 from pathlib import Path
 import torch
 from allyouneed.experiments import reproduction
 from allyouneed.experiments.catalogue import EXPERIMENTS
+from allyouneed.experiments.experiment import Inputs
 from allyouneed.experiments.scales import Scale
 
 training = {"batch_tokens": 400, "num_steps": 6, "warmup_steps": 4, "checkpoint_every_steps": 2}
@@ -329,7 +396,8 @@ trainer._LOG_EVERY_STEPS = 1
 data, out = map(Path, sys.argv[1:3])
 scale, cpu = Scale("minute", 16, 2, training), torch.device("cpu")
 list(reproduction.reproduce(
-    EXPERIMENTS["aop"], out, scale, cpu, reproduction.Inputs(data), num_seeds=1, only=["base"], report=end
+    EXPERIMENTS["aop"], out, scale, cpu, Inputs(data),
+    num_seeds=1, only=["base"], follow=lambda run: nullcontext(end),
 ))
 """
 

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from allyouneed.errors import UsageError
-from allyouneed.experiments.reproduction import Inputs, Results, reproduce
+from allyouneed.experiments.experiment import Inputs, Results
+from allyouneed.experiments.reproduction import reproduce
 from allyouneed.experiments.scales import SCALES, Scale
 from allyouneed.experiments.table2 import SYSTEMS, TABLE2, at_scale, row_name
 from allyouneed.interfaces.reproduction_report import table_of

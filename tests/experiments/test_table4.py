@@ -14,7 +14,8 @@ from allyouneed import DataConfig, TreeFiles, prepare
 from allyouneed.data.lines import read_lines
 from allyouneed.data.trees import tree_of
 from allyouneed.errors import DataError, UsageError
-from allyouneed.experiments.reproduction import Inputs, Results, reproduce
+from allyouneed.experiments.experiment import Inputs, Results
+from allyouneed.experiments.reproduction import reproduce
 from allyouneed.experiments.scales import Scale
 from allyouneed.experiments.table4 import EXCHANGES, SENTENCES, TABLE4
 from allyouneed.interfaces.reproduction_report import as_terminal_table, write_report
@@ -112,20 +113,19 @@ def test_text_is_asked_for_by_the_row_that_needs_it_and_known_by_its_contents(
     run(treebank, tmp_path / "out", "supervised")
     empty = tmp_path / "empty.txt"
     empty.write_bytes(b"\n\n")
-    results = run(treebank, tmp_path / "out", "semi_supervised", text=[empty])
-    [why] = results.failures().values()
-    assert why == f"{empty}: has no sentence that can be parsed; give text, a sentence a line"
+    with pytest.raises(DataError, match=f"{empty}: has no sentence that can be parsed; give text"):
+        run(treebank, tmp_path / "out", "semi_supervised", text=[empty])
     with pytest.raises(UsageError, match="began with other text; name another folder"):
         run(treebank, tmp_path / "out", "semi_supervised", text=[treebank / "news.txt"])
     assert set(json.loads((tmp_path / "out" / "experiment.json").read_bytes())) == {
-        *("experiment", "scale", "data", "model", "text")
+        *("experiment", "scale", "settings", "data", "model", "text")
     }
 
 
 def test_data_for_translation_and_data_that_was_added_to_are_refused(
     treebank: Path, toy_data: Path, tmp_path: Path
 ) -> None:
-    with pytest.raises(UsageError, match="holds no trees; prepare it with --task parsing"):
+    with pytest.raises(UsageError, match="is for translation; prepare data with --task parsing --trees"):
         TABLE4.require(PreparedData(toy_data))  # type: ignore[misc]
     files = TreeFiles(treebank / "train.mrg", repetitions=2)
     config = DataConfig(task="parsing", vocab_size=280, joint_vocabulary=False)

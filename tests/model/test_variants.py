@@ -35,6 +35,9 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "concatenated positions": {"positions": "concatenated"},
     "zeros at the start": {"decoder_start": "zeros"},
     "target space": {"target_space": True},
+    "learned positions": {"positions": "learned", "max_positions": 9},
+    "attention dropout": {"attention_dropout": 0.2},
+    "no biases": {"attention_bias": False},
 }
 SOURCE = torch.tensor([[9, 5, 12, 7, 2], [6, 16, 2, 0, 0]])
 TARGET = torch.tensor([[1, 8, 8, 11], [1, 13, 5, 0]])

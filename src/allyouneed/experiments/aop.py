@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from allyouneed.experiments.reproduction import Experiment, Figures, Row
+from allyouneed.experiments.experiment import Experiment, Figures, Row
 from allyouneed.experiments.scales import Scale
 from allyouneed.experiments.training_rows import FIGURES, preset_row, require_validation
 
@@ -22,9 +22,9 @@ def step_time_ratio(figures: Figures, of_base: Figures) -> Figures:
 
 def _rows(scale: Scale) -> Sequence[Row]:
     rows = [
-        preset_row("base", "feed-forward network", (4.92, 25.8, 65), telling=True),
-        preset_row("aop1", "h_p = 8, n_p = 1536", (4.92, 25.5, 65), telling=True),
-        preset_row("aop2", "h_p = 16, n_p = 512", (4.86, 25.9, 65), telling=True),
+        preset_row("base", "feed-forward network", (4.92, 25.8), telling=True),
+        preset_row("aop1", "h_p = 8, n_p = 1536", (4.92, 25.5), telling=True),
+        preset_row("aop2", "h_p = 16, n_p = 512", (4.86, 25.9), telling=True),
     ]
     ratios = (1.0, 1.3, 1.3)
     return [

@@ -9,8 +9,10 @@ from pathlib import Path
 
 from allyouneed.data.lines import read_lines
 from allyouneed.evaluation.significance import SIGNIFICANT, paired_bootstrap_of_runs
-from allyouneed.experiments.reproduction import HYPOTHESES, REFERENCES, Results, Row
+from allyouneed.experiments.experiment import HYPOTHESES, REFERENCES, Results, Row
 
+LAST_DIGIT = {"perplexity": 0.01, "bleu": 0.1, "bracket_f1": 0.1}
+"""One in the last digit that the paper prints of a figure: no more may be no difference at all."""
 T_QUANTILES = (
     *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228),
     *(2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086),
@@ -60,7 +62,7 @@ def _compare(results: Results, row: Row, other: Row) -> RowComparison:
     }
     p_value = _p_value(results, row, other)
     verdicts = {
-        figure: _verdict(*values[figure], paper.get(figure), p_value if figure == "bleu" else None)
+        figure: _verdict(*values[figure], _direction(figure, paper), p_value if figure == "bleu" else None)
         for figure in values
         if results.experiment.figures[figure]
     }
@@ -72,17 +74,25 @@ def _difference(values: Sequence[float], others: Sequence[float]) -> float:
     return statistics.fmean(values) - statistics.fmean(others)
 
 
+def _direction(figure: str, paper: Mapping[str, float]) -> int | None:
+    """Whether the figure is larger in the paper (1), smaller (-1) or much the same (0); None if not there."""
+    if figure not in paper:
+        return None
+    difference = paper[figure]
+    return 0 if abs(difference) < 1.5 * LAST_DIGIT.get(figure, 0.0) else int(math.copysign(1, difference))
+
+
 def _verdict(
-    values: Sequence[float], others: Sequence[float], paper: float | None, p_value: float | None
+    values: Sequence[float], others: Sequence[float], direction: int | None, p_value: float | None
 ) -> str:
     noise = _is_noise(values, others, p_value)
-    if paper == 0 and noise is not None:
+    if direction == 0 and noise is not None:
         return "as the paper" if noise else "not as the paper"
     if noise in (True, None):
         return "noise"
-    if paper is None:
+    if direction is None:
         return "differs"
-    return "as the paper" if _difference(values, others) * paper > 0 else "not as the paper"
+    return "as the paper" if _difference(values, others) * direction > 0 else "not as the paper"
 
 
 def _is_noise(values: Sequence[float], others: Sequence[float], p_value: float | None) -> bool | None:

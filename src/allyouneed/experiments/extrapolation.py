@@ -14,7 +14,7 @@ from allyouneed.config import RunConfig
 from allyouneed.data.lines import write_lines
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import DataError
-from allyouneed.experiments.reproduction import Experiment, Row, Work
+from allyouneed.experiments.experiment import Experiment, Row, Work
 from allyouneed.experiments.scales import Scale
 from allyouneed.experiments.training_rows import (
     SCORES,
@@ -28,6 +28,7 @@ from allyouneed.experiments.training_rows import (
 from allyouneed.model.positional_encoding import sinusoids
 from allyouneed.preparation import SOURCE_TOKENIZER, TARGET_TOKENIZER, CorpusFiles, PreparedData, prepare
 from allyouneed.presets import PRESETS
+from allyouneed.training.run_directory import RunDirectory
 from allyouneed.translation import Translator
 
 LONGEST_TRAINED = 20
@@ -60,19 +61,25 @@ def _linear(work: Work) -> Mapping[str, Any]:
 
 
 def short_data(work: Work) -> Path:
-    """The data that is given without its pairs of more than 20 tokens; the same for all rows."""
-    short, text = work.directory / "data", work.directory / "text"
-    if short.exists():
-        return short
-    given = PreparedData(data_of(work))
-    text.mkdir(exist_ok=True)
-    for part in ("train", "valid"):
-        for side in ("source", "target"):
-            write_lines(text / f"{part}.{side}", given.lines(part, side))
-    train, valid = (
-        CorpusFiles(text / f"{part}.source", text / f"{part}.target") for part in ("train", "valid")
-    )
-    prepare(short, train, valid, given.config.replace(max_tokens=LONGEST_TRAINED), work.say)
+    """The data that is given without its pairs of more than 20 tokens; prepared once for all rows.
+
+    Raises:
+        LockedError: Another process is preparing it.
+    """
+    folder = work.directory.parents[1] / "short"
+    with RunDirectory(folder).locked():
+        short, text = folder / "data", folder / "text"
+        if short.exists():
+            return short
+        given = PreparedData(data_of(work))
+        text.mkdir(exist_ok=True)
+        for part in ("train", "valid"):
+            for side in ("source", "target"):
+                write_lines(text / f"{part}.{side}", given.lines(part, side))
+        train, valid = (
+            CorpusFiles(text / f"{part}.source", text / f"{part}.target") for part in ("train", "valid")
+        )
+        prepare(short, train, valid, given.config.replace(max_tokens=LONGEST_TRAINED), work.say)
     return short
 
 
@@ -102,11 +109,16 @@ def score_by_length(
     Lengths of which there are too few pairs are left out.
     """
     source, target = (Tokenizer.load(data / name) for name in (SOURCE_TOKENIZER, TARGET_TOKENIZER))
-    pairs = zip(sources, references, strict=True)
-    lengths = [max(len(source.encode(text)), len(target.encode(reference))) for text, reference in pairs]
+    buckets: dict[tuple[int, int], list[int]] = {bucket: [] for bucket in _BUCKETS}
+    for place, (text, reference) in enumerate(zip(sources, references, strict=True)):
+        length = max(len(source.encode(text)), len(target.encode(reference)))
+        for (shortest, longest), places in buckets.items():
+            if shortest <= length <= longest and len(places) < _MOST_OF_A_BUCKET:
+                places.append(place)
+        if all(len(places) == _MOST_OF_A_BUCKET for places in buckets.values()):
+            break
     figures: dict[str, Any] = {}
-    for shortest, longest in _BUCKETS:
-        places = [i for i, length in enumerate(lengths) if shortest <= length <= longest][:_MOST_OF_A_BUCKET]
+    for (shortest, longest), places in buckets.items():
         if len(places) < _FEWEST_OF_A_BUCKET:
             continue
         found = score(translator, [sources[i] for i in places], [references[i] for i in places])
@@ -131,7 +143,14 @@ def _rows(scale: Scale) -> Sequence[Row]:
     return [
         _row("sinusoids", "sinusoids", PRESETS["base"](), {}),
         _row("learned", "learned positions", PRESETS["table3_learned_positions"](), {}),
-        Row("linear", "PE(pos + k) = M_k PE(pos)", _linear, {"error_of_shift": 0.0}, telling=False),
+        Row(
+            "linear",
+            "PE(pos + k) = M_k PE(pos)",
+            _linear,
+            {"error_of_shift": 0.0},
+            telling=False,
+            needs_data=False,
+        ),
     ]
 
 

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from allyouneed.attention import Attention
-from allyouneed.experiments.reproduction import PICTURES, Experiment, Figures, Row, Work
+from allyouneed.experiments.experiment import PICTURES, Experiment, Figures, Row, Work
 from allyouneed.experiments.scales import Scale
 from allyouneed.experiments.training_rows import data_of, require_validation, trained
 from allyouneed.explorer import attention_page

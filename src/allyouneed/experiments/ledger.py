@@ -70,6 +70,8 @@ def read_ledger(run: Path, *, price_per_hour: float | None = None, tflops: float
     """
     directory = RunDirectory(run)
     last = {event["event"]: event for event in read_log(directory.log)} if directory.log.is_file() else {}
+    if not directory.config.is_file():
+        raise ModelError(f"{run}: is no run; give one, as RUN or OUT/ROW/seed-1/run")
     if "cost" not in last:
         raise ModelError(f"{run}: has recorded no cost; it does at every checkpoint, so train it until then")
     found, devices = last["cost"], last["start"]["processes"]

@@ -1,126 +1,52 @@
-"""What `reproduce` runs: experiments made of rows, each computed once for each seed and kept.
+"""What `reproduce` runs: the rows of an experiment, each computed once for each seed and kept.
 
 OUT/ROW/seed-N holds what a row has computed, `result.json` last: where that is, nothing is computed again.
 """
 
+import contextlib
 import json
+import re
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from allyouneed.data.corpus import require_rereadable
-from allyouneed.errors import DiskError, LockedError, UsageError, UserError, is_out_of_memory
-from allyouneed.experiments.scales import SCALES, Scale
+from allyouneed.errors import (
+    DataError,
+    DivergedError,
+    LockedError,
+    ResourceError,
+    UsageError,
+    is_out_of_memory,
+)
+from allyouneed.experiments.experiment import (
+    FAILED,
+    NOTHING_GIVEN,
+    RESULT,
+    Experiment,
+    Figures,
+    Inputs,
+    Results,
+    Row,
+    RowError,
+    Work,
+)
+from allyouneed.experiments.scales import Scale
 from allyouneed.preparation import PreparedData
 from allyouneed.publish import MANIFEST, disk_errors, read_manifest, sha256_of, write_text
 from allyouneed.training.run_directory import RunDirectory, resolve_model
 from allyouneed.training.trainer import Report
 
-Figures = Mapping[str, Any]
-"""Name -> value; of a row that could not be computed only FAILED -> why."""
+Follow = Callable[[Path], contextlib.AbstractContextManager[Report]]
+"""Run -> what its events are handed to."""
 
-FAILED = "failed"
-PICTURES = "pictures"
-"""A figure that is none: the names of the pictures NAME.png, .svg and .pdf that a row has drawn, each with
-its `caption`, and the `page` beside it on which to explore it."""
-RESULT, HYPOTHESES, REFERENCES = "result.json", "hypotheses.txt", "references.txt"
-
-
-@dataclass(frozen=True)
-class Inputs:
-    """What an experiment is given; none needs all of it."""
-
-    data: Path | None = None
-    """What `prepare` has made."""
-    text: Sequence[Path] = ()
-    """Raw text, a sentence a line."""
-    model: Path | None = None
-    """A trained model, in place of data."""
-
-
-@dataclass(frozen=True)
-class Work:
-    """What a row is computed from."""
-
-    directory: Path
-    """Of this row and this seed."""
-    seed: int
-    scale: Scale
-    inputs: Inputs
-    device: torch.device
-    report: Report
-    say: Callable[[str], None]
-
-
-@dataclass(frozen=True)
-class Row:
-    """A row of a table."""
-
-    name: str
-    what: str
-    """What is other than in the first row, in the table's own terms."""
-    compute: Callable[[Work], Figures]
-    paper: Mapping[str, float] = field(default_factory=dict)
-    """The paper's figures, by the same names."""
-    telling: bool = True
-    """Whether it is computed for every seed; else for the first alone."""
-    beside: Sequence[str] = ()
-    """Rows that it is compared with; the first if none."""
-    needs_text: bool = False
-    """Whether it is computed from raw text, too."""
-
-
-@dataclass(frozen=True)
-class Experiment:
-    """One of the paper's experiments."""
-
-    name: str
-    title: str
-    rows: Callable[[Scale], Sequence[Row]]
-    """The first is what the others are compared with, unless they say otherwise."""
-    figures: Mapping[str, bool]
-    """Name of a figure -> whether rows are compared by it."""
-    require: Callable[[PreparedData], None] | None = None
-    """Refuses data that its rows cannot be computed from; None if it needs no data."""
-    derive: Callable[[Figures, Figures], Figures] = lambda figures, of_first: {}
-    """More figures of a row, from its own and those of the first row with the same seed."""
-    notes: Sequence[str] = ()
-    """What a reader has to know."""
-    scales: Mapping[str, Scale] = field(default_factory=lambda: SCALES)
-    """The sizes at which it can be run, by their names."""
-    takes_model: bool = False
-    """Whether a trained model does in place of data."""
-
-
-@dataclass(frozen=True)
-class Results:
-    """What is known of an experiment."""
-
-    experiment: Experiment
-    scale: Scale
-    rows: Sequence[Row]
-    """All of the experiment, computed or not."""
-    outcomes: Mapping[str, Mapping[int, Figures]]
-    """Row -> seed -> figures."""
-    directory: Path
-    inputs: Inputs = Inputs()
-
-    def values(self, row: str, figure: str) -> list[float]:
-        """A figure of a row for each seed that has it, in the order of the seeds."""
-        found = (outcome.get(figure) for _, outcome in sorted(self.outcomes.get(row, {}).items()))
-        return [float(value) for value in found if value is not None]
-
-    def failures(self) -> dict[Path, str]:
-        """Folder of a row and seed -> why it could not be computed."""
-        return {
-            self.directory / row / f"seed-{seed}": outcome[FAILED]
-            for row, of_row in self.outcomes.items()
-            for seed, outcome in of_row.items()
-            if FAILED in outcome
-        }
+_OF_THE_ROW = (DivergedError, ResourceError, RowError)
+"""Errors that are recorded; any other ends the experiment, and the row is computed another time."""
 
 
 def reproduce(  # noqa: PLR0913 - what, where, how large, from what, whom to tell
@@ -128,11 +54,11 @@ def reproduce(  # noqa: PLR0913 - what, where, how large, from what, whom to tel
     out: Path,
     scale: Scale,
     device: torch.device,
-    inputs: Inputs = Inputs(),
+    inputs: Inputs = NOTHING_GIVEN,
     *,
     num_seeds: int = 3,
     only: Sequence[str] = (),
-    report: Report = lambda event: None,
+    follow: Follow = lambda run: contextlib.nullcontext(lambda event: None),
     say: Callable[[str], None] = lambda line: None,
 ) -> Iterator[Results]:
     """Compute the rows of an experiment; after each, all that is known.
@@ -148,7 +74,7 @@ def reproduce(  # noqa: PLR0913 - what, where, how large, from what, whom to tel
         inputs: What it is computed from.
         num_seeds: Of telling rows; the others have one.
         only: Names of the rows that are wanted, those they are compared with besides; all if none.
-        report: Is told every event of every training.
+        follow: Gives what is told every event of the training of a run, for as long as its row takes.
         say: Is told what is begun.
 
     Raises:
@@ -156,14 +82,17 @@ def reproduce(  # noqa: PLR0913 - what, where, how large, from what, whom to tel
             of another scale, model or other data.
         DataError: The data has too little of what the experiment needs.
         ModelError: The data or the model is damaged.
+        UserError: Of whatever kind, by a row, for a reason that is not the row's.
     """
     rows = chosen_rows(experiment, scale, only)
     facts = _facts(experiment, rows, inputs)
-    _require_same(out, {"experiment": experiment.name, "scale": scale.name, **facts})
+    identity = {"experiment": experiment.name, "scale": scale.name, "settings": _settings(scale), **facts}
+    _require_same(out, identity)
     # All rows first, then the repetitions: a table that is stopped early is complete in its rows.
     plan = [(row, seed) for seed in range(1, num_seeds + 1) for row in rows if seed == 1 or row.telling]
-    for number, (row, seed) in enumerate(plan, start=1):
-        directory = out / row.name / f"seed-{seed}"
+    directories = [out / row.name / f"seed-{seed}" for row, seed in plan]
+    time_left = _time_left(directories)
+    for number, ((row, seed), directory) in enumerate(zip(plan, directories, strict=True), start=1):
         if (directory / RESULT).is_file():
             continue
         which = f"row {number} of {len(plan)}: {row.name}, seed {seed}"
@@ -171,8 +100,9 @@ def reproduce(  # noqa: PLR0913 - what, where, how large, from what, whom to tel
             with RunDirectory(directory).locked():
                 if (directory / RESULT).is_file():
                     continue
-                say(which)
-                figures = _figures(row, Work(directory, seed, scale, inputs, device, report, say))
+                say(which + time_left())
+                with follow(directory / "run") as report:
+                    figures = _figures(row, Work(directory, seed, scale, inputs, device, report, say))
                 write_text(directory / RESULT, json.dumps(figures, indent=1) + "\n")
         except LockedError:
             say(f"{which}: left to another process, which is computing it")
@@ -182,7 +112,9 @@ def reproduce(  # noqa: PLR0913 - what, where, how large, from what, whom to tel
 
 
 def chosen_rows(experiment: Experiment, scale: Scale, only: Sequence[str]) -> list[Row]:
-    """The rows that are wanted and those they are compared with, in the experiment's order, the first always.
+    """The rows that are wanted and those they are compared with, in the experiment's order.
+
+    The first is among them, unless those that are wanted stand alone.
 
     Raises:
         UsageError: There is no row of a name.
@@ -191,18 +123,25 @@ def chosen_rows(experiment: Experiment, scale: Scale, only: Sequence[str]) -> li
     if unknown := sorted(set(only) - {row.name for row in rows}):
         names = ", ".join(row.name for row in rows)
         raise UsageError(f"--rows {' '.join(unknown)}: reproduce {experiment.name} has the rows {names}")
-    wanted = {name for row in rows if row.name in only for name in (row.name, *row.beside)}
-    return [row for row in rows if not only or row.name in wanted or row is rows[0]]
+    chosen = [row for row in rows if not only or row.name in only]
+    wanted = {name for row in chosen for name in (row.name, *row.beside)}
+    if any(row.needs_data for row in chosen):
+        wanted.add(rows[0].name)
+    return [row for row in rows if row.name in wanted]
 
 
-def read_results(experiment: Experiment, out: Path, scale: Scale, inputs: Inputs = Inputs()) -> Results:
-    """What has been computed so far, by whatever calls."""
+def read_results(experiment: Experiment, out: Path, scale: Scale, inputs: Inputs = NOTHING_GIVEN) -> Results:
+    """What has been computed so far, by whatever calls.
+
+    Raises:
+        DataError: A result is damaged.
+    """
     rows = experiment.rows(scale)
     kept: dict[str, dict[int, dict[str, Any]]] = {}
     for row in rows:
         for path in sorted((out / row.name).glob(f"seed-*/{RESULT}")):
-            seed = int(path.parent.name.removeprefix("seed-"))
-            kept.setdefault(row.name, {})[seed] = json.loads(path.read_bytes())
+            if found := re.fullmatch(r"seed-(\d+)", path.parent.name):
+                kept.setdefault(row.name, {})[int(found[1])] = read_json(path)
     first = kept.get(rows[0].name, {})
     outcomes = {
         row: {seed: {**own, **experiment.derive(own, first.get(seed, {}))} for seed, own in of_row.items()}
@@ -215,10 +154,8 @@ def _figures(row: Row, work: Work) -> Figures:
     """What the row computes, or why it cannot be computed."""
     try:
         return row.compute(work)
-    except (DiskError, LockedError):
-        raise  # of this moment, not of the row
     except Exception as error:
-        if not isinstance(error, UserError) and not is_out_of_memory(error):
+        if not isinstance(error, _OF_THE_ROW) and not is_out_of_memory(error):
             raise
         why = str(error).partition("\n")[0] or "there is not enough memory"
         work.say(f"failed: {why}")
@@ -228,8 +165,8 @@ def _figures(row: Row, work: Work) -> Figures:
 def _facts(experiment: Experiment, rows: Sequence[Row], inputs: Inputs) -> dict[str, Any]:
     """What identifies the inputs, once they are known to suit the experiment."""
     if inputs.model is None:
-        of_data = _facts_of_data(experiment, inputs.data)
-        return {"data": of_data, "model": None, **_facts_of_text(rows, inputs.text)}
+        of_data = _facts_of_data(experiment, rows, inputs.data)
+        return {**of_data, **_facts_of_text(rows, inputs.text)}
     if not experiment.takes_model or inputs.data is not None:
         instead = "give it or --data" if experiment.takes_model else "give --data"
         raise UsageError(f"--model {inputs.model}: reproduce {experiment.name} has no use for it; {instead}")
@@ -238,10 +175,10 @@ def _facts(experiment: Experiment, rows: Sequence[Row], inputs: Inputs) -> dict[
     return {"data": None, "model": sha256_of(directory / MANIFEST)}
 
 
-def _facts_of_data(experiment: Experiment, data: Path | None) -> dict[str, str] | None:
-    """What identifies the data; None if none is needed."""
-    if experiment.require is None:
-        return None
+def _facts_of_data(experiment: Experiment, rows: Sequence[Row], data: Path | None) -> dict[str, Any]:
+    """What identifies the data; nothing where no row needs any."""
+    if experiment.require is None or not any(row.needs_data for row in rows):
+        return {}
     if data is None:
         remedy = ", or a model with --model MODEL" if experiment.takes_model else ""
         raise UsageError(
@@ -249,7 +186,7 @@ def _facts_of_data(experiment: Experiment, data: Path | None) -> dict[str, str] 
         )
     prepared = PreparedData(data)
     experiment.require(prepared)
-    return prepared.facts
+    return {"data": prepared.facts, "model": None}
 
 
 def _facts_of_text(rows: Sequence[Row], text: Sequence[Path]) -> dict[str, list[str]]:
@@ -265,13 +202,50 @@ def _facts_of_text(rows: Sequence[Row], text: Sequence[Path]) -> dict[str, list[
     return {"text": [sha256_of(file) for file in text]} if text else {}
 
 
+def _settings(scale: Scale) -> dict[str, Any]:
+    """What makes a scale another, whatever its name; as JSON has it."""
+    settings = {name: value for name, value in asdict(scale).items() if name not in ("name", "sized_for")}
+    return dict(json.loads(json.dumps(settings)))
+
+
+def _time_left(directories: Sequence[Path]) -> Callable[[], str]:
+    """What to say of the time until all results are there, by the pace of all processes from now on."""
+
+    def there() -> int:
+        return sum((directory / RESULT).is_file() for directory in directories)
+
+    began, at_first = time.monotonic(), there()
+
+    def left() -> str:
+        now = there()
+        if now == at_first:
+            return ""
+        seconds = (time.monotonic() - began) / (now - at_first) * (len(directories) - now)
+        return f", {timedelta(seconds=round(seconds))} left in all"
+
+    return left
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """What a result or a description of an experiment holds.
+
+    Raises:
+        DataError: It is damaged.
+    """
+    try:
+        return dict(json.loads(path.read_bytes()))
+    except (ValueError, TypeError):
+        raise DataError(f"{path}: is damaged; delete it, and start again what has written it") from None
+
+
 def _require_same(out: Path, settings: Mapping[str, Any]) -> None:
     """Refuse to mix results of different scales, data or models; say in `experiment.json` which these are."""
     path = out / "experiment.json"
-    begun = json.loads(path.read_bytes()) if path.is_file() else {}
+    begun = read_json(path) if path.is_file() else {}
     for name, value in settings.items():
         if begun.get(name, value) != value:
             named = {"data": "other data", "text": "other text", "model": "another model"}
+            named["settings"] = f"other settings of the scale {settings['scale']}"
             other = named.get(name, f"{name} {begun[name]}, now {value}")
             raise UsageError(f"{out}: began with {other}; name another folder with --out")
     with disk_errors(out):

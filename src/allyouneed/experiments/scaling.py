@@ -7,13 +7,17 @@ from typing import Any
 
 import torch
 
-from allyouneed.experiments.reproduction import Experiment, Row, Work
+from allyouneed.experiments.experiment import Experiment, Row, Work
 from allyouneed.experiments.scales import Scale
 from allyouneed.experiments.training_rows import SCORES, require_validation, training_row
 from allyouneed.presets import base
 
 _NUM_PAIRS, _NUM_KEYS, _NUM_QUERIES = 100_000, 32, 2_000
-_D_K = (4, 16, 64, 256, 1024)
+_ADDITIVE_TOKENS = 512
+"""Of a micro-batch, at the paper's widths."""
+KINDS = ("unscaled", "scaled")
+"""Of dot products."""
+D_K = (4, 16, 64, 256, 1024)
 _NOTES = [
     "Rows `random ..` draw components of queries and keys with mean 0 and variance 1: the variance of q.k "
     "is that of their dot product, and the gradient the mean size of that of a softmax over 32 keys, by its "
@@ -41,21 +45,33 @@ def dot_product_statistics(d_k: int, scaled: bool, seed: int) -> dict[str, float
     }
 
 
+def additive_micro_batch_tokens(scale: Scale) -> int:
+    """As many as fit into a GPU: a sum of query and key is a vector for each pair of positions and head."""
+    config = scale(base())
+    return min(config.training.resolved_micro_batch_tokens(), _ADDITIVE_TOKENS * scale.narrower**2)
+
+
 def _compute(work: Work, *, d_k: int, scaled: bool) -> Mapping[str, Any]:
     return dot_product_statistics(d_k, scaled, work.seed)
+
+
+def random_row(kind: str, d_k: int) -> str:
+    """The name of a row of random queries and keys."""
+    return f"random_{kind}_{d_k}"
 
 
 def _random_rows() -> list[Row]:
     return [
         Row(
-            f"random_{kind}_{d_k}",
+            random_row(kind, d_k),
             f"random, {kind}, d_k = {d_k}",
             partial(_compute, d_k=d_k, scaled=kind == "scaled"),
             {"variance": 1.0 if kind == "scaled" else float(d_k)},
             telling=False,
+            needs_data=False,
         )
-        for kind in ("unscaled", "scaled")
-        for d_k in _D_K
+        for kind in KINDS
+        for d_k in D_K
     ]
 
 
@@ -65,8 +81,9 @@ def _rows(scale: Scale) -> Sequence[Row]:
             f"{attention}_{d_k}",
             f"{attention}, d_k = {d_k // scale.narrower}",
             base().replace(model={"attention": attention, "d_k": d_k}),
-            (None, None, None),
+            {},
             beside=beside,
+            micro_batch_tokens=additive_micro_batch_tokens(scale) if attention == "additive" else None,
         )
         for attention, d_k, beside in (
             ("scaled", 16, []),

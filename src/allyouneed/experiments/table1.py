@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
+from allyouneed.experiments.experiment import Experiment, Figures, Row, Work
 from allyouneed.experiments.layer_costs import Cost, Size, crossing, exponent, measure
 from allyouneed.experiments.layer_paths import Stack, path_length, reach_by_round, sequential_operations
-from allyouneed.experiments.reproduction import Experiment, Figures, Row, Work
 from allyouneed.experiments.scales import SCALES, Scale
 from allyouneed.model.comparison.layers import (
     ComparedLayer,

@@ -1,12 +1,12 @@
 """Table 2 (6.1): the Transformer and its rivals, each trained until the same time or FLOPs are used."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
 from allyouneed.config import RunConfig
 from allyouneed.errors import LockedError
-from allyouneed.experiments.reproduction import RESULT, Experiment, Row, Work
+from allyouneed.experiments.experiment import FAILED, RESULT, Experiment, Row, RowError, Work
+from allyouneed.experiments.reproduction import read_json
 from allyouneed.experiments.scales import Scale
 from allyouneed.experiments.training_rows import (
     FIGURES,
@@ -105,6 +105,8 @@ def _ensemble_of_all() -> Row:
         for folder in folders:
             if not (folder / RESULT).is_file():  # another process has passed it over, or is at it
                 raise LockedError(f"{folder}: is not computed yet, and the ensemble needs it")
+            if FAILED in read_json(folder / RESULT):
+                raise RowError(f"{folder}: failed, and the ensemble needs it")
         translator = load_translator(*(folder / "run" for folder in folders), device=work.device)
         prepared = PreparedData(data_of(work))
         texts = prepared.lines("valid", "source"), prepared.lines("valid", "target")
@@ -116,8 +118,8 @@ def _ensemble_of_all() -> Row:
 def _rows(scale: Scale) -> Sequence[Row]:
     rows = [system_row(name, budget) for budget in _TITLES for name in SYSTEMS]
     if scale.name == "paper":  # it is trained to its end; at a small scale it would be the largest row by far
-        big = training_row("big", "Transformer (big)", PRESETS["big"](), (None, 28.4, 213), telling=False)
-        rows.append(replace(big, paper={**big.paper, "formula_flops": 2.3e19}))
+        paper = {"bleu": 28.4, "parameters_millions": 213, "formula_flops": 2.3e19}
+        rows.append(training_row("big", "Transformer (big)", PRESETS["big"](), paper, telling=False))
     return [*rows, _ensemble_of_all()]
 
 

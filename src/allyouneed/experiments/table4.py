@@ -16,9 +16,9 @@ from allyouneed.data.corpus import require_rereadable
 from allyouneed.data.lines import is_blank, read_lines, write_lines
 from allyouneed.data.tokenizer import SMALLEST_VOCABULARY
 from allyouneed.data.trees import tree_of
-from allyouneed.errors import DataError, ModelError, UsageError
+from allyouneed.errors import DataError, UsageError
 from allyouneed.experiments.cost import count_parameters
-from allyouneed.experiments.reproduction import Experiment, Row, Work
+from allyouneed.experiments.experiment import Experiment, Row, RowError, Work
 from allyouneed.experiments.scales import SCALES, Scale
 from allyouneed.experiments.training_rows import cost_of, data_of, require_validation, train_in
 from allyouneed.loading import load_parser
@@ -55,9 +55,7 @@ def require_trees(data: PreparedData) -> None:
     Raises:
         UsageError: It is for translation, has no validation trees, or holds more than trees that were given.
     """
-    require_validation(data)
-    if data.config.task != "parsing":
-        raise UsageError(f"{data.directory}: holds no trees; prepare it with --task parsing --trees")
+    require_validation(data, "parsing")
     if data.is_augmented:
         raise UsageError(
             f"{data.directory}: holds repeated, exchanged or silver trees; the rows add these themselves: "
@@ -132,7 +130,7 @@ def _silver_trees(work: Work) -> Path:
         return folder / "silver.mrg"
     model = work.directory.parents[1] / "supervised" / work.directory.name / "model"
     if not model.exists():
-        raise ModelError(f"{model}: the row supervised has no parser; see there why")
+        raise RowError(f"{model}: the row supervised has no parser; see there why")
     per_tree = SENTENCES_IN_PAPER if work.scale.name == "paper" else SENTENCES
     number = per_tree * PreparedData(data_of(work)).train.num_pairs
     work.say(f"parsing {number:,} sentences of raw text, or as many as there are")

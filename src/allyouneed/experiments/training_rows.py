@@ -9,9 +9,9 @@ from typing import Any
 from allyouneed.config import RunConfig
 from allyouneed.errors import UsageError
 from allyouneed.evaluation import bleu_13a, perplexity
-from allyouneed.experiments.cost import count_parameters
+from allyouneed.experiments.cost import PUBLISHED, count_parameters
+from allyouneed.experiments.experiment import HYPOTHESES, REFERENCES, Row, Work
 from allyouneed.experiments.ledger import read_ledger
-from allyouneed.experiments.reproduction import HYPOTHESES, REFERENCES, Row, Work
 from allyouneed.loading import load_translator
 from allyouneed.preparation import PreparedData
 from allyouneed.presets import PRESETS
@@ -29,10 +29,11 @@ def training_row(
     name: str,
     what: str,
     config: RunConfig,
-    paper: Sequence[float | None],
+    paper: Mapping[str, float],
     *,
     telling: bool = True,
     beside: Sequence[str] = (),
+    micro_batch_tokens: int | None = None,
 ) -> Row:
     """A row that trains a configuration of the paper, at the scale of the work.
 
@@ -40,33 +41,56 @@ def training_row(
         name: The row's.
         what: What it changes.
         config: At the paper's size.
-        paper: Its perplexity, BLEU and millions of parameters, None where the table leaves it blank.
+        paper: Figure -> its value in the paper, of those that it prints.
         telling: Whether it is trained with every seed.
         beside: Rows that it is compared with, if not the first.
+        micro_batch_tokens: In place of the scale's.
     """
-    figures = {figure: value for figure, value in zip(FIGURES, paper, strict=True) if value is not None}
 
     def compute(work: Work) -> Mapping[str, Any]:
-        translator = trained(work, work.scale(config), data_of(work))
+        scaled = work.scale(config)
+        if micro_batch_tokens is not None:
+            scaled = scaled.replace(training={"micro_batch_tokens": micro_batch_tokens})
+        translator = trained(work, scaled, data_of(work))
         return score_validation(work, translator, data_of(work)) | cost_of(work.directory / "run")
 
-    return Row(name, what, compute, figures, telling, beside)
+    return Row(name, what, compute, paper, telling, beside)
 
 
-def preset_row(preset: str, what: str, paper: Sequence[float | None], *, telling: bool = False) -> Row:
-    """The row of a preset, without the name of its table."""
+def preset_row(preset: str, what: str, scores: tuple[float, float], *, telling: bool = False) -> Row:
+    """The row of a preset, without the name of its table.
+
+    Args:
+        preset: Its name.
+        what: What it changes.
+        scores: Its perplexity and BLEU in the paper.
+        telling: Whether it is trained with every seed.
+    """
+    paper = dict(zip(SCORES, scores, strict=True))
+    if preset in PUBLISHED:
+        paper["parameters_millions"] = PUBLISHED[preset].parameters_millions
     return training_row(preset.removeprefix("table3_"), what, PRESETS[preset](), paper, telling=telling)
 
 
-def require_validation(data: PreparedData) -> None:
-    """Refuse data without the text that rows are scored on.
+_OPTIONS = {
+    "translation": ("--source and --target", "--valid-source and --valid-target"),
+    "parsing": ("--task parsing --trees", "--valid-trees"),
+}
+"""Task -> options of `prepare` that give training and validation text."""
+
+
+def require_validation(data: PreparedData, task: str = "translation") -> None:
+    """Refuse data for another task, or without the text that rows are scored on.
 
     Raises:
-        UsageError: It has none.
+        UsageError: It is for another task, or has no such text.
     """
+    training, validation = _OPTIONS[task]
+    if data.config.task != task:
+        raise UsageError(f"{data.directory}: is for {data.config.task}; prepare data with {training}")
     if data.valid is None:
         raise UsageError(
-            f"{data.directory}: has no validation text to score on; prepare it with --valid-source"
+            f"{data.directory}: has no validation text to score on; prepare it with {validation}"
         )
 
 

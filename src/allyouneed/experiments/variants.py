@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from allyouneed.experiments.reproduction import Experiment, Row
+from allyouneed.experiments.experiment import Experiment, Row
 from allyouneed.experiments.scales import Scale
 from allyouneed.experiments.training_rows import FIGURES, require_validation, training_row
 from allyouneed.fidelity import follow
@@ -28,16 +28,15 @@ _MODELS: dict[str, Mapping[str, Any]] = {
 
 
 def _rows(scale: Scale) -> Sequence[Row]:
-    unknown = (None, None, None)
     settings = {name: " ".join(f"{k} = {v}" for k, v in model.items()) for name, model in _MODELS.items()}
     return [
-        training_row("base", "-", base(), unknown),
+        training_row("base", "-", base(), {}),
         *(
-            training_row(name, settings[name], base().replace(model=model), unknown, telling=False)
+            training_row(name, settings[name], base().replace(model=model), {}, telling=False)
             for name, model in _MODELS.items()
         ),
         *(
-            training_row(recipe.replace("-", "_"), recipe, follow(recipe, base()), unknown, telling=False)
+            training_row(recipe.replace("-", "_"), recipe, follow(recipe, base()), {}, telling=False)
             for recipe in ("released-2017", "released-later")
         ),
     ]

@@ -11,11 +11,15 @@ from pathlib import Path, PurePosixPath
 from matplotlib.figure import Figure
 
 from allyouneed.experiments.comparison import RowComparison, compare, deviation
-from allyouneed.experiments.reproduction import FAILED, PICTURES, Results, Row
-from allyouneed.interfaces import table1_page
+from allyouneed.experiments.experiment import FAILED, PICTURES, RESULT, Results, Row
+from allyouneed.interfaces import scaling_page, table1_page
+from allyouneed.interfaces.html_parts import embedded_png, heading
 from allyouneed.publish import write_text
 
-SECTIONS: dict[str, Callable[[Results], Iterator[str]]] = {"table1": table1_page.sections}
+SECTIONS: dict[str, Callable[[Results], Iterator[str]]] = {
+    "table1": table1_page.sections,
+    "scaling": scaling_page.sections,
+}
 """Experiment -> what its page shows besides the table and plots that all have."""
 
 _STYLE = """body{font:15px/1.5 system-ui,sans-serif;max-width:80em;margin:2em auto;padding:0 1em;color:#222}
@@ -32,6 +36,7 @@ _TITLES = {
     "parameters_millions": "10⁶ parameters",
 }
 """Of figures whose name alone would read badly."""
+_GROUPED_FROM = 1e4
 _MARKS = {"as the paper": "✓", "not as the paper": "✗", "noise": "~", "differs": "≠"}
 _VERDICTS = {
     "as the paper": "The paper's direction holds",
@@ -85,7 +90,7 @@ def table_of(results: Results) -> list[list[str]]:
     for figure in figures:
         in_paper = any(figure in row.paper for row in results.rows)
         titles += [f"{_title(figure)}, paper", "ours"] if in_paper else [_title(figure)]
-    lines = [[*titles, "p (BLEU)", "hours", "FLOPs", "by formula"]]
+    lines = [[*titles, "p (BLEU)", "hours", "FLOPs", "by formula", "kWh"]]
     for row in _computed(results):
         comparisons = compare(results, row)
         cells = [row.name, row.what, str(len(results.outcomes[row.name]))]
@@ -110,7 +115,8 @@ def conclusions(results: Results) -> dict[str, list[str]]:
             for figure, verdict in comparison.verdicts.items():
                 found[_VERDICTS[verdict]].append(_difference(row, figure, comparison))
     found["Failed"] = [
-        f"{why}; to try it again, delete {folder}" for folder, why in results.failures().items()
+        f"{why}; to go on with it, delete {folder / RESULT}, to begin it anew, all of that folder"
+        for folder, why in results.failures().items()
     ]
     return {title: items for title, items in found.items() if items}
 
@@ -133,15 +139,20 @@ def _mean(values: list[float]) -> str:
     if not values:
         return ""
     spread = deviation(values)
-    mean = f"{statistics.fmean(values):.4g}"
-    return mean if not spread else f"{mean} ± {spread:.2g}"
+    mean = statistics.fmean(values)
+    if abs(mean) >= _GROUPED_FROM:
+        return f"{mean:,.0f}" if not spread else f"{mean:,.0f} ± {spread:,.0f}"
+    return f"{mean:.4g}" if not spread else f"{mean:.4g} ± {spread:.2g}"
 
 
 def _cost(results: Results, row: Row) -> list[str]:
-    """Hours and FLOPs of a row, all its seeds together."""
-    hours = sum(results.values(row.name, "seconds")) / 3600
-    counted, formula = (sum(results.values(row.name, name)) for name in ("matmul_flops", "formula_flops"))
-    return [f"{hours:.2f}", f"{counted:.1e}", f"{formula:.1e}"] if hours else ["", "", ""]
+    """Hours, FLOPs and energy of a row, all its seeds together."""
+    names = ("seconds", "matmul_flops", "formula_flops", "energy_joules")
+    seconds, counted, formula, joules = (sum(results.values(row.name, name)) for name in names)
+    if not seconds:
+        return [""] * len(names)
+    energy = f"{joules / 3.6e6:.3f}" if joules else ""
+    return [f"{seconds / 3600:.2f}", f"{counted:.1e}", f"{formula:.1e}", energy]
 
 
 def _remarks(results: Results) -> list[str]:
@@ -169,7 +180,9 @@ def _rule(results: Results) -> Iterator[str]:
             "✓ is the paper's direction, ✗ the other one, ≠ a difference where the paper has no figure, ~ "
             "noise. A difference counts as noise if the paired bootstrap on BLEU has p >= 0.05, or if the t "
             "test over seeds has, for which one seed is taken to vary as the other row's; of one seed each "
-            "only BLEU can be told from noise. Where the paper has no difference at all, noise is what holds."
+            "only BLEU can be told from noise. Where the paper's rows differ by no more than one in the last "
+            "digit that it prints, noise is what holds. One comparison in twenty is called a difference by "
+            "chance alone: a single mark among many proves little."
         )
 
 
@@ -214,14 +227,8 @@ def _html(results: Results, cells: Sequence[Sequence[str]]) -> str:
         *(row("td", line) for line in cells[1:]),
         "</table></div>",
         *(_figure(results, path, picture) for path, picture in _pictures(results)),
-        *(
-            f'<img alt="{html.escape(name)}" src="data:image/png;base64,{data}">'
-            for name, data in _plots(results)
-        ),
-        *(
-            f"<h2>{html.escape(title)}</h2><p>{html.escape('; '.join(items))}</p>"
-            for title, items in conclusions(results).items()
-        ),
+        *_plots(results),
+        *(heading(title, "; ".join(items)) for title, items in conclusions(results).items()),
         "<h2>How this was computed</h2>",
         *(f"<p>{html.escape(remark)}</p>" for remark in _remarks(results)),
     ]
@@ -251,15 +258,15 @@ def _figure(results: Results, path: PurePosixPath, picture: Mapping[str, str]) -
     )
 
 
-def _plots(results: Results) -> Iterator[tuple[str, str]]:
+def _plots(results: Results) -> Iterator[str]:
     """A picture of each figure: every row's values by seed, their mean, and the paper's."""
     for figure, compared in results.experiment.figures.items():
         rows = [row for row in results.rows if results.values(row.name, figure)]
         if compared and len(rows) > 1:
-            yield figure, base64.b64encode(_plot(results, rows, figure)).decode()
+            yield embedded_png(_plot(results, rows, figure), f"{_title(figure)} of every row")
 
 
-def _plot(results: Results, rows: Sequence[Row], figure: str) -> bytes:
+def _plot(results: Results, rows: Sequence[Row], figure: str) -> Figure:
     picture = Figure((9, 1.2 + 0.32 * len(rows)), layout="constrained")
     first = rows[0]
     ours = {row.name: results.values(row.name, figure) for row in rows}
@@ -283,6 +290,4 @@ def _plot(results: Results, rows: Sequence[Row], figure: str) -> bytes:
     for axes in panels:
         axes.grid(axis="x", alpha=0.3)
         axes.spines[["top", "right"]].set_visible(False)
-    file = io.BytesIO()
-    picture.savefig(file, format="png", dpi=110)
-    return file.getvalue()
+    return picture

@@ -1,6 +1,7 @@
 """What is shown of a run while it trains: progress, a line a validation, and curves that are kept fresh."""
 
 import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,6 +50,13 @@ class RunReporter:
             plot_run(self._run)
         except DiskError as error:  # no reason to stop: the checkpoint is safe
             notice(f"NOTICE: {error.messages[0]}; the run goes on without the picture")
+
+
+@contextlib.contextmanager
+def run_reporter(run: Path) -> Iterator[RunReporter]:
+    """A reporter whose progress bar ends with the block."""
+    with contextlib.ExitStack() as stack:
+        yield RunReporter(run, stack)
 
 
 def _how_it_goes(event: "Event") -> str:

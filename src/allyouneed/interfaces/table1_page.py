@@ -1,8 +1,6 @@
 """What the page of `reproduce table1` shows besides its table: the argument of section 4, in pictures."""
 
-import base64
 import html
-import io
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -11,8 +9,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from allyouneed.experiments.reproduction import Results
+from allyouneed.experiments.experiment import Results
 from allyouneed.experiments.table1 import CONNECTED_N, CONNECTED_R, WIDTH, K, R
+from allyouneed.interfaces.html_parts import embedded_png, heading
 
 _ORDERS = {
     "self_attention": ("n² · d", "1", "1"),
@@ -38,43 +37,50 @@ def sections(results: Results) -> Iterator[str]:
     if not figures:
         return
     yield _orders(figures, titles)
-    yield _heading(
+    yield heading(
         "Cost against length",
         "Forward and backward pass of the core (left) and of the whole layer (right), on logarithmic axes: a "
         "line's slope is its exponent. Self-attention alone rises with the square of n; it is the cheapest "
         "where sentences are shorter than vectors are wide, and restricted to a neighbourhood it rises no "
         "faster than the others.",
     )
-    yield _picture(_curves(figures, titles, "by_n", "n", (("seconds", "core"), ("layer_seconds", "layer"))))
-    yield _heading(
+    yield embedded_png(
+        _curves(figures, titles, "by_n", "n", (("seconds", "core"), ("layer_seconds", "layer"))),
+        "time against length",
+    )
+    yield heading(
         "Cost against width",
         "Self-attention's core rises with d, recurrence and convolution with its square.",
     )
-    yield _picture(_curves(figures, titles, "by_d", "d", (("seconds", "core"), ("layer_seconds", "layer"))))
-    yield _heading(
+    yield embedded_png(
+        _curves(figures, titles, "by_d", "d", (("seconds", "core"), ("layer_seconds", "layer"))),
+        "time against width",
+    )
+    yield heading(
         "FLOPs and memory against length",
         "What the products cost whatever the hardware, and the most that tensors hold at once in forward and "
         "backward pass. The kernel of self-attention keeps no matrix of weights: its memory is linear in n.",
     )
-    yield _picture(
-        _curves(figures, titles, "by_n", "n", (("flops", "core, FLOPs"), ("bytes", "core, bytes")))
+    yield embedded_png(
+        _curves(figures, titles, "by_n", "n", (("flops", "core, FLOPs"), ("bytes", "core, bytes"))),
+        "FLOPs and memory against length",
     )
-    yield _heading(
+    yield heading(
         "How far information has come",
         f"Each square is a layer of the network: rows are {CONNECTED_N // 2} input positions, columns the "
         "output positions that they have reached, after one round, two, and so on. Long-range dependencies "
         f"are learned more easily where the path is short. (Here k = {K}, r = {CONNECTED_R}.)",
     )
-    yield _picture(_reach(figures, titles))
-    yield _picture(_paths(figures, titles))
+    yield embedded_png(_reach(figures, titles), "which positions have heard of which, round by round")
+    yield embedded_png(_paths(figures, titles), "path length against length")
     if remark := results.outcomes.get("separable_k_is_n"):
-        yield _heading(
+        yield heading(
             "Even with k = n",
             "A separable convolution with a kernel as wide as the sequence connects all positions in one "
             "layer, and has the complexity n²d + nd²: as much as a self-attention layer, n²d, and a "
             "position-wise one, nd², together, which is what the Transformer is made of.",
         )
-        yield _picture(_remark(next(iter(remark.values()))["k_is_n"]))
+        yield embedded_png(_remark(next(iter(remark.values()))["k_is_n"]), "FLOPs of both against length")
 
 
 def _measured(results: Results) -> list[Any]:
@@ -84,10 +90,6 @@ def _measured(results: Results) -> list[Any]:
         if row.name in _ORDERS
         and any("by_n" in found for found in results.outcomes.get(row.name, {}).values())
     ]
-
-
-def _heading(title: str, text: str) -> str:
-    return f"<h2>{html.escape(title)}</h2><p>{html.escape(text)}</p>"
 
 
 def _orders(figures: Mapping[str, Any], titles: Mapping[str, str]) -> str:
@@ -118,7 +120,7 @@ def _orders(figures: Mapping[str, Any], titles: Mapping[str, str]) -> str:
         "until every position has heard of every other. "
         f"Cost is measured with k = {K} and r = {R}, lengths are compared at d = {WIDTH}."
     )
-    return f"{_heading('The table', text)}<table><tr>{titles_row}</tr>{body}</table>"
+    return f"{heading('The table', text)}<table><tr>{titles_row}</tr>{body}</table>"
 
 
 def _curves(
@@ -205,9 +207,3 @@ def _remark(curves: Mapping[str, Any]) -> Figure:
     axes.grid(alpha=0.3)
     axes.legend(frameon=False)
     return picture
-
-
-def _picture(figure: Figure) -> str:
-    file = io.BytesIO()
-    figure.savefig(file, format="png", dpi=110)
-    return f'<img alt="" src="data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}">'

@@ -30,7 +30,8 @@ def cost(
     ```
 
     The paper estimates the FLOPs of training as time x devices x what a device sustains (6.1), which is an
-    upper bound; the count is of the matrix products that were computed.
+    upper bound; the count is of matrix products. On GPUs, where training packs sentences without padding, it
+    is still that of micro-batches padded to their longest sentence, a little more than was computed.
 
     Args:
         run: The run.

@@ -1,12 +1,11 @@
 """`allyouneed demo`: everything at once, on a corpus that the program makes itself."""
 
-import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from allyouneed.interfaces.console import notice
 from allyouneed.interfaces.device import Device, torch_device
-from allyouneed.interfaces.run_reporter import RunReporter
+from allyouneed.interfaces.run_reporter import run_reporter
 
 if TYPE_CHECKING:
     from allyouneed.experiments.demo import DemoResult
@@ -32,9 +31,8 @@ def demo(*, out: Path = Path("runs/demo"), device: Device = "auto") -> None:
     """
     from allyouneed.experiments.demo import run_demo
 
-    with contextlib.ExitStack() as stack:
-        reporter = RunReporter(out / "run", stack)
-        result = run_demo(out, torch_device(device), report=reporter, say=notice)
+    with run_reporter(out / "run") as report:
+        result = run_demo(out, torch_device(device), report=report, say=notice)
     _show(result)
     picture = _draw_attention(out, result.examples[0].source)
     print(f"\nScores: {out / 'evaluate.json'}\nAttention: {picture}\nCurves: {out / 'run' / 'loss.png'}")

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -10,12 +10,7 @@ from cyclopts.validators import Number
 from allyouneed.errors import SOME_FAILED_EXIT_CODE
 from allyouneed.interfaces.console import notice
 from allyouneed.interfaces.device import Device, torch_device
-
-if TYPE_CHECKING:
-    from allyouneed.training.run_log import Event
-
-_SHOWN_EVERY_STEPS = 500
-
+from allyouneed.interfaces.run_reporter import run_reporter
 
 Name = Literal[
     "table1", "table2", "table3", "table4", "aop", "scaling", "extrapolation", "variants", "figures"
@@ -73,7 +68,7 @@ def reproduce(
         device: Where to compute.
     """
     from allyouneed.experiments.catalogue import EXPERIMENTS
-    from allyouneed.experiments.reproduction import Inputs
+    from allyouneed.experiments.experiment import Inputs
     from allyouneed.experiments.reproduction import reproduce as run_rows
     from allyouneed.interfaces.reproduction_report import as_terminal_table, write_report
 
@@ -86,7 +81,7 @@ def reproduce(
         Inputs(given.data, given.text or (), given.model),
         num_seeds=seeds,
         only=rows or (),
-        report=_show,
+        follow=run_reporter,
         say=notice,
     )
     for results in computing:
@@ -94,14 +89,3 @@ def reproduce(
     print("\n".join(as_terminal_table(results)))
     notice(f"written: {', '.join(map(str, written))}")
     return SOME_FAILED_EXIT_CODE if results.failures() else 0
-
-
-def _show(event: "Event") -> None:
-    """What is worth a line while rows are trained."""
-    match event["event"]:
-        case "start":
-            notice(f"{event['parameters']:,} parameters, update {event['step']:,} of {event['num_steps']:,}")
-        case "train" if event["step"] % _SHOWN_EVERY_STEPS == 0:
-            notice(f"update {event['step']:,}: loss {event['loss']:.2f}")
-        case "notice":
-            notice(event["text"])
