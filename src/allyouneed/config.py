@@ -183,8 +183,8 @@ class DataConfig(Config):
     """Code of the target language, such as "de"; Moses-tokenised scores need it."""
     tags: Literal["normalised", "predicted", "endings"] = "normalised"
     """Of trees: whether a word is one symbol for all, its part of speech, or its last letter."""
-    closing_brackets: Literal["labelled", "plain"] = "labelled"
-    """Of trees: whether a constituent ends with its label, `)NP`, or with `)`."""
+    brackets: Literal["labelled", "plain", "joined"] = "labelled"
+    """Of trees: `)NP` ends a constituent, or `)`, or one symbol all that end there (docs/parsing.md)."""
 
 
 class TrainingConfig(Config):

@@ -17,6 +17,8 @@ from allyouneed.errors import DataError
 from allyouneed.inference.beams import Hypothesis
 from allyouneed.inference.engine_choice import build_engines
 from allyouneed.inference.generate import Batching, generate
+from allyouneed.inference.joined_tree_constraint import JoinedTreeConstraint
+from allyouneed.inference.restrictions import Constraint
 from allyouneed.inference.tree_constraint import TreeConstraint
 from allyouneed.model import EncoderDecoder
 
@@ -117,9 +119,10 @@ class Parser:
             raise TypeError("one sentence is given where several are wanted; put it in a list: [sentence]")
         given = {key: value for key, value in search.items() if value is not None}
         config = SearchConfig.checked(**self.config.search.model_dump() | given)
-        constraint = None
+        constraint: Constraint | None = None
         if constrained:
-            constraint = TreeConstraint(self.vocabulary, self._words_of, config, self._engine.max_positions)
+            of_form = JoinedTreeConstraint if self.vocabulary.brackets == "joined" else TreeConstraint
+            constraint = of_form(self.vocabulary, self._words_of, config, self._engine.max_positions)
         encoded, again = tee(self._encode_each(sentences, failed))
         found = generate(
             self._engine,

@@ -235,7 +235,7 @@ def _learn_tokenizers(files: CorpusFiles | TreeFiles, config: DataConfig) -> _To
 
     if isinstance(files, TreeFiles):
         files = files.distinct()
-        symbols = TreeVocabulary.learn(lines("target"), config.tags, config.closing_brackets)
+        symbols = TreeVocabulary.learn(lines("target"), config.tags, config.brackets)
         return _Tokenizers(learn("source"), symbols)
     if config.joint_vocabulary:
         joint = learn("source", "target")

@@ -186,7 +186,7 @@ def test_trees_are_prepared_with_an_account_of_what_was_cleaned(
     code, out, err = run_command(
         *("prepare", tmp_path / "data", "--task", "parsing", "--vocab-size", "290"),
         *("--trees", toy_treebank / "train.mrg", toy_treebank / "dev.mrg"),
-        *("--valid-trees", toy_treebank / "dev.mrg", "--closing-brackets", "plain"),
+        *("--valid-trees", toy_treebank / "dev.mrg", "--brackets", "plain"),
     )
     assert code == 0
     # 5 control symbols, XX, the closing bracket, and S NP VP PP

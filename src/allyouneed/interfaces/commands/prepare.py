@@ -90,7 +90,7 @@ def prepare(
     source_language: str = "",
     target_language: str = "",
     tags: Literal["normalised", "predicted", "endings"] = _DEFAULTS.tags,
-    closing_brackets: Literal["labelled", "plain"] = _DEFAULTS.closing_brackets,
+    brackets: Literal["labelled", "plain", "joined"] = _DEFAULTS.brackets,
 ) -> None:
     """Clean sentence pairs or trees, learn sub-words, and store them as token ids.
 
@@ -118,7 +118,8 @@ def prepare(
         source_language: Code such as `en`: texts are split into sentences by its rules.
         target_language: Code such as `de`: with it `evaluate` gives BLEU on Moses tokens too.
         tags: Of trees: whether a word is one symbol, as in the paper, its part of speech, or its last letter.
-        closing_brackets: Of trees: whether a constituent ends with its label, as in the paper, or not.
+        brackets: Of trees: whether a constituent ends with its label, as in the paper, or not; or whether all
+            that open before a word, and all that end after it, are one symbol.
     """
     from allyouneed.preparation import prepare as prepare_data
 
@@ -133,7 +134,7 @@ def prepare(
         source_language=source_language,
         target_language=target_language,
         tags=tags,
-        closing_brackets=closing_brackets,
+        brackets=brackets,
     )
     _tell(prepare_data(data, *text.parts(task), config, say=notice))
 
