@@ -167,8 +167,9 @@ class DataConfig(Config):
 
     task: Literal["translation", "parsing"] = "translation"
     """What sources become: their translations, or their constituency trees (6.3)."""
-    tokenizer: Literal["bpe", "wordpiece", "byte"] = "bpe"
-    """Sub-word units: byte-level byte-pair encoding, word-pieces over bytes, or plain bytes."""
+    tokenizer: Literal["bpe", "wordpiece", "byte", "words"] = "bpe"
+    """Sub-word units: byte-level byte-pair encoding, word-pieces over bytes, or plain bytes; for parsing also
+    words, as a fixed number of ids each (`data/word_features.py`)."""
     vocab_size: PositiveInt = 37_000
     """Entries of each vocabulary, the control symbols included."""
     joint_vocabulary: bool = True

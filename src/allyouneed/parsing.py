@@ -11,7 +11,6 @@ from allyouneed.config import RunConfig, SearchConfig
 from allyouneed.data.linearisation import TreeVocabulary
 from allyouneed.data.penn_words import penn_words
 from allyouneed.data.sentences import too_long_error
-from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.data.trees import Tree, one_word, unescaped
 from allyouneed.errors import DataError
 from allyouneed.inference.beams import Hypothesis
@@ -21,6 +20,7 @@ from allyouneed.inference.joined_tree_constraint import JoinedTreeConstraint
 from allyouneed.inference.restrictions import Constraint
 from allyouneed.inference.tree_constraint import TreeConstraint
 from allyouneed.model import EncoderDecoder
+from allyouneed.preparation import SourceTokenizer
 
 MAX_TOKENS = 2_048
 """A longer sentence is refused: the cost grows with the square of the length."""
@@ -49,7 +49,7 @@ class Parse:
 
 
 class Parser:
-    """A model, or several as one, with its sub-words and its symbols; made by `load`.
+    """A model, or several as one, with its sub-words, or words, and its symbols; made by `load`.
 
     Args:
         model: The model, wherever it is to compute, or several of the same vocabularies.
@@ -64,7 +64,7 @@ class Parser:
         self,
         model: EncoderDecoder | Sequence[EncoderDecoder],
         config: RunConfig,
-        tokenizer: Tokenizer,
+        tokenizer: SourceTokenizer,
         vocabulary: TreeVocabulary,
         *,
         precision: str = "float32",

@@ -25,12 +25,13 @@ from allyouneed.data.corpus import (
     read_tab_separated,
     require_rereadable,
 )
-from allyouneed.data.linearisation import TreeVocabulary
+from allyouneed.data.linearisation import TreeVocabulary, symbols_per_word
 from allyouneed.data.lines import LineCounts, encode_line, read_lines
 from allyouneed.data.store import PairStore, PairWriter
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.data.tree_exchange import exchange_constituents
 from allyouneed.data.trees import Tree, clean_trees, one_word, read_trees, tree_of
+from allyouneed.data.word_features import WordFeatures
 from allyouneed.errors import DataError, UsageError
 from allyouneed.publish import publish_directory, read_manifest, require_free, sha256_of
 
@@ -188,13 +189,15 @@ def prepare(
         say: Is told what was read and dropped, line by line.
 
     Raises:
-        UsageError: `directory` is not free, no file is given, or the vocabulary size is impossible.
+        UsageError: `directory` is not free, no file is given, the vocabulary size is impossible, or a setting
+            is not for the task.
         DataError: A file is unusable, or no pair is left.
     """
     directory = Path(directory)
     require_free(directory)
     if not train:
         raise UsageError(f"no training text: give {_OPTIONS[config.task]}")
+    _require_place_for_words(config)
     for files in (train, valid):
         files.read(CleaningReport())  # a file that is missing is told before anything long begins
     facts: dict[str, Any] = {}
@@ -216,8 +219,34 @@ def prepare(
     return PreparedData(directory)
 
 
+SourceTokenizer = Tokenizer | WordFeatures
+"""What text is cut into: sub-words, or for a parser perhaps words."""
+
+
+def load_source_tokenizer(directory: Path, config: DataConfig) -> SourceTokenizer:
+    """That of prepared data, or of a model that was trained on them.
+
+    Raises:
+        ModelError: It is missing or damaged.
+    """
+    kind = WordFeatures if config.tokenizer == "words" else Tokenizer
+    return kind.load(directory / SOURCE_TOKENIZER)
+
+
+def _require_place_for_words(config: DataConfig) -> None:
+    if config.tokenizer != "words":
+        return
+    if config.task != "parsing":
+        raise UsageError("--tokenizer words: is for parsing; a translation is written in bpe or wordpiece")
+    if config.tags == "endings":
+        raise UsageError(
+            "--tokenizer words: does not spell what search has to know for --tags endings; "
+            "leave either out: with --brackets joined the place of a word is known without endings"
+        )
+
+
 class _Tokenizers(NamedTuple):
-    source: Tokenizer
+    source: SourceTokenizer
     target: Tokenizer | TreeVocabulary
 
     def save(self, directory: Path) -> None:
@@ -227,6 +256,7 @@ class _Tokenizers(NamedTuple):
 
 def _learn_tokenizers(files: CorpusFiles | TreeFiles, config: DataConfig) -> _Tokenizers:
     def learn(*sides: str) -> Tokenizer:
+        assert config.tokenizer != "words"
         return Tokenizer.train(lines(*sides), config.tokenizer, config.vocab_size)
 
     def lines(*sides: str) -> Iterator[str]:
@@ -236,7 +266,10 @@ def _learn_tokenizers(files: CorpusFiles | TreeFiles, config: DataConfig) -> _To
     if isinstance(files, TreeFiles):
         files = files.distinct()
         symbols = TreeVocabulary.learn(lines("target"), config.tags, config.brackets)
-        return _Tokenizers(learn("source"), symbols)
+        if config.tokenizer != "words":
+            return _Tokenizers(learn("source"), symbols)
+        ids_per_word = symbols_per_word(config.tags)
+        return _Tokenizers(WordFeatures.learn(lines("source"), config.vocab_size, ids_per_word), symbols)
     if config.joint_vocabulary:
         joint = learn("source", "target")
         return _Tokenizers(joint, joint)

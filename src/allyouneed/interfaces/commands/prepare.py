@@ -82,7 +82,7 @@ def prepare(
     *,
     text: TextOptions = TextOptions(),
     task: Literal["translation", "parsing"] = _DEFAULTS.task,
-    tokenizer: Literal["bpe", "wordpiece", "byte"] = _DEFAULTS.tokenizer,
+    tokenizer: Literal["bpe", "wordpiece", "byte", "words"] = _DEFAULTS.tokenizer,
     vocab_size: int | None = None,
     separate_vocabularies: bool = False,
     max_tokens: int | None = None,
@@ -108,7 +108,8 @@ def prepare(
         data: The folder to make.
         text: What to read.
         task: What the data is for.
-        tokenizer: Sub-word units: byte-pair encoding, word-pieces, or plain bytes.
+        tokenizer: Sub-word units: byte-pair encoding, word-pieces, or plain bytes; for parsing also words,
+            as so many ids each as joined brackets have symbols a word.
         vocab_size: Entries of each vocabulary of text, 261 control symbols and bytes included; 37,000 if not
             given, for parsing 16,000.
         separate_vocabularies: Learn one vocabulary for each language in place of a joint one.
