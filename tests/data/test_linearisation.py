@@ -25,17 +25,16 @@ from allyouneed.data.linearisation import (
     unjoined,
 )
 from allyouneed.data.trees import Constituent, Tree, clean_trees, read_trees, tree_of
-from allyouneed.errors import ModelError
+from allyouneed.errors import DataError, ModelError
 from allyouneed.symbols import PADDING, UNKNOWN
 
 if TYPE_CHECKING:
     from tests.data.conftest import RandomTrees
 
 JOHN = tree_of("(S (NP (NNP John)) (VP (VBZ has) (NP (DT a) (NN dog))) (. .))")
+BRACKETS: tuple[Brackets, ...] = ("labelled", "plain", "joined")
 MODES: list[tuple[Tags, Brackets]] = [
-    (tags, brackets)
-    for tags in ("normalised", "predicted", "endings")
-    for brackets in ("labelled", "plain", "joined")
+    (tags, brackets) for tags in ("normalised", "predicted", "endings") for brackets in BRACKETS
 ]
 
 
@@ -219,6 +218,26 @@ def test_every_word_has_one_of_the_endings_that_every_vocabulary_knows() -> None
     tree = Tree(tuple(words), ("NN",) * 8, (Constituent("TOP", 0, 8), Constituent("S", 0, 8)))
     assert UNKNOWN not in vocabulary.encode(str(tree))
     assert {*ENDINGS} < {*vocabulary.symbols}
+
+
+def test_a_tag_that_is_called_as_a_control_symbol_is_refused() -> None:
+    for brackets in BRACKETS:
+        with pytest.raises(DataError, match="<unk> is the tag of a word, but reserved"):
+            TreeVocabulary.learn(["(S (<unk> b))"], "predicted", brackets)
+    assert TreeVocabulary.learn(["(S (<unk> b))"], "normalised", "plain").encode("(S (<unk> b))")
+
+
+def test_unary_cycles_that_a_model_writes_are_one_constituent() -> None:
+    trees = ["(NP (NP (NN a)) (NN b))", "(S (NP (NN a)))"]
+    cycles = {"labelled": "(NP (NP XX )NP )NP", "plain": "(NP (NP XX ) )", "joined": "(NP(NP )2"}
+    for brackets in BRACKETS:
+        vocabulary = TreeVocabulary.learn(trees, "normalised", brackets)
+        # Both cover the first word, but not the same words.
+        assert (
+            str(vocabulary.decode(vocabulary.encode(trees[0]), "ab").tree) == "(TOP (NP (NP (XX a)) (XX b)))"
+        )
+        ids = [vocabulary.symbols.index(symbol) for symbol in cycles[brackets].split()]
+        assert vocabulary.decode(ids, "a") == (tree_of("(TOP (NP (XX a)))"), True)
 
 
 def test_a_label_that_was_not_learned_is_unknown() -> None:

@@ -21,7 +21,7 @@ from typing import Final, Literal, NamedTuple, Self
 from allyouneed import publish
 from allyouneed.data.tokenizer import CONTROL_SYMBOLS
 from allyouneed.data.trees import ROOT, Constituent, Tree, tree_of, without_unary_cycles
-from allyouneed.errors import ModelError
+from allyouneed.errors import DataError, ModelError
 from allyouneed.symbols import UNKNOWN
 
 Tags = Literal["normalised", "predicted", "endings"]
@@ -199,10 +199,16 @@ class TreeVocabulary:
 
     @classmethod
     def learn(cls, texts: Iterable[str], tags: Tags, brackets: Brackets) -> Self:
-        """The symbols of some trees in brackets, the most frequent first."""
+        """The symbols of some trees in brackets, the most frequent first.
+
+        Raises:
+            DataError: One of them is no tree, or has a tag that is called as a control symbol is.
+        """
         counts: Counter[str] = Counter()
         for text in texts:
             counts.update(linearise(without_unary_cycles(tree_of(text)), tags, brackets))
+        if reserved := [symbol for symbol in CONTROL_SYMBOLS if symbol in counts]:
+            raise DataError(f"{reserved[0]} is the tag of a word, but reserved here; rename it in the trees")
         if tags == "endings":
             counts.update(dict.fromkeys(ENDINGS, 0))  # no word ends in what is unknown
         if brackets == "joined":
@@ -279,12 +285,16 @@ class TreeVocabulary:
         return [self.encode(text) for text in texts]
 
     def decode(self, ids: Sequence[int], words: Sequence[str]) -> BuiltTree:
-        """The tree of ids over words; control symbols are left out, and make it ill-formed."""
+        """The tree of ids over words, without unary cycles, of which none were learned.
+
+        Control symbols are left out, and make it ill-formed.
+        """
         symbols = [self.symbols[token] for token in ids if token > UNKNOWN]
         built = build_tree(unjoined(symbols, self.tags) if self.brackets == "joined" else symbols, words)
+        tree = without_unary_cycles(built.tree)
         if self.tags == "endings":
-            built = built._replace(tree=replace(built.tree, tags=(WORD,) * len(words)))
-        return built._replace(well_formed=built.well_formed and all(token > UNKNOWN for token in ids))
+            tree = replace(tree, tags=(WORD,) * len(words))
+        return BuiltTree(tree, built.well_formed and all(token > UNKNOWN for token in ids))
 
     def _key(self) -> tuple[tuple[str, ...], str, str]:
         return self.symbols, self.tags, self.brackets

@@ -13,7 +13,8 @@ from allyouneed.interfaces.console import notice
 from allyouneed.presets import preset as named_preset
 
 if TYPE_CHECKING:
-    from allyouneed.preparation import CorpusFiles, PreparedData, TreeFiles
+    from allyouneed.data.treebank import TreeFiles
+    from allyouneed.preparation import CorpusFiles, PreparedData
 
 Files = Annotated[tuple[Path, ...], Parameter(consume_multiple=True, show_default=False)]
 
@@ -52,7 +53,8 @@ class TextOptions:
         Raises:
             UsageError: Something is given that the task has no use for.
         """
-        from allyouneed.preparation import CorpusFiles, TreeFiles
+        from allyouneed.data.treebank import TreeFiles
+        from allyouneed.preparation import CorpusFiles
 
         of_pairs = (
             self.source,
