@@ -21,7 +21,7 @@ model | data | evaluation | native
 presets, fidelity
 config
 settings
-symbols, publish, errors, version
+symbols, labels, publish, errors, version
 """
 """From the top down: a row may import those below it, and neighbours behind a comma, but not behind a bar."""
 

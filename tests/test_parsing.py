@@ -8,11 +8,12 @@ import pytest
 import allyouneed
 from allyouneed.assessment import evaluate_parser
 from allyouneed.config import DataConfig
+from allyouneed.data.treebank import TreeFiles
 from allyouneed.data.trees import clean_trees, read_trees, tree_of
 from allyouneed.errors import DataError, ModelError, UsageError
 from allyouneed.loading import load_parser, load_translator
 from allyouneed.parsing import MAX_TOKENS, Parser
-from allyouneed.preparation import TreeFiles, prepare
+from allyouneed.preparation import prepare
 from allyouneed.presets import parsing_tiny
 from allyouneed.runs import train
 
@@ -104,6 +105,22 @@ def test_outputs_with_the_endings_of_words_are_trees_over_the_words_too(
     assert [parse.tree.words if parse.tree else () for parse in found] == WORDS_OF_WEIRD
     assert not any(parse.repaired for parse in found)
     assert {tag for parse in found if parse.tree for tag in parse.tree.tags} == {"XX"}
+
+
+def test_a_parser_of_words_reads_any_and_writes_joined_brackets(toy_treebank: Path, tmp_path: Path) -> None:
+    tiny = parsing_tiny().replace(
+        model={"d_model": 16, "d_ff": 16, "num_heads": 2, "num_layers": 1},
+        training={"num_steps": 2, "batch_tokens": 400, "checkpoint_every_steps": 2, "precision": "float32"},
+    )
+    trees = TreeFiles(toy_treebank / "dev.mrg")
+    prepare(tmp_path / "data", trees, trees, config=tiny.data)
+    train(tmp_path / "run", tmp_path / "data", tiny)
+    found = load_parser(tmp_path / "run").parse(WEIRD, beam_size=2)
+    assert [parse.tree.words if parse.tree else () for parse in found] == WORDS_OF_WEIRD
+    assert not any(parse.repaired for parse in found)
+    assert load_parser(tmp_path / "run").parse(WEIRD, constrained=False, beam_size=1)
+    with pytest.raises(DataError, match="sentence 1: half a surrogate pair"):
+        load_parser(tmp_path / "run").parse([["\ud800"]])
 
 
 def test_company_changes_nothing(parser: Parser) -> None:

@@ -130,6 +130,8 @@ def test_the_parsers_are_those_of_section_6_3() -> None:
     assert semi.data.vocab_size == 32_000
     assert (wsj.model.dropout, wsj.model.attention_dropout, wsj.training.warmup_steps) == (0.2, 0.2, 16_000)
     assert (semi.model.dropout, semi.model.attention_dropout, semi.training.warmup_steps) == (0.1, 0.0, 4_000)
+    assert (wsj.model.num_heads, wsj.model.d_ff, wsj.model.tied_embeddings) == (8, 2048, "none")
+    assert (semi.model.num_heads, semi.model.d_ff, semi.model.tied_embeddings) == (16, 4096, "target")
     for search in (wsj.search, semi.search):
         assert (search.beam_size, search.length_penalty, search.max_extra_tokens) == (21, 0.3, 300)
 

@@ -30,11 +30,12 @@ if TYPE_CHECKING:
     from allyouneed import presets
     from allyouneed.assessment import evaluate
     from allyouneed.config import DataConfig, RunConfig
+    from allyouneed.data.treebank import TreeFiles
     from allyouneed.errors import UserError
     from allyouneed.loading import load
     from allyouneed.outputs import Translation
     from allyouneed.parsing import Parse, Parser
-    from allyouneed.preparation import CorpusFiles, TreeFiles, prepare
+    from allyouneed.preparation import CorpusFiles, prepare
     from allyouneed.rescoring import PairScore
     from allyouneed.runs import average, train
     from allyouneed.translation import Translator
@@ -68,7 +69,7 @@ _MODULES = {
     "RunConfig": "allyouneed.config",
     "Translation": "allyouneed.outputs",
     "Translator": "allyouneed.translation",
-    "TreeFiles": "allyouneed.preparation",
+    "TreeFiles": "allyouneed.data.treebank",
     "UserError": "allyouneed.errors",
     "average": "allyouneed.runs",
     "evaluate": "allyouneed.assessment",

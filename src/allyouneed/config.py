@@ -167,8 +167,9 @@ class DataConfig(Config):
 
     task: Literal["translation", "parsing"] = "translation"
     """What sources become: their translations, or their constituency trees (6.3)."""
-    tokenizer: Literal["bpe", "wordpiece", "byte"] = "bpe"
-    """Sub-word units: byte-level byte-pair encoding, word-pieces over bytes, or plain bytes."""
+    tokenizer: Literal["bpe", "wordpiece", "byte", "words"] = "bpe"
+    """Sub-word units: byte-level byte-pair encoding, word-pieces over bytes, or plain bytes; for parsing also
+    words, as a fixed number of ids each (`data/word_features.py`)."""
     vocab_size: PositiveInt = 37_000
     """Entries of each vocabulary, the control symbols included."""
     joint_vocabulary: bool = True
@@ -183,8 +184,8 @@ class DataConfig(Config):
     """Code of the target language, such as "de"; Moses-tokenised scores need it."""
     tags: Literal["normalised", "predicted", "endings"] = "normalised"
     """Of trees: whether a word is one symbol for all, its part of speech, or its last letter."""
-    closing_brackets: Literal["labelled", "plain"] = "labelled"
-    """Of trees: whether a constituent ends with its label, `)NP`, or with `)`."""
+    brackets: Literal["labelled", "plain", "joined"] = "labelled"
+    """Of trees: `)NP` ends a constituent, or `)`, or one symbol all that end there (docs/parsing.md)."""
 
 
 class TrainingConfig(Config):

@@ -1,6 +1,6 @@
 """Models from where they are kept, ready to use."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,13 +13,14 @@ from allyouneed.errors import ModelError, UserError
 from allyouneed.inference.shortlist import Shortlist
 from allyouneed.model import EncoderDecoder
 from allyouneed.parsing import Parser
-from allyouneed.preparation import SOURCE_TOKENIZER, TARGET_TOKENIZER
+from allyouneed.preparation import SOURCE_TOKENIZER, TARGET_TOKENIZER, SourceTokenizer, load_source_tokenizer
 from allyouneed.training.checkpoint import CONFIG, Checkpoint, load_checkpoint
 from allyouneed.training.run_directory import resolve_model
 from allyouneed.translation import Translator
 
-Units = TypeVar("Units", Tokenizer, TreeVocabulary)
-"""What the ids of outputs stand for."""
+Sources = TypeVar("Sources")
+Targets = TypeVar("Targets")
+"""What the ids of sources, and of outputs, stand for."""
 
 _COMMANDS = {"translation": "translate", "parsing": "parse"}
 
@@ -66,7 +67,7 @@ def load_translator(
             other vocabularies.
         UsageError: The precision is not to be had here.
     """
-    models, config, source, target = _load_members([path, *others], "translation", Tokenizer, device)
+    models, config, source, target = _load_members([path, *others], "translation", _text_units, device)
     chosen = None if shortlist is None else Shortlist.load(Path(shortlist), resolve_model(Path(path)))
     return Translator(models, config, source, target, precision=precision, threads=threads, shortlist=chosen)
 
@@ -84,7 +85,7 @@ def load_parser(
         ModelError: There is none, it is damaged or for another task, or another model has other vocabularies.
         UsageError: The precision is not to be had here.
     """
-    models, config, source, target = _load_members([path, *others], "parsing", TreeVocabulary, device)
+    models, config, source, target = _load_members([path, *others], "parsing", _tree_units, device)
     return Parser(models, config, source, target, precision=precision, threads=threads)
 
 
@@ -95,17 +96,31 @@ def _task_of(path: Path) -> str:
         raise ModelError(error.messages) from None
 
 
+def _text_units(checkpoint: Checkpoint) -> tuple[Tokenizer, Tokenizer]:
+    directory = checkpoint.directory
+    return Tokenizer.load(directory / SOURCE_TOKENIZER), Tokenizer.load(directory / TARGET_TOKENIZER)
+
+
+def _tree_units(checkpoint: Checkpoint) -> tuple[SourceTokenizer, TreeVocabulary]:
+    source = load_source_tokenizer(checkpoint.directory, checkpoint.config.data)
+    return source, TreeVocabulary.load(checkpoint.directory / TARGET_TOKENIZER)
+
+
 def _load_members(
-    paths: Sequence[Path | str], task: str, units: type[Units], device: torch.device | str
-) -> tuple[list[EncoderDecoder], RunConfig, Tokenizer, Units]:
+    paths: Sequence[Path | str],
+    task: str,
+    load_units: Callable[[Checkpoint], tuple[Sources, Targets]],
+    device: torch.device | str,
+) -> tuple[list[EncoderDecoder], RunConfig, Sources, Targets]:
     """Models that are to work as one, the settings of the first, and the units of sources and outputs."""
-    members = [_load_member(Path(path), task, units, device) for path in paths]
-    _, config, source, target = members[0]
-    for member, path in zip(members, paths, strict=True):
-        if member[2:] != (source, target):
+    checkpoints = [load_for(Path(path), task) for path in paths]
+    models = [checkpoint.build_model().to(device) for checkpoint in checkpoints]
+    units = [load_units(checkpoint) for checkpoint in checkpoints]
+    for path, others in zip(paths, units, strict=True):
+        if others != units[0]:
             fault = f"{path}: has other vocabularies than {paths[0]}"
             raise ModelError(f"{fault}; an ensemble is of models trained on the same prepared data")
-    return [model for model, *_ in members], config, source, target
+    return models, checkpoints[0].config, *units[0]
 
 
 def load_for(path: Path, task: str) -> Checkpoint:
@@ -119,15 +134,3 @@ def load_for(path: Path, task: str) -> Checkpoint:
     if its_task != task:
         raise ModelError(f"{path}: is a model for {its_task}; use it with `allyouneed {_COMMANDS[its_task]}`")
     return checkpoint
-
-
-def _load_member(
-    path: Path, task: str, units: type[Units], device: torch.device | str
-) -> tuple[EncoderDecoder, RunConfig, Tokenizer, Units]:
-    checkpoint = load_for(path, task)
-    return (
-        checkpoint.build_model().to(device),
-        checkpoint.config,
-        Tokenizer.load(checkpoint.directory / SOURCE_TOKENIZER),
-        units.load(checkpoint.directory / TARGET_TOKENIZER),
-    )

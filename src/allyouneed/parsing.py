@@ -11,14 +11,16 @@ from allyouneed.config import RunConfig, SearchConfig
 from allyouneed.data.linearisation import TreeVocabulary
 from allyouneed.data.penn_words import penn_words
 from allyouneed.data.sentences import too_long_error
-from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.data.trees import Tree, one_word, unescaped
 from allyouneed.errors import DataError
 from allyouneed.inference.beams import Hypothesis
 from allyouneed.inference.engine_choice import build_engines
 from allyouneed.inference.generate import Batching, generate
+from allyouneed.inference.joined_tree_constraint import JoinedTreeConstraint
+from allyouneed.inference.restrictions import Constraint
 from allyouneed.inference.tree_constraint import TreeConstraint
 from allyouneed.model import EncoderDecoder
+from allyouneed.preparation import SourceTokenizer
 
 MAX_TOKENS = 2_048
 """A longer sentence is refused: the cost grows with the square of the length."""
@@ -47,7 +49,7 @@ class Parse:
 
 
 class Parser:
-    """A model, or several as one, with its sub-words and its symbols; made by `load`.
+    """A model, or several as one, with its sub-words, or words, and its symbols; made by `load`.
 
     Args:
         model: The model, wherever it is to compute, or several of the same vocabularies.
@@ -62,7 +64,7 @@ class Parser:
         self,
         model: EncoderDecoder | Sequence[EncoderDecoder],
         config: RunConfig,
-        tokenizer: Tokenizer,
+        tokenizer: SourceTokenizer,
         vocabulary: TreeVocabulary,
         *,
         precision: str = "float32",
@@ -117,9 +119,10 @@ class Parser:
             raise TypeError("one sentence is given where several are wanted; put it in a list: [sentence]")
         given = {key: value for key, value in search.items() if value is not None}
         config = SearchConfig.checked(**self.config.search.model_dump() | given)
-        constraint = None
+        constraint: Constraint | None = None
         if constrained:
-            constraint = TreeConstraint(self.vocabulary, self._words_of, config, self._engine.max_positions)
+            of_form = JoinedTreeConstraint if self.vocabulary.brackets == "joined" else TreeConstraint
+            constraint = of_form(self.vocabulary, self._words_of, config, self._engine.max_positions)
         encoded, again = tee(self._encode_each(sentences, failed))
         found = generate(
             self._engine,

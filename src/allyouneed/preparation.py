@@ -6,9 +6,8 @@ tokenisers, `report.json` (what was dropped and why) and a manifest.
 
 import hashlib
 import json
-import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
@@ -23,14 +22,13 @@ from allyouneed.data.corpus import (
     clean_pairs,
     read_parallel,
     read_tab_separated,
-    require_rereadable,
 )
-from allyouneed.data.linearisation import TreeVocabulary
-from allyouneed.data.lines import LineCounts, encode_line, read_lines
+from allyouneed.data.linearisation import WORD, TreeVocabulary, symbols_per_word
+from allyouneed.data.lines import encode_line, read_lines
 from allyouneed.data.store import PairStore, PairWriter
 from allyouneed.data.tokenizer import Tokenizer
-from allyouneed.data.tree_exchange import exchange_constituents
-from allyouneed.data.trees import Tree, clean_trees, one_word, read_trees, tree_of
+from allyouneed.data.treebank import AUGMENTED, UNTAGGED, Files, TreeFiles, paths
+from allyouneed.data.word_features import WordFeatures
 from allyouneed.errors import DataError, UsageError
 from allyouneed.publish import publish_directory, read_manifest, require_free, sha256_of
 
@@ -38,16 +36,8 @@ SOURCE_TOKENIZER = "source_tokenizer.json"
 TARGET_TOKENIZER = "target_tokenizer.json"
 KIND = "data"
 _OPTIONS = {"translation": "--source and --target, or --pairs", "parsing": "--trees"}
-_REPEATED, _SILVER, _EXCHANGED = (
-    "repetitions of trees",
-    "silver trees",
-    "trees made by exchange of constituents",
-)
 _SHORTEST_FOR_RATIO_TOKENS = 20  # below it a ratio says little
 _ENCODED_AT_ONCE = 4_096
-
-Files = str | Path | Sequence[str | Path]
-"""One file, or several that are read one after the other."""
 
 
 @dataclass(frozen=True)
@@ -69,69 +59,8 @@ class CorpusFiles:
 
     def read(self, report: CleaningReport) -> Iterator[Pair]:
         """All pairs, the parallel files' first; that all files are there is checked at the call."""
-        parallel = read_parallel(_paths(self.sources), _paths(self.targets), report)
-        return chain(parallel, read_tab_separated(_paths(self.pairs), report))
-
-
-@dataclass(frozen=True)
-class TreeFiles:
-    """Where the trees of a treebank come from; pairs of the words, with spaces between, and their tree."""
-
-    files: Files = ()
-    """Penn brackets, over several lines each or several on a line."""
-    silver: Files = ()
-    """Trees that a parser has made of raw text, to be mixed in."""
-    repetitions: int = 1
-    """How often each tree of `files` is there, which sets their share beside silver trees."""
-    exchanges: int = 0
-    """New trees made of `files` by exchange of constituents; see `data.tree_exchange`."""
-
-    limits: ClassVar = CleaningLimits(max_characters=1_000_000, max_length_ratio=math.inf)
-    """A tree is longer than its sentence."""
-
-    def __bool__(self) -> bool:
-        return bool(self.files)
-
-    def read(self, report: CleaningReport) -> Iterator[Pair]:
-        """All trees, cleaned, on one line each; that all files are there is checked at the call."""
-        require_rereadable([*_paths(self.files), *_paths(self.silver)])
-        return self._read(report)
-
-    def distinct(self) -> "TreeFiles":
-        """What sub-words and symbols are learned from: a word that is repeated is no more frequent for it."""
-        return replace(self, repetitions=1, exchanges=0)
-
-    def _read(self, report: CleaningReport) -> Iterator[Pair]:
-        gold: list[Pair] = []
-        for file in _paths(self.files):
-            for pair in self._read_file(file, report):
-                yield pair
-                if self.repetitions > 1 or self.exchanges:
-                    gold.append(pair)
-        for _ in range(self.repetitions - 1):
-            yield from gold
-            report.notes[_REPEATED] += len(gold)
-        for file in _paths(self.silver):
-            for pair in self._read_file(file, report):
-                yield pair
-                report.notes[_SILVER] += 1
-        trees = [tree_of(pair.target) for pair in gold] if self.exchanges else []
-        for place, tree in exchange_constituents(trees, self.exchanges):
-            yield gold[place]._replace(source=_words(tree), target=str(tree))
-            report.notes[_EXCHANGED] += 1
-
-    def _read_file(self, file: Path, report: CleaningReport) -> Iterator[Pair]:
-        counts = report.files[str(file)] = LineCounts()
-        num_trees = 0
-        for tree, line in clean_trees(read_trees(file, counts, report.notes), report.notes):
-            num_trees += 1
-            yield Pair(_words(tree), str(tree), line, str(file))
-        if not num_trees:
-            raise DataError(f"{file}: holds no tree; give a file of trees in brackets")
-
-
-def _words(tree: Tree) -> str:
-    return " ".join(map(one_word, tree.words))
+        parallel = read_parallel(paths(self.sources), paths(self.targets), report)
+        return chain(parallel, read_tab_separated(paths(self.pairs), report))
 
 
 NO_FILES = CorpusFiles()
@@ -159,7 +88,7 @@ class PreparedData:
     def is_augmented(self) -> bool:
         """Whether the training part holds trees that were repeated, made of others, or made by a parser."""
         report = json.loads((self.directory / "report.json").read_bytes())
-        return bool({_REPEATED, _SILVER, _EXCHANGED} & set(report["train"]["notes"]))
+        return bool(AUGMENTED & set(report["train"]["notes"]))
 
     @cached_property
     def tokenizers(self) -> dict[str, bytes]:
@@ -188,13 +117,15 @@ def prepare(
         say: Is told what was read and dropped, line by line.
 
     Raises:
-        UsageError: `directory` is not free, no file is given, or the vocabulary size is impossible.
+        UsageError: `directory` is not free, no file is given, the vocabulary size is impossible, or a setting
+            is not for the task.
         DataError: A file is unusable, or no pair is left.
     """
     directory = Path(directory)
     require_free(directory)
     if not train:
         raise UsageError(f"no training text: give {_OPTIONS[config.task]}")
+    _require_place_for_words(config)
     for files in (train, valid):
         files.read(CleaningReport())  # a file that is missing is told before anything long begins
     facts: dict[str, Any] = {}
@@ -216,8 +147,34 @@ def prepare(
     return PreparedData(directory)
 
 
+SourceTokenizer = Tokenizer | WordFeatures
+"""What text is cut into: sub-words, or for a parser perhaps words."""
+
+
+def load_source_tokenizer(directory: Path, config: DataConfig) -> SourceTokenizer:
+    """That of prepared data, or of a model that was trained on them.
+
+    Raises:
+        ModelError: It is missing or damaged.
+    """
+    kind = WordFeatures if config.tokenizer == "words" else Tokenizer
+    return kind.load(directory / SOURCE_TOKENIZER)
+
+
+def _require_place_for_words(config: DataConfig) -> None:
+    if config.tokenizer != "words":
+        return
+    if config.task != "parsing":
+        raise UsageError("--tokenizer words: is for parsing; a translation is written in bpe or wordpiece")
+    if config.tags == "endings":
+        raise UsageError(
+            "--tokenizer words: does not spell what search has to know for --tags endings; "
+            "leave either out: with --brackets joined the place of a word is known without endings"
+        )
+
+
 class _Tokenizers(NamedTuple):
-    source: Tokenizer
+    source: SourceTokenizer
     target: Tokenizer | TreeVocabulary
 
     def save(self, directory: Path) -> None:
@@ -227,16 +184,27 @@ class _Tokenizers(NamedTuple):
 
 def _learn_tokenizers(files: CorpusFiles | TreeFiles, config: DataConfig) -> _Tokenizers:
     def learn(*sides: str) -> Tokenizer:
+        assert config.tokenizer != "words"
         return Tokenizer.train(lines(*sides), config.tokenizer, config.vocab_size)
 
+    report = CleaningReport()
+
     def lines(*sides: str) -> Iterator[str]:
-        pairs = clean_pairs(files.read(CleaningReport()), files.limits, CleaningReport())
+        pairs = clean_pairs(files.read(report), files.limits, CleaningReport())
         return (getattr(pair, side) for pair in pairs for side in sides)
 
     if isinstance(files, TreeFiles):
         files = files.distinct()
-        symbols = TreeVocabulary.learn(lines("target"), config.tags, config.closing_brackets)
-        return _Tokenizers(learn("source"), symbols)
+        symbols = TreeVocabulary.learn(lines("target"), config.tags, config.brackets)
+        if config.tags == "predicted" and report.notes[UNTAGGED]:
+            raise DataError(
+                f"{report.notes[UNTAGGED]:,} silver trees have {WORD} for every part of speech, which would "
+                "be learned; make them with a parser that predicts tags, or take other --tags"
+            )
+        if config.tokenizer != "words":
+            return _Tokenizers(learn("source"), symbols)
+        ids_per_word = symbols_per_word(config.tags)
+        return _Tokenizers(WordFeatures.learn(lines("source"), config.vocab_size, ids_per_word), symbols)
     if config.joint_vocabulary:
         joint = learn("source", "target")
         return _Tokenizers(joint, joint)
@@ -303,10 +271,6 @@ def _facts(directory: Path, config: DataConfig, tokenizers: _Tokenizers) -> dict
             "target_tokenizer": sha256_of(directory / TARGET_TOKENIZER),
         },
     }
-
-
-def _paths(files: Files) -> list[Path]:
-    return [Path(files)] if isinstance(files, str | Path) else [Path(file) for file in files]
 
 
 def _text_path(directory: Path, part: str, side: str) -> Path:

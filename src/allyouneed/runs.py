@@ -15,7 +15,7 @@ from allyouneed.errors import DataError, DiskError, ModelError, UsageError, User
 from allyouneed.evaluation import bleu_13a, score_trees
 from allyouneed.model import EncoderDecoder
 from allyouneed.parsing import Parser
-from allyouneed.preparation import SOURCE_TOKENIZER, TARGET_TOKENIZER, PreparedData
+from allyouneed.preparation import SOURCE_TOKENIZER, TARGET_TOKENIZER, PreparedData, load_source_tokenizer
 from allyouneed.presets import base
 from allyouneed.publish import write_text
 from allyouneed.training.averaging import average as average_checkpoints
@@ -261,7 +261,7 @@ def _f1_on_validation(
     prepared: PreparedData, config: RunConfig
 ) -> Callable[[EncoderDecoder], Mapping[str, float]]:
     gold = [tree_of(line) for line in prepared.lines("valid", "target")]
-    tokenizer = Tokenizer.load(prepared.directory / SOURCE_TOKENIZER)
+    tokenizer = load_source_tokenizer(prepared.directory, prepared.config)
     vocabulary = TreeVocabulary.load(prepared.directory / TARGET_TOKENIZER)
 
     def validate(model: EncoderDecoder) -> Mapping[str, float]:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -14,23 +15,26 @@ from hypothesis import strategies as st
 from allyouneed.data.linearisation import (
     ENDINGS,
     WORD,
-    ClosingBrackets,
+    Brackets,
     Tags,
     TreeVocabulary,
     build_tree,
     ending,
     linearise,
+    symbols_per_word,
+    unjoined,
 )
 from allyouneed.data.trees import Constituent, Tree, clean_trees, read_trees, tree_of
-from allyouneed.errors import ModelError
+from allyouneed.errors import DataError, ModelError
 from allyouneed.symbols import PADDING, UNKNOWN
 
 if TYPE_CHECKING:
     from tests.data.conftest import RandomTrees
 
 JOHN = tree_of("(S (NP (NNP John)) (VP (VBZ has) (NP (DT a) (NN dog))) (. .))")
-MODES: list[tuple[Tags, ClosingBrackets]] = [
-    (tags, closing) for tags in ("normalised", "predicted", "endings") for closing in ("labelled", "plain")
+BRACKETS: tuple[Brackets, ...] = ("labelled", "plain", "joined")
+MODES: list[tuple[Tags, Brackets]] = [
+    (tags, brackets) for tags in ("normalised", "predicted", "endings") for brackets in BRACKETS
 ]
 
 
@@ -38,8 +42,12 @@ def without_tags(tree: Tree) -> Tree:
     return replace(tree, tags=(WORD,) * len(tree.words))
 
 
-def inverse(symbols: list[str], words: tuple[str, ...], tags: Tags) -> tuple[Tree, bool]:
-    tree, well_formed = build_tree(symbols, words)
+def there_and_back(tree: Tree, tags: Tags, brackets: Brackets) -> tuple[Tree, bool]:
+    symbols: Iterable[str] = linearise(tree, tags, brackets)
+    if brackets == "joined":
+        assert len(list(symbols)) == symbols_per_word(tags) * len(tree.words)
+        symbols = unjoined(symbols, tags)
+    tree, well_formed = build_tree(symbols, tree.words)
     return (without_tags(tree) if tags == "endings" else tree), well_formed
 
 
@@ -49,7 +57,34 @@ def test_the_example_of_grammar_as_a_foreign_language() -> None:
     assert " ".join(linearise(JOHN, "predicted")) == expected
     assert " ".join(linearise(JOHN)) == "(S (NP XX )NP (VP XX (NP XX XX )NP )VP XX )S"
     assert " ".join(linearise(JOHN, "endings")) == "(S (NP n )NP (VP s (NP a g )NP )VP XX )S"
-    assert " ".join(linearise(JOHN, closing="plain")) == "(S (NP XX ) (VP XX (NP XX XX ) ) XX )"
+    assert " ".join(linearise(JOHN, brackets="plain")) == "(S (NP XX ) (VP XX (NP XX XX ) ) XX )"
+
+
+def test_joined_brackets_are_two_symbols_a_word_or_three() -> None:
+    assert " ".join(linearise(JOHN, brackets="joined")) == "(S(NP )1 (VP )0 (NP )0 ( )2 ( )1"
+    expected = "(S(NP NNP )1 (VP VBZ )0 (NP DT )0 ( NN )2 ( . )1"
+    assert " ".join(linearise(JOHN, "predicted", "joined")) == expected
+    expected = "(S(NP n )1 (VP s )0 (NP a )0 ( g )2 ( XX )1"
+    assert " ".join(linearise(JOHN, "endings", "joined")) == expected
+    # Each label alone, no label, and each number up to the largest are there though no tree has them.
+    vocabulary = TreeVocabulary.learn([str(JOHN), "(S (A (B (C (NN a)))))"], "normalised", "joined")
+    joined = {"(S(NP", "(VP", "(NP", "(", "(S(A(B(C", "(S", "(A", "(B", "(C"}
+    assert {*vocabulary.symbols[UNKNOWN + 1 :]} == joined | {f"){number}" for number in range(5)}
+    assert vocabulary.decode(vocabulary.encode("(A (B (NN a) (NN b)))"), ["a", "b"]).well_formed is False
+
+
+def test_joined_outputs_that_are_no_trees_are_repaired() -> None:
+    draw = Random(1)
+    vocabulary = TreeVocabulary.learn([str(JOHN)], "predicted", "joined")
+    num_well_formed = 0
+    for _ in range(10_000):
+        words = tuple("abcd"[: draw.randint(1, 4)])
+        ids = draw.choices(range(vocabulary.vocab_size), k=draw.randint(0, 12))
+        tree, well_formed = vocabulary.decode(ids, words)
+        assert tree.words == words
+        assert tree_of(str(tree)) == tree
+        num_well_formed += well_formed
+    assert num_well_formed > 0
 
 
 def test_a_root_with_several_children_is_kept() -> None:
@@ -62,17 +97,17 @@ def test_linearising_and_back_is_the_identity_on_ten_thousand_random_trees(
     random_trees: "RandomTrees",
 ) -> None:
     for number, tree in enumerate(random_trees(10_000)):
-        tags, closing = MODES[number % len(MODES)]
+        tags, brackets = MODES[number % len(MODES)]
         expected = tree if tags == "predicted" else without_tags(tree)
-        assert inverse(linearise(tree, tags, closing), tree.words, tags) == (expected, True)
+        assert there_and_back(tree, tags, brackets) == (expected, True)
 
 
 def test_it_is_the_identity_on_every_tree_of_the_treebank(data_folder: Path) -> None:
-    for part, modes in (("train", MODES[2:]), ("dev", MODES)):
+    for part, modes in (("train", MODES[3:]), ("dev", MODES)):
         for tree, _ in clean_trees(read_trees(data_folder / "ptb_sample" / f"{part}.mrg")):
-            for tags, closing in modes:
+            for tags, brackets in modes:
                 expected = tree if tags == "predicted" else without_tags(tree)
-                assert inverse(linearise(tree, tags, closing), tree.words, tags) == (expected, True)
+                assert there_and_back(tree, tags, brackets) == (expected, True)
 
 
 SYMBOLS = ["(S", "(NP", "(TOP", ")S", ")NP", ")TOP", ")", "XX", "NN"]
@@ -150,11 +185,11 @@ def test_deep_trees_and_outputs_are_no_trouble() -> None:
     assert not well_formed
 
 
-@pytest.mark.parametrize(("tags", "closing"), MODES)
+@pytest.mark.parametrize(("tags", "brackets"), MODES)
 def test_a_vocabulary_is_read_as_it_was_saved_and_gives_trees_back(
-    tmp_path: Path, tags: Tags, closing: ClosingBrackets
+    tmp_path: Path, tags: Tags, brackets: Brackets
 ) -> None:
-    vocabulary = TreeVocabulary.learn([str(JOHN)], tags, closing)
+    vocabulary = TreeVocabulary.learn([str(JOHN)], tags, brackets)
     vocabulary.save(tmp_path / "trees.json")
     loaded = TreeVocabulary.load(tmp_path / "trees.json")
     assert loaded == vocabulary
@@ -185,6 +220,26 @@ def test_every_word_has_one_of_the_endings_that_every_vocabulary_knows() -> None
     assert {*ENDINGS} < {*vocabulary.symbols}
 
 
+def test_a_tag_that_is_called_as_a_control_symbol_is_refused() -> None:
+    for brackets in BRACKETS:
+        with pytest.raises(DataError, match="<unk> is the tag of a word, but reserved"):
+            TreeVocabulary.learn(["(S (<unk> b))"], "predicted", brackets)
+    assert TreeVocabulary.learn(["(S (<unk> b))"], "normalised", "plain").encode("(S (<unk> b))")
+
+
+def test_unary_cycles_that_a_model_writes_are_one_constituent() -> None:
+    trees = ["(NP (NP (NN a)) (NN b))", "(S (NP (NN a)))"]
+    cycles = {"labelled": "(NP (NP XX )NP )NP", "plain": "(NP (NP XX ) )", "joined": "(NP(NP )2"}
+    for brackets in BRACKETS:
+        vocabulary = TreeVocabulary.learn(trees, "normalised", brackets)
+        # Both cover the first word, but not the same words.
+        assert (
+            str(vocabulary.decode(vocabulary.encode(trees[0]), "ab").tree) == "(TOP (NP (NP (XX a)) (XX b)))"
+        )
+        ids = [vocabulary.symbols.index(symbol) for symbol in cycles[brackets].split()]
+        assert vocabulary.decode(ids, "a") == (tree_of("(TOP (NP (XX a)))"), True)
+
+
 def test_a_label_that_was_not_learned_is_unknown() -> None:
     assert TreeVocabulary.learn([str(JOHN)], "normalised", "plain").encode("(FRAG (NN b))")[0] == UNKNOWN
 
@@ -193,7 +248,7 @@ SAVED = {
     "format": "allyouneed tree symbols",
     "format_version": 1,
     "tags": "normalised",
-    "closing": "plain",
+    "brackets": "plain",
     "symbols": ["<pad>", "<s>", "</s>", "<sentinel>", "<unk>", "(S", "XX", ")"],
 }
 
@@ -204,11 +259,12 @@ SAVED = {
         {"format": "allyouneed sentence pairs"},
         {"format_version": 2},
         {"tags": "some"},
-        {"closing": "none"},
+        {"brackets": "none"},
         {"symbols": ["(S", *SAVED["symbols"]]},  # type: ignore[misc]
         {"symbols": [*SAVED["symbols"], "(S"]},  # type: ignore[misc]
         {"symbols": [*SAVED["symbols"], 7]},  # type: ignore[misc]
         {"symbols": "(S"},
+        {"brackets": "joined"},  # its closing bracket has no number
     ],
 )
 def test_a_vocabulary_of_other_content_is_refused(tmp_path: Path, changes: dict[str, object]) -> None:

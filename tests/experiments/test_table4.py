@@ -138,6 +138,6 @@ def test_the_tiny_scale_makes_the_tiny_preset_of_the_papers_parser() -> None:
     scaled, tiny = TABLE4.scales["tiny"](parsing_wsj()), parsing_tiny()
     vocabulary = {"source_vocab_size": 4_000, "d_k": None, "d_v": None}
     assert scaled.model.head_widths == tiny.model.head_widths
-    assert scaled.replace(model=vocabulary, data={"vocab_size": 4_000}) == tiny
+    assert scaled.replace(model=vocabulary, data=tiny.data.model_dump()) == tiny  # data are as they were made
     assert TABLE4.scales["paper"](parsing_wsj()).model.replace(d_k=None, d_v=None) == parsing_wsj().model
     assert replace(TABLE4.scales["paper"], sized_for="").changes() == []

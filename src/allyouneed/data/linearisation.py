@@ -3,12 +3,17 @@
 `(TOP (S (NP (PRP She)) (VP (VBZ sleeps))))` is `(S (NP XX )NP (VP XX )VP )S`: brackets with their labels, one
 symbol for each word, and not the words, which are those of the source. The root is left out where a
 constituent covers all of it. A symbol is an entry of a vocabulary of its own, which no text can reach.
+
+Joined brackets, `(S(NP )1 (VP )2`, are a form of ours with a fixed number of symbols for each word: what
+opens before it, perhaps its part of speech, and how many constituents end after it. So a model need not find
+its place: the symbols of the third word are the fifth and the sixth, or of three the seventh to the ninth.
 """
 
 import json
+import re
 import string
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, Self
@@ -16,11 +21,11 @@ from typing import Final, Literal, NamedTuple, Self
 from allyouneed import publish
 from allyouneed.data.tokenizer import CONTROL_SYMBOLS
 from allyouneed.data.trees import ROOT, Constituent, Tree, tree_of, without_unary_cycles
-from allyouneed.errors import ModelError
+from allyouneed.errors import DataError, ModelError
 from allyouneed.symbols import UNKNOWN
 
 Tags = Literal["normalised", "predicted", "endings"]
-ClosingBrackets = Literal["labelled", "plain"]
+Brackets = Literal["labelled", "plain", "joined"]
 
 WORD: Final = "XX"
 """What stands for a word whose part of speech is not told."""
@@ -28,38 +33,66 @@ WORD: Final = "XX"
 ENDINGS: Final = (*string.ascii_lowercase, "0", WORD)
 """What `ending` gives."""
 
+_JOINED = re.compile(r"[^)].*|\)[0-9]{1,5}", re.DOTALL)
 _FORMAT = "allyouneed tree symbols"
 _FORMAT_VERSION = 1
 
 
-def linearise(tree: Tree, tags: Tags = "normalised", closing: ClosingBrackets = "labelled") -> list[str]:
+def linearise(tree: Tree, tags: Tags = "normalised", brackets: Brackets = "labelled") -> list[str]:
     """The symbols of a tree.
 
     Args:
         tree: Cleaned.
         tags: "normalised": every word is `XX`; "predicted": its part of speech; "endings": its last letter,
             by which model and search know which word they are at.
-        closing: "labelled": a constituent ends with `)NP`; "plain": with `)`.
+        brackets: "labelled": a constituent ends with `)NP`; "plain": with `)`; "joined": one symbol for all
+            that open before a word, `(` if none does, and one for how many end after it, with the word's
+            own between them unless it is `XX`.
     """
-    symbols, ends = [], []
-    constituents = _without_root(tree)
-    place = 0
-    for position, (word, tag) in enumerate(zip(tree.words, tree.tags, strict=True)):
-        while place < len(constituents) and constituents[place].start == position:
-            symbols.append("(" + constituents[place].label)
-            ends.append(constituents[place])
-            place += 1
-        symbols.append({"normalised": WORD, "predicted": tag, "endings": ending(word)}[tags])
-        while ends and ends[-1].end == position + 1:
-            label = ends.pop().label
-            symbols.append(")" + label if closing == "labelled" else ")")
+    symbols = []
+    for word, tag, begun, ended in zip(tree.words, tree.tags, *_labels_around_words(tree), strict=True):
+        symbol = {"normalised": WORD, "predicted": tag, "endings": ending(word)}[tags]
+        if brackets == "joined":
+            symbols.append("(" + "(".join(begun))
+            symbols += [symbol] * (tags != "normalised")
+            symbols.append(f"){len(ended)}")
+        else:
+            symbols += ["(" + label for label in begun]
+            symbols.append(symbol)
+            symbols += [")" + label * (brackets == "labelled") for label in ended]
     return symbols
+
+
+def symbols_per_word(tags: Tags) -> int:
+    """How many symbols stand for a word where brackets are joined."""
+    return 2 if tags == "normalised" else 3
+
+
+def unjoined(symbols: Iterable[str], tags: Tags) -> Iterator[str]:
+    """Symbols of the joined form as those of the plain one."""
+    for symbol in symbols:
+        if symbol.startswith("("):
+            yield from ("(" + label for label in symbol.split("(") if label)
+        elif symbol.startswith(")"):
+            yield from [WORD] * (tags == "normalised") + [")"] * int(symbol[1:])
+        else:
+            yield symbol
 
 
 def ending(word: str) -> str:
     """The last letter of a word, small; `0` of a digit, `XX` of anything else."""
     last = word[-1].lower()
     return "0" if last in string.digits else last if last in ENDINGS else WORD
+
+
+def _labels_around_words(tree: Tree) -> tuple[list[list[str]], list[list[str]]]:
+    """The labels of what begins before each word, the outermost first, and of what ends after it."""
+    begun: list[list[str]] = [[] for _ in tree.words]
+    ended: list[list[str]] = [[] for _ in tree.words]
+    for label, start, end in _without_root(tree):
+        begun[start].append(label)
+        ended[end - 1].insert(0, label)
+    return begun, ended
 
 
 def _without_root(tree: Tree) -> tuple[Constituent, ...]:
@@ -157,23 +190,31 @@ class TreeVocabulary:
     Args:
         symbols: Every one, the control symbols first.
         tags: As of `linearise`.
-        closing: Likewise.
+        brackets: Likewise.
     """
 
-    def __init__(self, symbols: Sequence[str], tags: Tags, closing: ClosingBrackets) -> None:
-        self.symbols, self.tags, self.closing = tuple(symbols), tags, closing
+    def __init__(self, symbols: Sequence[str], tags: Tags, brackets: Brackets) -> None:
+        self.symbols, self.tags, self.brackets = tuple(symbols), tags, brackets
         self._ids = {symbol: token for token, symbol in enumerate(symbols)}
 
     @classmethod
-    def learn(cls, texts: Iterable[str], tags: Tags, closing: ClosingBrackets) -> Self:
-        """The symbols of some trees in brackets, the most frequent first."""
+    def learn(cls, texts: Iterable[str], tags: Tags, brackets: Brackets) -> Self:
+        """The symbols of some trees in brackets, the most frequent first.
+
+        Raises:
+            DataError: One of them is no tree, or has a tag that is called as a control symbol is.
+        """
         counts: Counter[str] = Counter()
         for text in texts:
-            counts.update(linearise(without_unary_cycles(tree_of(text)), tags, closing))
+            counts.update(linearise(without_unary_cycles(tree_of(text)), tags, brackets))
+        if reserved := [symbol for symbol in CONTROL_SYMBOLS if symbol in counts]:
+            raise DataError(f"{reserved[0]} is the tag of a word, but reserved here; rename it in the trees")
         if tags == "endings":
             counts.update(dict.fromkeys(ENDINGS, 0))  # no word ends in what is unknown
+        if brackets == "joined":
+            counts.update(dict.fromkeys(_all_joined(counts), 0))
         in_order = sorted(counts, key=lambda symbol: (-counts[symbol], symbol))
-        return cls([*CONTROL_SYMBOLS, *in_order], tags, closing)
+        return cls([*CONTROL_SYMBOLS, *in_order], tags, brackets)
 
     @classmethod
     def load(cls, path: Path) -> Self:
@@ -186,7 +227,7 @@ class TreeVocabulary:
         content = publish.read_published(path)
         try:
             found = json.loads(content)
-            symbols, tags, closing = found["symbols"], found["tags"], found["closing"]
+            symbols, tags, brackets = found["symbols"], found["tags"], found["brackets"]
             is_one = found["format"] == _FORMAT and found["format_version"] == _FORMAT_VERSION
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise ModelError(
@@ -195,16 +236,17 @@ class TreeVocabulary:
         if not (
             is_one
             and tags in ("normalised", "predicted", "endings")
-            and closing in ("labelled", "plain")
+            and brackets in ("labelled", "plain", "joined")
             and isinstance(symbols, list)
             and all(isinstance(symbol, str) for symbol in symbols)
             and tuple(symbols[: len(CONTROL_SYMBOLS)]) == CONTROL_SYMBOLS
             and len(set(symbols)) == len(symbols)
+            and (brackets != "joined" or all(re.fullmatch(_JOINED, symbol) for symbol in symbols))
         ):
             raise ModelError(
                 f"{path}: is no vocabulary of trees that this version reads; prepare the data again"
             )
-        return cls(symbols, tags, closing)
+        return cls(symbols, tags, brackets)
 
     def save(self, path: Path) -> None:
         """Write one JSON file."""
@@ -212,7 +254,7 @@ class TreeVocabulary:
             "format": _FORMAT,
             "format_version": _FORMAT_VERSION,
             "tags": self.tags,
-            "closing": self.closing,
+            "brackets": self.brackets,
             "symbols": self.symbols,
         }
         publish.write_text(path, json.dumps(content, ensure_ascii=False, indent=1))
@@ -236,18 +278,35 @@ class TreeVocabulary:
             DataError: It is no tree.
         """
         tree = without_unary_cycles(tree_of(text))
-        return [self._ids.get(symbol, UNKNOWN) for symbol in linearise(tree, self.tags, self.closing)]
+        return [self._ids.get(symbol, UNKNOWN) for symbol in linearise(tree, self.tags, self.brackets)]
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """`encode` for many."""
         return [self.encode(text) for text in texts]
 
     def decode(self, ids: Sequence[int], words: Sequence[str]) -> BuiltTree:
-        """The tree of ids over words; control symbols are left out, and make it ill-formed."""
-        built = build_tree([self.symbols[token] for token in ids if token > UNKNOWN], words)
+        """The tree of ids over words, without unary cycles, of which none were learned.
+
+        Control symbols are left out, and make it ill-formed.
+        """
+        symbols = [self.symbols[token] for token in ids if token > UNKNOWN]
+        built = build_tree(unjoined(symbols, self.tags) if self.brackets == "joined" else symbols, words)
+        tree = without_unary_cycles(built.tree)
         if self.tags == "endings":
-            built = built._replace(tree=replace(built.tree, tags=(WORD,) * len(words)))
-        return built._replace(well_formed=built.well_formed and all(token > UNKNOWN for token in ids))
+            tree = replace(tree, tags=(WORD,) * len(words))
+        return BuiltTree(tree, built.well_formed and all(token > UNKNOWN for token in ids))
 
     def _key(self) -> tuple[tuple[str, ...], str, str]:
-        return self.symbols, self.tags, self.closing
+        return self.symbols, self.tags, self.brackets
+
+
+def _all_joined(seen: Iterable[str]) -> Iterator[str]:
+    """What any tree can be written with that is no deeper: no label, each alone, each number of ends."""
+    yield "("
+    most = 0
+    for symbol in seen:
+        if symbol.startswith("("):
+            yield from unjoined([symbol], "predicted")
+        elif symbol.startswith(")"):
+            most = max(most, int(symbol[1:]))
+    yield from (f"){number}" for number in range(most + 1))

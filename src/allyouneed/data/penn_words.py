@@ -6,8 +6,9 @@ from typing import Any
 from allyouneed.data.trees import unescaped
 from allyouneed.errors import UsageError
 
-_TYPEWRITTEN = str.maketrans({"“": " `` ", "”": " '' ", "‘": "'", "’": "'"})
-"""The Treebank has no other quotes."""
+_TYPEWRITTEN = str.maketrans({"“": "``", "”": "''", "‘": "` ", "’": "'", "—": "--", "–": "--", "…": "..."})
+"""The Treebank has no other quotes and dashes. To split them off is left to NLTK, which tells by the spaces
+around them quotes that open from those that close. Only a single one that opens it leaves at its word."""
 
 
 def penn_words(sentence: str) -> list[str]:

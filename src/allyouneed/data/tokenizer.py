@@ -313,8 +313,12 @@ def _surrogate_errors(texts: Sequence[str]) -> Iterator[None]:
                 text.encode()
             except UnicodeEncodeError as error:
                 place = f"text {number}: " if len(texts) > 1 else ""
-                raise DataError(
-                    f"{place}half a surrogate pair at character {error.start + 1}; remove it",
-                    label="E-UTF8",
-                ) from None
+                raise surrogate_error(error, place) from None
         raise
+
+
+def surrogate_error(error: UnicodeEncodeError, place: str = "") -> DataError:
+    """What is said of a string that no file in UTF-8 can hold."""
+    return DataError(
+        f"{place}half a surrogate pair at character {error.start + 1}; remove it", label="E-UTF8"
+    )

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from allyouneed.data.lines import LineCounts, read_lines
 from allyouneed.errors import DataError
+from allyouneed.labels import without_function
 
 ROOT = "TOP"
 """The label of every tree's root."""
@@ -259,11 +260,6 @@ def clean(tree: Tree, notes: Counter[str] | None = None) -> Tree | None:
             constituents.append(Constituent(bare, place_of[start], place_of[end]))
     notes["traces removed"] += len(tree.tags) - len(kept)
     return Tree(tuple(tree.words[i] for i in kept), tuple(tree.tags[i] for i in kept), tuple(constituents))
-
-
-def without_function(label: str) -> str:
-    """`NP` of `NP-SBJ-1` and of `NP=2`, as EVALB has it; a label that begins so, `-LRB-`, is left whole."""
-    return label[0] + re.split("[-=]", label[1:], maxsplit=1)[0] if label else label
 
 
 def without_unary_cycles(tree: Tree) -> Tree:

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from allyouneed.errors import DataError
 from allyouneed.evaluation.score import Score
+from allyouneed.labels import without_function
 from allyouneed.version import __version__
 
 Span = tuple[str, int, int]
@@ -43,8 +44,8 @@ class Rules:
     """Labels, and tags, that are as good as each other."""
 
     def name(self, label: str) -> str:
-        """A label that all its equals share, without what follows `-` or `=`."""
-        return self.representative(label.partition("-")[0].partition("=")[0])
+        """A label that all its equals share, without its function."""
+        return self.representative(without_function(label))
 
     def representative(self, label: str) -> str:
         """The first in the alphabet of those that are equal to it."""

@@ -15,6 +15,7 @@ from allyouneed.config import RunConfig
 from allyouneed.data.corpus import require_rereadable
 from allyouneed.data.lines import is_blank, read_lines, write_lines
 from allyouneed.data.tokenizer import SMALLEST_VOCABULARY
+from allyouneed.data.treebank import TreeFiles
 from allyouneed.data.trees import tree_of
 from allyouneed.errors import DataError, UsageError
 from allyouneed.experiments.cost import count_parameters
@@ -22,7 +23,7 @@ from allyouneed.experiments.experiment import Experiment, Row, RowError, Work
 from allyouneed.experiments.scales import SCALES, Scale
 from allyouneed.experiments.training_rows import cost_of, data_of, require_validation, train_in
 from allyouneed.loading import load_parser
-from allyouneed.preparation import PreparedData, TreeFiles, prepare
+from allyouneed.preparation import PreparedData, prepare
 from allyouneed.presets import parsing_semi, parsing_tiny, parsing_wsj
 from allyouneed.publish import publish_directory
 from allyouneed.runs import average

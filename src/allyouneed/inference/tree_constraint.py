@@ -51,7 +51,7 @@ class TreeConstraint:
         # A plain bracket closes whatever is open: then all labels are one.
         brackets = self._opens | self._closes
         names = [
-            symbol[1:] if is_bracket and vocabulary.closing == "labelled" else ""
+            symbol[1:] if is_bracket and vocabulary.brackets == "labelled" else ""
             for symbol, is_bracket in zip(symbols, brackets, strict=True)
         ]
         labels = sorted(set(names))

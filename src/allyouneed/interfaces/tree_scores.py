@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from allyouneed.data.linearisation import WORD
+from allyouneed.data.lines import read_lines
 from allyouneed.data.trees import Tree, clean_trees, read_trees
 from allyouneed.errors import DataError
 from allyouneed.evaluation import BracketScores, Score, format_scores, score_trees, scores_to_json
@@ -24,10 +25,27 @@ def score_parser(
 
 
 def score_tree_file(hypotheses: Path, trees: Path) -> tuple[BracketScores, list[Score]]:
-    """Compare a file of trees with the right ones; their tags too, if they have any."""
-    found = _read(hypotheses)
-    sums = score_trees(_read(trees), found)
-    return sums, sums.scores(tagged=any(tag != WORD for tree in found for tag in tree.tags))
+    """Compare a file of trees with the right ones; their tags too, if they have any.
+
+    An empty line of a file with one tree a line, as `parse` leaves for what it cannot parse, is scored as a
+    tree without constituents.
+    """
+    gold = _read(trees)
+    placed = list(clean_trees(read_trees(hypotheses)))
+    found = [tree for tree, _ in placed]
+    share_found = len(found) / len(gold)
+    tree_of_line = {line_number: tree for tree, line_number in placed}
+    if len(found) < len(gold) == sum(1 for _ in read_lines(hypotheses)) and len(tree_of_line) == len(found):
+        found = [tree_of_line.get(number) or _flat(tree) for number, tree in enumerate(gold, start=1)]
+    sums = score_trees(gold, _some(hypotheses, found))
+    scores = sums.scores(tagged=any(tag != WORD for tree in found for tag in tree.tags))
+    if share_found < 1:
+        scores.append(Score("well_formed", 100 * share_found, "trees:on-lines-that-are-not-empty"))
+    return sums, scores
+
+
+def _flat(tree: Tree) -> Tree:
+    return Tree(tree.words, (WORD,) * len(tree.words), tree.constituents[:1])
 
 
 def print_scores(
@@ -48,7 +66,10 @@ def print_scores(
 
 
 def _read(path: Path) -> list[Tree]:
-    trees = [tree for tree, _ in clean_trees(read_trees(path))]
+    return _some(path, [tree for tree, _ in clean_trees(read_trees(path))])
+
+
+def _some(path: Path, trees: list[Tree]) -> list[Tree]:
     if not trees:
         raise DataError(f"{path}: holds no tree; give a file of trees in brackets")
     return trees

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from allyouneed.preparation import PreparedData
+from allyouneed.presets import parsing_tiny
 
 if TYPE_CHECKING:
     from tests.interfaces.conftest import RunCommand
@@ -137,6 +138,17 @@ def test_a_parser_and_a_file_of_trees_are_scored(
         (["evaluate", "--hypotheses", "OPEN", "--trees", "TREES"], 3, "2:1: the tree that begins here lacks"),
         (["prepare", "OUT", "--trees", "TREES"], 2, "add --task parsing"),
         (["prepare", "OUT", "--task", "parsing"], 2, "no training text: give --trees"),
+        (["prepare", "OUT", "--task", "parsing", "--preset", "base"], 2, "--preset base: is for translation"),
+        (
+            ["prepare", "OUT", "--preset", "parsing_tiny", "--trees", "TREES", "--tags", "endings"],
+            2,
+            "--tokenizer words: does not spell",
+        ),
+        (
+            ["prepare", "OUT", "--preset", "parsing_tiny", "--trees", "TREES", "--silver-trees", "UNTAGGED"],
+            3,
+            "2 silver trees have XX for every part of speech",
+        ),
         (
             ["prepare", "OUT", "--task", "parsing", "--trees", "TREES", "--pairs", "TREES"],
             2,
@@ -169,10 +181,11 @@ def test_wrong_inputs_are_told(
 ) -> None:
     (tmp_path / "EMPTY").write_bytes(b"\n")
     (tmp_path / "OPEN").write_bytes(b"(S (NN a))\n(S (NN b)\n")
+    (tmp_path / "UNTAGGED").write_bytes(b"(S (XX a))\n(S (XX a) (NN b))\n(S (XX a) (XX b))\n")
     files = {
         "TREES": toy_treebank / "dev.mrg",
         "PARSER": toy_parser,
-        **{name: tmp_path / name for name in ("EMPTY", "OPEN", "NONE", "OUT")},
+        **{name: tmp_path / name for name in ("EMPTY", "OPEN", "NONE", "OUT", "UNTAGGED")},
     }
     found, _, err = run_command(*(files.get(argument, argument) for argument in arguments))
     assert found == code
@@ -186,7 +199,7 @@ def test_trees_are_prepared_with_an_account_of_what_was_cleaned(
     code, out, err = run_command(
         *("prepare", tmp_path / "data", "--task", "parsing", "--vocab-size", "290"),
         *("--trees", toy_treebank / "train.mrg", toy_treebank / "dev.mrg"),
-        *("--valid-trees", toy_treebank / "dev.mrg", "--closing-brackets", "plain"),
+        *("--valid-trees", toy_treebank / "dev.mrg", "--brackets", "plain"),
     )
     assert code == 0
     # 5 control symbols, XX, the closing bracket, and S NP VP PP
@@ -194,6 +207,38 @@ def test_trees_are_prepared_with_an_account_of_what_was_cleaned(
     assert "train: 420 function tags removed" in err
     report = json.loads((tmp_path / "data" / "report.json").read_bytes())
     assert report["valid"]["notes"] == {"function tags removed": 20, "traces removed": 0}
+
+
+def test_a_preset_says_how_trees_are_prepared_and_long_sentences_stay(
+    run_command: "RunCommand", toy_treebank: Path, tmp_path: Path
+) -> None:
+    long = tmp_path / "long.mrg"
+    long.write_bytes(b"(S " + b"(NP (NN wolf)) " * 340 + b")\n")  # over 1,000 words in its brackets
+    trees = ["--trees", toy_treebank / "train.mrg", long]
+    code, out, _ = run_command("prepare", tmp_path / "data", "--preset", "parsing_tiny", *trees)
+    assert (code, out.split(b": ")[1].split(b" trees")[0]) == (0, b"401")
+    data = PreparedData(tmp_path / "data")
+    assert data.config == parsing_tiny().data
+    assert data.train.source_lengths.tolist() == data.train.target_lengths.tolist()
+
+
+def test_an_empty_line_is_scored_as_a_tree_without_constituents(
+    run_command: "RunCommand", toy_treebank: Path, tmp_path: Path
+) -> None:
+    gold = tmp_path / "gold.mrg"
+    gold.write_bytes("\n".join([TREES[0], TREES[2], TREES[0], ""]).encode())
+    (tmp_path / "found.mrg").write_bytes("\n".join([TREES[0], "", TREES[0], ""]).encode())
+    code, out, _ = run_command("evaluate", "--hypotheses", tmp_path / "found.mrg", "--trees", gold, "--json")
+    scores = {name: score["score"] for name, score in json.loads(out).items()}
+    assert code == 0
+    # Brackets: S NP VP NP, then S NP VP NP NP PP NP; words without full stops: 5, 7 and 5.
+    assert scores["bracket_precision"] == 100
+    assert scores["bracket_recall"] == pytest.approx(100 * 8 / 15)
+    assert [scores["exact_match"], scores["well_formed"]] == pytest.approx([200 / 3, 200 / 3])
+    assert scores["tag_accuracy"] == pytest.approx(100 * 10 / 17)
+    (tmp_path / "found.mrg").write_bytes(f"{TREES[0]}\n{TREES[0]}\n".encode())
+    code, _, err = run_command("evaluate", "--hypotheses", tmp_path / "found.mrg", "--trees", gold)
+    assert (code, "3 gold trees but 2" in err) == (3, True)
 
 
 def test_silver_trees_repetitions_and_exchanges_are_mixed_in(

@@ -51,6 +51,12 @@ def test_every_option_is_recorded(prepare: RunCommand, tmp_path: Path) -> None:
     )
 
 
+def test_a_preset_says_what_is_not_given(prepare: RunCommand, tmp_path: Path) -> None:
+    code, *_ = prepare("--preset", "big_en_fr", "--vocab-size", "280")
+    assert code == 0
+    assert PreparedData(tmp_path / "data").config == DataConfig(tokenizer="wordpiece", vocab_size=280)
+
+
 def test_plain_bytes_need_no_vocabulary_size(prepare: RunCommand, tmp_path: Path) -> None:
     code, out, _ = prepare("--tokenizer", "byte")
     assert code == 0
@@ -93,7 +99,13 @@ def test_several_files_and_pairs_are_read_one_after_the_other(
         (["--vocab-size", "many"], "--vocab-size"),
         (["--max-tokens=-1"], "--max-tokens: max_tokens: Input should be greater than 0, not -1"),
         (["--max-length-ratio", "nan"], "--max-length-ratio: max_length_ratio: Input should be a finite"),
-        (["--tokenizer", "words"], "--tokenizer"),
+        (["--tokenizer", "words"], "--tokenizer words: is for parsing"),
+        (["--exchange", "3"], "add --task parsing, or leave them out"),
+        (["--repeat-trees", "2"], "add --task parsing, or leave them out"),
+        (["--tags", "predicted"], "--tags and --brackets are for parsers"),
+        (["--brackets", "joined"], "--tags and --brackets are for parsers"),
+        (["--preset", "parsing_tiny", "--task", "translation"], "--preset parsing_tiny: is for parsing, not"),
+        (["--preset", "bas"], "--preset bas: unknown preset; did you mean base?"),
         (["--valid-source", "a"], "1 source files, but 0 target files; give as many of each"),
     ],
 )

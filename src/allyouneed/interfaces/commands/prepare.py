@@ -1,6 +1,6 @@
 """`allyouneed prepare`: from sentence pairs or trees to data that `train` reads."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -10,12 +10,11 @@ from cyclopts.validators import Number
 from allyouneed.config import DataConfig
 from allyouneed.errors import UsageError
 from allyouneed.interfaces.console import notice
-from allyouneed.presets import preset
+from allyouneed.presets import preset as named_preset
 
 if TYPE_CHECKING:
-    from allyouneed.preparation import CorpusFiles, PreparedData, TreeFiles
-
-_DEFAULTS = DataConfig()
+    from allyouneed.data.treebank import TreeFiles
+    from allyouneed.preparation import CorpusFiles, PreparedData
 
 Files = Annotated[tuple[Path, ...], Parameter(consume_multiple=True, show_default=False)]
 
@@ -54,7 +53,8 @@ class TextOptions:
         Raises:
             UsageError: Something is given that the task has no use for.
         """
-        from allyouneed.preparation import CorpusFiles, TreeFiles
+        from allyouneed.data.treebank import TreeFiles
+        from allyouneed.preparation import CorpusFiles
 
         of_pairs = (
             self.source,
@@ -69,11 +69,55 @@ class TextOptions:
                 raise UsageError("--task parsing reads --trees and --valid-trees, no sentence pairs")
             train = TreeFiles(self.trees, self.silver_trees, self.repeat_trees, self.exchange)
             return train, TreeFiles(self.valid_trees)
-        if self.trees or self.valid_trees or self.silver_trees:
-            raise UsageError("--trees are for parsers; add --task parsing")
+        if self.trees or self.valid_trees or self.silver_trees or self.repeat_trees > 1 or self.exchange:
+            raise UsageError(
+                "--trees and what is made of them are for parsers; add --task parsing, or leave them out"
+            )
         return CorpusFiles(self.source, self.target, self.pairs), CorpusFiles(
             self.valid_source, self.valid_target, self.valid_pairs
         )
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class DataOptions:
+    """How the data is prepared; the preset says what is not given."""
+
+    tokenizer: Literal["bpe", "wordpiece", "byte", "words"] | None = None
+    """Sub-word units: byte-pair encoding, word-pieces, or plain bytes; for parsing also words, as so many ids
+    each as joined brackets have symbols a word."""
+    vocab_size: int | None = None
+    """Entries of each vocabulary of text, control symbols and bytes included: 37,000 as in the paper, for
+    parsing 16,000, if no preset says otherwise. Of words there may be fewer."""
+    separate_vocabularies: bool = False
+    """Learn one vocabulary for each language in place of a joint one."""
+    max_tokens: int | None = None
+    """Pairs with a longer side are dropped: 256, for parsing 1,024, if no preset says otherwise."""
+    max_length_ratio: float | None = None
+    """Pairs whose sides differ by a larger factor in tokens, 4 if no preset says otherwise, are dropped,
+    unless both are short."""
+    source_language: str | None = None
+    """Code such as `en`: texts are split into sentences by its rules."""
+    target_language: str | None = None
+    """Code such as `de`: with it `evaluate` gives BLEU on Moses tokens too."""
+    tags: Literal["normalised", "predicted", "endings"] | None = None
+    """Of trees: whether a word is one symbol, as in the paper, its part of speech, or its last letter."""
+    brackets: Literal["labelled", "plain", "joined"] | None = None
+    """Of trees: whether a constituent ends with its label, as in the paper, or not; or whether all that open
+    before a word, and all that end after it, are one symbol."""
+
+    def config(self, defaults: DataConfig) -> DataConfig:
+        """The settings of a preset, changed by what is given.
+
+        Raises:
+            UsageError: Something is given that the task has no use for, or out of range.
+        """
+        if defaults.task != "parsing" and (self.tags or self.brackets):
+            raise UsageError("--tags and --brackets are for parsers; add --task parsing, or leave them out")
+        given = {name: value for name, value in asdict(self).items() if value is not None}
+        separate = given.pop("separate_vocabularies")
+        joint = defaults.joint_vocabulary and not separate
+        return DataConfig.checked(**defaults.model_dump() | given | {"joint_vocabulary": joint})
 
 
 def prepare(
@@ -81,23 +125,16 @@ def prepare(
     /,
     *,
     text: TextOptions = TextOptions(),
-    task: Literal["translation", "parsing"] = _DEFAULTS.task,
-    tokenizer: Literal["bpe", "wordpiece", "byte"] = _DEFAULTS.tokenizer,
-    vocab_size: int | None = None,
-    separate_vocabularies: bool = False,
-    max_tokens: int | None = None,
-    max_length_ratio: float = _DEFAULTS.max_length_ratio,
-    source_language: str = "",
-    target_language: str = "",
-    tags: Literal["normalised", "predicted", "endings"] = _DEFAULTS.tags,
-    closing_brackets: Literal["labelled", "plain"] = _DEFAULTS.closing_brackets,
+    task: Literal["translation", "parsing"] | None = None,
+    preset: str | None = None,
+    options: DataOptions = DataOptions(),
 ) -> None:
     """Clean sentence pairs or trees, learn sub-words, and store them as token ids.
 
     ```
     allyouneed prepare data --source train.en --target train.de --valid-source val.en --valid-target val.de
     allyouneed prepare data --pairs train.tsv.gz --vocab-size 8000 --target-language de
-    allyouneed prepare data --task parsing --trees train.mrg --valid-trees dev.mrg --vocab-size 4000
+    allyouneed prepare data --preset parsing_tiny --trees train.mrg --valid-trees dev.mrg
     allyouneed prepare data --task parsing --trees train.mrg --repeat-trees 4 --silver-trees silver.mrg
     ```
 
@@ -107,35 +144,18 @@ def prepare(
     Args:
         data: The folder to make.
         text: What to read.
-        task: What the data is for.
-        tokenizer: Sub-word units: byte-pair encoding, word-pieces, or plain bytes.
-        vocab_size: Entries of each vocabulary of text, 261 control symbols and bytes included; 37,000 if not
-            given, for parsing 16,000.
-        separate_vocabularies: Learn one vocabulary for each language in place of a joint one.
-        max_tokens: Pairs with a longer side are dropped; 256 if not given, for parsing 1,024.
-        max_length_ratio: Pairs whose sides differ by a larger factor in tokens are dropped, unless both
-            are short.
-        source_language: Code such as `en`: texts are split into sentences by its rules.
-        target_language: Code such as `de`: with it `evaluate` gives BLEU on Moses tokens too.
-        tags: Of trees: whether a word is one symbol, as in the paper, its part of speech, or its last letter.
-        closing_brackets: Of trees: whether a constituent ends with its label, as in the paper, or not.
+        task: What the data is for; what the preset's is for if not given.
+        preset: Of which the settings of data are taken; `base` if not given, for parsing `parsing_wsj`.
+        options: What is to be otherwise.
     """
     from allyouneed.preparation import prepare as prepare_data
 
-    defaults = preset("parsing_wsj").data if task == "parsing" else _DEFAULTS
-    config = DataConfig.checked(
-        task=task,
-        tokenizer=tokenizer,
-        vocab_size=defaults.vocab_size if vocab_size is None else vocab_size,
-        joint_vocabulary=defaults.joint_vocabulary and not separate_vocabularies,
-        max_tokens=defaults.max_tokens if max_tokens is None else max_tokens,
-        max_length_ratio=max_length_ratio,
-        source_language=source_language,
-        target_language=target_language,
-        tags=tags,
-        closing_brackets=closing_brackets,
-    )
-    _tell(prepare_data(data, *text.parts(task), config, say=notice))
+    name = preset or ("parsing_wsj" if task == "parsing" else "base")
+    defaults = named_preset(name).data
+    if task is not None and task != defaults.task:
+        raise UsageError(f"--preset {name}: is for {defaults.task}, not for {task}; take another preset")
+    config = options.config(defaults)
+    _tell(prepare_data(data, *text.parts(config.task), config, say=notice))
 
 
 def _tell(prepared: "PreparedData") -> None:

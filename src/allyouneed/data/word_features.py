@@ -1,0 +1,219 @@
+"""Words as a fixed number of ids each: what a parser reads where its symbols have as many places a word.
+
+The first id is the word as it is written, the second its shape and ending, the third, where there is one, its
+small letters or how it begins. What was seen too seldom backs off to something coarser, in the end to a shape
+(after Petrov et al. 2006, and the Berkeley parser's classes of unknown words), so that no word is unknown.
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import product
+from pathlib import Path
+from typing import Final, Self
+
+from allyouneed import publish
+from allyouneed.data.tokenizer import CONTROL_SYMBOLS, surrogate_error
+from allyouneed.errors import ModelError, UsageError
+from allyouneed.symbols import UNKNOWN
+
+_FORMAT = "allyouneed word features"
+_FORMAT_VERSION = 1
+_MIN_FREQUENCY = 2  # what occurs once cannot be learned from
+_SUFFIXES = ("tion", "able", "ible", "ing", "est", "ity", "ous", "ed", "ly", "er", "al", "s", "y", "")
+
+Level = Callable[[str], str]
+"""A word to a symbol: what it is, a space, and what is told of the word."""
+
+
+def _shape(word: str) -> str:
+    """Capitals (`A`: all, `Aa`: the first, `a`: not the first, `.`: no letters), digits and a hyphen."""
+    letters = [character for character in word if character.isalpha()]
+    if not letters:
+        case = "."
+    elif not word[0].isupper():
+        case = "a"
+    else:
+        case = "A" if len(letters) > 1 and all(map(str.isupper, letters)) else "Aa"
+    return case + "0" * any(map(str.isdigit, word)) + "-" * ("-" in word)
+
+
+_SHAPES = ["".join(parts) for parts in product(("A", "Aa", "a", "."), ("", "0"), ("", "-"))]
+
+
+def _form(word: str) -> str:
+    return f"form {word}"
+
+
+def _rare(word: str) -> str:
+    suffix = next(suffix for suffix in _SUFFIXES if word.endswith(suffix))
+    return f"rare {_shape(word)}~{suffix}"
+
+
+def _rare_shape(word: str) -> str:
+    return f"rare {_shape(word)}"
+
+
+def _ending(num_letters: int) -> Level:
+    return lambda word: f"ending {_shape(word)}~{_small(word)[-num_letters:]}"
+
+
+def _ending_shape(word: str) -> str:
+    return f"ending {_shape(word)}"
+
+
+def _small_form(word: str) -> str:
+    return _form(_small(word))
+
+
+def _beginning(num_letters: int) -> Level:
+    return lambda word: f"beginning {_small(word)[:num_letters]}"
+
+
+def _small(word: str) -> str:
+    """In small letters, with 0 for every digit."""
+    return re.sub(r"\d", "0", word.lower())
+
+
+_FEATURES: Final[tuple[tuple[Level, ...], ...]] = (
+    (_form, _rare, _rare_shape),
+    (_ending(3), _ending(2), _ending(1), _ending_shape),
+    (_small_form, _beginning(3), _beginning(2), _beginning(1), _beginning(0)),
+)
+"""For each id what it may be, the finest first."""
+
+_COARSEST = [*(f"{kind} {shape}" for kind in ("rare", "ending") for shape in _SHAPES), "beginning "]
+"""What there is for a word of which nothing else is known."""
+
+
+class WordFeatures:
+    """Words to ids; what `Tokenizer` is for text. Made by `learn` or `load`.
+
+    Args:
+        symbols: Every one, the control symbols first.
+        ids_per_word: 2 or 3.
+    """
+
+    def __init__(self, symbols: Sequence[str], ids_per_word: int) -> None:
+        self.symbols, self.ids_per_word = tuple(symbols), ids_per_word
+        self._ids = {symbol: token for token, symbol in enumerate(symbols)}
+
+    @classmethod
+    def learn(cls, lines: Iterable[str], vocab_size: int, ids_per_word: int) -> Self:
+        """What words of some text have that occurs twice, or so often that there is room for it.
+
+        Args:
+            lines: Words with spaces between.
+            vocab_size: The most entries, control symbols included.
+            ids_per_word: 2 or 3.
+
+        Raises:
+            UsageError: There is no room for what every vocabulary holds.
+        """
+        always = [*CONTROL_SYMBOLS, *_COARSEST]
+        if vocab_size < len(always):
+            raise UsageError(
+                f"vocabulary size {vocab_size}: control symbols and shapes of words alone are {len(always)}; "
+                f"use --vocab-size {len(always)} or more"
+            )
+        words = Counter(word for line in lines for word in line.split(" "))
+        minimum = _MIN_FREQUENCY
+        while len(learned := _learned(words, minimum, ids_per_word)) > vocab_size - len(always):
+            minimum += max(1, minimum // 8)
+        return cls([*always, *sorted(learned, key=lambda symbol: (-learned[symbol], symbol))], ids_per_word)
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read what `save` has written.
+
+        Raises:
+            ModelError: The file is missing, damaged, or no vocabulary of words.
+            DiskError: The file may not be read.
+        """
+        content = publish.read_published(path)
+        try:
+            found = json.loads(content)
+            symbols, ids_per_word = found["symbols"], found["ids_per_word"]
+            is_one = found["format"] == _FORMAT and found["format_version"] == _FORMAT_VERSION
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise ModelError(
+                f"{path}: is damaged or no vocabulary of words ({error}); take another copy"
+            ) from None
+        if not (
+            is_one
+            and ids_per_word in (2, 3)
+            and isinstance(symbols, list)
+            and all(isinstance(symbol, str) for symbol in symbols)
+            and symbols[: len(CONTROL_SYMBOLS) + len(_COARSEST)] == [*CONTROL_SYMBOLS, *_COARSEST]
+            and len(set(symbols)) == len(symbols)
+        ):
+            raise ModelError(
+                f"{path}: is no vocabulary of words that this version reads; prepare the data again"
+            )
+        return cls(symbols, ids_per_word)
+
+    def save(self, path: Path) -> None:
+        """Write one JSON file."""
+        content = {
+            "format": _FORMAT,
+            "format_version": _FORMAT_VERSION,
+            "ids_per_word": self.ids_per_word,
+            "symbols": self.symbols,
+        }
+        publish.write_text(path, json.dumps(content, ensure_ascii=False, indent=1))
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both give every word the same ids."""
+        return isinstance(other, WordFeatures) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    @property
+    def vocab_size(self) -> int:
+        """Entries, control symbols included; ids are below it."""
+        return len(self.symbols)
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of words with spaces between, one word's after the other's.
+
+        Raises:
+            DataError: `text` has half a surrogate pair, which no file in UTF-8 can hold.
+        """
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise surrogate_error(error) from None
+        return [
+            next(self._ids[symbol] for level in levels if (symbol := level(word)) in self._ids)
+            for word in text.split(" ")
+            for levels in _FEATURES[: self.ids_per_word]
+            if word
+        ]
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        """`encode` for many."""
+        return [self.encode(text) for text in texts]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """As many words with spaces between, of which one that is not known is the name of its class."""
+        first = [token for token in ids if token > UNKNOWN][:: self.ids_per_word]
+        return " ".join(self.symbols[token].partition(" ")[2] for token in first)
+
+    def _key(self) -> tuple[tuple[str, ...], int]:
+        return self.symbols, self.ids_per_word
+
+
+def _learned(words: Mapping[str, int], minimum: int, ids_per_word: int) -> Counter[str]:
+    """What occurs so often: the coarser counted over the words of which the finer does not."""
+    learned: Counter[str] = Counter()
+    for levels in _FEATURES[:ids_per_word]:
+        waiting = dict(words)
+        for level in levels[:-1]:
+            counts: Counter[str] = Counter()
+            for word, number in waiting.items():
+                counts[level(word)] += number
+            learned |= Counter({symbol: n for symbol, n in counts.items() if n >= minimum})
+            waiting = {word: n for word, n in waiting.items() if level(word) not in learned}
+    return learned
