@@ -81,12 +81,12 @@ def test_a_word_that_is_picked_shows_where_it_looks(open_page: Any, attention: A
 def test_a_line_runs_from_the_word_that_looks_to_the_word_it_looks_at(
     open_page: Any, attention: Attention
 ) -> None:
-    document = attention.to_json()
+    document = attention.document()
     weights = torch.zeros_like(attention.weights.encoder)
     weights[..., 0] = 1  # all pieces look at the first
     weights[1, 1, 3:8] = 0
     weights[1, 1, 3:8, 10] = 1  # but "dogs" at "run", in one head
-    document["kinds"]["encoder"]["weights"] = weights.tolist()
+    document["kinds"]["encoder"]["weights"] = weights.numpy()
     page = open_page("#kind=encoder&layer=2&heads=2&from=2", document)
     drawn = page.evaluate(
         """() => {
@@ -243,7 +243,7 @@ def test_a_notebook_shows_it_in_a_frame_that_works(browser: Any, attention: Atte
 
 def test_the_policy_lets_no_text_become_markup_or_a_script(browser: Any, attention: Attention) -> None:
     page = browser.contexts[0].new_page()
-    page.set_content(attention_page(attention.to_json()))
+    page.set_content(attention_page(attention.document()))
     for attempt in ("document.body.innerHTML = '<b>x</b>'", "document.createElement('script').text = '1'"):
         refused = f"() => {{ try {{ {attempt}; }} catch (error) {{ return error.name; }} }}"
         assert page.evaluate(refused) == "TypeError"

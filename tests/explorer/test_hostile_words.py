@@ -47,7 +47,7 @@ HOSTILE = [frame.format(payload) for frame in FRAMES for payload in PAYLOADS][:2
 
 def with_words(attention: Attention, words: list[str]) -> dict[str, Any]:
     """The attention of letters, of which the first so many words are these, in source and target."""
-    document = attention.to_json()
+    document = attention.document()
     for name, sequence in document["sequences"].items():
         texts = iter(words if name == "source" else words[::-1])
         for word in sequence["words"]:

@@ -21,7 +21,7 @@ REDRAW = """layer => {
 @pytest.fixture(scope="module")
 def large_document(make_attention: Any) -> dict[str, Any]:
     words = "a," * 49 + "a"  # 99 of them, and the end symbol
-    document: dict[str, Any] = make_attention(words, words, layers=6, heads=16).to_json()
+    document: dict[str, Any] = make_attention(words, words, layers=6, heads=16).document()
     assert len(document["sequences"]["source"]["words"]) == 100
     return document
 

@@ -15,9 +15,12 @@ import zlib
 from collections.abc import Mapping
 from html import escape
 from importlib.resources import files
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
+
+from allyouneed.errors import DataError
 
 _MODULES = (
     "elements.js",
@@ -36,13 +39,18 @@ _START = (
     'explore(document.querySelector("main"), JSON.parse(document.querySelector("#attention").textContent));'
 )
 _FRAME_HEIGHT = 760
+MOST_WEIGHTS: Final = 50_000_000
+"""On a page, a byte each before they are compressed: about 1,000 by 1,000 pieces in 4 layers of 4 heads."""
 
 
 def attention_page(document: Mapping[str, Any]) -> str:
     """One self-contained page.
 
     Args:
-        document: What `Attention.to_json` returns.
+        document: What `Attention.document` or `Attention.to_json` returns.
+
+    Raises:
+        DataError: It has more weights than a browser can be given at once.
     """
     script, style = f"{_bundle()}\n{_START}\n", _read("explorer.css")
     policy = (
@@ -72,17 +80,33 @@ def attention_frame(document: Mapping[str, Any]) -> str:
 def pack_weights(document: Mapping[str, Any]) -> dict[str, Any]:
     """The document with weights that take little room: the square root of each in 8 bits, compressed.
 
-    A weight is then known to 0.004, and one near zero to much less. `weights` becomes `packed`, base64 of
-    what zlib makes of the bytes, and `shape`: (layers, heads, queries, keys).
+    A weight is then known to 0.002, and one near zero to much less: w has an error of at most sqrt(w) / 255,
+    and whoever unpacks a row divides it by its sum. `weights` becomes `packed`, base64 of what zlib makes of
+    the bytes, and `shape`: (layers, heads, queries, keys).
+
+    Raises:
+        DataError: There are more than `MOST_WEIGHTS`.
     """
-    kinds = {}
-    for name, kind in document["kinds"].items():
-        weights = np.asarray(kind["weights"])
-        roots = np.rint(255 * np.sqrt(weights.clip(0, 1))).astype(np.uint8)
-        packed = base64.b64encode(zlib.compress(roots.tobytes())).decode()
-        rest = {key: value for key, value in kind.items() if key != "weights"}
-        kinds[name] = rest | {"packed": packed, "shape": weights.shape}
-    return {**document, "kinds": kinds}
+    weights = {name: np.asarray(kind["weights"]) for name, kind in document["kinds"].items()}
+    if (total := sum(of_kind.size for of_kind in weights.values())) > MOST_WEIGHTS:
+        lengths = [len(document["sequences"][name]["pieces"]) for name in ("source", "target")]
+        raise DataError(
+            f"the page would hold {total:,} weights, of {lengths[0]} by {lengths[1]} pieces; "
+            f"{MOST_WEIGHTS:,} are the most: give a shorter text, or draw some heads with --png",
+            label="E-TOO-LONG",
+        )
+    return {**document, "kinds": {name: _packed(document["kinds"][name], weights[name]) for name in weights}}
+
+
+def _packed(kind: Mapping[str, Any], weights: npt.NDArray[Any]) -> dict[str, Any]:
+    compress = zlib.compressobj()
+    parts = [
+        compress.compress(np.rint(255 * np.sqrt(layer.clip(0, 1))).astype(np.uint8).tobytes())
+        for layer in weights
+    ]
+    packed = base64.b64encode(b"".join([*parts, compress.flush()])).decode()
+    rest = {name: value for name, value in kind.items() if name != "weights"}
+    return rest | {"packed": packed, "shape": weights.shape}
 
 
 def _bundle() -> str:

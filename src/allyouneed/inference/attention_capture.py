@@ -32,6 +32,17 @@ class AttentionWeights:
     cross: Float[Tensor, "layers heads target_len source_len"]
 
 
+def only_model(models: Sequence[EncoderDecoder]) -> EncoderDecoder:
+    """The model to look into.
+
+    Raises:
+        UsageError: There are several.
+    """
+    if len(models) > 1:
+        raise UsageError("attention is that of one model, and here are several; load the one to look into")
+    return models[0]
+
+
 @torch.no_grad()
 def capture_attention(
     model: EncoderDecoder, source_ids: Sequence[int], target_ids: Sequence[int]
