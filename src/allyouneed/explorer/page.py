@@ -35,9 +35,11 @@ _MODULES = (
     "explorer.js",
 )
 """Each after those that it imports from."""
-_START = (
-    'explore(document.querySelector("main"), JSON.parse(document.querySelector("#attention").textContent));'
-)
+_START = """\
+const main = document.querySelector("main");
+explore(main, JSON.parse(document.querySelector("#attention").textContent), { address: true })
+  .catch((error) => { main.textContent = `This browser cannot show the attention: ${error}`; });
+"""
 _FRAME_HEIGHT = 760
 MOST_WEIGHTS: Final = 50_000_000
 """On a page, a byte each before they are compressed: about 1,000 by 1,000 pieces in 4 layers of 4 heads."""
@@ -52,7 +54,7 @@ def attention_page(document: Mapping[str, Any]) -> str:
     Raises:
         DataError: It has more weights than a browser can be given at once.
     """
-    script, style = f"{_bundle()}\n{_START}\n", _read("explorer.css")
+    script, style = f"{_bundle()}\n{_START}", _read("explorer.css") + _read("page.css")
     policy = (
         f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; base-uri 'none'; "
         "form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
@@ -63,6 +65,7 @@ def attention_page(document: Mapping[str, Any]) -> str:
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{title}</title>\n<style>{style}</style>\n<main></main>\n"
+        "<noscript>The attention is drawn by a script of this page: allow scripts to see it.</noscript>\n"
         f'<script type="application/json" id="attention">{_json_in_html(pack_weights(document))}</script>\n'
         f'<script type="module">{script}</script>\n</html>\n'
     )
@@ -72,7 +75,7 @@ def attention_frame(document: Mapping[str, Any]) -> str:
     """The page as an element of another, a notebook, which can neither reach into it nor be reached."""
     page = escape(attention_page(document))
     return (
-        f'<iframe sandbox="allow-scripts" width="100%" height="{_FRAME_HEIGHT}" '
+        f'<iframe title="Attention" sandbox="allow-scripts" width="100%" height="{_FRAME_HEIGHT}" '
         f'style="border: 0" srcdoc="{page}"></iframe>'
     )
 
@@ -80,8 +83,8 @@ def attention_frame(document: Mapping[str, Any]) -> str:
 def pack_weights(document: Mapping[str, Any]) -> dict[str, Any]:
     """The document with weights that take little room: the square root of each in 8 bits, compressed.
 
-    A weight is then known to 0.002, and one near zero to much less: w has an error of at most sqrt(w) / 255,
-    and whoever unpacks a row divides it by its sum. `weights` becomes `packed`, base64 of what zlib makes of
+    A weight w is then known to sqrt(w) / 255, which is 0.004 at most; whoever unpacks a row divides it by its
+    sum, so that it sums to 1 again. `weights` becomes `packed`, base64 of what zlib makes of
     the bytes, and `shape`: (layers, heads, queries, keys).
 
     Raises:

@@ -109,7 +109,7 @@ def shown_rows(attention: Attention, selection: Selection) -> list[int]:
 
 def head_colour(head: int) -> str:
     """The colour of a head, from 0, on the page too: `headColour` in `explorer/web/elements.js`, on white."""
-    lightness, chroma = (0.66, 0.14) if head % 2 else (0.55, 0.15)
+    lightness, chroma = (0.63, 0.14) if head % 2 else (0.52, 0.15)
     hue = math.radians((255 + head * 137.5) % 360)
     oklab = np.array([lightness, chroma * math.cos(hue), chroma * math.sin(hue)])
     linear = (_SRGB_OF_LMS @ (_LMS_OF_OKLAB @ oklab) ** 3).clip(0, 1)
