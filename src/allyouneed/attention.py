@@ -118,7 +118,8 @@ class Attention:
     """What it writes meanwhile: the target and its end symbol. Row i of `weights.cross` is that of writing
     piece i."""
     alignment: Links
-    """The words (source, written) that belong together, as `translate --alignments` finds them."""
+    """The words (source, written) that belong together, as `translate --alignments` finds them; but there
+    white space parts words, and here marks are words, too."""
     alignment_layer: int
     """From 1; where they were found."""
 
