@@ -71,7 +71,9 @@ def test_the_host_keeps_its_looks_and_its_address(host: Any) -> None:
 def test_an_explorer_that_is_closed_leaves_nothing_behind(host: Any) -> None:
     errors: list[Any] = []
     host.on("pageerror", lambda error: errors.append(str(error)))
+    assert listeners(host) == ["resize", "resize"]
     host.evaluate("window.close_first()")
+    assert listeners(host) == ["resize"]
     first = host.locator("#first")
     assert first.evaluate("node => [node.childElementCount, node.className, node.dataset.ready ?? null]") == [
         *(0, "", None)
@@ -83,3 +85,11 @@ def test_an_explorer_that_is_closed_leaves_nothing_behind(host: Any) -> None:
     host.locator("#second").get_by_role("radio", name="Matrix").check()
     assert host.locator("#second canvas").count() == 1
     assert errors == []
+
+
+def listeners(page: Any) -> list[str]:
+    """The events of the window that something waits for."""
+    session = page.context.new_cdp_session(page)
+    window = session.send("Runtime.evaluate", {"expression": "window"})["result"]["objectId"]
+    found = session.send("DOMDebugger.getEventListeners", {"objectId": window})["listeners"]
+    return [listener["type"] for listener in found]
