@@ -71,9 +71,9 @@ def test_the_host_keeps_its_looks_and_its_address(host: Any) -> None:
 def test_an_explorer_that_is_closed_leaves_nothing_behind(host: Any) -> None:
     errors: list[Any] = []
     host.on("pageerror", lambda error: errors.append(str(error)))
-    assert listeners(host) == ["resize", "resize"]
+    assert listeners(host).count("resize") == 2
     host.evaluate("window.close_first()")
-    assert listeners(host) == ["resize"]
+    assert listeners(host).count("resize") == 1
     first = host.locator("#first")
     assert first.evaluate("node => [node.childElementCount, node.className, node.dataset.ready ?? null]") == [
         *(0, "", None)
