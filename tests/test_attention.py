@@ -3,12 +3,15 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from allyouneed.attention import FORMAT, KINDS, Attention, Word
 from allyouneed.data.lines import read_lines
-from allyouneed.errors import UsageError
+from allyouneed.errors import DataError, UsageError
+from allyouneed.explorer import attention_page
+from allyouneed.explorer.page import MOST_WEIGHTS
 from allyouneed.inference.alignment import align, align_words
 from allyouneed.loading import load_translator
 from allyouneed.translation import Translator
@@ -71,6 +74,29 @@ def test_another_layer_or_head_can_be_said_to_align(toy_model: Path) -> None:
     translator.config = translator.config.replace(search={"alignment_layer": 2})
     with pytest.raises(UsageError, match="alignment_layer = 2: the model's decoder has 1"):
         translator.attention("sun", "nuso")
+
+
+def test_many_texts_are_looked_into_at_once(translator: Translator) -> None:
+    texts = ["sun sees moon", "", "wolf"]
+    given: list[list[str] | None] = [None, ["nuso", "seeso", "flowo"]]
+    for targets in given:
+        found = list(translator.attentions(texts, targets))
+        for number, (text, shown) in enumerate(zip(texts, found, strict=True)):
+            alone = translator.attention(text, None if targets is None else targets[number])
+            assert shown.written == alone.written
+            assert torch.equal(shown.weights.cross, alone.weights.cross)
+
+
+def test_a_page_is_made_without_a_list_of_weights_and_is_bounded(attention: Attention) -> None:
+    document = attention.document()
+    assert all(isinstance(kind["weights"], np.ndarray) for kind in document["kinds"].values())
+    assert attention_page(document) == attention_page(attention.to_json())
+    side = int((MOST_WEIGHTS / 2) ** 0.5)
+    of_kind = np.broadcast_to(np.float32(0), (1, 1, side, side))  # which takes no memory
+    for kind in document["kinds"].values():
+        kind["weights"] = of_kind
+    with pytest.raises(DataError, match=f"the page would hold {3 * side**2:,} weights, of .* 50,000,000 are"):
+        attention_page(document)
 
 
 def test_it_can_be_kept_as_json(attention: Attention) -> None:

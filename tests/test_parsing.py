@@ -4,10 +4,12 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 
 import allyouneed
 from allyouneed.assessment import evaluate_parser
 from allyouneed.config import DataConfig
+from allyouneed.data.linearisation import linearise
 from allyouneed.data.treebank import TreeFiles
 from allyouneed.data.trees import clean_trees, read_trees, tree_of
 from allyouneed.errors import DataError, ModelError, UsageError
@@ -121,6 +123,11 @@ def test_a_parser_of_words_reads_any_and_writes_joined_brackets(toy_treebank: Pa
     assert load_parser(tmp_path / "run").parse(WEIRD, constrained=False, beam_size=1)
     with pytest.raises(DataError, match="sentence 1: half a surrogate pair"):
         load_parser(tmp_path / "run").parse([["\ud800"]])
+    shown = load_parser(tmp_path / "run").attention(SENTENCE)
+    assert [word.text for word in shown.source.words] == [*SENTENCE.split(), "</s>"]
+    assert shown.source.words[1].pieces == (3, 6)
+    assert [shown.source.text[begin:end] for begin, end in shown.source.offsets[3:6]] == ["wolf"] * 3
+    assert shown.weights.cross.shape[-1] == 3 * len(SENTENCE.split()) + 1
 
 
 def test_company_changes_nothing(parser: Parser) -> None:
@@ -165,3 +172,23 @@ def test_a_model_is_for_its_task(toy_parser: Path, toy_model: Path) -> None:
         load_parser(toy_model)
     with pytest.raises(ModelError, match="no such model"):
         allyouneed.load(toy_model / "nothing")
+
+
+def test_attention_is_that_between_words_and_symbols(parser: Parser) -> None:
+    shown = parser.attention(SENTENCE)
+    assert [word.text for word in shown.source.words] == [*SENTENCE.split(), "</s>"]
+    symbols = linearise(tree_of(TREE), "predicted")
+    assert [word.text for word in shown.written.words] == [*symbols, "</s>"]
+    assert shown.target.pieces == ["<s>", *symbols]
+    assert [shown.written.text[begin:end] for begin, end in shown.written.offsets] == [*symbols, ""]
+    assert shown.weights.cross.shape == (1, 2, len(symbols) + 1, len(shown.source.pieces))
+    given = parser.attention(SENTENCE.split(), TREE)
+    assert given.written == shown.written
+    assert torch.equal(given.weights.cross, shown.weights.cross)
+    ids = parser.vocabulary.encode(TREE)
+    assert shown.target.pieces[1:] == [parser.vocabulary.symbols[token] for token in ids]
+
+
+def test_attention_to_a_tree_wants_one_over_the_words(parser: Parser) -> None:
+    with pytest.raises(DataError, match="the tree is of other words"):
+        parser.attention(["the", "wolf", "sees", "the", "moon", "."], TREE)

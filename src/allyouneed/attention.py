@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Self
 
 import torch
 
 from allyouneed.config import RunConfig
 from allyouneed.data.tokenizer import CONTROL_SYMBOLS, Tokenizer
-from allyouneed.data.words import Span, group_pieces, in_print
+from allyouneed.data.words import Span, group_pieces, in_print, split_at_spaces, split_words
 from allyouneed.explorer import attention_frame
 from allyouneed.inference.alignment import Links, align, align_words, alignment_heads
 from allyouneed.inference.attention_capture import AttentionWeights
@@ -35,6 +35,45 @@ KINDS: Final = {
     "cross": Kind("written", "source", -1),
 }
 """By the name of their weights in `AttentionWeights`."""
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """A text as the model has it, without control symbols."""
+
+    text: str
+    pieces: list[str]
+    """In print."""
+    offsets: list[Span]
+    """Where each piece begins and ends in the text, in characters."""
+    groups: list[Span]
+    """The pieces of each word, from the first to behind the last."""
+
+    @classmethod
+    def of(cls, tokenizer: Tokenizer, ids: Sequence[int], *, is_split: bool = False) -> Self:
+        """Those that the ids stand for.
+
+        Args:
+            tokenizer: Whose ids they are.
+            ids: Of a text.
+            is_split: Whether spaces stand between all its words; else these are found by `split_words`.
+        """
+        text, spans = tokenizer.decode(ids), tokenizer.spans(ids)
+        words = split_at_spaces(text) if is_split else split_words(text)
+        return cls(text, tokenizer.pieces(ids), spans, group_pieces(words, spans))
+
+    @classmethod
+    def of_words(cls, words: Sequence[str], pieces: Sequence[str]) -> Self:
+        """Words with spaces between, with as many pieces each, all of the whole word."""
+        text, per_word = " ".join(words), len(pieces) // max(1, len(words))
+        offsets = [span for span in split_at_spaces(text) for _ in range(per_word)]
+        groups = [(first, first + per_word) for first in range(0, len(pieces), per_word or 1)]
+        return cls(text, list(pieces), offsets, groups)
+
+    @classmethod
+    def of_symbols(cls, symbols: Sequence[str]) -> Self:
+        """Each of which, such as a bracket of a tree, is a piece and a word."""
+        return cls.of_words(symbols, symbols)
 
 
 @dataclass(frozen=True)
@@ -85,7 +124,8 @@ class Attention:
     """What it writes meanwhile: the target and its end symbol. Row i of `weights.cross` is that of writing
     piece i."""
     alignment: Links
-    """The words (source, written) that belong together, as `translate --alignments` finds them."""
+    """The words (source, written) that belong together, as `translate --alignments` finds them; but there
+    white space parts words, and here marks are words, too."""
     alignment_layer: int
     """From 1; where they were found."""
 
@@ -116,8 +156,8 @@ class Attention:
         measures["cross"]["agreement"] = torch.tensor(agreements)
         return measures
 
-    def to_json(self) -> dict[str, Any]:
-        """All of it as JSON can hold it; docs/attention.md describes the format."""
+    def document(self) -> dict[str, Any]:
+        """All of it, as the page wants it: the weights of each kind as one array, the rest as in JSON."""
         measures = self.measures()
         return {
             "format": FORMAT,
@@ -128,48 +168,54 @@ class Attention:
                 name: {
                     "queries": kind.queries,
                     "keys": kind.keys,
-                    "weights": _rounded(getattr(self.weights, name)),
+                    "weights": getattr(self.weights, name).numpy(),
                     "measures": {measure: _rounded(values) for measure, values in measures[name].items()},
                 }
                 for name, kind in KINDS.items()
             },
         }
 
+    def to_json(self) -> dict[str, Any]:
+        """All of it as JSON can hold it; docs/attention.md describes the format."""
+        document = self.document()
+        for name, kind in document["kinds"].items():
+            kind["weights"] = _rounded(getattr(self.weights, name))
+        return document
+
     def _repr_html_(self) -> str:
         """For notebooks."""
-        return attention_frame(self.to_json())
+        return attention_frame(self.document())
 
 
 def look_into(
     weights: AttentionWeights,
-    source: tuple[Tokenizer, Sequence[int]],
-    target: tuple[Tokenizer, Sequence[int]],
+    source: Pieces,
+    target: Pieces,
     config: RunConfig,
 ) -> Attention:
     """Weights with the words that they stand between.
 
     Args:
         weights: Of the model.
-        source: The tokeniser, and the ids that were read.
-        target: Likewise of what was written.
+        source: What was read.
+        target: What was written.
         config: Of the model; says which layer, and which head of it, links words.
 
     Raises:
         UsageError: The model has no such layer or head.
     """
-    read, written = _tokens(*source, start=False), _tokens(*target, start=False)
+    read, written = _tokens(source, start=False), _tokens(target, start=False)
     search = config.search
     layer, heads = alignment_heads(config.model, search.alignment_layer, search.alignment_head)
     links = align(weights.cross[layer, heads].mean(dim=0)[:, :-1])
     alignment = align_words(links, read.word_of_piece, written.word_of_piece)
-    return Attention(weights, read, _tokens(*target, start=True), written, alignment, layer + 1)
+    return Attention(weights, read, _tokens(target, start=True), written, alignment, layer + 1)
 
 
-def _tokens(tokenizer: Tokenizer, ids: Sequence[int], *, start: bool) -> Tokens:
-    """The text of the ids, with the start symbol in front or the end symbol behind."""
-    text, spans = tokenizer.decode(ids), tokenizer.spans(ids)
-    words = [_word(text, spans, group, start) for group in group_pieces(text, spans)]
-    pieces, size = tokenizer.pieces(ids), len(text)
+def _tokens(of_text: Pieces, *, start: bool) -> Tokens:
+    """The text with the start symbol in front or the end symbol behind."""
+    text, pieces, spans, size = of_text.text, of_text.pieces, of_text.offsets, len(of_text.text)
+    words = [_word(text, spans, group, start) for group in of_text.groups]
     if start:
         first = Word(CONTROL_SYMBOLS[START], 0, 0, (0, 1))
         return Tokens(text, [first.text, *pieces], [(0, 0), *spans], [first, *words])

@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from itertools import tee
 from typing import Any
 
+from allyouneed.attention import Attention, Pieces, look_into
 from allyouneed.config import RunConfig, SearchConfig
 from allyouneed.data.linearisation import TreeVocabulary
 from allyouneed.data.penn_words import penn_words
 from allyouneed.data.sentences import too_long_error
-from allyouneed.data.trees import Tree, one_word, unescaped
+from allyouneed.data.trees import Tree, one_word, tree_of, unescaped
+from allyouneed.data.word_features import WordFeatures
 from allyouneed.errors import DataError
+from allyouneed.inference.attention_capture import capture_attention, only_model
 from allyouneed.inference.beams import Hypothesis
 from allyouneed.inference.engine_choice import build_engines
 from allyouneed.inference.generate import Batching, generate
@@ -71,8 +74,8 @@ class Parser:
         threads: int = 1,
     ) -> None:
         self.config, self.vocabulary = config, vocabulary
-        models = [model] if isinstance(model, EncoderDecoder) else model
-        self._engine, self._workers = build_engines(models, precision, threads)
+        self._models = [model] if isinstance(model, EncoderDecoder) else model
+        self._engine, self._workers = build_engines(self._models, precision, threads)
         self._tokenizer = tokenizer
 
     def parse(self, sentences: Sequence[Sentence], **options: Any) -> list[Parse]:
@@ -119,21 +122,71 @@ class Parser:
             raise TypeError("one sentence is given where several are wanted; put it in a list: [sentence]")
         given = {key: value for key, value in search.items() if value is not None}
         config = SearchConfig.checked(**self.config.search.model_dump() | given)
-        constraint: Constraint | None = None
-        if constrained:
-            of_form = JoinedTreeConstraint if self.vocabulary.brackets == "joined" else TreeConstraint
-            constraint = of_form(self.vocabulary, self._words_of, config, self._engine.max_positions)
         encoded, again = tee(self._encode_each(sentences, failed))
         found = generate(
             self._engine,
             (ids for _, ids in encoded),
             config,
-            constraint=constraint,
+            constraint=self._constraint(config) if constrained else None,
             batching=Batching(batch_tokens, workers=workers or self._workers),
         )
         return (
             self._parse(words, hypotheses[0]) for (words, _), hypotheses in zip(again, found, strict=False)
         )
+
+    def attention(self, sentence: Sentence, tree: str | None = None) -> Attention:
+        """The attention weights with which the model parses `sentence`, by default as it would itself."""
+        return next(self.attentions([sentence], None if tree is None else [tree]))
+
+    def attentions(
+        self, sentences: Sequence[Sentence], trees: Sequence[str] | None = None
+    ) -> Iterator[Attention]:
+        """The attention weights of each sentence; the sentences are parsed first, all together.
+
+        Args:
+            sentences: One each, as text or as its words.
+            trees: One over the words of each, in brackets; by default the model's own.
+
+        Raises:
+            UsageError: There are several models, or there is text to be split and no NLTK.
+            DataError: A sentence is no Unicode, or it or its tree is too long, or a tree is of other words.
+        """
+        model, config = only_model(self._models), self.config.search
+        encoded = list(self._encode_each(sentences, None))
+        if trees is None:
+            found = generate(
+                self._engine,
+                (ids for _, ids in encoded),
+                config,
+                constraint=self._constraint(config),
+                batching=Batching(workers=self._workers),
+            )
+            written = (hypotheses[0].ids for hypotheses in found)
+        else:
+            of_trees = zip(trees, encoded, strict=True)
+            written = (self._encode_tree(tree, words) for tree, (words, _) in of_trees)
+        for (words, source), target in zip(encoded, written, strict=True):
+            weights = capture_attention(model, source, target)
+            symbols = [self.vocabulary.symbols[token] for token in target]
+            yield look_into(weights, self._pieces(words, source), Pieces.of_symbols(symbols), self.config)
+
+    def _pieces(self, words: Sequence[str], ids: Sequence[int]) -> Pieces:
+        if isinstance(self._tokenizer, WordFeatures):
+            return Pieces.of_words(words, [self._tokenizer.symbols[token] for token in ids])
+        return Pieces.of(self._tokenizer, ids, is_split=True)
+
+    def _constraint(self, config: SearchConfig) -> Constraint:
+        of_form = JoinedTreeConstraint if self.vocabulary.brackets == "joined" else TreeConstraint
+        return of_form(self.vocabulary, self._words_of, config, self._engine.max_positions)
+
+    def _encode_tree(self, tree: str, words: list[str]) -> list[int]:
+        """The ids of a tree over these words."""
+        if (leaves := list(tree_of(tree).words)) != words:
+            raise DataError(f"the tree is of other words ({' '.join(leaves)}) than the sentence")
+        ids = self.vocabulary.encode(tree)
+        if (positions := self._engine.max_positions) is not None and len(ids) >= positions:
+            raise too_long_error(len(ids), positions - 1)
+        return ids
 
     def _encode_each(
         self, sentences: Iterable[Sentence], failed: Callable[[DataError], None] | None

@@ -5,14 +5,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice, repeat, tee
 from typing import Any, Literal
 
-from allyouneed.attention import Attention, look_into
+from allyouneed.attention import Attention, Pieces, look_into
 from allyouneed.config import RunConfig, SearchConfig
 from allyouneed.data.lines import is_blank
 from allyouneed.data.sentences import Divider, each_part, each_prefix, too_long_error
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import DataError, UsageError
 from allyouneed.inference.alignment import align_words
-from allyouneed.inference.attention_capture import capture_attention
+from allyouneed.inference.attention_capture import capture_attention, only_model
 from allyouneed.inference.beams import Hypothesis
 from allyouneed.inference.engine_choice import build_engines
 from allyouneed.inference.generate import Batching, follow, generate
@@ -206,19 +206,31 @@ class Translator:
 
     def attention(self, text: str, target: str | None = None) -> Attention:
         """The attention weights with which the model translates `text`, by default as it would itself."""
-        if len(self._models) > 1:
-            raise UsageError(
-                "attention is that of one model, and here are several; load the one to look into"
-            )
-        source = self.encode(text)
-        if target is None:
-            (hypotheses,) = generate(self._engine, [source], self.config.search)
-            written = hypotheses[0].ids[: self._max_tokens]
+        return next(self.attentions([text], None if target is None else [target]))
+
+    def attentions(self, texts: Sequence[str], targets: Sequence[str] | None = None) -> Iterator[Attention]:
+        """The attention weights of each text; the texts are translated first, all together.
+
+        Args:
+            texts: One sentence each.
+            targets: A translation of each; by default the model's own.
+
+        Raises:
+            UsageError: There are several models.
+            DataError: A sentence is too long, or no Unicode.
+        """
+        model = only_model(self._models)
+        sources = [self.encode(text) for text in texts]
+        if targets is None:
+            batching = Batching(workers=self._workers)
+            found = generate(self._engine, sources, self.config.search, batching=batching)
+            written = [hypotheses[0].ids[: self._max_tokens] for hypotheses in found]
         else:
-            written = self._encode_target(target)
-        weights = capture_attention(self._models[0], source, written)
-        tokenizers = self._source_tokenizer, self._target_tokenizer
-        return look_into(weights, (tokenizers[0], source), (tokenizers[1], written), self.config)
+            written = [self._encode_target(target) for target in targets]
+        for source, target in zip(sources, written, strict=True):
+            weights = capture_attention(model, source, target)
+            read = Pieces.of(self._source_tokenizer, source)
+            yield look_into(weights, read, Pieces.of(self._target_tokenizer, target), self.config)
 
     @property
     def _max_tokens(self) -> int:

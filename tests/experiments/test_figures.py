@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from allyouneed.attention import Attention, look_into
+from allyouneed.attention import Attention, Pieces, look_into
 from allyouneed.config import RunConfig
 from allyouneed.data.tokenizer import SMALLEST_VOCABULARY, Tokenizer
 from allyouneed.experiments.figures import (
@@ -36,7 +36,8 @@ def attention() -> Attention:
     size = len(ids) + 1
     weights = torch.rand(2, 4, size, size, generator=draw).softmax(-1)
     config = RunConfig().replace(model={"num_layers": 2, "num_heads": 4})
-    return look_into(AttentionWeights(weights, weights, weights), (LETTERS, ids), (LETTERS, ids), config)
+    text = Pieces.of(LETTERS, ids)
+    return look_into(AttentionWeights(weights, weights, weights), text, text, config)
 
 
 def test_the_chosen_heads_are_those_of_the_largest_product() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from allyouneed.attention import Attention, look_into
+from allyouneed.attention import Attention, Pieces, look_into
 from allyouneed.config import RunConfig
 from allyouneed.data.tokenizer import SMALLEST_VOCABULARY, Tokenizer
 from allyouneed.explorer import attention_page
@@ -41,7 +41,7 @@ def make_attention() -> MakeAttention:
         scores[1].masked_fill_(torch.ones(target_len, target_len).triu(1).bool(), float("-inf"))
         config = RunConfig().replace(model={"num_layers": layers, "num_heads": heads})
         weights = AttentionWeights(*(of_kind.softmax(dim=-1) for of_kind in scores))
-        return look_into(weights, (BYTES, ids[0]), (BYTES, ids[1]), config)
+        return look_into(weights, Pieces.of(BYTES, ids[0]), Pieces.of(BYTES, ids[1]), config)
 
     return make
 
@@ -79,7 +79,7 @@ def open_page(browser: Any, attention: Attention, tmp_path: Path) -> Iterator[Op
 
     def open_at(fragment: str = "", document: dict[str, Any] | None = None, **screen: Any) -> Any:
         path = tmp_path / "page.html"
-        path.write_bytes(attention_page(document or attention.to_json()).encode())
+        path.write_bytes(attention_page(document or attention.document()).encode())
         if screen:
             contexts.append(browser.new_context(viewport=SCREEN, **screen))
         pages.append((contexts[-1] if screen else browser.contexts[0]).new_page())

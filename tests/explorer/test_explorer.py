@@ -1,5 +1,6 @@
 """What a reader does with the page, in a real browser; what it shows is compared with the weights."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ import torch
 
 from allyouneed.attention import KINDS, Attention
 from allyouneed.explorer import attention_page
+from allyouneed.interfaces.attention_figures import head_colour
 
 pytestmark = pytest.mark.browser
 
@@ -81,12 +83,12 @@ def test_a_word_that_is_picked_shows_where_it_looks(open_page: Any, attention: A
 def test_a_line_runs_from_the_word_that_looks_to_the_word_it_looks_at(
     open_page: Any, attention: Attention
 ) -> None:
-    document = attention.to_json()
+    document = attention.document()
     weights = torch.zeros_like(attention.weights.encoder)
     weights[..., 0] = 1  # all pieces look at the first
     weights[1, 1, 3:8] = 0
     weights[1, 1, 3:8, 10] = 1  # but "dogs" at "run", in one head
-    document["kinds"]["encoder"]["weights"] = weights.tolist()
+    document["kinds"]["encoder"]["weights"] = weights.numpy()
     page = open_page("#kind=encoder&layer=2&heads=2&from=2", document)
     drawn = page.evaluate(
         """() => {
@@ -143,6 +145,155 @@ def test_a_head_opens_on_a_click(open_page: Any) -> None:
     assert inked(page, ".thumbnails canvas") > 5
     page.get_by_role("button", name="Layer 2, head 4: open").click()
     assert page.url.endswith("#kind=decoder&view=matrix&layer=2&heads=4")
+
+
+def test_a_thumbnail_has_the_ink_of_the_weights_of_its_head(open_page: Any, attention: Attention) -> None:
+    page = open_page("#view=heads&kind=cross")
+    for choice, shown in (("Words", attention.in_words()), ("Pieces", attention.weights)):
+        choose(page, choice)
+        ink = (
+            page.locator(".thumbnails canvas")
+            .nth(6)
+            .evaluate(
+                """canvas => {
+                const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+                return Array.from(data).filter((_, place) => place % 4 === 3);
+            }"""
+            )
+        )
+        expected = 255 * shown.cross[1, 2].flatten().sqrt()
+        np.testing.assert_allclose(ink, expected, atol=3)
+
+
+def test_a_word_of_the_right_column_says_who_looks_at_it(open_page: Any, attention: Attention) -> None:
+    page = open_page("#kind=cross&layer=1&heads=2,4")
+    weights = attention.in_words().cross[0, [1, 3]]
+    column = weights.mean(0)[:, 1]
+    expected = [
+        f"{attention.written.words[place].text} {float(column[place]):.2f}"
+        for place in column.argsort(descending=True)[:4]
+    ]
+    said = f"dogs is looked at by {' · '.join(expected)}"
+    assert page.locator(".readout").inner_text().startswith("Pick words on the left")
+    page.locator(".keys li").nth(1).hover()
+    assert page.locator(".readout").inner_text() == said
+    page.locator(".keys li").nth(1).click()
+    page.mouse.move(0, 0)
+    assert page.locator(".readout").inner_text() == said
+    page.get_by_text("As a table").click()
+    assert page.locator(".behind th[scope=col]").all_text_contents() == [
+        *("Word", "looks at", "mean", "head 2", "head 4")
+    ]
+    rows = [row.split("\t") for row in page.locator(".behind tbody tr").all_inner_texts()]
+    assert [row[1] for row in rows] == ["dogs"] * 5
+    for name, _, mean, *of_heads in rows:
+        place = [word.text for word in attention.written.words].index(name)
+        assert float(mean) == pytest.approx(float(column[place]), abs=2 * ROUNDING)
+        assert list(map(float, of_heads)) == pytest.approx(weights[:, place, 1].tolist(), abs=2 * ROUNDING)
+    choose(page, "Matrix")
+    page.locator(".behind table").wait_for()  # it is open in the next view, too
+
+
+def test_words_that_are_cut_have_a_title(open_page: Any, make_attention: Any) -> None:
+    page = open_page("#kind=encoder", make_attention(f"{'long' * 12} short", "x").document())
+    for place, title in enumerate(("long" * 12, "")):
+        page.locator(".queries li").nth(place).hover()
+        assert page.locator(".queries li").nth(place).get_attribute("title") == title
+
+
+def test_a_tap_on_a_cell_shows_its_value(open_page: Any, attention: Attention) -> None:
+    page = open_page("#kind=encoder&view=matrix&layer=1&heads=1", has_touch=True, is_mobile=True)
+    box = page.locator("canvas").bounding_box()
+    page.touchscreen.tap(box["x"] + box["width"] - 10, box["y"] + box["height"] - 10)
+    page.wait_for_function("() => document.querySelector('.readout').textContent.includes('looks at')")
+    said = page.locator(".readout").inner_text()
+    assert said.startswith("</s> looks at </s> ")
+    expected = float(attention.in_words().encoder[0, 0, -1, -1])
+    assert float(said.split()[-1]) == pytest.approx(expected, abs=ROUNDING)
+
+
+def test_focus_stays_in_the_picture_when_what_had_it_is_gone(open_page: Any) -> None:
+    focused = "() => document.activeElement.getAttribute('aria-label')"
+    page = open_page("#view=heads")
+    page.get_by_role("button", name="Layer 2, head 4: open").press("Enter")
+    assert page.evaluate(focused) == "Picture"
+    page = open_page("#view=lines&from=1,2")
+    page.get_by_role("button", name="Clear").press("Enter")
+    assert page.evaluate(focused) == "Picture"
+    assert "from" not in page.url
+
+
+def test_back_leads_to_the_view_before(open_page: Any) -> None:
+    page = open_page("#view=heads&kind=decoder")
+    page.get_by_role("button", name="Layer 2, head 4: open").click()
+    choose(page, "Encoder")
+    page.go_back()
+    page.wait_for_selector(".thumbnails")
+    assert "kind=decoder&view=heads" in page.url
+    page.go_forward()
+    page.wait_for_selector(".scroll canvas")
+    assert page.url.endswith("#kind=encoder&view=matrix&layer=2&heads=4")
+
+
+def test_rows_sum_to_one_though_weights_are_rounded(open_page: Any, make_attention: Any) -> None:
+    document = make_attention("a" * 50 + "," * 49, "x", 1, 1).document()
+    document["kinds"]["encoder"]["weights"] = np.full((1, 1, 100, 100), 0.01)  # kept as 26 / 255 squared
+    page = open_page("#kind=encoder&view=matrix", document)
+    np.testing.assert_allclose(read_matrix(page), [[0.5, 0.49, 0.01]] * 3, atol=0.0006)
+
+
+def test_a_head_has_its_colour_in_figures_too_and_its_number_can_be_read(
+    open_page: Any, make_attention: Any
+) -> None:
+    document = make_attention(layers=1, heads=16).document()
+    everything = ",".join(str(head) for head in range(1, 17))
+    for scheme in ("light", "dark"):
+        page = open_page(f"#heads={everything}", document, color_scheme=scheme)
+        pairs = page.locator(".heads button[aria-label]").evaluate_all(
+            """chips => {
+                const context = document.createElement("canvas").getContext("2d");
+                const bytes = (colour) => {
+                    context.fillStyle = colour;
+                    context.fillRect(0, 0, 1, 1);
+                    return [...context.getImageData(0, 0, 1, 1).data.slice(0, 3)];
+                };
+                return chips.map((chip) => getComputedStyle(chip))
+                    .map(({ backgroundColor, color }) => [bytes(backgroundColor), bytes(color)]);
+            }"""
+        )
+        for head, (background, text) in enumerate(pairs):
+            assert contrast(background, text) >= 4.5
+            if scheme == "light":
+                np.testing.assert_allclose(background, list(bytes.fromhex(head_colour(head)[1:])), atol=2)
+
+
+def contrast(colour: list[int], other: list[int]) -> float:
+    """The ratio of WCAG 2."""
+    linear = [
+        [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in np.array(each) / 255]
+        for each in (colour, other)
+    ]
+    darker, lighter = sorted(float(np.dot([0.2126, 0.7152, 0.0722], each)) for each in linear)
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+def test_what_the_browser_cannot_do_is_told_in_words(
+    browser: Any, attention: Attention, tmp_path: Path
+) -> None:
+    path = tmp_path / "page.html"
+    path.write_bytes(attention_page(attention.document()).encode())
+    context = browser.new_context()
+    context.add_init_script("delete globalThis.DecompressionStream")
+    page = context.new_page()
+    page.goto(path.as_uri())
+    page.wait_for_function("() => document.querySelector('main').textContent")
+    assert "cannot show the attention: ReferenceError" in page.locator("main").inner_text()
+    context.close()
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(path.as_uri())
+    assert "allow scripts" in page.locator("body").inner_text()
+    context.close()
 
 
 def test_heads_are_sorted_by_a_measure(open_page: Any, attention: Attention) -> None:
@@ -233,6 +384,7 @@ def test_on_a_narrow_screen_nothing_is_cut_off_and_touch_picks(open_page: Any, v
 def test_a_notebook_shows_it_in_a_frame_that_works(browser: Any, attention: Attention) -> None:
     page = browser.contexts[0].new_page()
     page.set_content(f"<p>above</p>{attention._repr_html_()}")
+    assert page.locator("iframe").get_attribute("title") == "Attention"
     frame = page.frame_locator("iframe")
     frame.locator("main[data-ready]").wait_for()
     frame.locator(".queries li").nth(1).click()
@@ -243,7 +395,7 @@ def test_a_notebook_shows_it_in_a_frame_that_works(browser: Any, attention: Atte
 
 def test_the_policy_lets_no_text_become_markup_or_a_script(browser: Any, attention: Attention) -> None:
     page = browser.contexts[0].new_page()
-    page.set_content(attention_page(attention.to_json()))
+    page.set_content(attention_page(attention.document()))
     for attempt in ("document.body.innerHTML = '<b>x</b>'", "document.createElement('script').text = '1'"):
         refused = f"() => {{ try {{ {attempt}; }} catch (error) {{ return error.name; }} }}"
         assert page.evaluate(refused) == "TypeError"

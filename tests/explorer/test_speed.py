@@ -9,20 +9,35 @@ from allyouneed.explorer import attention_page
 
 pytestmark = pytest.mark.browser
 
-OPENS_SECONDS, REDRAWS_SECONDS, FILE_BYTES = 1.0, 0.05, 8_000_000
+OPENS_SECONDS, DRAWS_SECONDS, REDRAWS_SECONDS, FILE_BYTES = 1.0, 0.2, 0.05, 8_000_000
+"""What is shown for the first time has its weights unpacked and its canvases made."""
 
 SINCE_START = "performance.getEntriesByName('explorer is drawn')[0].startTime / 1000"
-REDRAW = """layer => {
-    document.querySelector(`input[name=layer][value="${layer}"]`).click();
-    document.querySelector("canvas").getContext("2d").getImageData(0, 0, 1, 1);  // waits for every pixel
+REDRAW = """async ([name, value]) => {
+    document.querySelector(`input[name=${name}][value="${value}"]`).click();
+    for (const canvas of document.querySelectorAll("canvas")) {
+        canvas.getContext("2d").getImageData(0, 0, 1, 1);  // waits for every pixel
+    }
+    await new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)));  // and for the layout
 }"""
+CHANGES = [
+    ("kind", "cross"),
+    ("layer", "1"),
+    ("kind", "decoder"),
+    ("layer", "3"),
+    ("parts", "pieces"),
+    ("layer", "4"),
+    ("kind", "encoder"),
+    ("parts", "words"),
+]
 
 
 @pytest.fixture(scope="module")
 def large_document(make_attention: Any) -> dict[str, Any]:
-    words = "a," * 49 + "a"  # 99 of them, and the end symbol
-    document: dict[str, Any] = make_attention(words, words, layers=6, heads=16).to_json()
-    assert len(document["sequences"]["source"]["words"]) == 100
+    words = "ab," * 49 + "ab"  # 99 of them in 149 pieces, and the end symbol
+    document: dict[str, Any] = make_attention(words, words, layers=6, heads=16).document()
+    source = document["sequences"]["source"]
+    assert (len(source["words"]), len(source["pieces"])) == (100, 150)
     return document
 
 
@@ -32,7 +47,7 @@ def test_the_file_is_bounded(large_document: dict[str, Any]) -> None:
     assert size < FILE_BYTES
 
 
-@pytest.mark.parametrize("view", ["lines", "matrix"])
+@pytest.mark.parametrize("view", ["lines", "matrix", "heads", "measures"])
 def test_it_opens_and_redraws_within_the_bars(
     browser: Any, large_document: dict[str, Any], view: str, tmp_path: Path
 ) -> None:
@@ -46,16 +61,20 @@ def test_it_opens_and_redraws_within_the_bars(
     page.goto(f"{path.as_uri()}#kind=encoder&view={view}")
     page.wait_for_selector("main[data-ready]")
     opening, elapsed = busy_seconds(session), page.evaluate(SINCE_START)
-    drawing = []
-    for layer in range(6):
-        before = busy_seconds(session)
-        page.evaluate(REDRAW, layer)
-        drawing.append(busy_seconds(session) - before)
+    first, again = (sorted(redraw_seconds(page, session, change) for change in CHANGES) for _ in range(2))
     page.close()
-    redraw = sorted(drawing)[3]  # the median, of weights that are merged for the first time
-    print(f"\n{view}: opens in {opening:.3f} s ({elapsed:.3f} s by the clock), redraws in {redraw:.4f} s")
+    for name, seconds in (("draws", first), ("redraws", again)):
+        print(f"\n{view} {name} in {' '.join(f'{each:.3f}' for each in seconds)} s", end="")
+    print(f", opens in {opening:.3f} s ({elapsed:.3f} s by the clock)")
     assert opening < OPENS_SECONDS
-    assert redraw < REDRAWS_SECONDS
+    assert first[len(CHANGES) // 2] < DRAWS_SECONDS
+    assert again[len(CHANGES) // 2] < REDRAWS_SECONDS
+
+
+def redraw_seconds(page: Any, session: Any, change: tuple[str, str]) -> float:
+    before = busy_seconds(session)
+    page.evaluate(REDRAW, change)
+    return busy_seconds(session) - before
 
 
 def busy_seconds(session: Any) -> float:

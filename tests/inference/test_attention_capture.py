@@ -1,11 +1,18 @@
 import math
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 import torch
 
 from allyouneed.inference import capture_attention
-from allyouneed.model.attention import COMPATIBILITIES, AdditiveCompatibility, dot_products
+from allyouneed.model.attention import (
+    COMPATIBILITIES,
+    AdditiveCompatibility,
+    CrossAttention,
+    SelfAttention,
+    dot_products,
+)
 from allyouneed.symbols import END, START
 
 SOURCE, TARGET = [5, 6, 7, 8], [9, 10]
@@ -56,28 +63,33 @@ def test_first_layer_weights_equal_equation_1_by_hand(tiny_model: Any) -> None:
         {"attention_dropout": 0.5, "symbol_dropout": 0.5, "dropout": 0.5},
         {"feed_forward": "parameters", "parameter_pairs": 4, "positions": "concatenated"},
         {"decoder_start": "zeros", "target_space": True, "attention_bias": False},
+        {"neighbourhood": 2},
     ],
     ids=str,
 )
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-6), (torch.float32, 2e-6)])
 @torch.no_grad()
 def test_weights_equal_those_of_the_plain_model_in_every_layer_head_and_kind(
-    tiny_model: Any, attention: str, others: dict[str, Any]
+    tiny_model: Any, attention: str, others: dict[str, Any], dtype: torch.dtype, tolerance: float
 ) -> None:
-    model = tiny_model(num_layers=3, d_k=5, attention=attention, **others).train()
+    model = tiny_model(num_layers=3, d_k=5, attention=attention, **others).to(dtype).train()
     weights = capture_attention(model, SOURCE, TARGET)
     inputs = record_inputs(model.eval().double(), SOURCE, TARGET)
+    reach = model.config.reach
     for layer in range(3):
         (x,), (y,), (z, memory) = (inputs[kind][layer] for kind in ("encoder", "decoder", "cross"))
         encoder, decoder = model.encoder[layer].self_attention, model.decoder[layer]
         cross = decoder.cross_attention
         expected = {
-            "encoder": by_formula(encoder, *packed(encoder, x)),
-            "decoder": by_formula(decoder.self_attention, *packed(decoder.self_attention, y), causal=True),
+            "encoder": by_formula(encoder, *packed(encoder, x), reach),
+            "decoder": by_formula(
+                decoder.self_attention, *packed(decoder.self_attention, y), reach, causal=True
+            ),
             "cross": by_formula(cross, cross.query(z), cross.key_value(memory)),
         }
         for kind, of_heads in expected.items():
             found = getattr(weights, kind)[layer].double()
-            torch.testing.assert_close(found, of_heads, rtol=0, atol=2e-6)
+            torch.testing.assert_close(found, of_heads, rtol=0, atol=tolerance)
 
 
 def record_inputs(model: Any, source: list[int], target: list[int]) -> dict[str, list[list[torch.Tensor]]]:
@@ -92,7 +104,11 @@ def record_inputs(model: Any, source: list[int], target: list[int]) -> dict[str,
         for module in modules:
             module.register_forward_pre_hook(
                 lambda _, given, named, kind=kind: inputs[kind].append(
-                    [x[0] for x in (*given, *named.values()) if x.is_floating_point()]
+                    [
+                        x[0]
+                        for x in (*given, *named.values())
+                        if isinstance(x, torch.Tensor) and x.is_floating_point()
+                    ]
                 ),
                 with_kwargs=True,
             )
@@ -106,18 +122,27 @@ def packed(attention: Any, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]
     return both[:, :15], both[:, 15:]
 
 
-def by_formula(attention: Any, query: torch.Tensor, key: torch.Tensor, causal: bool = False) -> torch.Tensor:
+def by_formula(
+    attention: Any,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    reach: int | None = None,
+    *,
+    causal: bool = False,
+) -> torch.Tensor:
     """The softmax over what compares queries and keys of three heads with d_k = 5, number by number."""
     weights = torch.zeros(3, len(query), len(key), dtype=torch.float64)
     compatibility = attention.plain.compatibility
     for head in range(3):
         of_head = slice(5 * head, 5 * head + 5)
         for i in range(len(query)):
-            open_to = range(i + 1 if causal else len(key))
+            open_to = [
+                j for j in range(i + 1 if causal else len(key)) if reach is None or abs(i - j) <= reach
+            ]
             scores = [
                 math.exp(compare(compatibility, head, query[i, of_head], key[j, of_head])) for j in open_to
             ]
-            weights[head, i, : len(scores)] = torch.tensor(scores, dtype=torch.float64) / sum(scores)
+            weights[head, i, open_to] = torch.tensor(scores, dtype=torch.float64) / sum(scores)
     return weights
 
 
@@ -130,18 +155,24 @@ def compare(compatibility: Any, head: int, query: torch.Tensor, key: torch.Tenso
     return product if compatibility is dot_products else product / math.sqrt(5)
 
 
-def test_capture_leaves_the_model_as_it_was(tiny_model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = tiny_model().eval()
-    modules = [layer.self_attention for layer in model.encoder]
-    modules += [
-        attention for layer in model.decoder for attention in (layer.self_attention, layer.cross_attention)
-    ]
+def test_capture_leaves_the_model_as_it_was(tiny_model: Any) -> None:
+    model = tiny_model(dropout=0.5).train()
+    modules = [module for module in model.modules() if isinstance(module, SelfAttention | CrossAttention)]
     attends = [module.attend for module in modules]
-    ids = torch.tensor([[*SOURCE, END]]), torch.tensor([[START, *TARGET]])
-    before = model(*ids)
     capture_attention(model, SOURCE, TARGET)
-    assert [module.attend for module in modules] == attends
-    assert torch.equal(model(*ids), before)
     with pytest.raises(IndexError):
         capture_attention(model, [99], TARGET)
+    assert len(modules) == 2 + 2 * 2
     assert [module.attend for module in modules] == attends
+    assert all(module.training for module in model.modules())
+
+
+def test_threads_that_look_into_a_model_at_once_find_what_one_finds(tiny_model: Any) -> None:
+    model = tiny_model(num_layers=4, dropout=0.5).train()
+    pairs = [([5 + i, 6, 7, 8][: 1 + i % 4], [9, 10, 4][: i % 3]) for i in range(6)] * 8
+    expected = [capture_attention(model, *pair) for pair in pairs]
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(lambda pair: capture_attention(model, *pair), pairs))
+    for weights, others in zip(found, expected, strict=True):
+        for kind in ("encoder", "decoder", "cross"):
+            assert torch.equal(getattr(weights, kind), getattr(others, kind))

@@ -10,7 +10,7 @@ import torch
 
 from allyouneed.attention import Attention, Tokens, Word
 from allyouneed.inference import AttentionWeights
-from allyouneed.interfaces.attention_figures import Form, Selection, draw_lines
+from allyouneed.interfaces.attention_figures import Form, Selection, draw_lines, head_colour
 
 HOSTILE = ["<script>", "</svg>", "&amp;", "$x_1^2$", "犬", "\U0001f436", "<U+202E>", "א"]
 
@@ -54,13 +54,27 @@ def test_only_lines_of_chosen_words_and_heads_are_drawn(tmp_path: Path) -> None:
     assert len({end for _, end in lines(path)}) == 1
 
 
+def test_a_head_has_its_colour_whatever_is_drawn_beside_it_and_a_key_names_it(tmp_path: Path) -> None:
+    strokes = []
+    for heads in ([2], [0, 2]):
+        path = tmp_path / "figure.svg"
+        draw_lines(attention(["a", "b"], [[0, 1]] * 3), Selection("encoder", 0, heads), path, "svg")
+        content = path.read_bytes().decode()
+        strokes.append({colour for colour in map(head_colour, range(3)) if f"stroke: {colour}" in content})
+        texts = [node.text for node in ET.parse(path).iter() if node.tag.endswith("text")]
+        name = "Encoder, layer 1, head" + "s" * (len(heads) > 1)
+        assert texts[4:] == [name, *(str(head + 1) for head in heads)]
+    assert strokes == [{head_colour(2)}, {head_colour(0), head_colour(2)}]
+
+
 @pytest.mark.parametrize("form", ["png", "svg", "pdf"])
 def test_any_word_can_be_drawn(form: Form, tmp_path: Path) -> None:
     path = tmp_path / f"figure.{form}"
     draw_lines(attention(HOSTILE, [list(range(8))] * 12), Selection("decoder", 0, range(12)), path, form)
     if form == "svg":
         texts = [node.text for node in ET.parse(path).iter() if node.tag.endswith("text")]
-        assert texts == HOSTILE * 2
+        key = ["Decoder, layer 1, heads", *(str(head + 1) for head in range(12))]
+        assert texts == [*HOSTILE * 2, *key]
     if form == "png":
         assert np.ptp(matplotlib.image.imread(path)[..., :3]) > 0.5
     assert path.stat().st_size > 1_000

@@ -1,5 +1,6 @@
 """Words as a reader sees them, and the words that sub-word pieces make up."""
 
+import re
 import unicodedata
 from collections.abc import Sequence
 from itertools import pairwise
@@ -12,28 +13,39 @@ _JOINERS = "\u200c\u200d"
 """Between characters, they choose how these are drawn: the only invisible characters that scripts need."""
 
 
+_WITHOUT_SPACES = {"CJK", "HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA", "THAI", "LAO", "KHMER", "MYANMAR"}
+"""Scripts that set no spaces between words, as the names of their characters begin."""
+
+
 def split_words(text: str) -> list[Span]:
     """The words of a text: letters, accents and digits in a row, or other signs in a row.
 
-    An apostrophe between letters is of their word. A sentence of a script without spaces is one word.
+    An apostrophe between letters is of their word. In a script without spaces each letter is a word.
     """
-    kinds = [_kind(text, place) for place in range(len(text))]
+    kinds: list[str] = []
+    for place in range(len(text)):
+        kinds.append(_kind(text, place, kinds[-1] if kinds else ""))
     bounds = [place for place in range(1, len(text)) if kinds[place] != kinds[place - 1]]
     return [(begin, end) for begin, end in pairwise([0, *bounds, len(text)]) if any(kinds[begin:end])]
 
 
-def group_pieces(text: str, spans: Sequence[Span]) -> list[Span]:
+def split_at_spaces(text: str) -> list[Span]:
+    """The words of a text that has been split already: whatever stands between two spaces."""
+    return [found.span() for found in re.finditer("[^ ]+", text)]
+
+
+def group_pieces(words: Sequence[Span], spans: Sequence[Span]) -> list[Span]:
     """Which pieces make up each word, from the first to behind the last; no piece is left out.
 
     A piece is of the word of its first character that is no space; one of spaces alone is of the next word,
     or at the end of the last. A word that begins within a piece is grouped with the one before it.
 
     Args:
-        text: That is made of the pieces.
-        spans: Of each piece in `text`, ascending.
+        words: Of a text, ascending.
+        spans: Of each piece in that text, likewise.
     """
-    word_of: list[int | None] = [None] * len(text)
-    for number, (begin, end) in enumerate(split_words(text)):
+    word_of: list[int | None] = [None] * max((end for _, end in (*words, *spans)), default=0)
+    for number, (begin, end) in enumerate(words):
         word_of[begin:end] = [number] * (end - begin)
     begins: list[int] = []
     last, num_taken = None, 0
@@ -53,10 +65,14 @@ def in_print(word: str) -> str:
     return "".join(c if c.isprintable() or c in _JOINERS else f"<U+{ord(c):04X}>" for c in word)
 
 
-def _kind(text: str, place: int) -> str:
+def _kind(text: str, place: int, kind_before: str) -> str:
     character = text[place]
     if character.isspace():
         return ""
+    if unicodedata.category(character)[0] == "M" and kind_before.isdigit():
+        return kind_before
+    if character.isalpha() and unicodedata.name(character, "").split(" ")[0] in _WITHOUT_SPACES:
+        return str(place)  # of no other character
     if _is_of_letters(character):
         return "letters"
     around = text[max(0, place - 1)], text[min(place + 1, len(text) - 1)]

@@ -164,7 +164,7 @@ def _figures(
 
 def _drawn(work: Work, attention: Attention, pictures: Mapping[str, tuple[Selection, str]]) -> dict[str, Any]:
     """Each picture in every form, and the page of the sentence; what is said of them."""
-    write_text(work.directory / _PAGE, attention_page(attention.to_json()))
+    write_text(work.directory / _PAGE, attention_page(attention.document()))
     said = {}
     for name, (selection, caption) in pictures.items():
         for form in _FORMS:

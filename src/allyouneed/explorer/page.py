@@ -15,9 +15,12 @@ import zlib
 from collections.abc import Mapping
 from html import escape
 from importlib.resources import files
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
+
+from allyouneed.errors import DataError
 
 _MODULES = (
     "elements.js",
@@ -32,19 +35,26 @@ _MODULES = (
     "explorer.js",
 )
 """Each after those that it imports from."""
-_START = (
-    'explore(document.querySelector("main"), JSON.parse(document.querySelector("#attention").textContent));'
-)
+_START = """\
+const main = document.querySelector("main");
+explore(main, JSON.parse(document.querySelector("#attention").textContent), { address: true })
+  .catch((error) => { main.textContent = `This browser cannot show the attention: ${error}`; });
+"""
 _FRAME_HEIGHT = 760
+MOST_WEIGHTS: Final = 50_000_000
+"""On a page, a byte each before they are compressed: about 1,000 by 1,000 pieces in 4 layers of 4 heads."""
 
 
 def attention_page(document: Mapping[str, Any]) -> str:
     """One self-contained page.
 
     Args:
-        document: What `Attention.to_json` returns.
+        document: What `Attention.document` or `Attention.to_json` returns.
+
+    Raises:
+        DataError: It has more weights than a browser can be given at once.
     """
-    script, style = f"{_bundle()}\n{_START}\n", _read("explorer.css")
+    script, style = f"{_bundle()}\n{_START}", _read("explorer.css") + _read("page.css")
     policy = (
         f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; base-uri 'none'; "
         "form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
@@ -55,6 +65,7 @@ def attention_page(document: Mapping[str, Any]) -> str:
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{title}</title>\n<style>{style}</style>\n<main></main>\n"
+        "<noscript>The attention is drawn by a script of this page: allow scripts to see it.</noscript>\n"
         f'<script type="application/json" id="attention">{_json_in_html(pack_weights(document))}</script>\n'
         f'<script type="module">{script}</script>\n</html>\n'
     )
@@ -64,7 +75,7 @@ def attention_frame(document: Mapping[str, Any]) -> str:
     """The page as an element of another, a notebook, which can neither reach into it nor be reached."""
     page = escape(attention_page(document))
     return (
-        f'<iframe sandbox="allow-scripts" width="100%" height="{_FRAME_HEIGHT}" '
+        f'<iframe title="Attention" sandbox="allow-scripts" width="100%" height="{_FRAME_HEIGHT}" '
         f'style="border: 0" srcdoc="{page}"></iframe>'
     )
 
@@ -72,17 +83,33 @@ def attention_frame(document: Mapping[str, Any]) -> str:
 def pack_weights(document: Mapping[str, Any]) -> dict[str, Any]:
     """The document with weights that take little room: the square root of each in 8 bits, compressed.
 
-    A weight is then known to 0.004, and one near zero to much less. `weights` becomes `packed`, base64 of
-    what zlib makes of the bytes, and `shape`: (layers, heads, queries, keys).
+    A weight w is then known to sqrt(w) / 255, which is 0.004 at most; whoever unpacks a row divides it by its
+    sum, so that it sums to 1 again. `weights` becomes `packed`, base64 of what zlib makes of
+    the bytes, and `shape`: (layers, heads, queries, keys).
+
+    Raises:
+        DataError: There are more than `MOST_WEIGHTS`.
     """
-    kinds = {}
-    for name, kind in document["kinds"].items():
-        weights = np.asarray(kind["weights"])
-        roots = np.rint(255 * np.sqrt(weights.clip(0, 1))).astype(np.uint8)
-        packed = base64.b64encode(zlib.compress(roots.tobytes())).decode()
-        rest = {key: value for key, value in kind.items() if key != "weights"}
-        kinds[name] = rest | {"packed": packed, "shape": weights.shape}
-    return {**document, "kinds": kinds}
+    weights = {name: np.asarray(kind["weights"]) for name, kind in document["kinds"].items()}
+    if (total := sum(of_kind.size for of_kind in weights.values())) > MOST_WEIGHTS:
+        lengths = [len(document["sequences"][name]["pieces"]) for name in ("source", "target")]
+        raise DataError(
+            f"the page would hold {total:,} weights, of {lengths[0]} by {lengths[1]} pieces; "
+            f"{MOST_WEIGHTS:,} are the most: give a shorter text, or draw some heads with --png",
+            label="E-TOO-LONG",
+        )
+    return {**document, "kinds": {name: _packed(document["kinds"][name], weights[name]) for name in weights}}
+
+
+def _packed(kind: Mapping[str, Any], weights: npt.NDArray[Any]) -> dict[str, Any]:
+    compress = zlib.compressobj()
+    parts = [
+        compress.compress(np.rint(255 * np.sqrt(layer.clip(0, 1))).astype(np.uint8).tobytes())
+        for layer in weights
+    ]
+    packed = base64.b64encode(b"".join([*parts, compress.flush()])).decode()
+    rest = {name: value for name, value in kind.items() if name != "weights"}
+    return rest | {"packed": packed, "shape": weights.shape}
 
 
 def _bundle() -> str:

@@ -1,7 +1,7 @@
 """The attention weights of every layer and head (paper 3.2, figures 3 to 5)."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import copy
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import cast
@@ -14,7 +14,6 @@ from allyouneed.errors import UsageError
 from allyouneed.inference.engine import pad
 from allyouneed.model import EncoderDecoder, Transformer
 from allyouneed.model.attention import CrossAttention, SelfAttention, SoftmaxAttention
-from allyouneed.model.evaluation_mode import evaluation_mode
 from allyouneed.model.layers import DecoderLayer, EncoderLayer
 from allyouneed.model.masks import ImplicitMask
 from allyouneed.symbols import END, START
@@ -33,10 +32,25 @@ class AttentionWeights:
     cross: Float[Tensor, "layers heads target_len source_len"]
 
 
+def only_model(models: Sequence[EncoderDecoder]) -> EncoderDecoder:
+    """The model to look into.
+
+    Raises:
+        UsageError: There are several.
+    """
+    if len(models) > 1:
+        raise UsageError("attention is that of one model, and here are several; load the one to look into")
+    return models[0]
+
+
+@torch.no_grad()
 def capture_attention(
     model: EncoderDecoder, source_ids: Sequence[int], target_ids: Sequence[int]
 ) -> AttentionWeights:
     """The weights with which `model` reads a source and writes a target, both without control symbols.
+
+    They are computed from the parameters as they are; the model itself is left alone, so that any number of
+    threads may look into it while others translate with it.
 
     Raises:
         UsageError: It is no Transformer.
@@ -46,22 +60,27 @@ def capture_attention(
             f"attention is shown of a Transformer, not of a model with model.architecture = "
             f"{model.config.architecture}"
         )
-    encoder_layers = cast("list[EncoderLayer]", list(model.encoder))
-    decoder_layers = cast("list[DecoderLayer]", list(model.decoder))
+    twin = _twin(model)
+    encoder_layers = cast("list[EncoderLayer]", list(twin.encoder))
+    decoder_layers = cast("list[DecoderLayer]", list(twin.decoder))
+    recorded = [
+        _record([layer.self_attention for layer in encoder_layers]),
+        _record([layer.self_attention for layer in decoder_layers]),
+        _record([layer.cross_attention for layer in decoder_layers]),
+    ]
     device = next(model.parameters()).device
-    with (
-        evaluation_mode(model),
-        _recording([layer.self_attention for layer in encoder_layers]) as encoder,
-        _recording([layer.self_attention for layer in decoder_layers]) as decoder,
-        _recording([layer.cross_attention for layer in decoder_layers]) as cross,
-    ):
-        model(pad([[*source_ids, END]], device), pad([[START, *target_ids]], device))
-    return AttentionWeights(*(torch.cat(kind).float().cpu() for kind in (encoder, decoder, cross)))
+    twin(pad([[*source_ids, END]], device), pad([[START, *target_ids]], device))
+    return AttentionWeights(*(torch.cat(of_kind).float().cpu() for of_kind in recorded))
 
 
-@contextmanager
-def _recording(modules: Sequence[SelfAttention | CrossAttention]) -> Iterator[list[Tensor]]:
-    """A list to which the weights that `modules` compute inside are appended."""
+def _twin(model: Transformer) -> Transformer:
+    """The same parameters in modules of their own: what is done to these nobody else sees, in no thread."""
+    shared = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
+    return copy.deepcopy(model, shared).eval()
+
+
+def _record(modules: Sequence[SelfAttention | CrossAttention]) -> list[Tensor]:
+    """A list to which the weights that `modules` compute from now on are appended."""
     recorded: list[Tensor] = []
 
     def attend(
@@ -70,11 +89,6 @@ def _recording(modules: Sequence[SelfAttention | CrossAttention]) -> Iterator[li
         recorded.append(plain.weights(query, key, mask))
         return recorded[-1].to(value.dtype) @ value
 
-    attends = [module.attend for module in modules]
-    try:
-        for module in modules:
-            module.attend = partial(attend, module.plain)
-        yield recorded
-    finally:
-        for module, previous in zip(modules, attends, strict=True):
-            module.attend = previous
+    for module in modules:
+        module.attend = partial(attend, module.plain)
+    return recorded

@@ -4,9 +4,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from allyouneed.data.words import Span
 from allyouneed.inference.alignment import Links
-
-Span = tuple[int, int]
 
 
 def merge_pieces(

@@ -3,7 +3,8 @@
 import math
 import os
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -200,6 +201,14 @@ def _label(axis: Axis, pieces: Sequence[str], fontsize: float, rotation: int = 0
     )
 
 
+@contextmanager
+def any_character() -> Iterator[None]:
+    """Inside, a character that no font has is drawn as a box, without a warning."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        yield
+
+
 def save_figure(figure: Figure, path: Path, form: str = "png", dpi: int = 100, **options: Any) -> None:
     """Replace the file at `path` at one stroke, so that whoever looks at it sees a whole picture.
 
@@ -214,9 +223,7 @@ def save_figure(figure: Figure, path: Path, form: str = "png", dpi: int = 100, *
         DiskError: It could not be written.
     """
     aside = path.with_name(f"{path.name}.tmp-{os.getpid()}")
-    with disk_errors(path), warnings.catch_warnings():
-        # A character that no font has is drawn as a box.
-        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+    with disk_errors(path), any_character():
         try:
             figure.savefig(aside, format=form, dpi=dpi, **options)
             aside.replace(path)

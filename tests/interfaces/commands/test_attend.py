@@ -1,12 +1,13 @@
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from allyouneed.attention import Attention
 from allyouneed.explorer import attention_page
-from allyouneed.loading import load_translator
+from allyouneed.interfaces.commands.attend import MeasureName
+from allyouneed.loading import load, load_translator
 
 SENTENCE = "sun sees moon"
 
@@ -21,7 +22,7 @@ def test_the_page_is_that_of_the_models_own_translation(
 ) -> None:
     code, out, _ = run_command("attend", toy_model, SENTENCE, "--out", tmp_path / "page.html")
     assert (code, out) == (0, b"")
-    assert (tmp_path / "page.html").read_bytes().decode() == attention_page(attention.to_json())
+    assert (tmp_path / "page.html").read_bytes().decode() == attention_page(attention.document())
 
 
 def test_all_files_at_once_for_a_target_that_is_given(
@@ -74,7 +75,7 @@ def test_without_a_file_the_measures_of_every_head_are_printed(
 def test_of_many_sentences_the_mean_measures_are_printed(
     run_command: Any, toy_model: Path, tmp_path: Path
 ) -> None:
-    sources, targets = ["sun sees moon", "", "wolf"], ["nuso", "", "flowo seeso"]
+    sources, targets = ["sun sees moon", "", "wolf", "bear"], ["nuso", "sun", "flowo seeso", " "]
     for name, lines in (("sources", sources), ("targets", targets)):
         (tmp_path / name).write_bytes("".join(f"{line}\n" for line in lines).encode())
     files = ["--sources", tmp_path / "sources", "--targets", tmp_path / "targets"]
@@ -98,8 +99,11 @@ def test_of_many_sentences_the_mean_measures_are_printed(
         (["--png", "x.png", "--layer", "2"], "--layer 2: the model has 1"),
         (["--png", "x.png", "--head", "1", "--head", "3"], "--head 3: the model has 2"),
         (["--png", "x.png", "--word", "wolf"], "--word wolf: is none of the words that look"),
-        (["--sort", "beauty"], "--sort beauty: there is entropy, distance"),
-        (["--png", "no/such/folder/x.png"], "no/such/folder/x.png"),
+        (["--layer", "2"], "--layer 2: the model has 1"),
+        (["--out", "x.html", "--png", "x.png", "--layer", "9"], "--layer 9: the model has 1"),
+        (["--out", "x.html", "--png", "x.png", "--word", "wolf"], "--word wolf: is none of the words"),
+        (["--sort", "beauty"], "beauty"),
+        (["--out", "x.html", "--png", "no/such/folder/x.png"], "no/such/folder/x.png"),
     ],
 )
 def test_what_is_not_there_is_told_in_a_line(
@@ -112,6 +116,64 @@ def test_what_is_not_there_is_told_in_a_line(
     assert message in err
     assert err.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ([SENTENCE, "--sources", "s"], "--sources: there is a sentence on the command line"),
+        (["--sources", "s", "--out", "x.html", "--json", "x"], "--out and --json: is of one sentence"),
+        ([SENTENCE, "--targets", "t"], "--targets: are of --sources"),
+        ([SENTENCE, "--word", "sun"], "--word: is of a figure"),
+        ([SENTENCE, "--out", "x.html", "--kind", "encoder"], "--kind, --layer, --head: --out has all heads"),
+        ([SENTENCE, "--out", "x.html", "--sort", "entropy"], "--sort: is of the list of heads"),
+        ([SENTENCE, "--sort", "agreement", "--kind", "encoder"], "only attention to the source has it"),
+        (["--sources", "missing", "--sort", "beauty"], "beauty"),
+        ([SENTENCE, "--out", "no/such/x.html"], "no/such/x.html: there is no folder no/such"),
+        ([], "nothing to look at"),
+    ],
+)
+def test_options_that_nothing_would_heed_are_refused_before_the_model_is_read(
+    run_command: Any, tmp_path: Path, options: list[str], message: str, monkeypatch: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, out, err = run_command("attend", tmp_path / "no-model", *options)
+    assert code in (2, 6)
+    assert out == b""
+    assert message in err
+    assert "no-model" not in err
+    assert err.count("\n") == 1
+
+
+def test_a_list_is_of_the_kind_layer_and_heads_that_are_named(run_command: Any, toy_model: Path) -> None:
+    _, every, _ = run_command("attend", toy_model, SENTENCE)
+    selected = ["--kind", "decoder", "--layer", "1", "--head", "2"]
+    _, some, _ = run_command("attend", toy_model, SENTENCE, *selected)
+    rows = every.split(b"\n")
+    assert some.strip(b"\n").split(b"\n") == [
+        rows[0],
+        *(row for row in rows if row.startswith(b"decoder\t1\t2\t")),
+    ]
+    assert len(rows) == 1 + 3 * 2 + 1
+
+
+def test_heads_are_sorted_by_every_measure_there_is(attention: Attention) -> None:
+    assert set(get_args(MeasureName)) == {
+        name for of_kind in attention.measures().values() for name in of_kind
+    }
+
+
+def test_a_parser_is_looked_into(run_command: Any, toy_parser: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    sentence = "the sun sees the moon ."
+    assert run_command("attend", toy_parser, sentence, "--out", page)[:2] == (0, b"")
+    assert page.read_bytes().decode() == attention_page(load(toy_parser).attention(sentence).document())
+    tree = "(S (NP (DT the) (NN sun)) (VP (VBZ sees)))"
+    assert run_command("attend", toy_parser, "the sun sees", tree, "--json", tmp_path / "json")[0] == 0
+    document = json.loads((tmp_path / "json").read_bytes())
+    assert document["sequences"]["written"]["pieces"][-1] == "</s>"
+    code, _, err = run_command("attend", toy_parser, "the moon sees", tree)
+    assert (code, "of other words (the sun sees)" in err) == (3, True)
 
 
 def test_figures_are_the_same_whenever_they_are_drawn(

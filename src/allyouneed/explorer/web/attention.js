@@ -1,7 +1,5 @@
 // The weights of all heads, of pieces or of words.
 
-const SQUARES = Float32Array.from({ length: 256 }, (_, root) => (root / 255) ** 2);
-
 async function unpack(packed) {
   const text = atob(packed);
   const bytes = new Uint8Array(text.length);
@@ -16,10 +14,16 @@ function positions(sequence, inWords) {
   return sequence.pieces.map((text, first) => ({ text, first, behind: first + 1 }));
 }
 
+/** Of each piece, the number of its position. */
+function positionsOfPieces(positions) {
+  return Uint16Array.from(positions.flatMap(({ first, behind }, number) => Array(behind - first).fill(number)));
+}
+
 /** Weights of one kind between pieces or words. */
 class View {
   constructor(queries, keys, bytes, [layers, heads, numQueries, numKeys]) {
-    Object.assign(this, { queries, keys, bytes, layers, heads, numQueries, numKeys, cache: new Map() });
+    const keyOf = positionsOfPieces(keys);
+    Object.assign(this, { queries, keys, bytes, layers, heads, numQueries, numKeys, keyOf, cache: new Map(), means: new Map() });
   }
 
   /** The weights of a head, both counted from 0: a row of keys for each query, one after the other. */
@@ -29,18 +33,23 @@ class View {
     return this.cache.get(index);
   }
 
-  /** Sums over the pieces that are attended to, means over those that attend. */
+  /** Sums over the pieces that are attended to, means over those that attend; of each piece all weights sum to 1. */
   merge(start) {
-    const merged = new Float32Array(this.queries.length * this.keys.length);
-    let place = 0;
-    for (const query of this.queries) {
-      for (const key of this.keys) {
-        let sum = 0;
-        for (let piece = query.first; piece < query.behind; piece++) {
-          const row = start + piece * this.numKeys;
-          for (let other = key.first; other < key.behind; other++) sum += SQUARES[this.bytes[row + other]];
+    const { numKeys, keyOf, bytes, queries } = this, width = this.keys.length;
+    const merged = new Float32Array(queries.length * width), sums = new Float64Array(width);
+    for (let query = 0; query < queries.length; query++) {
+      const { first, behind } = queries[query];
+      for (let piece = first; piece < behind; piece++) {
+        const row = start + piece * numKeys;
+        let total = 0;
+        sums.fill(0);
+        for (let key = 0; key < numKeys; key++) {
+          const square = bytes[row + key] * bytes[row + key];
+          total += square;
+          sums[keyOf[key]] += square;
         }
-        merged[place++] = sum / (query.behind - query.first);
+        const share = 1 / (total * (behind - first)); // so that each row sums to one
+        for (let key = 0; key < width; key++) merged[query * width + key] += share * sums[key];
       }
     }
     return merged;
@@ -49,17 +58,37 @@ class View {
   /** The mean of some heads of a layer. */
   mean(layer, heads) {
     if (heads.length === 1) return this.at(layer, heads[0]);
-    const sum = new Float32Array(this.queries.length * this.keys.length);
-    for (const head of heads) this.at(layer, head).forEach((weight, place) => { sum[place] += weight; });
-    return sum.map((weight) => weight / heads.length);
+    const name = `${layer} ${heads}`;
+    if (!this.means.has(name)) {
+      const sum = new Float32Array(this.queries.length * this.keys.length);
+      for (const head of heads) {
+        const weights = this.at(layer, head);
+        for (let place = 0; place < sum.length; place++) sum[place] += weights[place] / heads.length;
+      }
+      this.means.clear(); // of those before: one is looked at
+      this.means.set(name, sum);
+    }
+    return this.means.get(name);
   }
 
   /** The keys that a query looks at most, with their weights. */
   strongest(weights, query, count) {
-    const row = weights.subarray(query * this.keys.length, (query + 1) * this.keys.length);
-    const order = [...row.keys()].sort((a, b) => row[b] - row[a]).slice(0, count);
-    return order.map((key) => ({ key, text: this.keys[key].text, weight: row[key] }));
+    const width = this.keys.length;
+    return largest(weights.subarray(query * width, (query + 1) * width), count)
+      .map(([key, weight]) => ({ query, key, text: this.keys[key].text, weight }));
   }
+
+  /** The queries that look most at a key, with their weights. */
+  strongestTo(weights, key, count) {
+    const column = this.queries.map((_, query) => weights[query * this.keys.length + key]);
+    return largest(column, count).map(([query, weight]) => ({ query, key, text: this.queries[query].text, weight }));
+  }
+}
+
+/** The places and values of the largest of some numbers. */
+function largest(values, count) {
+  const order = [...values.keys()].sort((a, b) => values[b] - values[a]).slice(0, count);
+  return order.map((place) => [place, values[place]]);
 }
 
 /** What a document holds, unpacked. */

@@ -20,14 +20,15 @@ function headChoice(attention, state, change) {
   const all = element("button", { type: "button", onclick: () => change({ heads: [] }) }, "All");
   const chips = Array.from({ length: attention.numHeads }, (_, head) => {
     const toggle = () => change({ heads: toggled(state.heads, head) });
-    return element("button", { type: "button", "aria-label": `Head ${head + 1}`, onclick: toggle }, `${head + 1}`);
+    const named = { "aria-label": `Head ${head + 1}`, class: head % 2 ? "odd" : "even" };
+    return element("button", { type: "button", ...named, onclick: toggle }, `${head + 1}`);
   });
   const node = element("fieldset", { class: "heads" }, element("legend", {}, "Heads"), all, ...chips);
   const update = () => {
     all.setAttribute("aria-pressed", state.heads.length === 0);
     chips.forEach((chip, head) => {
       chip.setAttribute("aria-pressed", state.heads.includes(head));
-      chip.style.setProperty("--colour", headColour(head));
+      chip.style.setProperty("--colour", headColour(chip, head));
     });
   };
   return { node, update };

@@ -32,13 +32,13 @@ export function prepareCanvas(canvas, width, height) {
   return context;
 }
 
-/** The value of a custom property of the style sheet, which knows about light and dark. */
-export const styleValue = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+/** The value of a custom property of the style sheet for a node, which knows about light and dark. */
+export const styleValue = (node, name) => getComputedStyle(node).getPropertyValue(name).trim();
 
-/** A colour for a head; neighbours are far apart. */
-export function headColour(head) {
+/** A colour for a head, as it is drawn on a node; neighbours are far apart. */
+export function headColour(node, head) {
   const hue = (255 + head * 137.5) % 360;
-  return `oklch(${styleValue(head % 2 ? "--head-odd" : "--head-even")} ${hue})`;
+  return `oklch(${styleValue(node, head % 2 ? "--head-odd" : "--head-even")} ${hue})`;
 }
 
 const bytes = new Map();
@@ -54,14 +54,15 @@ export function bytesOf(colour) {
   return bytes.get(colour);
 }
 
-/** What stands in a picture, as a table that is made when it is opened. */
-export function tableBehind(makeTable) {
-  const details = element("details", { class: "behind" }, element("summary", {}, "As a table"));
+/** What stands in a picture, as a table that is made when it is opened; the next picture's is open then, too. */
+export function tableBehind(state, makeTable) {
+  const details = element("details", { class: "behind", open: state.hasTable }, element("summary", {}, "As a table"));
   const show = () => {
+    state.hasTable = details.open;
     while (details.children.length > 1) details.lastChild.remove();
     if (details.open) details.append(element("div", { class: "scroll" }, makeTable()));
   };
-  details.addEventListener("toggle", show);
+  details.addEventListener("toggle", () => details.open !== state.hasTable && show());
   return { node: details, update: show };
 }
 

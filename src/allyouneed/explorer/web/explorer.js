@@ -10,24 +10,36 @@ import { headsView } from "./heads.js";
 import { measuresView } from "./measures.js";
 
 const MAKERS = { lines: linesView, matrix: matrixView, heads: headsView, measures: measuresView };
+const KEPT = "Weights are those of pieces, each kept to 0.004 or better as its square root in 8 bits; every row sums to one.";
 
-function remember(state) {
+/** Write the state into the page's address; what goes back leads to is what was seen before, where that is `another`. */
+function remember(state, another) {
   try {
-    history.replaceState(null, "", writeFragment(state));
+    history[another ? "pushState" : "replaceState"](null, "", writeFragment(state));
   } catch {
     // A page within a notebook has no address.
   }
 }
 
-/** Show attention in an element, as the fragment of the address says. */
-export async function explore(root, contents) {
+/**
+ * Show attention in an element.
+ * @param {Element} root
+ * @param {object} contents
+ * @param {{address?: boolean}} options `address`: the fragment of the page's address says what is shown, and follows
+ *   it, so that a link restores it. For a page that is the explorer's alone.
+ * @returns {Promise<() => void>} what takes it away again, once it is drawn
+ */
+export async function explore(root, contents, { address = false } = {}) {
   const attention = await Attention.open(contents);
-  const state = readFragment(location.hash, attention);
-  const picture = element("section", { "aria-label": "Picture" });
+  const addressed = () => readFragment(address ? location.hash : "", attention);
+  const state = addressed();
+  const picture = element("section", { "aria-label": "Picture", tabindex: -1 });
   const meaning = element("p", { class: "meaning" });
+  const listening = new AbortController(), { signal } = listening;
   let shown = null, shownFor = "";
 
   function show() {
+    const isFocused = picture.contains(document.activeElement);
     const wanted = [state.view, state.kind, state.inWords].join();
     if (wanted !== shownFor) {
       shown = MAKERS[state.view](attention, state, change);
@@ -37,23 +49,36 @@ export async function explore(root, contents) {
     meaning.textContent = KINDS[state.kind][1];
     panel.update();
     shown.update();
+    if (isFocused && !picture.contains(document.activeElement)) picture.focus(); // what had it is gone
   }
   function change(changes) {
+    const another = "view" in changes && changes.view !== state.view;
     Object.assign(state, changes);
-    remember(state);
+    if (address) remember(state, another);
     show();
   }
   const panel = controls(attention, state, change);
   const { source, target } = attention.sequences;
+  root.classList.add("attention-explorer");
   root.replaceChildren(
     element("header", {}, element("h1", {}, "Attention"),
       element("p", {}, word(source.text)), element("p", {}, word(target.text))),
-    panel.node, meaning, picture,
-    element("footer", {}, "Weights are shown to 0.004: they are kept as square roots in 8 bits."));
-  window.addEventListener("hashchange", () => change(readFragment(location.hash, attention)));
-  window.addEventListener("resize", () => shown.update());
-  window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", show);
+    panel.node, meaning, picture, element("footer", {}, KEPT));
+  const restore = () => {
+    Object.assign(state, addressed(), { hasTable: state.hasTable });
+    remember(state, false);
+    show();
+  };
+  if (address) window.addEventListener("hashchange", restore, { signal });
+  window.addEventListener("resize", () => shown.update(), { signal });
+  window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", show, { signal });
   show();
   root.dataset.ready = "yes";
   performance.mark("explorer is drawn");
+  return () => {
+    listening.abort();
+    root.replaceChildren();
+    root.classList.remove("attention-explorer");
+    delete root.dataset.ready;
+  };
 }

@@ -3,43 +3,60 @@
 import { bytesOf, contextOf, element, headColour } from "./elements.js";
 import { MEASURES } from "./measures.js";
 
-/** The matrix of a head, a pixel for each weight: its ink is the weight's square root. */
-function thumbnail(canvas, view, layer, head, [red, green, blue]) {
-  const weights = view.at(layer, head);
-  const image = new ImageData(view.keys.length, view.queries.length);
+/** The matrix of a head in an image, a pixel for each weight: its ink is the weight's square root. */
+function paint(image, weights, [red, green, blue]) {
+  const pixels = new Uint32Array(image.data.buffer), colour = red | (green << 8) | (blue << 16);
   for (let place = 0; place < weights.length; place++) {
-    image.data.set([red, green, blue, 255 * Math.sqrt(weights[place])], 4 * place);
+    pixels[place] = colour | ((255 * Math.sqrt(weights[place]) + 0.5) << 24);
   }
-  contextOf(canvas).putImageData(image, 0, 0);
+}
+
+const drawn = new WeakMap();
+
+/** The thumbnails of a view, which are drawn once, and again where colours are others. */
+function thumbnails(view) {
+  if (!drawn.has(view)) {
+    const { layers, heads, keys, queries } = view;
+    const pictures = Array.from({ length: layers * heads }, (_, index) => ({
+      canvas: element("canvas", { width: keys.length, height: queries.length }),
+      layer: Math.floor(index / heads), head: index % heads, colour: "",
+    }));
+    drawn.set(view, pictures);
+  }
+  return drawn.get(view);
 }
 
 /** A head in numbers, for those who cannot see its picture. */
 function inNumbers(measures, layer, head) {
   const parts = Object.entries(measures).map(([name, values]) => `${MEASURES[name][0]} ${values[layer][head].toFixed(2)}`);
-  return `Layer ${layer + 1}, head ${head + 1}: open. ${parts.join(", ")}`;
+  return `Layer ${layer + 1}, head ${head + 1}: open. Of words: ${parts.join(", ")}`;
 }
 
 export function headsView(attention, state, change) {
   const view = attention.view(state.kind, state.inWords);
-  const pictures = [];
-  const layers = Array.from({ length: attention.numLayers }, (_, layer) => {
-    const buttons = Array.from({ length: attention.numHeads }, (_unused, head) => {
-      const canvas = element("canvas", { width: view.keys.length, height: view.queries.length });
-      pictures.push({ canvas, layer, head });
-      const open = () => change({ view: "matrix", layer, heads: [head] });
-      const name = inNumbers(attention.kinds[state.kind].measures, layer, head);
-      return element("button", { type: "button", "aria-label": name, onclick: open }, canvas, `${head + 1}`);
-    });
-    return element("section", {}, element("h2", {}, `Layer ${layer + 1}`),
-      element("div", { class: "thumbnails" }, ...buttons));
+  const pictures = thumbnails(view);
+  const buttons = pictures.map(({ canvas, layer, head }) => {
+    const open = () => change({ view: "matrix", layer, heads: [head] });
+    const name = inNumbers(attention.kinds[state.kind].measures, layer, head);
+    return element("button", { type: "button", "aria-label": name, onclick: open }, canvas, `${head + 1}`);
   });
-  const update = () => {
-    for (const { canvas, layer, head } of pictures) thumbnail(canvas, view, layer, head, bytesOf(headColour(head)));
-  };
+  const layers = Array.from({ length: view.layers }, (_, layer) => element("section", {},
+    element("h2", {}, `Layer ${layer + 1}`),
+    element("div", { class: "thumbnails" }, ...buttons.slice(layer * view.heads, (layer + 1) * view.heads))));
+  const looks = `a row for each ${state.inWords ? "word" : "piece"} that looks`;
   const node = element("div", { class: "all-heads" },
-    element("p", { class: "readout" }, "Each square is a head: a row for each word that looks. A click opens it."),
-    ...layers);
-  node.style.setProperty("--heads", attention.numHeads);
-  node.style.setProperty("--layers", attention.numLayers);
+    element("p", { class: "readout" }, `Each square is a head: ${looks}. A click opens it.`), ...layers);
+  node.style.setProperty("--heads", view.heads);
+  node.style.setProperty("--layers", view.layers);
+  const update = () => {
+    const colours = Array.from({ length: view.heads }, (_, head) => headColour(node, head));
+    if (pictures.every(({ head, colour }) => colour === colours[head])) return;
+    const image = new ImageData(view.keys.length, view.queries.length);
+    for (const picture of pictures) {
+      picture.colour = colours[picture.head];
+      paint(image, view.at(picture.layer, picture.head), bytesOf(picture.colour));
+      contextOf(picture.canvas).putImageData(image, 0, 0);
+    }
+  };
   return { node, update };
 }

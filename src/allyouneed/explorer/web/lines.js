@@ -6,6 +6,7 @@ import { chosenHeads, toggled } from "./state.js";
 
 const FAINTEST = 0.02; // A line of less weight cannot be seen.
 const MOST = 600; // More lines than this are a blur, and slow.
+const STEPS = 1000; // In which weights are counted, to find the strongest without sorting all.
 const ROW = 28, CLOSE_ROW = 21, LONG = 40; // Pixels from word to word, closer in sentences of so many.
 
 /** A column of words that can be picked, with the arrow keys, too. */
@@ -13,7 +14,11 @@ function wordList(label, side, positions, pick, point) {
   const options = positions.map(({ text }, index) => element("li", {
     role: "option", tabindex: index ? -1 : 0, "data-index": index,
     onclick: () => pick(index),
-    onpointerenter: (event) => event.pointerType === "mouse" && point(index),
+    onpointerenter: (event) => {
+      const { currentTarget: item } = event;
+      item.title = item.scrollWidth > item.clientWidth ? text : "";
+      if (event.pointerType === "mouse") point(index);
+    },
     onpointerleave: () => point(null),
     onfocus: (event) => event.target.matches(":focus-visible") && point(index),
     onblur: () => point(null),
@@ -40,21 +45,38 @@ function wordList(label, side, positions, pick, point) {
 
 /** The lines of some heads that can be seen, and of too many the strongest. */
 function strongestLines(view, layer, heads, isShown) {
-  const lines = [];
-  heads.forEach((head, order) => view.at(layer, head).forEach((weight, place) => {
-    if (weight < FAINTEST) return;
-    const query = Math.floor(place / view.keys.length), key = place % view.keys.length;
-    if (isShown(query, key)) lines.push({ order, query, key, weight });
-  }));
-  const total = lines.length;
-  if (total > MOST) lines.sort((a, b) => b.weight - a.weight).length = MOST;
+  const width = view.keys.length;
+  const isDrawn = Uint8Array.from({ length: view.queries.length * width },
+    (_, place) => isShown(Math.floor(place / width), place % width));
+  const counts = new Uint32Array(STEPS + 1); // of lines, by their weights
+  let total = 0;
+  for (const head of heads) {
+    const weights = view.at(layer, head);
+    for (let place = 0; place < weights.length; place++) {
+      if (weights[place] < FAINTEST || !isDrawn[place]) continue;
+      counts[Math.min(STEPS, Math.floor(STEPS * weights[place]))]++;
+      total++;
+    }
+  }
+  let step = STEPS; // from which on there are enough
+  for (let enough = counts[step]; step > 0 && enough < MOST; enough += counts[step]) step--;
+  const lines = [], least = Math.max(FAINTEST, step / STEPS);
+  heads.forEach((head, order) => {
+    const weights = view.at(layer, head);
+    for (let place = 0; place < weights.length; place++) {
+      const weight = weights[place];
+      if (weight < least || !isDrawn[place]) continue;
+      lines.push({ order, query: Math.floor(place / width), key: place % width, weight });
+    }
+  });
+  if (lines.length > MOST) lines.sort((a, b) => b.weight - a.weight).length = MOST;
   return { lines, total };
 }
 
 function drawLines(canvas, width, height, row, lines, heads) {
   const ratio = window.devicePixelRatio || 1;
   const context = prepareCanvas(canvas, width, height);
-  const colours = heads.map((head) => bytesOf(headColour(head)));
+  const colours = heads.map((head) => bytesOf(headColour(canvas, head)));
   const spread = Math.min(2, (row * 0.6) / heads.length); // The lines of different heads lie side by side.
   const drawn = lines.map(({ order, query, key, weight }) => {
     const shift = row / 2 + (order - (heads.length - 1) / 2) * spread;
@@ -62,15 +84,18 @@ function drawLines(canvas, width, height, row, lines, heads) {
     return { left, right, ink: Math.min(1, weight), colour: colours[order] };
   });
   const thickness = (heads.length > 8 ? 1.2 : 1.8) * ratio;
-  const paper = bytesOf(styleValue("--paper"));
+  const paper = bytesOf(styleValue(canvas, "--paper"));
   context.putImageData(rasterise(canvas.width, canvas.height, paper, drawn, thickness), 0, 0);
 }
 
-/** A word and what it looks at most, in a line. */
-function told(view, weights, query, count) {
-  const parts = view.strongest(weights, query, count)
-    .flatMap(({ text, weight }) => [" · ", word(text), ` ${weight.toFixed(2)}`]);
-  return [word(view.queries[query].text), " looks at ", ...parts.slice(1)];
+/** What one word looks at most, or what looks most at it, in a line; nothing of several words. */
+function told(view, weights, from, to, count) {
+  if (from.length + to.length !== 1) return null;
+  const [text, does, strongest] = from.length
+    ? [view.queries[from[0]].text, " looks at ", view.strongest(weights, from[0], count)]
+    : [view.keys[to[0]].text, " is looked at by ", view.strongestTo(weights, to[0], count)];
+  const parts = strongest.flatMap((other) => [" · ", word(other.text), ` ${other.weight.toFixed(2)}`]);
+  return [word(text), does, ...parts.slice(1)];
 }
 
 export function linesView(attention, state, change) {
@@ -85,7 +110,7 @@ export function linesView(attention, state, change) {
   const keys = wordList("Words that are looked at", "keys", view.keys, pick("keys"), point("keys"));
   const canvas = element("canvas", { "aria-hidden": "true" });
   const readout = element("p", { class: "readout", role: "status" });
-  const behind = tableBehind(() => tableOfLines(view, state, chosenHeads(state, attention)));
+  const behind = tableBehind(state, () => tableOfLines(view, state, chosenHeads(state, attention)));
   const longest = Math.max(view.queries.length, view.keys.length);
   const row = longest > LONG ? CLOSE_ROW : ROW;
   const picture = element("div", {
@@ -105,7 +130,7 @@ export function linesView(attention, state, change) {
     drawLines(canvas, Math.max(40, width), row * longest, row, lines, heads);
     shade(queries.options, state.queries, all, from, (query) => strongestOf(to, (key) => mean[query * keys.options.length + key]));
     shade(keys.options, state.keys, all, to, (key) => strongestOf(from, (query) => mean[query * keys.options.length + key]));
-    readout.replaceChildren(...(from.length === 1 ? told(view, mean, from[0], 4) : hint(state, total, change)));
+    readout.replaceChildren(...(told(view, mean, from, to, 4) ?? hint(state, total, change)));
     behind.update();
   }
   return { node: element("div", {}, readout, picture, behind.node), update };
@@ -115,7 +140,7 @@ const strongestOf = (list, weight) => Math.max(0, ...list.map(weight));
 
 /** Marks the words of a column that are picked, and those at the other end of strong lines. */
 function shade(options, picked, all, active, weightOf) {
-  const accent = styleValue("--accent");
+  const accent = styleValue(options[0], "--accent");
   options.forEach((option, index) => {
     option.setAttribute("aria-selected", picked.includes(index));
     const weight = all || active.includes(index) ? 0 : weightOf(index);
@@ -126,16 +151,26 @@ function shade(options, picked, all, active, weightOf) {
 
 function hint(state, total, change) {
   const cut = total > MOST ? ` Of ${total.toLocaleString("en")} lines the strongest ${MOST} are drawn.` : "";
-  if (!state.queries.length && !state.keys.length) return [`Pick words to see where they look.${cut}`];
+  if (!state.queries.length && !state.keys.length) {
+    return [`Pick words on the left to see where they look, on the right to see who looks at them.${cut}`];
+  }
   const clear = element("button", { type: "button", onclick: () => change({ queries: [], keys: [] }) }, "Clear");
   return [`${state.queries.length + state.keys.length} words picked.${cut} `, clear];
 }
 
+/** The strongest lines from words and to words that are picked, or from all words: the weight of each head. */
 function tableOfLines(view, state, heads) {
-  const mean = view.mean(state.layer, heads);
-  const shown = state.queries.length ? state.queries : view.queries.map((_, query) => query);
-  const rows = shown.map((query) => [view.queries[query].text,
-    ...view.strongest(mean, query, 3).map(({ text, weight }) => `${text} ${weight.toFixed(2)}`)]);
-  const caption = `Layer ${state.layer + 1}, mean of ${heads.length} heads: what each word looks at most`;
-  return table(caption, ["Word", "most", "second", "third"], rows);
+  const mean = view.mean(state.layer, heads), isPicked = state.queries.length + state.keys.length > 0;
+  const count = isPicked ? 5 : 3;
+  const from = isPicked ? state.queries : view.queries.map((_, query) => query);
+  const lines = [...from.flatMap((query) => view.strongest(mean, query, count)),
+    ...state.keys.flatMap((key) => view.strongestTo(mean, key, count))];
+  const unique = new Map(lines.map((line) => [line.query * view.keys.length + line.key, line]));
+  const several = heads.length > 1;
+  const rows = Array.from(unique, ([place, { query, key, weight }]) => [
+    view.queries[query].text, view.keys[key].text, ...(several ? [weight.toFixed(2)] : []),
+    ...heads.map((head) => view.at(state.layer, head)[place].toFixed(2))]);
+  const columns = ["Word", "looks at", ...(several ? ["mean"] : []), ...heads.map((head) => `head ${head + 1}`)];
+  const which = isPicked ? `the ${count} strongest lines of each word that is picked` : `what each word looks at most`;
+  return table(`Layer ${state.layer + 1}: ${which}`, columns, rows);
 }

@@ -1,12 +1,14 @@
 // The weights of one head, or the mean of some, as a matrix: a row for each word that looks.
 
-import { contextOf, element, prepareCanvas, styleValue, table, tableBehind, word } from "./elements.js";
+import { bytesOf, contextOf, element, prepareCanvas, styleValue, table, tableBehind, word } from "./elements.js";
 import { chosenHeads, toggled } from "./state.js";
 
 const LARGEST = 38, SMALLEST = 13; // Pixels of a cell.
 const LONGEST_LABEL = 120;
-const VALUES_FROM = 30; // Cells of this size have their value written in them,
+const GAP_FROM = 20; // Cells of this size are set apart,
+const VALUES_FROM = 30; // those of this size have their value written in them,
 const DARK_FROM = 0.5; // and from this weight on, in the colour of the paper.
+const FAINT = 0.12; // What is left of the ink of a row that is not picked.
 
 function fitted(context, text, width) {
   if (context.measureText(text).width <= width) return text;
@@ -17,22 +19,21 @@ function fitted(context, text, width) {
 
 /** Sizes of the picture, from the longest words and the room there is. */
 function layout(context, view, room) {
-  context.font = font(13);
+  context.font = `13px ${styleValue(context.canvas, "--font")}`;
   const longest = (positions) => Math.min(LONGEST_LABEL,
     Math.max(...positions.map(({ text }) => context.measureText(text).width)) + 12);
-  const left = longest(view.queries), top = longest(view.keys);
+  const left = Math.ceil(longest(view.queries)), top = Math.ceil(longest(view.keys));
   const cell = Math.max(SMALLEST, Math.min(LARGEST, Math.floor((room - left) / view.keys.length)));
   return { left, top, cell, width: left + cell * view.keys.length, height: top + cell * view.queries.length };
 }
 
-const font = (size) => `${size}px ${styleValue("--font")}`;
-
 function drawLabels(context, view, { left, top, cell }, cursor) {
-  const size = Math.min(13, cell - 1);
+  const style = getComputedStyle(context.canvas);
+  const [font, ink, muted] = ["--font", "--ink", "--muted"].map((name) => style.getPropertyValue(name));
   context.textBaseline = "middle";
+  context.font = `${Math.min(13, cell - 1)}px ${font}`;
   const write = (text, isHere, width, align) => {
-    context.font = font(size);
-    context.fillStyle = styleValue(isHere ? "--ink" : "--muted");
+    context.fillStyle = isHere ? ink : muted;
     context.textAlign = align;
     context.fillText(fitted(context, text, width - 8), 0, 0);
   };
@@ -51,33 +52,53 @@ function drawLabels(context, view, { left, top, cell }, cursor) {
   });
 }
 
-function drawCells(context, view, weights, state, { left, top, cell }) {
-  const accent = styleValue("--accent"), paper = styleValue("--paper"), ink = styleValue("--ink");
-  const gap = cell >= 20 ? 1 : 0;
-  context.font = font(11);
+/** An image with a pixel for each weight: its ink is the weight's square root, less in rows that are not picked. */
+function inkOf(weights, width, [red, green, blue], isFaint) {
+  const canvas = element("canvas", { width, height: weights.length / width });
+  const image = new ImageData(canvas.width, canvas.height);
+  const pixels = new Uint32Array(image.data.buffer), colour = red | (green << 8) | (blue << 16);
+  for (let place = 0; place < weights.length; place++) {
+    const strength = isFaint[Math.floor(place / width)] ? FAINT : 1;
+    pixels[place] = colour | (Math.round(255 * strength * Math.sqrt(weights[place])) << 24);
+  }
+  contextOf(canvas).putImageData(image, 0, 0);
+  return canvas;
+}
+
+function drawCells(context, view, weights, state, sizes) {
+  const { left, top, cell, width, height } = sizes, { keys, queries } = view;
+  const isFaint = queries.map((_, query) => state.queries.length > 0 && !state.queries.includes(query));
+  context.imageSmoothingEnabled = false;
+  const ink = inkOf(weights, keys.length, bytesOf(styleValue(context.canvas, "--accent")), isFaint);
+  context.drawImage(ink, left, top, width - left, height - top);
+  if (cell >= GAP_FROM) {
+    keys.forEach((_, key) => context.clearRect(left + (key + 1) * cell - 1, top, 1, height - top));
+    queries.forEach((_, query) => context.clearRect(left, top + (query + 1) * cell - 1, width - left, 1));
+  }
+  if (cell >= VALUES_FROM) drawValues(context, weights, isFaint, sizes, keys.length);
+}
+
+function drawValues(context, weights, isFaint, { left, top, cell }, width) {
+  const paper = styleValue(context.canvas, "--paper"), ink = styleValue(context.canvas, "--ink");
+  context.font = `11px ${styleValue(context.canvas, "--font")}`;
   context.textAlign = "center";
-  context.textBaseline = "middle";
   weights.forEach((weight, place) => {
-    const query = Math.floor(place / view.keys.length), key = place % view.keys.length;
-    const x = left + key * cell, y = top + query * cell;
-    const strength = state.queries.length && !state.queries.includes(query) ? 0.12 : 1;
-    context.globalAlpha = Math.sqrt(weight) * strength;
-    context.fillStyle = accent;
-    context.fillRect(x, y, cell - gap, cell - gap);
-    if (cell < VALUES_FROM || weight < 0.005) return;
-    context.globalAlpha = strength;
+    if (weight < 0.005) return;
+    const query = Math.floor(place / width);
+    context.globalAlpha = isFaint[query] ? FAINT : 1;
     context.fillStyle = weight > DARK_FROM ? paper : ink;
+    const x = left + (place % width) * cell, y = top + query * cell;
     context.fillText(weight.toFixed(2).replace(/^0/, ""), x + cell / 2, y + cell / 2);
   });
   context.globalAlpha = 1;
 }
 
 function drawFrames(context, { left, top, cell }, links, cursor) {
-  context.strokeStyle = styleValue("--mark");
+  context.strokeStyle = styleValue(context.canvas, "--mark");
   context.lineWidth = 1.5;
   for (const [query, key] of links) context.strokeRect(left + key * cell + 0.5, top + query * cell + 0.5, cell - 2, cell - 2);
   if (!cursor) return;
-  context.strokeStyle = styleValue("--ink");
+  context.strokeStyle = styleValue(context.canvas, "--ink");
   context.strokeRect(left + cursor.key * cell, top + cursor.query * cell, cell - 1, cell - 1);
 }
 
@@ -87,7 +108,7 @@ export function matrixView(attention, state, change) {
   const links = isAligned ? attention.alignment.map(([source, written]) => [written, source]) : [];
   const canvas = element("canvas", { tabindex: 0, role: "application", "aria-roledescription": "matrix" });
   const readout = element("p", { class: "readout", role: "status" });
-  const behind = tableBehind(() => tableOfWeights(view, state, chosenHeads(state, attention)));
+  const behind = tableBehind(state, () => tableOfWeights(view, state, chosenHeads(state, attention)));
   const scroll = element("div", { class: "scroll" }, canvas);
   let cursor = null, sizes = null;
 
@@ -116,10 +137,12 @@ export function matrixView(attention, state, change) {
     update();
   };
   canvas.addEventListener("pointermove", (event) => moveTo(cellAt(event, sizes, view)));
-  canvas.addEventListener("pointerleave", () => moveTo(null));
+  canvas.addEventListener("pointerleave", (event) => event.pointerType === "mouse" && moveTo(null));
   canvas.addEventListener("click", (event) => {
-    const query = cellAt(event, sizes, view)?.query;
-    if (query !== undefined) change({ queries: toggled(state.queries, query) });
+    const cell = cellAt(event, sizes, view);
+    if (!cell) return;
+    cursor = cell; // a finger does not move before it taps, and is gone when it has
+    change({ queries: toggled(state.queries, cell.query) });
   });
   canvas.addEventListener("keydown", (event) => {
     const step = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key];

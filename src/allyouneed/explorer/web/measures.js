@@ -9,8 +9,8 @@ export const MEASURES = {
   diagonal: ["Diagonal", "weight on the word itself; across languages, on the word at the same place"],
   previous: ["Previous", "weight on the word before it"],
   next: ["Next", "weight on the word behind it"],
-  control: ["Symbol", "weight on the end symbol </s>; in the decoder on the start symbol <s>"],
-  agreement: ["Alignment", "agreement of its strongest links with the word alignment, from 0 to 1"],
+  control: ["Control", "weight on the end symbol </s>; in the decoder on the start symbol <s>"],
+  agreement: ["Agreement", "of its strongest links with the word alignment, from 0 to 1"],
 };
 
 export function measuresView(attention, state, change) {

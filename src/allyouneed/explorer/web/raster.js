@@ -11,19 +11,19 @@
  */
 export function rasterise(width, height, paper, lines, thickness) {
   const image = new ImageData(width, height);
-  const data = new Uint8Array(image.data.buffer);
-  new Uint32Array(data.buffer).fill((255 << 24) | (paper[2] << 16) | (paper[1] << 8) | paper[0]);
+  const pixels = new Uint32Array(image.data.buffer).fill((255 << 24) | (paper[2] << 16) | (paper[1] << 8) | paper[0]);
   for (const { left, right, ink, colour: [red, green, blue] } of lines) {
+    const redBlue = red | (blue << 16); // both are mixed at once
     const slope = (right - left) / width;
     const half = (thickness / 2) * Math.hypot(1, slope); // of the column of pixels that the line cuts out
     for (let x = 0; x < width; x++) {
       const top = left + (x + 0.5) * slope - half, bottom = top + 2 * half;
       for (let y = Math.max(0, Math.floor(top)); y < bottom && y < height; y++) {
         const covered = (256 * ink * (Math.min(y + 1, bottom) - Math.max(y, top))) | 0;
-        const place = 4 * (y * width + x);
-        data[place] += ((red - data[place]) * covered) >> 8;
-        data[place + 1] += ((green - data[place + 1]) * covered) >> 8;
-        data[place + 2] += ((blue - data[place + 2]) * covered) >> 8;
+        const place = y * width + x, under = pixels[place], rest = 256 - covered;
+        const both = ((Math.imul(under & 0xff00ff, rest) + Math.imul(redBlue, covered)) >>> 8) & 0xff00ff;
+        const middle = (Math.imul(under & 0xff00, rest) + Math.imul(green << 8, covered)) >>> 8;
+        pixels[place] = (255 << 24) | (middle & 0xff00) | both;
       }
     }
   }

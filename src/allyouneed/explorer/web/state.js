@@ -3,7 +3,7 @@
 export const KINDS = {
   encoder: ["Encoder", "How each word of the source looks at the source."],
   cross: ["Cross", "Where the decoder looks in the source as it writes each word."],
-  decoder: ["Decoder", "How each word of the translation looks back at what is written."],
+  decoder: ["Decoder", "How the decoder, from each word that it reads, looks back at what is written."],
 };
 export const VIEWS = { lines: "Lines", matrix: "Matrix", heads: "All heads", measures: "Measures" };
 
@@ -11,7 +11,7 @@ export const VIEWS = { lines: "Lines", matrix: "Matrix", heads: "All heads", mea
 function beginning(attention) {
   return {
     kind: "cross", view: "lines", layer: attention.alignment_layer - 1, heads: [], inWords: true,
-    queries: [], keys: [], sort: "", descending: true,
+    queries: [], keys: [], sort: "", descending: true, hasTable: false,
   };
 }
 

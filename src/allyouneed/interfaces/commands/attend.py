@@ -1,19 +1,17 @@
-"""`allyouneed attend`: where every head of a model looks while it translates a sentence."""
+"""`allyouneed attend`: where every head of a model looks while it translates or parses a sentence."""
 
 import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import numpy as np
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from allyouneed.data.lines import is_blank, read_lines
-from allyouneed.errors import DataError, UsageError
-from allyouneed.explorer import attention_page
+from allyouneed.errors import DataError, DiskError, UsageError
 from allyouneed.interfaces.device import Device, torch_device
 from allyouneed.interfaces.progress import progress
 from allyouneed.publish import write_text
@@ -22,12 +20,13 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from allyouneed.attention import Attention
-    from allyouneed.interfaces.attention_figures import Form
-    from allyouneed.translation import Translator
+    from allyouneed.config import ModelConfig
+    from allyouneed.interfaces.attention_figures import Form, Selection
 
     Measures = dict[str, dict[str, Tensor]]
 
 _Counted = Annotated[int, Parameter(validator=Number(gte=1))]
+MeasureName = Literal["entropy", "distance", "diagonal", "previous", "next", "control", "agreement"]
 
 
 @Parameter(name="*")
@@ -46,25 +45,46 @@ class Files:
     pdf: Path | None = None
     """The same figure."""
 
-    def pictures(self) -> "Iterator[tuple[Form, Path]]":
+    def pictures(self) -> "dict[Form, Path]":
         """The figures that are wanted, by their formats."""
         forms: dict[Form, Path | None] = {"png": self.png, "svg": self.svg, "pdf": self.pdf}
-        return ((form, path) for form, path in forms.items() if path is not None)
+        return {form: path for form, path in forms.items() if path is not None}
+
+    def wanted(self) -> dict[str, Path]:
+        """All files that are wanted, by their options."""
+        return {f"--{name}": path for name, path in vars(self).items() if path is not None}
 
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class FigureOptions:
-    """What a figure shows."""
+class Selected:
+    """What a figure shows, or a list holds."""
 
-    kind: Literal["encoder", "decoder", "cross"] = "cross"
-    """Attention of the encoder, of the decoder to itself, or of the decoder to the source."""
+    kind: Literal["encoder", "decoder", "cross"] | None = None
+    """Attention of the encoder, of the decoder to itself, or of the decoder to the source; by default a
+    figure shows the last, and a list all three."""
     layer: _Counted | None = None
-    """From 1; by default the last but one."""
+    """From 1; by default a figure shows the layer that aligns words (the last but one; of two the last), and
+    a list all."""
     head: list[_Counted] | None = None
     """From 1, can be repeated; by default all heads."""
     word: list[str] | None = None
-    """Show only where this word looks; can be repeated."""
+    """Only of a figure: show only where this word looks; can be repeated."""
+
+    def check(self, config: "ModelConfig") -> None:
+        """Refuse what the model has not."""
+        limits = {"layer": (config.num_layers, self.layer), "head": (config.num_heads, max(self.head or [0]))}
+        for name, (most, number) in limits.items():
+            if number is not None and number > most:
+                raise UsageError(f"--{name} {number}: the model has {most}")
+
+    def has(self, kind: str, layer: int, head: int) -> bool:
+        """Whether a list holds this head, counted from 1."""
+        return (
+            self.kind in (None, kind)
+            and self.layer in (None, layer)
+            and (self.head is None or head in self.head)
+        )
 
 
 def attend(
@@ -74,18 +94,19 @@ def attend(
     /,
     *,
     files: Files = Files(),
-    figure: FigureOptions = FigureOptions(),
-    sort: str | None = None,
+    selected: Selected = Selected(),
+    sort: MeasureName | None = None,
     sources: Path | None = None,
     targets: Path | None = None,
     device: Device = "auto",
 ) -> None:
-    """Show where a model looks while it translates a sentence.
+    """Show where a model looks while it translates or parses a sentence.
 
     ```
     allyouneed attend runs/first "A dog runs." --out page.html
     allyouneed attend runs/first "A dog runs." "Ein Hund rennt." --out page.html
-    allyouneed attend runs/first "A dog runs." --sort previous
+    allyouneed attend runs/parser "The dog barked." --out page.html
+    allyouneed attend runs/first "A dog runs." --kind encoder --sort previous
     allyouneed attend runs/first "A dog runs." --pdf figure.pdf --kind encoder --layer 5 --head 1 --head 2
     allyouneed attend runs/first --sources test.en --targets test.de --sort agreement
     ```
@@ -97,65 +118,118 @@ def attend(
     Args:
         model: A run, a checkpoint in it, or a model folder.
         source: A sentence.
-        target: Its translation; by default the model's own.
+        target: Its translation, or of a parser its tree in brackets; by default the model's own.
         files: What is made.
-        figure: What a figure shows.
+        selected: What a figure shows, or a list holds.
         sort: The measure by which heads are listed, the largest first.
         sources: A file of sentences, a line each: print the mean measures over all of them.
-        targets: A file of their translations; by default the model's own.
+        targets: A file of their translations or trees; by default the model's own.
         device: Where to compute.
     """
-    from allyouneed.loading import load_translator
+    _check_options(files, selected, sort)
+    if sources is None:
+        _check_sentence(source, targets)
+    else:
+        _check_sentences(files, source)
+    pairs = [] if sources is None else _pairs(sources, targets)
 
-    translator = load_translator(model, device=torch_device(device))
-    if sources is not None:
-        print(*_listed(_means(translator, _pairs(sources, targets)), sort), sep="\n")
+    from allyouneed.loading import load
+
+    loaded = load(model, device=torch_device(device))
+    selected.check(loaded.config.model)
+    if pairs:
+        print(*_listed(_means(loaded, pairs), selected, sort), sep="\n")
         return
+    attention = loaded.attention(source, target)
+    if files.wanted():
+        _write(attention, files, selected)
+    else:
+        print(*_listed(attention.measures(), selected, sort), sep="\n")
+
+
+def _check_options(files: Files, selected: Selected, sort: str | None) -> None:
+    """Refuse options that nothing would heed, and files that could not be written."""
+    pictures, wanted = files.pictures(), files.wanted()
+    if selected.word and not pictures:
+        raise UsageError("--word: is of a figure; add --png, --svg or --pdf")
+    if selected != Selected() and wanted and not pictures:
+        raise UsageError(
+            f"--kind, --layer, --head: {' and '.join(wanted)} has all heads; add --png, --svg or --pdf for a "
+            "figure of some, or leave out these options"
+        )
+    if sort and wanted:
+        raise UsageError(f"--sort: is of the list of heads; leave it out, or {' and '.join(wanted)}")
+    if sort == "agreement" and selected.kind not in (None, "cross"):
+        raise UsageError("--sort agreement: only attention to the source has it; leave out --kind")
+    for path in wanted.values():
+        if not path.parent.is_dir():
+            raise DiskError(f"{path}: there is no folder {path.parent}; make it first")
+
+
+def _check_sentence(source: str | None, targets: Path | None) -> None:
+    if targets is not None:
+        raise UsageError("--targets: are of --sources FILE; give that, too, or the target as an argument")
     if source is None:
         raise UsageError("nothing to look at; give a sentence, or --sources FILE")
-    attention = translator.attention(source, target)
-    if files.out is not None:
-        write_text(files.out, attention_page(attention.to_json()))
+
+
+def _check_sentences(files: Files, source: str | None) -> None:
+    if source is not None:
+        raise UsageError("--sources: there is a sentence on the command line, too; give one of the two")
+    if wanted := files.wanted():
+        raise UsageError(
+            f"{' and '.join(wanted)}: is of one sentence; give that in place of --sources, of which the mean "
+            "measures are printed"
+        )
+
+
+def _write(attention: "Attention", files: Files, selected: Selected) -> None:
+    from allyouneed.explorer import attention_page
+    from allyouneed.interfaces.attention_figures import draw_lines, shown_rows
+
+    selection = _selection(attention, selected)
+    shown_rows(attention, selection)  # whatever is wrong is told before anything is written
+    page = None if files.out is None else attention_page(attention.document())
+    if files.out is not None and page is not None:
+        write_text(files.out, page)
     if files.json is not None:
         write_text(files.json, json.dumps(attention.to_json(), ensure_ascii=False) + "\n")
-    for form, path in files.pictures():
-        _draw(attention, figure, path, form)
-    if files == Files():
-        print(*_listed(attention.measures(), sort), sep="\n")
+    for form, path in files.pictures().items():
+        draw_lines(attention, selection, path, form)
 
 
-def _draw(attention: "Attention", options: FigureOptions, path: Path, form: "Form") -> None:
-    from allyouneed.interfaces.attention_figures import Selection, draw_lines
+def _selection(attention: "Attention", selected: Selected) -> "Selection":
+    from allyouneed.interfaces.attention_figures import Selection
 
-    num_layers, num_heads = getattr(attention.weights, options.kind).shape[:2]
-    heads = options.head or range(1, num_heads + 1)
-    layer = options.layer or attention.alignment_layer
-    if layer > num_layers:
-        raise UsageError(f"--layer {layer}: the model has {num_layers}")
-    if max(heads) > num_heads:
-        raise UsageError(f"--head {max(heads)}: the model has {num_heads}")
-    selection = Selection(options.kind, layer - 1, [head - 1 for head in heads], options.word or ())
-    draw_lines(attention, selection, path, form)
+    kind, layer = selected.kind or "cross", selected.layer or attention.alignment_layer
+    heads = selected.head or range(1, getattr(attention.weights, kind).size(1) + 1)
+    return Selection(kind, layer - 1, [head - 1 for head in heads], selected.word or ())
 
 
 def _pairs(sources: Path, targets: Path | None) -> list[tuple[str, str | None]]:
-    """Sentences that are not blank, with their translations where these are given."""
+    """Sentences, with their translations where these are given; without pairs of which a side is blank."""
     lines = list(read_lines(sources))
     translations: list[str | None] = [None] * len(lines) if targets is None else [*read_lines(targets)]
     if len(translations) != len(lines):
         raise DataError(f"{targets}: has {len(translations):,} lines, but {sources} has {len(lines):,}")
-    pairs = [pair for pair in zip(lines, translations, strict=True) if not is_blank(pair[0])]
+    pairs = [
+        (source, target)
+        for source, target in zip(lines, translations, strict=True)
+        if not is_blank(source) and (target is None or not is_blank(target))
+    ]
     if not pairs:
         raise DataError(f"{sources}: has no sentence; give a file with one a line")
     return pairs
 
 
-def _means(translator: "Translator", pairs: list[tuple[str, str | None]]) -> "Measures":
-    """Of each measure of each head, over the sentences."""
+def _means(model: Any, pairs: list[tuple[str, str | None]]) -> "Measures":
+    """Of each measure of each head of a translator or parser, over the sentences."""
     totals: Measures = {}
+    sources, given = zip(*pairs, strict=True)
+    targets = None if given[0] is None else given
     with progress(len(pairs), unit="sentences", description="looking into") as bar:
-        for source, target in pairs:
-            for kind, measures in translator.attention(source, target).measures().items():
+        for attention in model.attentions(sources, targets):
+            for kind, measures in attention.measures().items():
                 of_kind = totals.setdefault(kind, {})
                 for name, values in measures.items():
                     of_kind[name] = of_kind.get(name, 0) + values / len(pairs)
@@ -163,19 +237,19 @@ def _means(translator: "Translator", pairs: list[tuple[str, str | None]]) -> "Me
     return totals
 
 
-def _listed(measures: "Measures", sort: str | None) -> Iterator[str]:
+def _listed(measures: "Measures", selected: Selected, sort: str | None) -> Iterator[str]:
     """A line for each head, with its measures; those that a kind has not are empty."""
     names = list(measures["cross"])  # all that there are
-    if sort is not None and sort not in names:
-        raise UsageError(f"--sort {sort}: there is {', '.join(names)}")
     yield "\t".join(["kind", "layer", "head", *names])
     heads = [
-        (kind, layer, head, {name: float(values[layer, head]) for name, values in of_kind.items()})
+        (kind, layer, head, {name: float(values[layer - 1, head - 1]) for name, values in of_kind.items()})
         for kind, of_kind in measures.items()
-        for layer, head in np.ndindex(*of_kind["entropy"].shape)
+        for layer in range(1, of_kind["entropy"].size(0) + 1)
+        for head in range(1, of_kind["entropy"].size(1) + 1)
+        if selected.has(kind, layer, head)
     ]
     if sort is not None:
         heads.sort(key=lambda head: -head[3].get(sort, -math.inf))
     for kind, layer, head, values in heads:
         written = [f"{values[name]:.3f}" if name in values else "" for name in names]
-        yield "\t".join([kind, str(layer + 1), str(head + 1), *written])
+        yield "\t".join([kind, str(layer), str(head), *written])
