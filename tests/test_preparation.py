@@ -3,6 +3,7 @@
 import gzip
 import json
 import resource
+import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from allyouneed.data.store import PairStore
 from allyouneed.data.tokenizer import SMALLEST_VOCABULARY, Tokenizer
 from allyouneed.errors import DataError, DiskError, ModelError, UsageError
 from allyouneed.preparation import SOURCE_TOKENIZER, TARGET_TOKENIZER, CorpusFiles, PreparedData, prepare
+from allyouneed.publish import publish_directory, read_manifest
 from allyouneed.symbols import UNKNOWN
 
 SOURCES = ["Ein Hund rennt.", "Zwei Hunde rennen.", "Ein\u2028Hund \U0001f415 bellt.", "Der </s> Hund <pad>"]
@@ -288,3 +290,11 @@ def test_a_full_disk_leaves_nothing_behind_and_tells_what_is_free(tmp_path: Path
         prepare(tmp_path / "data", files, config=BYTES)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["train.de", "train.en"]
     assert prepare(tmp_path / "data", files, config=BYTES).train.num_pairs == 5_000
+
+
+def test_data_with_settings_of_another_version_are_refused(toy_data: Path, tmp_path: Path) -> None:
+    changed = {**read_manifest(toy_data)["config"], "brackets_of_old": "round"}
+    with publish_directory(tmp_path / "data", "data", {"config": changed}) as directory:
+        shutil.copytree(toy_data / "train", directory / "train")
+    with pytest.raises(ModelError, match=r"brackets-of-old.*prepare the data again"):
+        PreparedData(tmp_path / "data")

@@ -29,7 +29,7 @@ from allyouneed.data.store import PairStore, PairWriter
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.data.treebank import AUGMENTED, UNTAGGED, Files, TreeFiles, paths
 from allyouneed.data.word_features import WordFeatures
-from allyouneed.errors import DataError, UsageError
+from allyouneed.errors import DataError, ModelError, UsageError
 from allyouneed.publish import publish_directory, read_manifest, require_free, sha256_of
 
 SOURCE_TOKENIZER = "source_tokenizer.json"
@@ -71,13 +71,19 @@ class PreparedData:
     """A published DATA directory, every file of it checked.
 
     Raises:
-        ModelError: It is damaged, or no prepared data.
+        ModelError: It is damaged, of another version, or no prepared data.
     """
 
     def __init__(self, directory: Path | str) -> None:
         self.directory = directory = Path(directory)
         manifest = read_manifest(directory, KIND)
-        self.config = DataConfig(**manifest["config"])
+        try:
+            self.config = DataConfig.checked(**manifest["config"])
+        except UsageError as error:
+            raise ModelError(
+                f"{directory}: has settings that this version does not know ({error.messages[0]}); "
+                "prepare the data again"
+            ) from None
         self.source_vocab_size: int = manifest["source_vocab_size"]
         self.target_vocab_size: int = manifest["target_vocab_size"]
         self.facts: dict[str, str] = manifest["facts"]

@@ -1,4 +1,4 @@
-"""Every variant that no table of the paper has, beside the base model: whether each learns as well."""
+"""Every variant of the base model that is not one of size: whether each learns as well."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -22,6 +22,7 @@ _MODELS: dict[str, Mapping[str, Any]] = {
     "attention_dropout": {"attention_dropout": 0.2},
     "symbol_dropout": {"symbol_dropout": 0.1},
     "concatenated": {"positions": "concatenated"},
+    "learned_positions": {"positions": "learned"},
     "zeros": {"decoder_start": "zeros"},
     "target_space": {"target_space": True},
 }

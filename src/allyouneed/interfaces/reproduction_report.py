@@ -4,6 +4,7 @@ import base64
 import csv
 import html
 import io
+import re
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
@@ -122,6 +123,9 @@ def conclusions(results: Results) -> dict[str, list[str]]:
 
 
 def _title(figure: str) -> str:
+    """The name of a figure in words; `bleu_21_30` is BLEU of sentences of 21 to 30 tokens."""
+    if numbers := re.fullmatch(r"(\w+?)_(\d+)_(\d+)", figure):
+        return f"{_title(numbers[1])}, {numbers[2]} to {numbers[3]} tokens"
     return _TITLES.get(figure, figure.replace("_", " "))
 
 
