@@ -181,6 +181,7 @@ def test_a_word_of_the_right_column_says_who_looks_at_it(open_page: Any, attenti
     page.mouse.move(0, 0)
     assert page.locator(".readout").inner_text() == said
     page.get_by_text("As a table").click()
+    page.locator(".behind table").wait_for()
     assert page.locator(".behind th[scope=col]").all_text_contents() == [
         *("Word", "looks at", "mean", "head 2", "head 4")
     ]

@@ -1,6 +1,7 @@
 """What an experiment of the paper is: rows, what they are computed from, and what is known of them."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,10 @@ class Inputs:
 NOTHING_GIVEN = Inputs()
 
 
+Follow = Callable[[Path], AbstractContextManager[Report]]
+"""Run -> what the events of its training are handed to."""
+
+
 @dataclass(frozen=True)
 class Work:
     """What a row is computed from."""
@@ -54,7 +59,7 @@ class Work:
     scale: Scale
     inputs: Inputs
     device: torch.device
-    report: Report
+    follow: Follow
     say: Callable[[str], None]
 
 

@@ -30,6 +30,7 @@ from allyouneed.experiments.experiment import (
     RESULT,
     Experiment,
     Figures,
+    Follow,
     Inputs,
     Results,
     Row,
@@ -40,10 +41,6 @@ from allyouneed.experiments.scales import Scale
 from allyouneed.preparation import PreparedData
 from allyouneed.publish import MANIFEST, disk_errors, read_manifest, sha256_of, write_text
 from allyouneed.training.run_directory import RunDirectory, resolve_model
-from allyouneed.training.trainer import Report
-
-Follow = Callable[[Path], contextlib.AbstractContextManager[Report]]
-"""Run -> what its events are handed to."""
 
 _OF_THE_ROW = (DivergedError, ResourceError, RowError)
 """Errors that are recorded; any other ends the experiment, and the row is computed another time."""
@@ -74,7 +71,7 @@ def reproduce(  # noqa: PLR0913 - what, where, how large, from what, whom to tel
         inputs: What it is computed from.
         num_seeds: Of telling rows; the others have one.
         only: Names of the rows that are wanted, those they are compared with besides; all if none.
-        follow: Gives what is told every event of the training of a run, for as long as its row takes.
+        follow: Gives what is told every event of the training of a run, for as long as it takes.
         say: Is told what is begun.
 
     Raises:
@@ -101,8 +98,7 @@ def reproduce(  # noqa: PLR0913 - what, where, how large, from what, whom to tel
                 if (directory / RESULT).is_file():
                     continue
                 say(which + time_left())
-                with follow(directory / "run") as report:
-                    figures = _figures(row, Work(directory, seed, scale, inputs, device, report, say))
+                figures = _figures(row, Work(directory, seed, scale, inputs, device, follow, say))
                 write_text(directory / RESULT, json.dumps(figures, indent=1) + "\n")
         except LockedError:
             say(f"{which}: left to another process, which is computing it")

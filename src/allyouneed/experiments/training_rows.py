@@ -112,7 +112,8 @@ def train_in(work: Work, config: RunConfig, data: Path) -> Path:
     """
     run = work.directory / "run"
     config = config.replace(training={"seed": work.seed})
-    received = train(run, data, config, resume=True, device=work.device, report=work.report, say=work.say)
+    with work.follow(run) as report:
+        received = train(run, data, config, resume=True, device=work.device, report=report, say=work.say)
     if received is not None:
         signal.raise_signal(received)  # all is saved; end as whoever sent it wants
         raise SystemExit(128 + received)  # also where this process was started to ignore it
