@@ -5,7 +5,7 @@ from typing import Any
 
 from allyouneed.data.trees import Tree
 from allyouneed.evaluation import BracketScores, Metric, Score, bleu_13a, chrf, perplexity, score_trees
-from allyouneed.parsing import Parser
+from allyouneed.parsing import Parse, Parser
 from allyouneed.translation import Translator
 
 
@@ -44,13 +44,27 @@ def evaluate_parser(
         **options: As of `Parser.stream`.
 
     Returns:
-        The counts, and what they come to, with the share of outputs that were trees before any repair.
+        As `score_parses`.
 
     Raises:
         DataError: There are no trees, or a sentence is too long.
     """
     found = parser.parse([tree.words for tree in gold], **options)
+    return score_parses(gold, found, tagged=parser.vocabulary.tags == "predicted")
+
+
+def score_parses(
+    gold: Sequence[Tree], found: Sequence[Parse], *, tagged: bool
+) -> tuple[BracketScores, list[Score]]:
+    """Scores of what a parser has made of the words of trees; the accuracy of tags if it has `tagged` them.
+
+    Returns:
+        The counts, and what they come to, with the share of outputs that were trees before any repair.
+
+    Raises:
+        DataError: There are no trees, or not as many of each.
+    """
     sums = score_trees(gold, [parse.tree for parse in found if parse.tree])
     share = sum(not parse.repaired for parse in found) / len(gold)
     well_formed = Score("well_formed", 100 * share, "trees:before-repair|leaves:as-many-as-words")
-    return sums, [*sums.scores(tagged=parser.vocabulary.tags == "predicted"), well_formed]
+    return sums, [*sums.scores(tagged), well_formed]

@@ -119,8 +119,8 @@ def test_seeds_that_translate_alike_are_no_more_evidence_than_one(tmp_path: Path
                 shutil.copytree(directory / name / "seed-1", directory / name / f"seed-{seed}")
         results = results_of(directory, "bleu", values, {}, {})
         (found,) = compare(results, results.rows[1])
-        assert found.bleu_p_value is not None
-        return found.bleu_p_value
+        assert found.p_value is not None
+        return found.p_value
 
     assert 0.01 < p_value(1) < 0.5
     assert p_value(3) == p_value(1)
@@ -133,6 +133,28 @@ def test_the_bleu_of_several_runs_is_that_of_all_their_translations(tmp_path: Pa
     assert found.system == pytest.approx(100)
 
 
+def test_parsers_are_bootstrapped_on_their_brackets(tmp_path: Path) -> None:
+    gold = [f"(TOP (S (NP (NN a{n})) (VP (VB b) (NP (NN c)))))" for n in range(60)]
+    flat = [f"(TOP (S (NN a{n}) (VP (VB b) (NN c))))" for n in range(60)]
+    wrong = {"base": 30, "better": 10, "like": 29}
+    for name, number in wrong.items():
+        folder = tmp_path / name / "seed-1"
+        folder.mkdir(parents=True)
+        for file, trees in ((HYPOTHESES, [*flat[:number], *gold[number:]]), (REFERENCES, gold)):
+            (folder / file).write_bytes("".join(f"{tree}\n" for tree in trees).encode())
+    # Of four constituents, a flat tree has two: all of them right.
+    f1 = {name: [200 * (4 * 60 - 2 * n) / (8 * 60 - 2 * n)] for name, n in wrong.items()}
+    results = results_of(tmp_path, "bracket_f1", f1, {}, {})
+    better, like = (compare(results, row)[0] for row in results.rows[1:])
+    assert better.verdicts == {"bracket_f1": "differs"}
+    assert better.p_value is not None
+    assert better.p_value < 0.01
+    assert like.verdicts == {"bracket_f1": "noise"}
+    runs = [[*flat[:30], *gold[30:]]], [[*flat[:10], *gold[10:]]]
+    found = paired_bootstrap_of_runs(*runs, gold, 50, comparison.METRICS["bracket_f1"])
+    assert [found.baseline, found.system] == pytest.approx([*f1["base"], *f1["better"]])
+
+
 def test_each_row_is_bootstrapped_once_for_all_tables(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -141,9 +163,9 @@ def test_each_row_is_bootstrapped_once_for_all_tables(
     counted: list[int] = []
 
     @functools.wraps(paired_bootstrap_of_runs)
-    def count(baselines: Sequence[Sequence[str]], *texts: Sequence[str]) -> object:
+    def count(baselines: Sequence[Sequence[str]], *texts: Sequence[str], **options: object) -> object:
         counted.append(len(baselines))
-        return paired_bootstrap_of_runs(baselines, *texts)  # type: ignore[arg-type]
+        return paired_bootstrap_of_runs(baselines, *texts, **options)  # type: ignore[arg-type]
 
     monkeypatch.setattr(comparison, "paired_bootstrap_of_runs", count)
     for values in ({name: row[:1] for name, row in shares.items()}, shares):

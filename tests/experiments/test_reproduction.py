@@ -120,8 +120,8 @@ def test_verdicts_follow_direction_and_noise(tmp_path: Path) -> None:
     worse = found["worse"]
     assert worse.differences["bleu"] == pytest.approx(-20.5)
     assert worse.paper["bleu"] == pytest.approx(-0.9)
-    assert worse.bleu_p_value is not None
-    assert worse.bleu_p_value < 0.01
+    assert worse.p_value is not None
+    assert worse.p_value < 0.01
     assert compare(results, results.rows[0]) == []
 
 

@@ -1,9 +1,10 @@
-"""Whether two systems differ in BLEU by more than the choice of test sentences (Koehn 2004)."""
+"""Whether two systems differ by more than the choice of test sentences (Koehn 2004)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import sacrebleu
 from numpy.typing import NDArray
 from sacrebleu import BLEU
 
@@ -17,11 +18,21 @@ _MAX_ORDER = 4
 
 
 @dataclass(frozen=True)
+class SummedMetric:
+    """A metric of a test set which is computed from counts of its sentences, added up."""
+
+    counts: Callable[[Sequence[str], Sequence[str]], NDArray[np.int64]]
+    """Outputs, references -> counts, [sentences, counts of each]."""
+    score: Callable[[NDArray[np.int64]], float]
+    """Of the sums of the counts."""
+    signature: str
+
+
+@dataclass(frozen=True)
 class Comparison:
     """Two systems on the same sentences."""
 
     baseline: float
-    """BLEU."""
     system: float
     p_value: float
     """How probable so large a difference, either way, would be between systems that are equally good."""
@@ -31,7 +42,7 @@ class Comparison:
 
     @property
     def difference(self) -> float:
-        """BLEU points of the system above the baseline."""
+        """Points of the system above the baseline."""
         return self.system - self.baseline
 
 
@@ -62,45 +73,57 @@ def paired_bootstrap_of_runs(
     systems: Sequence[Sequence[str]],
     references: Sequence[str],
     num_samples: int = NUM_SAMPLES,
+    metric: SummedMetric | None = None,
 ) -> Comparison:
-    """As `paired_bootstrap`, of BLEU over several runs of each system on the same sentences.
+    """As `paired_bootstrap`, of any metric, over several runs of each system on the same sentences.
 
     A sentence is drawn with its translations by all runs: those are no more independent of each other than
     one sentence is.
+
+    Args:
+        baselines: Outputs of one system, a list for each run.
+        systems: Those of the other.
+        references: What is right.
+        num_samples: How many test sets are drawn.
+        metric: By default BLEU (13a).
     """
-    metric = BLEU(force=True)
-    statistics = [
-        np.sum([_statistics(lines, references, metric) for lines in runs], axis=0)
-        for runs in (baselines, systems)
+    metric = metric or BLEU_13A
+    counts = [
+        np.sum([metric.counts(lines, references) for lines in runs], axis=0) for runs in (baselines, systems)
     ]
-    of_baseline, of_system = (_bleu(found.sum(axis=0)) for found in statistics)
+    of_baseline, of_system = (metric.score(found.sum(axis=0)) for found in counts)
     generator = np.random.default_rng(_SEED)
     share = np.full(len(references), 1 / len(references))
     differences = np.empty(num_samples)
     for sample in range(num_samples):
         drawn = generator.multinomial(len(references), share)
-        scores = [_bleu(drawn @ found) for found in statistics]
+        scores = [metric.score(drawn @ found) for found in counts]
         differences[sample] = scores[1] - scores[0]
     as_large = np.abs(differences - differences.mean()) >= abs(of_system - of_baseline)
     low, high = np.percentile(differences, (2.5, 97.5))
-    signature = metric.get_signature()
-    signature.update("bs", num_samples)
-    signature.update("seed", _SEED)
     p_value = float((as_large.sum() + 1) / (num_samples + 1))
-    return Comparison(of_baseline, of_system, p_value, (float(low), float(high)), str(signature))
+    signature = f"{metric.signature}|bs:{num_samples}|seed:{_SEED}"
+    return Comparison(of_baseline, of_system, p_value, (float(low), float(high)), signature)
 
 
-def _statistics(hypotheses: Sequence[str], references: Sequence[str], metric: BLEU) -> NDArray[np.int64]:
+def _bleu_counts(hypotheses: Sequence[str], references: Sequence[str]) -> NDArray[np.int64]:
     """Of each sentence: matches and n-grams of each order, lengths of hypothesis and reference."""
     require_aligned(hypotheses, references)
+    metric = BLEU(force=True)
     pairs = zip(hypotheses, references, strict=True)
     scores = [metric.corpus_score([line], [[right]]) for line, right in pairs]
     return np.array([[*s.counts, *s.totals, s.sys_len, s.ref_len] for s in scores])
 
 
-def _bleu(statistics: NDArray[np.int64]) -> float:
+def _bleu(counts: NDArray[np.int64]) -> float:
     """BLEU of the sums over a test set."""
-    matches, totals = statistics[:_MAX_ORDER].tolist(), statistics[_MAX_ORDER : 2 * _MAX_ORDER].tolist()
-    hypothesis_length, reference_length = statistics[2 * _MAX_ORDER :].tolist()
+    matches, totals = counts[:_MAX_ORDER].tolist(), counts[_MAX_ORDER : 2 * _MAX_ORDER].tolist()
+    hypothesis_length, reference_length = counts[2 * _MAX_ORDER :].tolist()
     score = BLEU.compute_bleu(matches, totals, hypothesis_length, reference_length, smooth_method="exp")
     return float(score.score)
+
+
+BLEU_13A = SummedMetric(
+    _bleu_counts, _bleu, f"nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:{sacrebleu.__version__}"
+)
+"""As sacreBLEU computes and calls it."""

@@ -7,9 +7,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from allyouneed.data.lines import read_lines
-from allyouneed.evaluation.significance import SIGNIFICANT, paired_bootstrap_of_runs
-from allyouneed.experiments.experiment import HYPOTHESES, REFERENCES, Results, Row
+from allyouneed.data.trees import tree_of
+from allyouneed.evaluation.bracket_f1 import Brackets, score_tree
+from allyouneed.evaluation.significance import (
+    BLEU_13A,
+    SIGNIFICANT,
+    SummedMetric,
+    paired_bootstrap_of_runs,
+)
+from allyouneed.experiments.experiment import HYPOTHESES, REFERENCES, Experiment, Results, Row
 
 LAST_DIGIT = {"perplexity": 0.01, "bleu": 0.1, "bracket_f1": 0.1}
 """One in the last digit that the paper prints of a figure: no more may be no difference at all."""
@@ -30,8 +40,9 @@ class RowComparison:
     """Figure -> mean of the row less mean of the other."""
     paper: Mapping[str, float]
     """Figure -> the paper's difference."""
-    bleu_p_value: float | None
-    """Of the paired bootstrap over sentences, each with its translations of all common seeds."""
+    p_value: float | None
+    """Of the paired bootstrap over sentences, each with its outputs of all common seeds, in the figure that
+    `bootstrapped` names."""
     verdicts: Mapping[str, str]
     """Figure -> "as the paper", "not as the paper", "noise", or "differs" where the paper has no figure."""
 
@@ -42,6 +53,11 @@ def compare(results: Results, row: Row) -> list[RowComparison]:
         return []
     names = row.beside or (results.rows[0].name,)
     return [_compare(results, row, other) for other in results.rows if other.name in names]
+
+
+def bootstrapped(experiment: Experiment) -> str | None:
+    """The figure of which sentences are drawn anew: of outputs that its rows keep."""
+    return next((figure for figure in METRICS if figure in experiment.figures), None)
 
 
 def deviation(values: Sequence[float]) -> float | None:
@@ -60,9 +76,10 @@ def _compare(results: Results, row: Row, other: Row) -> RowComparison:
         for figure in values
         if figure in row.paper and figure in other.paper
     }
-    p_value = _p_value(results, row, other)
+    tested = bootstrapped(results.experiment)
+    p_value = _p_value(results, row, other, tested) if tested else None
     verdicts = {
-        figure: _verdict(*values[figure], _direction(figure, paper), p_value if figure == "bleu" else None)
+        figure: _verdict(*values[figure], _direction(figure, paper), p_value if figure == tested else None)
         for figure in values
         if results.experiment.figures[figure]
     }
@@ -96,10 +113,10 @@ def _verdict(
 
 
 def _is_noise(values: Sequence[float], others: Sequence[float], p_value: float | None) -> bool | None:
-    """Whether a difference is no larger than what seeds, or for BLEU the choice of sentences, make.
+    """Whether a difference is no larger than what seeds, or the choice of sentences where it is known, make.
 
-    None where nothing is known of that: of one seed each, and no BLEU. A row with one seed is taken to vary
-    as the other does.
+    None where nothing is known of either: of one seed each, and a figure without a p-value. A row with one
+    seed is taken to vary as the other does.
     """
     if p_value is not None and p_value >= SIGNIFICANT:
         return True
@@ -112,20 +129,35 @@ def _is_noise(values: Sequence[float], others: Sequence[float], p_value: float |
     return abs(_difference(values, others)) <= quantile * spread
 
 
-def _p_value(results: Results, row: Row, other: Row) -> float | None:
-    """Of the bootstrap on what both have translated; None if there is no such text."""
+def _p_value(results: Results, row: Row, other: Row, figure: str) -> float | None:
+    """Of the bootstrap on what both have written; None if there is no such text."""
     seeds, of_other = (
-        {seed for seed, figures in results.outcomes.get(name, {}).items() if "bleu" in figures}
+        {seed for seed, figures in results.outcomes.get(name, {}).items() if figure in figures}
         for name in (row.name, other.name)
     )
     folders = [(results.directory / r.name, sorted(seeds & of_other)) for r in (other, row)]
     baseline, system = (tuple(folder / f"seed-{n}" for n in common) for folder, common in folders)
-    return _bootstrapped(baseline, system) if system else None
+    return _bootstrapped(baseline, system, figure) if system else None
 
 
 @functools.cache  # what a row has written stays, and the table is written anew after each row
-def _bootstrapped(baseline: Sequence[Path], system: Sequence[Path]) -> float:
+def _bootstrapped(baseline: Sequence[Path], system: Sequence[Path], figure: str) -> float:
     before, after = (
         [list(read_lines(folder / HYPOTHESES)) for folder in folders] for folders in (baseline, system)
     )
-    return paired_bootstrap_of_runs(before, after, list(read_lines(system[0] / REFERENCES))).p_value
+    references = list(read_lines(system[0] / REFERENCES))
+    return paired_bootstrap_of_runs(before, after, references, metric=METRICS[figure]).p_value
+
+
+def _bracket_counts(trees: Sequence[str], references: Sequence[str]) -> NDArray[np.int64]:
+    pairs = zip(references, trees, strict=True)
+    found = (score_tree(tree_of(right), tree_of(tree)).brackets for right, tree in pairs)
+    return np.array([[brackets.matched, brackets.gold, brackets.test] for brackets in found])
+
+
+METRICS = {
+    "bleu": BLEU_13A,
+    "bracket_f1": SummedMetric(
+        _bracket_counts, lambda sums: Brackets(*sums.tolist()).f1, "evalb:COLLINS.prm"
+    ),
+}

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from allyouneed.assessment import evaluate_parser
+from allyouneed.assessment import evaluate_parser, score_parses
 from allyouneed.config import RunConfig
 from allyouneed.data.corpus import require_rereadable
 from allyouneed.data.lines import is_blank, read_lines, write_lines
@@ -19,7 +19,7 @@ from allyouneed.data.treebank import TreeFiles
 from allyouneed.data.trees import tree_of
 from allyouneed.errors import DataError, UsageError
 from allyouneed.experiments.cost import count_parameters
-from allyouneed.experiments.experiment import Experiment, Row, RowError, Work
+from allyouneed.experiments.experiment import HYPOTHESES, REFERENCES, Experiment, Row, RowError, Work
 from allyouneed.experiments.scales import SCALES, Scale
 from allyouneed.experiments.training_rows import cost_of, data_of, require_validation, train_in
 from allyouneed.loading import load_parser
@@ -65,13 +65,16 @@ def require_trees(data: PreparedData) -> None:
 
 
 def _score(work: Work, config: RunConfig, data: Path) -> Mapping[str, Any]:
-    """Train, average and score a parser."""
+    """Train, average and score a parser; its trees are kept."""
     run, model = train_in(work, work.scale(config), data), work.directory / "model"
     if not model.exists():
         average(run, model)
     parser = load_parser(model, device=work.device)
     gold = [tree_of(line) for line in PreparedData(data_of(work)).lines("valid", "target")]
-    _, constrained = evaluate_parser(parser, gold)
+    parses = parser.parse([tree.words for tree in gold])
+    for name, trees in ((HYPOTHESES, map(str, parses)), (REFERENCES, map(str, gold))):
+        write_lines(work.directory / name, trees)
+    _, constrained = score_parses(gold, parses, tagged=parser.vocabulary.tags == "predicted")
     _, free = evaluate_parser(parser, gold, constrained=False)
     unconstrained = {score.name: score.value for score in free}
     return {

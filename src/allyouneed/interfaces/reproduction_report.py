@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 
 from matplotlib.figure import Figure
 
-from allyouneed.experiments.comparison import RowComparison, compare, deviation
+from allyouneed.experiments.comparison import RowComparison, bootstrapped, compare, deviation
 from allyouneed.experiments.experiment import FAILED, PICTURES, RESULT, Results, Row
 from allyouneed.interfaces import scaling_page, table1_page
 from allyouneed.interfaces.html_parts import embedded_png, heading
@@ -91,7 +91,8 @@ def table_of(results: Results) -> list[list[str]]:
     for figure in figures:
         in_paper = any(figure in row.paper for row in results.rows)
         titles += [f"{_title(figure)}, paper", "ours"] if in_paper else [_title(figure)]
-    lines = [[*titles, "p (BLEU)", "hours", "FLOPs", "by formula", "kWh"]]
+    tested = bootstrapped(results.experiment)
+    lines = [[*titles, f"p ({_title(tested)})" if tested else "", "hours", "FLOPs", "by formula", "kWh"]]
     for row in _computed(results):
         comparisons = compare(results, row)
         cells = [row.name, row.what, str(len(results.outcomes[row.name]))]
@@ -102,7 +103,7 @@ def table_of(results: Results) -> list[list[str]]:
             cells.append(" ".join([_mean(results.values(row.name, figure)), *marks]).strip())
         if all(FAILED in outcome for outcome in results.outcomes[row.name].values()):
             cells[1] += f" ({FAILED})"
-        p_values = (comparison.bleu_p_value for comparison in comparisons)
+        p_values = (comparison.p_value for comparison in comparisons)
         lines.append([*cells, ", ".join(f"{p:.3f}" for p in p_values if p is not None), *_cost(results, row)])
     titled = [column for column in zip(*lines, strict=True) if len(lines) == 1 or any(column[1:])]
     return [list(line) for line in zip(*titled, strict=True)]
@@ -180,13 +181,14 @@ def _trained(results: Results) -> Iterator[str]:
 def _rule(results: Results) -> Iterator[str]:
     """How rows are compared, where they are."""
     if any(results.experiment.figures.values()):
+        name = _title(bootstrapped(results.experiment) or "bleu")
         yield (
             "✓ is the paper's direction, ✗ the other one, ≠ a difference where the paper has no figure, ~ "
-            "noise. A difference counts as noise if the paired bootstrap on BLEU has p >= 0.05, or if the t "
-            "test over seeds has, for which one seed is taken to vary as the other row's; of one seed each "
-            "only BLEU can be told from noise. Where the paper's rows differ by no more than one in the last "
-            "digit that it prints, noise is what holds. One comparison in twenty is called a difference by "
-            "chance alone: a single mark among many proves little."
+            f"noise. A difference counts as noise if the paired bootstrap on {name} has p >= 0.05, or if the "
+            "t test over seeds has, for which one seed is taken to vary as the other row's; of one seed each "
+            f"only {name} can be told from noise. Where the paper's rows differ by no more than one in the "
+            "last digit that it prints, noise is what holds. One comparison in twenty is called a difference "
+            "by chance alone: a single mark among many proves little."
         )
 
 
