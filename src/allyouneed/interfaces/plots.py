@@ -126,13 +126,17 @@ def plot_f1_by_length(scores: BracketScores, path: Path) -> None:
     axes = figure.subplots()
     bars = axes.bar(range(len(tens)), [scores.by_length[each].f1 for each in tens], color="tab:blue")
     axes.bar_label(
-        bars, [f"{scores.by_length[t].f1:.1f}\n{scores.num_by_length[t]:,}" for t in tens], fontsize=9
+        bars,
+        [f"{scores.by_length[t].f1:.1f}\n{scores.num_by_length[t]:,}" for t in tens],
+        padding=3,
+        fontsize=9,
+        bbox={"boxstyle": "square,pad=0.1", "facecolor": "white", "edgecolor": "none"},
     )
     axes.axhline(scores.brackets.f1, color="tab:orange", label=f"all lengths: {scores.brackets.f1:.2f}")
     axes.set_xticks(range(len(tens)), [words_of(each) for each in tens])
     axes.set(xlabel="Words (above a bar: F1, sentences)", ylabel="Labelled F1", ylim=(0, 110))
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, loc="lower left")
+    figure.legend(frameon=False, loc="outside upper right")
     save_figure(figure, path, dpi=120)
 
 
