@@ -119,7 +119,10 @@ def toy_parser(toy_treebank: Path) -> Path:
     settings = DataConfig(task="parsing", vocab_size=311, joint_vocabulary=False, tags="predicted")
     prepare(toy_treebank / "data", train_trees, dev_trees, settings)
     config = presets.parsing_tiny().replace(
-        model={"d_model": 64, "d_ff": 128, "num_heads": 2, "num_layers": 1, "dropout": 0.0},
+        model={
+            **{"d_model": 64, "d_ff": 128, "num_heads": 2, "num_layers": 1},
+            **{"dropout": 0.0, "attention_dropout": 0.0, "symbol_dropout": 0.0},
+        },
         training={
             "batch_tokens": 800,
             "micro_batch_tokens": 800,

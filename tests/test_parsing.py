@@ -19,6 +19,10 @@ from allyouneed.preparation import prepare
 from allyouneed.presets import parsing_tiny
 from allyouneed.runs import train
 
+TWO_UPDATES = {
+    **{"num_steps": 2, "batch_tokens": 400, "micro_batch_tokens": 400},
+    **{"checkpoint_every_steps": 2, "precision": "float32"},
+}
 SENTENCE = "the wolf sees the bear near B ."
 TREE = (
     "(TOP (S (NP (DT the) (NN wolf)) (VP (VBZ sees)"
@@ -100,7 +104,7 @@ def test_outputs_with_the_endings_of_words_are_trees_over_the_words_too(
     prepare(tmp_path / "data", TreeFiles(toy_treebank / "dev.mrg"), config=config)
     settings = parsing_tiny().replace(
         model={"d_model": 16, "d_ff": 16, "num_heads": 2, "num_layers": 1},
-        training={"num_steps": 2, "batch_tokens": 400, "checkpoint_every_steps": 2, "precision": "float32"},
+        training=TWO_UPDATES,
     )
     train(tmp_path / "run", tmp_path / "data", settings)
     found = load_parser(tmp_path / "run").parse(WEIRD, beam_size=2)
@@ -112,7 +116,7 @@ def test_outputs_with_the_endings_of_words_are_trees_over_the_words_too(
 def test_a_parser_of_words_reads_any_and_writes_joined_brackets(toy_treebank: Path, tmp_path: Path) -> None:
     tiny = parsing_tiny().replace(
         model={"d_model": 16, "d_ff": 16, "num_heads": 2, "num_layers": 1},
-        training={"num_steps": 2, "batch_tokens": 400, "checkpoint_every_steps": 2, "precision": "float32"},
+        training=TWO_UPDATES,
     )
     trees = TreeFiles(toy_treebank / "dev.mrg")
     prepare(tmp_path / "data", trees, trees, config=tiny.data)

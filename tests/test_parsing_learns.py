@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from allyouneed import DataConfig, TreeFiles, average, prepare, presets, train
+from allyouneed import TreeFiles, average, prepare, presets, train
 from allyouneed.assessment import evaluate_parser
 from allyouneed.data.demo_grammar import generate_demo_corpus
 from allyouneed.data.trees import tree_of
@@ -17,14 +17,15 @@ def test_a_small_parser_learns_the_demo_grammar(tmp_path: Path) -> None:
     for part, pairs in (("train", corpus.train), ("valid", corpus.valid)):
         trees = "".join(f"{pair.source_tree}\n" for pair in pairs)
         (tmp_path / f"{part}.mrg").write_bytes(trees.encode())
-    config = DataConfig(task="parsing", vocab_size=1_500, joint_vocabulary=False, tags="endings")
-    prepare(tmp_path / "data", TreeFiles(tmp_path / "train.mrg"), config=config)
     small = presets.parsing_tiny().replace(
-        model={"d_model": 64, "d_ff": 128, "num_heads": 2, "num_layers": 2, "dropout": 0.0},
+        model={
+            **{"d_model": 64, "d_ff": 128, "num_heads": 2, "num_layers": 2},
+            **{"dropout": 0.0, "attention_dropout": 0.0, "symbol_dropout": 0.0},
+        },
         training={
             "batch_tokens": 2_048,
             "micro_batch_tokens": 1_024,
-            "num_steps": 1_200,
+            "num_steps": 1_600,
             "warmup_steps": 300,
             "learning_rate_factor": 1.0,
             "checkpoint_every_steps": 50,
@@ -32,6 +33,7 @@ def test_a_small_parser_learns_the_demo_grammar(tmp_path: Path) -> None:
             "precision": "float32",
         },
     )
+    prepare(tmp_path / "data", TreeFiles(tmp_path / "train.mrg"), config=small.data)
     train(tmp_path / "run", tmp_path / "data", small)
     average(tmp_path / "run", tmp_path / "model")
     gold = [tree_of(pair.source_tree) for pair in corpus.valid]
