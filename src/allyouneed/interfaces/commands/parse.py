@@ -36,7 +36,7 @@ Share = Annotated[float, Parameter(validator=Number(gte=0, lte=1))]
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class TreeOptions:
+class LineOptions:
     """What lines hold, and what is written."""
 
     tokenized: bool = False
@@ -63,7 +63,7 @@ def parse(
     models: list[Path],
     /,
     *,
-    lines: TreeOptions = TreeOptions(),
+    lines: LineOptions = LineOptions(),
     unconstrained: bool = False,
     beam_size: int | None = None,
     length_penalty: float | None = None,
@@ -120,7 +120,7 @@ def parse(
     return _answer(stream, lines)
 
 
-def _answer(stream: "Stream", options: TreeOptions) -> int:
+def _answer(stream: "Stream", options: LineOptions) -> int:
     """Answer all of standard input; the exit code."""
     if sys.stdin.isatty():
         notice("reading from the terminal: one sentence a line, end with Ctrl-D")
@@ -137,7 +137,7 @@ def _answer(stream: "Stream", options: TreeOptions) -> int:
 class _Account:
     """What became of the lines."""
 
-    def __init__(self, options: TreeOptions) -> None:
+    def __init__(self, options: LineOptions) -> None:
         self._options = options
         self._current = Line(0, "")
         self._num_failed = self._num_repaired = self._num_unsure = self._num_written = 0
