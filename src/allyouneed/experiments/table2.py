@@ -38,8 +38,8 @@ _NOTES = [
     "same budget, of wall time on this machine or of FLOPs counted, at sizes of the same proportions as in "
     "its paper: the table shows what a short training with a small model gives, not what a long one would.",
     "The learning rate of a row goes up and down as in a run of the scale, stretched or shrunk to as many "
-    "updates as its FLOPs buy: all systems warm up for the same share of them. Its highest value is that of "
-    "the system's preset, with the scale's factor; none was tuned. The last checkpoints are averaged.",
+    "updates as its FLOPs buy: all systems warm up for the same share of them, and as high as that run "
+    "does with the factor of their presets. None was tuned. The last checkpoints are averaged.",
     "GNMT is here without reinforcement learning, and the ensemble is of the five systems trained for the "
     "same time, where the paper's are of several models of one kind.",
 ]
