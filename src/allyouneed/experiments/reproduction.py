@@ -86,9 +86,7 @@ def reproduce(  # noqa: PLR0913 - what, where, how large, from what, whom to tel
     facts = _facts(experiment, rows, inputs)
     identity = {"experiment": experiment.name, "scale": scale.name, "settings": _settings(scale), **facts}
     _require_same(out, identity)
-    # All rows first, then the repetitions: a table that is stopped early is complete in its rows.
-    seeds = range(1, (num_seeds or experiment.num_seeds) + 1)
-    plan = [(row, seed) for seed in seeds for row in rows if seed == 1 or row.telling]
+    plan = _plan(rows, num_seeds or experiment.num_seeds)
     if num_seeds not in (None, 1) and len(plan) == len(rows):
         say(f"NOTICE: {num_seeds} seeds are asked for, but each of these rows is computed once")
     directories = [out / row.name / f"seed-{seed}" for row, seed in plan]
@@ -148,6 +146,11 @@ def read_results(experiment: Experiment, out: Path, scale: Scale, inputs: Inputs
         for row, of_row in kept.items()
     }
     return Results(experiment, scale, rows, outcomes, out, inputs)
+
+
+def _plan(rows: Sequence[Row], num_seeds: int) -> list[tuple[Row, int]]:
+    """All rows first, then the repetitions: a table that is stopped early is complete in its rows."""
+    return [(row, seed) for seed in range(1, num_seeds + 1) for row in rows if seed == 1 or row.telling]
 
 
 def _is_computed(row: Row, directory: Path) -> bool:
