@@ -134,6 +134,12 @@ def test_a_run_ends_when_its_budget_is_used_and_is_not_begun_again(
     directory = RunDirectory(run)
     last = max(directory.checkpoint_steps())
     assert 3 < last < 5_000
+    begun = [event for event in read_log(run / "log.jsonl") if event["event"] == "start"]
+    name = "matmul_flops" if budget == "flops" else "seconds"
+    assert [start["budgets"] for start in begun] == [
+        {},
+        {name: [pytest.approx(cost[name], rel=1e-2), amount]},
+    ]
     cost = [event for event in read_log(run / "log.jsonl") if event["event"] == "cost"][-1]
     if budget == "flops":
         assert last == 5

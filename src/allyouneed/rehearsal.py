@@ -4,7 +4,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import accumulate, islice, takewhile
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +15,7 @@ from allyouneed.data.batching import BatchSchedule, PlannedBatch
 from allyouneed.data.store import PairStore
 from allyouneed.model import build_model
 from allyouneed.preparation import PreparedData
-from allyouneed.runs import require_run, run_config
+from allyouneed.runs import completed, require_run, run_config
 from allyouneed.training.accumulation import Say
 from allyouneed.training.distributed import Processes
 from allyouneed.training.flops import batch_flops
@@ -141,6 +141,20 @@ def rehearse(
         _speed(config, prepared.train, schedule, device, say),
         disk,
     )
+
+
+def updates_within(flops: float, config: RunConfig, data: Path | str, device: torch.device) -> int:
+    """Updates that a run makes until its matrix products have cost so many FLOPs, the last one included.
+
+    Raises:
+        UsageError: A setting does not fit the data.
+        ModelError: The data is damaged.
+    """
+    prepared = PreparedData(data)
+    config = completed(config, prepared, device)
+    batches = _schedule(config, prepared.train).batches_from(0)
+    costs = (batch_flops(config.model, prepared.train, batch) for batch in batches)
+    return 1 + sum(1 for _ in takewhile(lambda used: used < flops, accumulate(costs)))
 
 
 def _schedule(config: RunConfig, store: PairStore) -> BatchSchedule:

@@ -157,7 +157,7 @@ def run_config(
     """The complete configuration: what is given, or the run's own, fitted to data, device and processes."""
     recorded = RunConfig.from_toml(directory.config) if directory.config.is_file() else None
     if recorded is None:
-        return _completed(given or base(), prepared, device, num_processes)
+        return completed(given or base(), prepared, device, num_processes)
     _require_same_vocabularies(directory.path, recorded, prepared)
     if given is None:
         return recorded
@@ -168,15 +168,19 @@ def run_config(
         for name, unset in (("precision", "auto"), ("micro_batch_tokens", None))
         if getattr(training, name) == unset
     }
-    config = _completed(given.replace(training=kept), prepared, device)
+    config = completed(given.replace(training=kept), prepared, device)
     _require_same(directory.path, recorded, config)
     return config
 
 
-def _completed(
+def completed(
     config: RunConfig, prepared: PreparedData, device: torch.device, num_processes: int = 1
 ) -> RunConfig:
-    """`config` with the vocabularies of the data, a precision and a size of micro-batches."""
+    """`config` with the vocabularies of the data, a precision and a size of micro-batches.
+
+    Raises:
+        UsageError: A setting does not fit the data or the architecture.
+    """
     training = config.training
     longest = _longest(prepared)
     if config.model.positions == "learned" and longest > config.model.max_positions:

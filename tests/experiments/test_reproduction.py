@@ -22,7 +22,16 @@ from allyouneed.experiments import reproduction
 from allyouneed.experiments.catalogue import EXPERIMENTS
 from allyouneed.experiments.comparison import compare
 from allyouneed.experiments.cost import PUBLISHED, cost
-from allyouneed.experiments.experiment import HYPOTHESES, REFERENCES, Experiment, Inputs, Results, Row, Work
+from allyouneed.experiments.experiment import (
+    HYPOTHESES,
+    REFERENCES,
+    Experiment,
+    Inputs,
+    Results,
+    Row,
+    RowError,
+    Work,
+)
 from allyouneed.experiments.scales import SCALES, Scale
 from allyouneed.experiments.scaling import additive_micro_batch_tokens
 from allyouneed.experiments.table3 import TABLE3
@@ -150,6 +159,59 @@ def test_rows_that_others_are_compared_with_are_computed_too(tmp_path: Path) -> 
     rows = [replace(row, beside=["like"] if row.name == "once" else []) for row in TOY.rows(TINY)]
     experiment = replace(TOY, rows=lambda scale: rows)
     assert list(run(experiment, tmp_path, num_seeds=1, only=["once"]).outcomes) == ["base", "like", "once"]
+
+
+def with_a_sum() -> Experiment:
+    """The toy, and a row that is made of two others."""
+
+    def add(work: Work) -> Mapping[str, Any]:
+        results = [work.directory.parents[1] / name / work.directory.name for name in ("base", "worse")]
+        if any("failed" in (parts := reproduction.read_json(result / "result.json")) for result in results):
+            raise RowError(f"made of what {parts['failed']}")
+        return {"bleu": sum(reproduction.read_json(result / "result.json")["bleu"] for result in results)}
+
+    rows = [*TOY.rows(TINY), Row("sum", "a sum", add, made_of=["base", "worse"])]
+    return replace(TOY, rows=lambda scale: rows)
+
+
+def test_a_row_that_is_made_of_others_is_computed_anew_where_one_of_them_was(tmp_path: Path) -> None:
+    experiment, part = with_a_sum(), tmp_path / "worse" / "seed-1" / "result.json"
+    results = run(experiment, tmp_path, num_seeds=2, only=["sum"])
+    assert list(results.outcomes) == ["base", "worse", "sum"]
+    assert results.values("sum", "bleu") == [80.0, 83.0]
+    for other, expected in (('{"bleu": 3.0}', [53.0, 83.0]), ('{"failed": "full"}', [83.0])):
+        part.write_bytes(other.encode())
+        results = run(experiment, tmp_path, num_seeds=2)
+        assert results.values("sum", "bleu") == expected
+    assert results.outcomes["sum"][1]["failed"] == "made of what full"
+    part.unlink()
+    results = run(experiment, tmp_path, num_seeds=2)
+    assert results.values("sum", "bleu") == [80.0, 83.0]
+    said: list[str] = []
+    run(experiment, tmp_path, num_seeds=2, say=said.append)
+    assert said == []
+
+
+def test_a_row_is_left_until_those_that_it_is_made_of_are_there(tmp_path: Path) -> None:
+    said: list[str] = []
+    with RunDirectory(tmp_path / "worse" / "seed-1").locked():
+        results = run(with_a_sum(), tmp_path, num_seeds=1, only=["sum"], say=said.append)
+    assert list(results.outcomes) == ["base"]
+    assert said[-1] == "row 3 of 3: sum, seed 1: left to another process, which is computing it"
+    assert run(with_a_sum(), tmp_path, num_seeds=1).values("sum", "bleu") == [80.0]
+
+
+def test_an_experiment_has_its_own_number_of_seeds_and_says_where_more_are_of_no_use(tmp_path: Path) -> None:
+    once, said = replace(TOY, num_seeds=1), list[str]()
+    assert sorted(run(once, tmp_path / "once").outcomes["base"]) == [1]
+    assert sorted(run(once, tmp_path / "twice", num_seeds=2, say=said.append).outcomes["base"]) == [1, 2]
+    assert not [line for line in said if "seeds" in line]
+    untold = replace(TOY, rows=lambda scale: [replace(row, telling=False) for row in TOY.rows(scale)])
+    for num_seeds, notices in ((2, 1), (1, 0), (None, 0)):
+        said.clear()
+        run(untold, tmp_path / f"untold-{num_seeds}", num_seeds=num_seeds, say=said.append)
+        notice = f"NOTICE: {num_seeds} seeds are asked for, but each of these rows is computed once"
+        assert said.count(notice) == notices
 
 
 def test_a_report_of_chosen_rows_keeps_the_rows_that_are_there(tmp_path: Path) -> None:

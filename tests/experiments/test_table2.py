@@ -1,17 +1,23 @@
 """Table 2: every system until its budget is used, an ensemble, and the paper's figures beside ours."""
 
+import math
 from pathlib import Path
 
 import pytest
 import torch
 
+from allyouneed.config import RunConfig
 from allyouneed.errors import UsageError
+from allyouneed.experiments.cost import cost
 from allyouneed.experiments.experiment import Inputs, Results
-from allyouneed.experiments.reproduction import reproduce
+from allyouneed.experiments.reproduction import read_json, reproduce
 from allyouneed.experiments.scales import SCALES, Scale
-from allyouneed.experiments.table2 import SYSTEMS, TABLE2, at_scale, row_name
-from allyouneed.interfaces.reproduction_report import table_of
+from allyouneed.experiments.table2 import SYSTEMS, TABLE2, Budget, at_scale, row_name
+from allyouneed.interfaces.reproduction_report import table_of, write_report
+from allyouneed.loading import load_translator
 from allyouneed.presets import PRESETS
+from allyouneed.publish import read_manifest
+from allyouneed.training.optimizer import learning_rate
 
 MINUTE = Scale(
     "minute",
@@ -20,10 +26,9 @@ MINUTE = Scale(
     {
         "batch_tokens": 400,
         "micro_batch_tokens": 200,
+        "num_steps": 20,
         "warmup_steps": 4,
-        "checkpoint_every_steps": 2,
-        "keep_checkpoints": 1,
-        "average_last": 1,
+        "average_last": 2,
         "precision": "float32",
     },
     budget_seconds=0.5,
@@ -34,7 +39,7 @@ MINUTE = Scale(
 @pytest.fixture(scope="module")
 def results(toy_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Results:
     out = tmp_path_factory.mktemp("table2")
-    *_, last = reproduce(TABLE2, out, MINUTE, torch.device("cpu"), inputs=Inputs(toy_data), num_seeds=1)
+    *_, last = reproduce(TABLE2, out, MINUTE, torch.device("cpu"), inputs=Inputs(toy_data))
     return last
 
 
@@ -46,6 +51,81 @@ def test_every_system_uses_its_budget_and_little_more(results: Results) -> None:
         for budget in ("seconds", "flops"):
             ended = results.directory / row_name(name, budget) / "seed-1" / "run" / "exit.json"
             assert b"out of budget" in ended.read_bytes()
+
+
+def test_every_system_warms_up_for_the_same_share_of_what_its_flops_buy_to_its_papers_rate(
+    results: Results,
+) -> None:
+    def run_of(name: str, budget: Budget) -> Path:
+        return results.directory / row_name(name, budget) / "seed-1" / "run"
+
+    budgets: tuple[Budget, ...] = ("flops", "seconds")
+    for name, system in SYSTEMS.items():
+        updates = read_json(run_of(name, "flops") / "exit.json")["step"]
+        preset = PRESETS[system.preset]().training
+        for budget in budgets:
+            config = RunConfig.from_toml(run_of(name, budget) / "config.toml")
+            training, d_model = config.training, config.model.d_model
+            assert training.warmup_steps == max(1, round(updates * 4 / 20))
+            highest = learning_rate(
+                training.warmup_steps, d_model, training.warmup_steps, training.learning_rate_factor
+            )
+            assert highest == pytest.approx(preset.learning_rate_factor / math.sqrt(d_model * 4))
+
+
+def test_what_is_scored_is_the_mean_of_the_last_checkpoints(results: Results) -> None:
+    for name in SYSTEMS:
+        model = results.directory / row_name(name, "flops") / "seed-1" / "model"
+        parents = read_manifest(model, "model")["parents"]
+        assert len(parents) == 2
+        assert load_translator(model).config.training.average_last == 2
+
+
+def test_the_page_names_budgets_and_what_differs_between_systems(results: Results) -> None:
+    settings = TABLE2.settings(SCALES["tiny"])
+    assert settings[:3] == [
+        "rows end when 600 s (equal time) or 3.3e+13 counted FLOPs (equal FLOPs) are used",
+        "warm-up is 20% of the updates that so many FLOPs buy",
+        "32 experts in place of 2,048",
+    ]
+    assert "layers divided by 2" in settings
+    assert not [told for told in settings if "_steps" in told], "rows end by their budgets"
+    assert "model.dropout = 0.1" in settings
+    assert any(
+        told.endswith(
+            "= 1 (transformer), 0.4 (recurrent), 0.7 (convolutional), 0.75 (bytenet), 0.4 (experts)"
+        )
+        for told in settings
+    )
+    beams = "4 (transformer), 4 (recurrent), 5 (convolutional), 12 (bytenet), 4 (experts)"
+    assert f"search.beam_size = {beams}" in TABLE2.settings(SCALES["paper"])
+    page, *_ = write_report(results)
+    assert "8 experts in place of 2,048" in page.read_bytes().decode()
+
+
+@pytest.mark.parametrize("scale", ["tiny", "small"])
+def test_small_systems_share_one_recipe_and_at_the_papers_size_each_has_its_own(scale: str) -> None:
+    base = PRESETS["base"]()
+    for system in SYSTEMS.values():
+        preset = PRESETS[system.preset]()
+        small, large = (at_scale(SCALES[name], preset) for name in (scale, "paper"))
+        for config, expected in ((small, base), (large, preset)):
+            assert config.model.dropout == expected.model.dropout
+            assert config.training.label_smoothing == expected.training.label_smoothing
+            assert config.search == expected.search
+
+
+def test_at_the_papers_scale_every_system_fits_a_gpu_of_80_gigabytes() -> None:
+    for system in SYSTEMS.values():
+        needed = cost(at_scale(SCALES["paper"], PRESETS[system.preset]()), length=30).memory
+        assert needed.weights + needed.gradients + needed.adam_moments < 60e9, "and leaves room for the rest"
+
+
+def test_systems_are_trained_with_as_many_seeds_as_are_asked_for_and_by_default_with_one(
+    results: Results,
+) -> None:
+    assert {row.name for row in results.rows if row.telling} == {row.name for row in results.rows}
+    assert all(list(of_row) == [1] for of_row in results.outcomes.values())
 
 
 def test_the_ensemble_is_scored_and_compared_with_its_members(results: Results) -> None:

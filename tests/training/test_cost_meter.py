@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from allyouneed.config import RunConfig
+from allyouneed.config import RunConfig, TrainingConfig
 from allyouneed.training import cost_meter
 from allyouneed.training.cost_meter import CostMeter
 from allyouneed.training.energy import EnergyMeter
@@ -54,6 +54,18 @@ def test_a_meter_goes_on_from_what_it_read_and_knows_no_energy_from_before_it_wa
     assert again.read()["matmul_flops"] == 7
     again.restore({})
     assert again.read() == {"matmul_flops": 0.0, "energy_joules": None}
+
+
+def test_budgets_are_told_with_what_is_used_of_them_also_before_a_resume() -> None:
+    training = TrainingConfig(budget_seconds=3.0, budget_flops=7.0)
+    meter = CostMeter(CPU)
+    assert meter.budgets(TrainingConfig()) == {}
+    meter.restore({"seconds": 1.5, "matmul_flops": 5.0})
+    assert meter.budgets(training) == {"seconds": (1.5, 3.0), "matmul_flops": (5.0, 7.0)}
+    assert not meter.is_over(training)
+    meter.add(2, seconds=2.0)
+    assert meter.budgets(training) == {"seconds": (2.0, 3.0), "matmul_flops": (7.0, 7.0)}
+    assert meter.is_over(training)
 
 
 def test_the_energy_of_several_processes_is_unknown_as_each_sees_its_own_gpu(

@@ -17,6 +17,8 @@ Figures = Mapping[str, Any]
 """Name -> value; of a row that could not be computed only FAILED -> why."""
 
 FAILED = "failed"
+MADE_OF = "made_of"
+"""Of a row that is made of others: the name of each -> sha256 of its result."""
 PICTURES = "pictures"
 """A figure that is none: the names of the pictures NAME.png, .svg and .pdf that a row has drawn, each with
 its `caption`, and the `page` beside it on which to explore it."""
@@ -75,6 +77,8 @@ class Row:
     """The paper's figures, by the same names."""
     telling: bool = True
     """Whether it is computed for every seed; else for the first alone."""
+    made_of: Sequence[str] = ()
+    """Rows whose results it is made of, of the same seed; it is computed anew where one of them was."""
     beside: Sequence[str] = ()
     """Rows that it is compared with; the first if none."""
     needs_data: bool = True
@@ -103,6 +107,10 @@ class Experiment:
     """The sizes at which it can be run, by their names."""
     takes_model: bool = False
     """Whether a trained model does in place of data."""
+    num_seeds: int = 3
+    """Of telling rows, where nothing else is asked for."""
+    settings: Callable[[Scale], Sequence[str]] = Scale.changes
+    """Settings at a scale that a reader has to know, in words; by default those that are not the paper's."""
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ from allyouneed.errors import (
 )
 from allyouneed.experiments.experiment import (
     FAILED,
+    MADE_OF,
     NOTHING_GIVEN,
     RESULT,
     Experiment,
@@ -53,7 +54,7 @@ def reproduce(  # noqa: PLR0913 - what, where, how large, from what, whom to tel
     device: torch.device,
     inputs: Inputs = NOTHING_GIVEN,
     *,
-    num_seeds: int = 3,
+    num_seeds: int | None = None,
     only: Sequence[str] = (),
     follow: Follow = lambda run: contextlib.nullcontext(lambda event: None),
     say: Callable[[str], None] = lambda line: None,
@@ -69,7 +70,7 @@ def reproduce(  # noqa: PLR0913 - what, where, how large, from what, whom to tel
         scale: How large.
         device: Where to compute.
         inputs: What it is computed from.
-        num_seeds: Of telling rows; the others have one.
+        num_seeds: Of telling rows, by default as many as the experiment says; the others have one.
         only: Names of the rows that are wanted, those they are compared with besides; all if none.
         follow: Gives what is told every event of the training of a run, for as long as it takes.
         say: Is told what is begun.
@@ -85,17 +86,18 @@ def reproduce(  # noqa: PLR0913 - what, where, how large, from what, whom to tel
     facts = _facts(experiment, rows, inputs)
     identity = {"experiment": experiment.name, "scale": scale.name, "settings": _settings(scale), **facts}
     _require_same(out, identity)
-    # All rows first, then the repetitions: a table that is stopped early is complete in its rows.
-    plan = [(row, seed) for seed in range(1, num_seeds + 1) for row in rows if seed == 1 or row.telling]
+    plan = _plan(rows, num_seeds or experiment.num_seeds)
+    if num_seeds not in (None, 1) and len(plan) == len(rows):
+        say(f"NOTICE: {num_seeds} seeds are asked for, but each of these rows is computed once")
     directories = [out / row.name / f"seed-{seed}" for row, seed in plan]
     time_left = _time_left(directories)
     for number, ((row, seed), directory) in enumerate(zip(plan, directories, strict=True), start=1):
-        if (directory / RESULT).is_file():
+        if _is_computed(row, directory):
             continue
         which = f"row {number} of {len(plan)}: {row.name}, seed {seed}"
         try:
             with RunDirectory(directory).locked():
-                if (directory / RESULT).is_file():
+                if _is_computed(row, directory):
                     continue
                 say(which + time_left())
                 figures = _figures(row, Work(directory, seed, scale, inputs, device, follow, say))
@@ -120,7 +122,7 @@ def chosen_rows(experiment: Experiment, scale: Scale, only: Sequence[str]) -> li
         names = ", ".join(row.name for row in rows)
         raise UsageError(f"--rows {' '.join(unknown)}: reproduce {experiment.name} has the rows {names}")
     chosen = [row for row in rows if not only or row.name in only]
-    wanted = {name for row in chosen for name in (row.name, *row.beside)}
+    wanted = {name for row in chosen for name in (row.name, *row.made_of, *row.beside)}
     if any(row.needs_data for row in chosen):
         wanted.add(rows[0].name)
     return [row for row in rows if row.name in wanted]
@@ -146,16 +148,43 @@ def read_results(experiment: Experiment, out: Path, scale: Scale, inputs: Inputs
     return Results(experiment, scale, rows, outcomes, out, inputs)
 
 
+def _plan(rows: Sequence[Row], num_seeds: int) -> list[tuple[Row, int]]:
+    """All rows first, then the repetitions: a table that is stopped early is complete in its rows."""
+    return [(row, seed) for seed in range(1, num_seeds + 1) for row in rows if seed == 1 or row.telling]
+
+
+def _is_computed(row: Row, directory: Path) -> bool:
+    """Whether its result is there, and made of the results that are there now."""
+    result = directory / RESULT
+    if not result.is_file():
+        return False
+    return not row.made_of or read_json(result).get(MADE_OF) == _hashes_of_parts(row, directory)
+
+
+def _hashes_of_parts(row: Row, directory: Path) -> dict[str, str]:
+    """Row that this one is made of -> sha256 of its result, as far as they are there."""
+    results = {name: directory.parents[1] / name / directory.name / RESULT for name in row.made_of}
+    return {name: sha256_of(result) for name, result in results.items() if result.is_file()}
+
+
 def _figures(row: Row, work: Work) -> Figures:
-    """What the row computes, or why it cannot be computed."""
+    """What the row computes, or why it cannot be computed.
+
+    Raises:
+        LockedError: A row that it is made of is not there yet; who has passed that over leaves this, too.
+    """
+    parts = _hashes_of_parts(row, work.directory)
+    made_of = {MADE_OF: parts} if parts else {}
+    if missing := set(row.made_of) - set(parts):
+        raise LockedError(f"{work.directory}: is made of {', '.join(sorted(missing))}, not computed yet")
     try:
-        return row.compute(work)
+        return {**row.compute(work), **made_of}
     except Exception as error:
         if not isinstance(error, _OF_THE_ROW) and not is_out_of_memory(error):
             raise
         why = str(error).partition("\n")[0] or "there is not enough memory"
         work.say(f"failed: {why}")
-        return {FAILED: why}
+        return {FAILED: why, **made_of}
 
 
 def _facts(experiment: Experiment, rows: Sequence[Row], inputs: Inputs) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Sizes at which the paper's experiments are run: its own, and smaller ones of the same proportions."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -42,8 +43,8 @@ class Scale:
         scaled["num_layers"] = max(fewest, model.num_layers // self.shallower)
         return config.replace(model=scaled, training=self.training)
 
-    def changes(self) -> list[str]:
-        """What is not as in the paper, in words."""
+    def changes(self, besides: Collection[str] = ()) -> list[str]:
+        """What is not as in the paper, in words, settings apart that rows have their own values of."""
         told = []
         if self.narrower > 1:
             told.append(
@@ -53,7 +54,10 @@ class Scale:
             told.append(f"layers divided by {self.shallower}")
         settings = {"model": self.model, "training": self.training, "search": self.search}
         return told + [
-            f"{group}.{k} = {v}" for group, of_group in settings.items() for k, v in of_group.items()
+            f"{group}.{k} = {v}"
+            for group, of_group in settings.items()
+            for k, v in of_group.items()
+            if k not in besides
         ]
 
 

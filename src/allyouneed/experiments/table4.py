@@ -21,12 +21,11 @@ from allyouneed.errors import DataError, UsageError
 from allyouneed.experiments.cost import count_parameters
 from allyouneed.experiments.experiment import HYPOTHESES, REFERENCES, Experiment, Row, RowError, Work
 from allyouneed.experiments.scales import SCALES, Scale
-from allyouneed.experiments.training_rows import cost_of, data_of, require_validation, train_in
+from allyouneed.experiments.training_rows import average_in, cost_of, data_of, require_validation
 from allyouneed.loading import load_parser
 from allyouneed.preparation import PreparedData, prepare
 from allyouneed.presets import parsing_semi, parsing_tiny, parsing_wsj
 from allyouneed.publish import publish_directory
-from allyouneed.runs import average
 
 EXCHANGES = 5
 """Trees made for each right one, in the row `exchange`."""
@@ -66,10 +65,7 @@ def require_trees(data: PreparedData) -> None:
 
 def _score(work: Work, config: RunConfig, data: Path) -> Mapping[str, Any]:
     """Train, average and score a parser; its trees are kept."""
-    run, model = train_in(work, work.scale(config), data), work.directory / "model"
-    if not model.exists():
-        average(run, model)
-    parser = load_parser(model, device=work.device)
+    parser = load_parser(average_in(work, work.scale(config), data), device=work.device)
     gold = [tree_of(line) for line in PreparedData(data_of(work)).lines("valid", "target")]
     parses = parser.parse([tree.words for tree in gold])
     for name, trees in ((HYPOTHESES, map(str, parses)), (REFERENCES, map(str, gold))):
@@ -83,7 +79,7 @@ def _score(work: Work, config: RunConfig, data: Path) -> Mapping[str, Any]:
         "well_formed": unconstrained["well_formed"],
         "trees": PreparedData(data).train.num_pairs,
         "parameters_millions": sum(count_parameters(parser.config.model).values()) / 1e6,
-        **cost_of(run),
+        **cost_of(work.directory / "run"),
     }
 
 

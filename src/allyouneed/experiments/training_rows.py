@@ -16,7 +16,7 @@ from allyouneed.loading import load_translator
 from allyouneed.preparation import PreparedData
 from allyouneed.presets import PRESETS
 from allyouneed.publish import write_text
-from allyouneed.runs import train
+from allyouneed.runs import average, train
 from allyouneed.training.run_log import read_log
 from allyouneed.translation import Translator
 
@@ -118,6 +118,14 @@ def train_in(work: Work, config: RunConfig, data: Path) -> Path:
         signal.raise_signal(received)  # all is saved; end as whoever sent it wants
         raise SystemExit(128 + received)  # also where this process was started to ignore it
     return run
+
+
+def average_in(work: Work, config: RunConfig, data: Path) -> Path:
+    """Train in `run`, or go on there; the average of its last checkpoints (6.1), in `model`."""
+    run, model = train_in(work, config, data), work.directory / "model"
+    if not model.exists():
+        average(run, model)
+    return model
 
 
 def score_validation(work: Work, translator: Translator, data: Path) -> dict[str, Any]:

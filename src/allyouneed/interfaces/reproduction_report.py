@@ -171,11 +171,9 @@ def _trained(results: Results) -> Iterator[str]:
         return
     if results.inputs.data is None and not any(_cost(results, row)[0] for row in results.rows):
         return  # nothing was trained
-    changes = results.scale.changes()
+    settings = results.experiment.settings(results.scale)
     scaled = f"Scale {results.scale.name}, sized for {results.scale.sized_for}."
-    if changes:
-        scaled += f" Scaled down from the paper: {'; '.join(changes)}."
-    yield scaled
+    yield scaled + (f" Settings: {'; '.join(settings)}." if settings else "")
 
 
 def _rule(results: Results) -> Iterator[str]:

@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from allyouneed.errors import DiskError
 from allyouneed.interfaces.console import notice
@@ -13,12 +13,27 @@ if TYPE_CHECKING:
     from allyouneed.training.run_log import Event
 
 
+class _Unit(NamedTuple):
+    """What a progress bar counts."""
+
+    name: str
+    size: float
+
+
+_UNITS = {
+    "seconds": _Unit("seconds", 1),
+    "matmul_flops": _Unit("GFLOPs", 1e9),
+    "step": _Unit("updates", 1),
+}
+"""Field of a `train` event -> what is shown of it."""
+
+
 class RunReporter:
     """Is handed the events of the run at `run`, one by one; `stack` ends its progress bar."""
 
     def __init__(self, run: Path, stack: contextlib.ExitStack) -> None:
         self._run, self._stack = run, stack
-        self._step = 0
+        self._counted, self._done = "step", 0
         self._bar: Progress | None = None
 
     def __call__(self, event: "Event") -> None:
@@ -27,8 +42,9 @@ class RunReporter:
             case "start":
                 self._start(event)
             case "train" if self._bar is not None:
-                self._bar.advance(event["step"] - self._step, _how_it_goes(event))
-                self._step = event["step"]
+                done = int(event[self._counted] / _UNITS[self._counted].size)
+                self._bar.advance(done - self._done, _how_it_goes(event))
+                self._done = done
             case "validate":
                 notice(_described(event))
             case "notice":
@@ -37,10 +53,17 @@ class RunReporter:
                 self._draw()
 
     def _start(self, event: "Event") -> None:
-        notice(f"{self._run}: {event['parameters']:,} parameters, {event['num_steps']:,} updates in all")
-        self._step = event["step"]
+        """Say when the run ends, and begin a bar of what ends it: the first budget, or the updates."""
+        limits = {**event["budgets"], "step": (event["step"], event["num_steps"])}
+        ends = " or ".join(
+            f"{limit / _UNITS[name].size:,.0f} {_UNITS[name].name}" for name, (_, limit) in limits.items()
+        )
+        notice(f"{self._run}: {event['parameters']:,} parameters, {ends} in all")
+        self._counted, (used, limit) = next(iter(limits.items()))
+        unit = _UNITS[self._counted]
+        self._done = int(used / unit.size)
         self._bar = self._stack.enter_context(
-            progress(event["num_steps"], unit="updates", description="training", done=self._step)
+            progress(round(limit / unit.size), unit=unit.name, description="training", done=self._done)
         )
 
     def _draw(self) -> None:

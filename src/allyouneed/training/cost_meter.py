@@ -29,13 +29,20 @@ class CostMeter:
         """Count an update, which ends so many seconds after the run began."""
         self.flops, self._seconds = self.flops + flops, seconds
 
-    def is_over(self, config: TrainingConfig) -> bool:
-        """Whether FLOPs or seconds of the updates have reached their budget, if there is one.
+    def budgets(self, config: TrainingConfig) -> dict[str, tuple[float, float]]:
+        """What there is a budget of, as `train` events name it -> how much is used, and the budget.
 
         Of the seconds since the last update a save may not know: what was over budget is so when resumed.
         """
-        budgets = (self.flops, config.budget_flops), (self._seconds, config.budget_seconds)
-        return any(budget is not None and used >= budget for used, budget in budgets)
+        used = {
+            "seconds": (self._seconds, config.budget_seconds),
+            "matmul_flops": (self.flops, config.budget_flops),
+        }
+        return {name: (amount, budget) for name, (amount, budget) in used.items() if budget is not None}
+
+    def is_over(self, config: TrainingConfig) -> bool:
+        """Whether FLOPs or seconds of the updates have reached their budget, if there is one."""
+        return any(used >= budget for used, budget in self.budgets(config).values())
 
     def read(self) -> dict[str, float | None]:
         """All so far, for the log and for `restore`; the energy is this machine's, where it can be read.

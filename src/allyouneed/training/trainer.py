@@ -58,8 +58,7 @@ class Corpus:
 class Trainer:
     """One run: a model, its optimizer and its place in the data, kept in a run directory.
 
-    Under `torchrun` every process has one. All make the same updates; the first alone validates, logs and
-    saves.
+    Under `torchrun` every process has one. All make the same updates, the first alone validates and saves.
 
     Args:
         config: Complete: vocabulary sizes as in the corpus, precision and micro-batches resolved.
@@ -144,6 +143,7 @@ class Trainer:
                 "start",
                 step=self.step,
                 num_steps=self.config.training.num_steps,
+                budgets=self._cost.budgets(self.config.training),
                 parameters=sum(p.numel() for p in self.model.parameters()),
                 processes=self.processes.size,
                 environment=environment(self._device),

@@ -36,7 +36,7 @@ def test_rows_are_trained_and_printed_and_the_second_time_only_printed(
     again, err = capsys.readouterr()
     assert again == out
     assert "row 2" not in err
-    assert "Scaled down from the paper: all widths" in out
+    assert "Settings: all widths" in out
     assert "A difference counts as noise if" in out
 
 

@@ -36,7 +36,7 @@ def reproduce(
     *,
     given: Given = Given(),
     scale: Literal["tiny", "small", "paper"] = "tiny",
-    seeds: Annotated[int, Parameter(validator=Number(gte=1))] = 3,
+    seeds: Annotated[int | None, Parameter(validator=Number(gte=1))] = None,
     rows: Annotated[list[str] | None, Parameter(consume_multiple=True)] = None,
     out: Path | None = None,
     device: Device = "auto",
@@ -62,7 +62,8 @@ def reproduce(
             `variants`: what no table of the paper has; `figures`: Figures 3 to 5.
         given: What it is computed from.
         scale: `tiny` is for hours on two cores, `small` for half an hour on a data-centre GPU; or `paper`.
-        seeds: How often rows that are to be compared closely are trained; the others are trained once.
+        seeds: How often rows that are to be compared closely are trained, by default 3 times, and once for
+            `table2`; the others are trained once.
         rows: Which to compute; all if not given. What they are compared with is computed too.
         out: The folder to work in; by default runs/EXPERIMENT-SCALE.
         device: Where to compute.
