@@ -77,14 +77,14 @@ class Row:
     """The paper's figures, by the same names."""
     telling: bool = True
     """Whether it is computed for every seed; else for the first alone."""
-    made_of: Sequence[str] = ()
-    """Rows whose results it is made of, of the same seed; it is computed anew where one of them was."""
     beside: Sequence[str] = ()
     """Rows that it is compared with; the first if none."""
     needs_data: bool = True
     """Whether it is computed from the experiment's data; one that is not is compared with no other."""
     needs_text: bool = False
     """Whether it is computed from raw text, too."""
+    made_of: Sequence[str] = ()
+    """Rows whose results it is made of, of the same seed; it is computed anew where one of them was."""
 
 
 @dataclass(frozen=True)
