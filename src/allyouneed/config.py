@@ -20,14 +20,19 @@ _MICRO_BATCHES = 4
 _TRANSFORMER = {"transformer"}
 _ARCHITECTURES_THAT_KNOW = {
     "attention": _TRANSFORMER,
+    "attention_bias": _TRANSFORMER,
     "attention_dropout": _TRANSFORMER,
     "feed_forward": {"transformer", "recurrent"},
     "feed_forward_dropout": {"transformer", "recurrent"},
+    "layer_norm_epsilon": {"transformer", "bytenet"},
+    "neighbourhood": _TRANSFORMER,
     "norm": _TRANSFORMER,
     "positions": {"transformer", "convolutional"},
     "target_space": _TRANSFORMER,
 }
 """Settings that not every architecture has a place for; sizes are left alone where they are not used."""
+_ARCHITECTURES_WITH_HALVES = {"recurrent", "bytenet"}
+"""Whose layers are in part half as wide as the model."""
 
 
 class ModelConfig(Config):
@@ -118,6 +123,8 @@ class ModelConfig(Config):
 
     @model_validator(mode="after")
     def _check_widths(self) -> Self:
+        if self.d_model % 2 and self.architecture in _ARCHITECTURES_WITH_HALVES:
+            raise ValueError(f"d_model = {self.d_model} is odd; layers are halved: take an even number")
         if self.d_model % 2 and self.positions != "learned":
             raise ValueError(
                 f"d_model = {self.d_model} is odd; sines and cosines come in pairs: take an even number"
@@ -150,10 +157,13 @@ class ModelConfig(Config):
             raise ValueError(
                 'feed_forward = "parameters" is for the transformer; take "experts", or leave it out'
             )
+        if self.architecture == "recurrent" and self.feed_forward_dropout and self.feed_forward == "network":
+            raise ValueError(
+                f"feed_forward_dropout = {self.feed_forward_dropout} is, in a recurrent model, for experts, "
+                'and it has none; leave it out, or set feed_forward = "experts"'
+            )
         if self.architecture == "recurrent" and self.num_layers == 1:
             raise ValueError("num_layers = 1 is too few for a recurrent model; take 2 or more")
-        if self.architecture != "transformer" and self.d_model % 2:
-            raise ValueError(f"d_model = {self.d_model} is odd; layers are halved: take an even number")
         if self.feed_forward == "experts" and self.experts_per_token >= self.num_experts:
             raise ValueError(
                 f"experts_per_token = {self.experts_per_token} is not less than num_experts = "
