@@ -16,7 +16,6 @@ Precision = Literal["auto", "float32", "bfloat16"]
 
 _MICRO_BATCHES = 4
 
-
 _TRANSFORMER = {"transformer"}
 _ARCHITECTURES_THAT_KNOW = {
     "attention": _TRANSFORMER,
@@ -31,8 +30,6 @@ _ARCHITECTURES_THAT_KNOW = {
     "target_space": _TRANSFORMER,
 }
 """Settings that not every architecture has a place for; sizes are left alone where they are not used."""
-_ARCHITECTURES_WITH_HALVES = {"recurrent", "bytenet"}
-"""Whose layers are in part half as wide as the model."""
 
 
 class ModelConfig(Config):
@@ -123,12 +120,11 @@ class ModelConfig(Config):
 
     @model_validator(mode="after")
     def _check_widths(self) -> Self:
-        if self.d_model % 2 and self.architecture in _ARCHITECTURES_WITH_HALVES:
-            raise ValueError(f"d_model = {self.d_model} is odd; layers are halved: take an even number")
+        odd = f"d_model = {self.d_model} is odd"
+        if self.d_model % 2 and self.architecture in ("recurrent", "bytenet"):
+            raise ValueError(f"{odd}; layers are halved: take an even number")
         if self.d_model % 2 and self.positions != "learned":
-            raise ValueError(
-                f"d_model = {self.d_model} is odd; sines and cosines come in pairs: take an even number"
-            )
+            raise ValueError(f"{odd}; sines and cosines come in pairs: take an even number")
         heads_needed = self.architecture == "transformer" and (self.d_k is None or self.d_v is None)
         if heads_needed and self.d_model % self.num_heads:
             divisors = [n for n in range(1, self.d_model + 1) if self.d_model % n == 0]
@@ -146,10 +142,9 @@ class ModelConfig(Config):
 
     @model_validator(mode="after")
     def _check_architecture(self) -> Self:
-        fields = type(self).model_fields
         for name, known in _ARCHITECTURES_THAT_KNOW.items():
             value = getattr(self, name)
-            if value != fields[name].default and self.architecture not in known:
+            if value != type(self).model_fields[name].default and self.architecture not in known:
                 raise ValueError(
                     f"{name} = {value} means nothing to architecture = {self.architecture!r}; leave it out"
                 )
@@ -158,10 +153,8 @@ class ModelConfig(Config):
                 'feed_forward = "parameters" is for the transformer; take "experts", or leave it out'
             )
         if self.architecture == "recurrent" and self.feed_forward_dropout and self.feed_forward == "network":
-            raise ValueError(
-                f"feed_forward_dropout = {self.feed_forward_dropout} is, in a recurrent model, for experts, "
-                'and it has none; leave it out, or set feed_forward = "experts"'
-            )
+            dropout = f"feed_forward_dropout = {self.feed_forward_dropout}"
+            raise ValueError(f'{dropout} wants feed_forward = "experts" in a recurrent model; leave it out')
         if self.architecture == "recurrent" and self.num_layers == 1:
             raise ValueError("num_layers = 1 is too few for a recurrent model; take 2 or more")
         if self.feed_forward == "experts" and self.experts_per_token >= self.num_experts:
