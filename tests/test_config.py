@@ -5,12 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from allyouneed.config import DataConfig, ModelConfig, RunConfig, SearchConfig, TrainingConfig
 from allyouneed.errors import UsageError
+from allyouneed.model import build_model
 from allyouneed.presets import PRESETS
 from allyouneed.settings import Config
 
@@ -174,6 +176,50 @@ def test_an_odd_width_is_refused_for_sinusoids_only() -> None:
     assert "d_model = 11 is odd" in message
     odd = ["model.d_model=11", "model.num_heads=1", "model.positions=learned"]
     assert RunConfig().with_settings(odd).model.d_model == 11
+
+
+def test_an_odd_width_is_refused_where_layers_are_halved_and_nowhere_else() -> None:
+    for architecture in ("recurrent", "bytenet"):
+        (message,) = refusal_of(f"model.architecture={architecture}", "model.d_model=11")
+        assert "d_model = 11 is odd; layers are halved: take an even number" in message
+    convolutional = ["model.architecture=convolutional", "model.d_model=11"]
+    (message,) = refusal_of(*convolutional)
+    assert "sines and cosines come in pairs" in message
+    model = RunConfig().with_settings([*convolutional, "model.positions=learned"]).model
+    small = model.replace(num_layers=1, source_vocab_size=9, target_vocab_size=9)
+    ids = torch.tensor([[5, 7, 2]])
+    assert build_model(small)(ids, ids).shape == (1, 3, 11)
+
+
+@pytest.mark.parametrize(
+    ("setting", "known"),
+    [
+        ("attention_bias=false", {"transformer"}),
+        ("feed_forward_dropout=0.1", {"transformer"}),
+        ("layer_norm_epsilon=1e-5", {"transformer", "bytenet"}),
+        ("neighbourhood=8", {"transformer"}),
+    ],
+)
+@pytest.mark.parametrize("architecture", ["transformer", "recurrent", "convolutional", "bytenet"])
+def test_a_setting_is_refused_by_the_architectures_that_have_no_place_for_it(
+    setting: str, known: set[str], architecture: str
+) -> None:
+    settings = [f"model.architecture={architecture}", f"model.{setting}"]
+    if architecture in known:
+        assert RunConfig().with_settings(settings).model.architecture == architecture
+    else:
+        (message,) = refusal_of(*settings)
+        assert f"{setting.partition('=')[0]} = " in message
+        assert "leave it out" in message
+
+
+def test_experts_of_a_recurrent_model_may_have_dropout() -> None:
+    settings = [
+        "model.architecture=recurrent",
+        "model.feed_forward=experts",
+        "model.feed_forward_dropout=0.1",
+    ]
+    assert RunConfig().with_settings(settings).model.feed_forward_dropout == 0.1
 
 
 def test_one_matrix_for_two_vocabularies_is_refused() -> None:

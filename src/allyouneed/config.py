@@ -16,13 +16,15 @@ Precision = Literal["auto", "float32", "bfloat16"]
 
 _MICRO_BATCHES = 4
 
-
 _TRANSFORMER = {"transformer"}
 _ARCHITECTURES_THAT_KNOW = {
     "attention": _TRANSFORMER,
+    "attention_bias": _TRANSFORMER,
     "attention_dropout": _TRANSFORMER,
     "feed_forward": {"transformer", "recurrent"},
     "feed_forward_dropout": {"transformer", "recurrent"},
+    "layer_norm_epsilon": {"transformer", "bytenet"},
+    "neighbourhood": _TRANSFORMER,
     "norm": _TRANSFORMER,
     "positions": {"transformer", "convolutional"},
     "target_space": _TRANSFORMER,
@@ -118,10 +120,11 @@ class ModelConfig(Config):
 
     @model_validator(mode="after")
     def _check_widths(self) -> Self:
+        odd = f"d_model = {self.d_model} is odd"
+        if self.d_model % 2 and self.architecture in ("recurrent", "bytenet"):
+            raise ValueError(f"{odd}; layers are halved: take an even number")
         if self.d_model % 2 and self.positions != "learned":
-            raise ValueError(
-                f"d_model = {self.d_model} is odd; sines and cosines come in pairs: take an even number"
-            )
+            raise ValueError(f"{odd}; sines and cosines come in pairs: take an even number")
         heads_needed = self.architecture == "transformer" and (self.d_k is None or self.d_v is None)
         if heads_needed and self.d_model % self.num_heads:
             divisors = [n for n in range(1, self.d_model + 1) if self.d_model % n == 0]
@@ -139,10 +142,9 @@ class ModelConfig(Config):
 
     @model_validator(mode="after")
     def _check_architecture(self) -> Self:
-        fields = type(self).model_fields
         for name, known in _ARCHITECTURES_THAT_KNOW.items():
             value = getattr(self, name)
-            if value != fields[name].default and self.architecture not in known:
+            if value != type(self).model_fields[name].default and self.architecture not in known:
                 raise ValueError(
                     f"{name} = {value} means nothing to architecture = {self.architecture!r}; leave it out"
                 )
@@ -150,10 +152,11 @@ class ModelConfig(Config):
             raise ValueError(
                 'feed_forward = "parameters" is for the transformer; take "experts", or leave it out'
             )
+        if self.architecture == "recurrent" and self.feed_forward_dropout and self.feed_forward == "network":
+            dropout = f"feed_forward_dropout = {self.feed_forward_dropout}"
+            raise ValueError(f'{dropout} wants feed_forward = "experts" in a recurrent model; leave it out')
         if self.architecture == "recurrent" and self.num_layers == 1:
             raise ValueError("num_layers = 1 is too few for a recurrent model; take 2 or more")
-        if self.architecture != "transformer" and self.d_model % 2:
-            raise ValueError(f"d_model = {self.d_model} is odd; layers are halved: take an even number")
         if self.feed_forward == "experts" and self.experts_per_token >= self.num_experts:
             raise ValueError(
                 f"experts_per_token = {self.experts_per_token} is not less than num_experts = "

@@ -11,7 +11,8 @@ from allyouneed.experiments.layer_paths import (
     reach_by_round,
     sequential_operations,
 )
-from allyouneed.experiments.table1 import TYPES
+from allyouneed.experiments.table1 import TYPES, R
+from allyouneed.model.comparison.layers import RestrictedSelfAttention
 
 STACKS = {layer.name: layer for layer in TYPES}
 
@@ -19,7 +20,7 @@ STACKS = {layer.name: layer for layer in TYPES}
 @pytest.mark.parametrize("name", STACKS)
 @pytest.mark.parametrize("n", [2, 5, 10, 19])
 def test_the_path_length_found_is_the_table_s(name: str, n: int) -> None:
-    assert path_length(STACKS[name].build, n) == STACKS[name].path(n)
+    assert path_length(STACKS[name].stack, n) == STACKS[name].path(n)
 
 
 def test_the_table_s_path_lengths_are_as_in_the_paper() -> None:
@@ -29,9 +30,15 @@ def test_the_table_s_path_lengths_are_as_in_the_paper() -> None:
     assert STACKS["position_wise"].path(7) == math.inf
 
 
+def test_a_neighbourhood_does_not_depend_on_the_length() -> None:
+    assert path_length(STACKS["restricted"].stack, 70) == STACKS["restricted"].path(70) == 18  # 69 / 4
+    layers = [STACKS["restricted"].build(n, 64) for n in (32, 70)]
+    assert [layer.r for layer in layers if isinstance(layer, RestrictedSelfAttention)] == [R, R]
+
+
 @pytest.mark.parametrize("name", STACKS)
 def test_only_recurrent_layers_have_more_sequential_operations_for_more_positions(name: str) -> None:
-    chains = [sequential_operations(STACKS[name].build, n) for n in (6, 12)]
+    chains = [sequential_operations(STACKS[name].stack, n) for n in (6, 12)]
     assert chains[1] - chains[0] == 6 * STACKS[name].sequential
     whole = {"self_attention": 4, "restricted": 4, "position_wise": 2, "separable": 2}
     # Projection, scores, mixture, projection; two matrices; of each channel, then of each position.
@@ -39,14 +46,14 @@ def test_only_recurrent_layers_have_more_sequential_operations_for_more_position
 
 
 def test_a_round_of_a_convolution_reaches_as_far_as_its_kernel() -> None:
-    first, second, *_ = reach_by_round(STACKS["convolutional"].build, 6)
+    first, second, *_ = reach_by_round(STACKS["convolutional"].stack, 6)
     expected = [[0 <= j - i <= 2 for j in range(6)] for i in range(6)]
     assert first.tolist() == expected
     assert second.tolist() == [[0 <= j - i <= 4 for j in range(6)] for i in range(6)]
 
 
 def test_a_round_of_a_recurrent_layer_is_one_position() -> None:
-    for number, reach in enumerate(reach_by_round(STACKS["recurrent"].build, 4), start=1):
+    for number, reach in enumerate(reach_by_round(STACKS["recurrent"].stack, 4), start=1):
         assert reach.tolist() == [[0 <= j - i < number for j in range(4)] for i in range(4)]
     assert number == 4
 

@@ -2,6 +2,7 @@
 
 import json
 import math
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 import torch
 
 from allyouneed.experiments import layer_costs, table1
+from allyouneed.experiments.experiment import FAILED
 from allyouneed.experiments.reproduction import reproduce
 from allyouneed.experiments.scales import SCALES
 from allyouneed.experiments.table1 import TABLE1, TYPES, cheaper_from
@@ -65,10 +67,33 @@ def test_the_page_has_the_paper_s_orders_and_its_pictures(out: Path) -> None:
         "How far information has come",
     ):
         assert text in page
-    assert page.count("data:image/png;base64,") == 6
+    assert page.count("data:image/png;base64,") == 5
     table = (out / "terminal.txt").read_bytes().decode()
     assert "recurrent (LSTM)" in table
     assert "BLEU" not in table + page, "nothing is trained here"
+
+
+def test_costs_of_core_and_layer_are_kept_at_every_size(out: Path) -> None:
+    for layer in TYPES:
+        figures = json.loads((out / layer.name / "seed-1" / "result.json").read_bytes())
+        for curve in (figures["by_n"], figures["by_d"]):
+            for cost in ("seconds", "flops", "bytes"):
+                assert all(value > 0 for value in curve[cost])
+                assert len(curve[f"layer_{cost}"]) == len(curve[cost])
+            assert all(whole > core for core, whole in zip(curve["bytes"], curve["layer_bytes"], strict=True))
+
+
+@pytest.mark.parametrize("failed", ["separable_k_is_n", "recurrent"])
+def test_the_page_is_written_where_a_row_has_failed(failed: str, out: Path, tmp_path: Path) -> None:
+    copied = tmp_path / "table1"
+    shutil.copytree(out, copied)
+    (copied / failed / "seed-1" / "result.json").write_bytes(json.dumps({FAILED: "no memory"}).encode())
+    *_, results = reproduce(TABLE1, copied, SCALES["tiny"], torch.device("cpu"))
+    assert FAILED in results.outcomes[failed][1]
+    write_report(results)
+    page = (copied / "results.html").read_bytes().decode()
+    assert page.count("data:image/png;base64,") == (4 if failed == "separable_k_is_n" else 5)
+    assert f"({FAILED})" in page
 
 
 def test_the_exponents_of_the_paper_are_those_of_its_formulas() -> None:

@@ -14,6 +14,7 @@ from allyouneed.inference.engine_choice import build_engine, build_engines, know
 from allyouneed.inference.stepwise import StepwiseEngine
 from allyouneed.model.architectures import ARCHITECTURES
 from allyouneed.model.encoder_decoder import StepwiseModel
+from allyouneed.model.rivals.convolution import Convolution
 from allyouneed.symbols import END, START
 
 RIVALS: dict[str, dict[str, Any]] = {
@@ -76,6 +77,18 @@ def test_steps_equal_the_whole_prefix_while_sentences_join_and_leave(model: Step
     decoding.keep(torch.tensor([], dtype=torch.int64))
     decoding.admit([[5, END]])
     assert decoding.step(torch.full((1, num_beams), START)).shape == (1, num_beams, 11)
+
+
+def test_steps_compute_no_weight_and_the_model_stays_as_it_was(model: StepwiseModel) -> None:
+    names = set(model.state_dict())
+    engine = build_engine(model)
+    assert {id(parameter) for parameter in engine.model.parameters()} == {id(p) for p in model.parameters()}
+    convolutions = [part for part in model.modules() if isinstance(part, Convolution)]
+    of_engine = [part for part in engine.model.modules() if isinstance(part, Convolution)]
+    assert len(of_engine) == len(convolutions)
+    assert all(part.frozen is not None for part in of_engine)
+    assert all(part.frozen is None for part in convolutions), "it may be trained further"
+    assert set(model.state_dict()) == set(engine.model.state_dict()) == names
 
 
 def test_answers_do_not_depend_on_batch_size_or_order(model: StepwiseModel) -> None:

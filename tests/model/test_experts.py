@@ -103,6 +103,18 @@ def test_an_expert_that_no_token_is_sent_to_changes_nothing_and_has_no_gradient(
     assert experts.inner.grad.flatten(1).any(1).tolist() == [True, True, False, False, False]
 
 
+@pytest.mark.parametrize("training", [False, True])
+def test_no_expert_computes_without_tokens(training: bool) -> None:
+    experts, computed = random_experts().train(training), []
+    experts.dropout.register_forward_hook(lambda module, given, found: computed.append(len(found)))
+    with torch.no_grad():
+        experts.gate[:, 1:], experts.gate[:, 0] = 0, torch.tensor([90.0, 10, 80, 0, -10])
+        experts.noise.zero_()
+        x = torch.rand(4, 6, dtype=torch.float64) + 1
+        experts(x)
+    assert computed == [4, 4], "all tokens go to the first and to the third"
+
+
 def test_variation_is_zero_of_equal_loads_and_the_largest_of_one_alone() -> None:
     assert squared_variation(torch.full((4,), 3.0)).item() == 0
     assert squared_variation(torch.tensor([8.0, 0, 0, 0])).item() == pytest.approx(3)

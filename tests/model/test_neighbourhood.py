@@ -87,6 +87,20 @@ def test_blocks_of_neighbours_give_what_masked_full_attention_gives(
     torch.testing.assert_close(attend(query, key, value, mask), expected, atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.parametrize("form", ["plain", "fused"])
+@pytest.mark.parametrize("causal", [False, True])
+def test_long_sentences_have_the_result_and_gradients_of_masked_full_attention(
+    form: str, causal: bool
+) -> None:
+    mask = NeighbourhoodMask(tokens([4_096]), reach=64, causal=causal)
+    query, key, value = tensors = [x.requires_grad_() for x in inputs(1, 4_096, heads=1)]
+    weight = torch.randn(1, 1, 4_096, 3)
+    found, expected = (FORMS[form](query, key, value, given) for given in (mask, mask.dense()))
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
+    gradients = [torch.autograd.grad((each * weight).sum(), tensors) for each in (found, expected)]
+    torch.testing.assert_close(*gradients, atol=1e-5, rtol=1e-5)
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_the_gradients_are_those_of_masked_full_attention(form: str) -> None:
     mask = NeighbourhoodMask(tokens([150, 91]), reach=7)

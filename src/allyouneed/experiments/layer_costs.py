@@ -42,6 +42,7 @@ class Cost:
     layer_seconds: float
     bytes: int
     """The most that tensors of the core hold at once, forward and backward, without inputs and weights."""
+    layer_bytes: int
     flops: int
     """Of the core, forward, of one sequence."""
     layer_flops: int
@@ -65,8 +66,8 @@ def measure(
     rounds = [[[_seconds(run, device) for run in of_size] for of_size in passes] for _ in range(_NUM_ROUNDS)]
     least = np.min(rounds, axis=0)  # (sizes, core or layer)
     return [
-        Cost(float(core), float(whole), peak_bytes(of_size[0]), *_flops(layer, x[:1]))
-        for (core, whole), of_size, layer, x in zip(least, passes, layers, batches, strict=True)
+        Cost(float(of_core), float(of_whole), peak_bytes(core), peak_bytes(whole), *_flops(layer, x[:1]))
+        for (of_core, of_whole), (core, whole), layer, x in zip(least, passes, layers, batches, strict=True)
     ]
 
 

@@ -17,7 +17,7 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from allyouneed.experiments.layer_costs import plain_operations
-from allyouneed.model.comparison.layers import ComparedLayer, Recurrent
+from allyouneed.model.comparison.layers import ComparedLayer
 
 _PRODUCTS = ("Mm", "Addmm", "Bmm", "Baddbmm", "Convolution")
 _WIDTH, _NUM_DRAWS = 16, 2
@@ -79,16 +79,8 @@ def path_length(build: Stack, n: int) -> float:
 def _reach(layers: list[ComparedLayer], n: int) -> Bool[Tensor, "inputs outputs"]:
     """By the gradient of each output position, computed in sequences of its own."""
     x = torch.randn(_NUM_DRAWS * n, n, _WIDTH, dtype=torch.float64, requires_grad=True)
-    states = _after_rounds(layers, x).unflatten(0, (_NUM_DRAWS, n))
+    states = layers[0].after_rounds(x, layers[1:]).unflatten(0, (_NUM_DRAWS, n))
     of_each = states.diagonal(dim1=1, dim2=2)  # (draws, d, n): output i of sequence i
     (gradient,) = torch.autograd.grad(of_each, x, torch.randn_like(of_each))
     of_draws: Tensor = gradient.ne(0).any(-1).unflatten(0, (_NUM_DRAWS, n))  # (draws, outputs, inputs)
     return of_draws.any(0).T
-
-
-def _after_rounds(layers: list[ComparedLayer], x: Tensor) -> Tensor:
-    if isinstance(layers[0], Recurrent):
-        return layers[0].after_rounds(x, len(layers))
-    for layer in layers:
-        x = layer(x)
-    return x

@@ -57,7 +57,8 @@ class LayerType:
 
     name: str
     what: str
-    build: Stack
+    build: Callable[[int, int], ComparedLayer]
+    """Makes the layer whose cost is measured, from n and d."""
     complexity: Callable[[float, float], float]
     """The table's, of n and d."""
     path: Callable[[int], float]
@@ -69,11 +70,13 @@ class LayerType:
     length_of_widths: int = 256
     sequential: int = 0
     """The table's sequential operations for each more position."""
+    connected: Stack | None = None
+    """Makes the layers whose paths are counted, where they are not all like that whose cost is measured."""
 
     @property
-    def core(self) -> Callable[[int, int], ComparedLayer]:
-        """Makes the layer whose cost is measured from n and d."""
-        return lambda n, d: self.build(n, d, 0)
+    def stack(self) -> Stack:
+        """Makes the layers whose paths are counted."""
+        return self.connected or (lambda n, d, place: self.build(n, d))
 
 
 def _sides(reach: float) -> Callable[[int], float]:
@@ -86,16 +89,11 @@ def _dilated_layers(n: int) -> float:
     return next(layers for layers in range(64) if K**layers >= n)
 
 
-def _restricted(n: int, d: int, place: int) -> ComparedLayer:
-    """With the small neighbourhood for the lengths at which paths are counted."""
-    return RestrictedSelfAttention(d, CONNECTED_R if n <= CONNECTED_N else R)
-
-
 TYPES = [
     LayerType(
         "self_attention",
         "self-attention",
-        lambda n, d, place: FullSelfAttention(d),
+        lambda n, d: FullSelfAttention(d),
         lambda n, d: n**2 * d,
         lambda n: 1,
         length_of_widths=512,
@@ -103,7 +101,7 @@ TYPES = [
     LayerType(
         "recurrent",
         "recurrent (LSTM)",
-        lambda n, d, place: Recurrent(d),
+        lambda n, d: Recurrent(d),
         lambda n, d: n * d**2,
         lambda n: n,
         widths=(128, 256, 512, 1_024),  # weights leave one cache after the other: a slope over all of them
@@ -113,44 +111,47 @@ TYPES = [
     LayerType(
         "convolutional",
         "convolutional",
-        lambda n, d, place: Convolutional(d, K),
+        lambda n, d: Convolutional(d, K),
         lambda n, d: K * n * d**2,
         _sides(K - 1),
     ),
     LayerType(
         "dilated",
         "convolutional, dilated",
-        lambda n, d, place: Convolutional(d, K, K**place),
+        lambda n, d: Convolutional(d, K),
         lambda n, d: K * n * d**2,
         _dilated_layers,
+        connected=lambda n, d, place: Convolutional(d, K, K**place),
     ),
     LayerType(
         "restricted",
         "self-attention (restricted)",
-        _restricted,
+        lambda n, d: RestrictedSelfAttention(d, R),
         lambda n, d: R * n * d,
         _sides(CONNECTED_R / 2),
         length_of_widths=512,
+        connected=lambda n, d, place: RestrictedSelfAttention(d, CONNECTED_R),
     ),
     LayerType(
         "separable",
         "convolutional (separable), dilated",
-        lambda n, d, place: SeparableConvolutional(d, K, K**place),
+        lambda n, d: SeparableConvolutional(d, K),
         lambda n, d: K * n * d + n * d**2,
         _dilated_layers,
         widths=(512, 1_024, 2_048),
+        connected=lambda n, d, place: SeparableConvolutional(d, K, K**place),
     ),
     LayerType(
         "position_wise",
         "position-wise feed-forward",
-        lambda n, d, place: PositionWise(d),
+        lambda n, d: PositionWise(d),
         lambda n, d: n * d**2,
         lambda n: math.inf,
     ),
     LayerType(
         "fully_connected",
         "fully connected",
-        lambda n, d, place: FullyConnected(d, n),
+        lambda n, d: FullyConnected(d, n),
         lambda n, d: n**2 * d**2,
         lambda n: 1,
         lengths=(32, 64, 128),
@@ -169,10 +170,10 @@ def measured(layer: LayerType, work: Work) -> Mapping[str, Any]:
     longer = SCALES["tiny"].narrower // work.scale.narrower
     by_n = [Size(layer.batch, longer * n, layer.width_of_lengths) for n in layer.lengths]
     by_d = [Size(layer.batch, layer.length_of_widths, d) for d in layer.widths]
-    of_n, of_d = (measure(layer.core, sizes, work.device) for sizes in (by_n, by_d))
+    of_n, of_d = (measure(layer.build, sizes, work.device) for sizes in (by_n, by_d))
     ns, ds = [size.n for size in by_n], [size.d for size in by_d]
-    chains = [sequential_operations(layer.build, n) for n in (CONNECTED_N // 2, CONNECTED_N)]
-    paths = [path_length(layer.build, n) for n in LENGTHS]
+    chains = [sequential_operations(layer.stack, n) for n in (CONNECTED_N // 2, CONNECTED_N)]
+    paths = [path_length(layer.stack, n) for n in LENGTHS]
     return {
         "time_n": exponent(ns, [cost.seconds for cost in of_n]),
         "time_d": exponent(ds, [cost.seconds for cost in of_d]),
@@ -193,7 +194,7 @@ def measured(layer: LayerType, work: Work) -> Mapping[str, Any]:
 
 def _reach(layer: LayerType) -> list[list[str]]:
     """Round -> input position -> which output positions it reaches, as ones and zeros; for pictures."""
-    rounds = reach_by_round(layer.build, CONNECTED_N // 2)
+    rounds = reach_by_round(layer.stack, CONNECTED_N // 2)
     return [["".join(str(int(x)) for x in row) for row in reach.tolist()] for reach in rounds]
 
 

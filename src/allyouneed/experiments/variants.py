@@ -12,12 +12,16 @@ from allyouneed.presets import base
 _NOTES = [
     "The paper has no figures for these. Of pre-norm others report about 1 BLEU less with 6 layers; of "
     "attention dropout the paper's source says that it helped.",
+    "The mixture has 8 experts as wide as the feed-forward network, of which 2 compute a token; a "
+    "neighbourhood of 16 reaches 8 positions to either side, in the decoder 8 back.",
     "Where a scale sets warm-up and factor of the learning rate, these replace `released-later`'s too.",
 ]
 _MODELS: dict[str, Mapping[str, Any]] = {
     "additive": {"attention": "additive"},
     "unscaled": {"attention": "unscaled"},
+    "neighbourhood": {"neighbourhood": 16},
     "over_parameters": {"feed_forward": "parameters"},
+    "experts": {"feed_forward": "experts", "num_experts": 8},
     "pre_norm": {"norm": "pre"},
     "attention_dropout": {"attention_dropout": 0.2},
     "symbol_dropout": {"symbol_dropout": 0.1},

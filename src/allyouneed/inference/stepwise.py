@@ -16,11 +16,14 @@ from allyouneed.model.encoder_decoder import Memory, State, StepwiseModel
 
 
 class StepwiseEngine(Engine):
-    """Starts decodings of a stepwise model, as `Engine` does of a Transformer."""
+    """Starts decodings of a stepwise model, as `Engine` does of a Transformer.
+
+    The model's weights must not change any more.
+    """
 
     def __init__(self, model: StepwiseModel, shortlist: Shortlist | None = None) -> None:
-        super().__init__(model, shortlist)
-        self._stepwise = model
+        self._stepwise = model.frozen()
+        super().__init__(self._stepwise, shortlist)
 
     def start(self, beam_size: int) -> Decoding:
         """A decoding without sentences, for `beam_size` hypotheses of each."""

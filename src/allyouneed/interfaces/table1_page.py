@@ -2,7 +2,7 @@
 
 import html
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,15 @@ commented out in the paper's source; contiguous convolutions are in its text."""
 _COLORS = dict(zip(_ORDERS, ("C3", "C0", "C2", "C8", "C1", "C5", "C7", "C4"), strict=True))
 _STYLES = {name: "o--" if name in list(_ORDERS)[-3:] else "o-" for name in _ORDERS}
 _ROUNDS_SHOWN = 5
+_PANELS = (
+    ("seconds", "core, time", "seconds"),
+    ("flops", "core, FLOPs of a sequence", "FLOPs"),
+    ("bytes", "core, memory", "bytes"),
+    ("layer_seconds", "layer, time", "seconds"),
+    ("layer_flops", "layer, FLOPs of a sequence", "FLOPs"),
+    ("layer_bytes", "layer, memory", "bytes"),
+)
+"""Of a picture, row by row: which of `layer_costs.Cost`, title and unit."""
 
 
 def sections(results: Results) -> Iterator[str]:
@@ -39,32 +48,18 @@ def sections(results: Results) -> Iterator[str]:
     yield _orders(figures, titles)
     yield heading(
         "Cost against length",
-        "Forward and backward pass of the core (left) and of the whole layer (right), on logarithmic axes: a "
-        "line's slope is its exponent. Self-attention alone rises with the square of n; it is the cheapest "
+        "Of the core (above) and of the whole layer (below): the time of forward and backward pass, what the "
+        "products cost whatever the hardware, and the most that tensors hold at once. Axes are logarithmic: "
+        "a line's slope is its exponent. Self-attention alone rises with the square of n; it is the cheapest "
         "where sentences are shorter than vectors are wide, and restricted to a neighbourhood it rises no "
-        "faster than the others.",
+        "faster than the others. Its kernel keeps no matrix of weights: its memory is linear in n.",
     )
-    yield embedded_png(
-        _curves(figures, titles, "by_n", "n", (("seconds", "core"), ("layer_seconds", "layer"))),
-        "time against length",
-    )
+    yield embedded_png(_curves(figures, titles, "by_n", "n"), "time, FLOPs and memory against length")
     yield heading(
         "Cost against width",
         "Self-attention's core rises with d, recurrence and convolution with its square.",
     )
-    yield embedded_png(
-        _curves(figures, titles, "by_d", "d", (("seconds", "core"), ("layer_seconds", "layer"))),
-        "time against width",
-    )
-    yield heading(
-        "FLOPs and memory against length",
-        "What the products cost whatever the hardware, and the most that tensors hold at once in forward and "
-        "backward pass. The kernel of self-attention keeps no matrix of weights: its memory is linear in n.",
-    )
-    yield embedded_png(
-        _curves(figures, titles, "by_n", "n", (("flops", "core, FLOPs"), ("bytes", "core, bytes"))),
-        "FLOPs and memory against length",
-    )
+    yield embedded_png(_curves(figures, titles, "by_d", "d"), "time, FLOPs and memory against width")
     yield heading(
         "How far information has come",
         f"Each square is a layer of the network: rows are {CONNECTED_N // 2} input positions, columns the "
@@ -73,14 +68,15 @@ def sections(results: Results) -> Iterator[str]:
     )
     yield embedded_png(_reach(figures, titles), "which positions have heard of which, round by round")
     yield embedded_png(_paths(figures, titles), "path length against length")
-    if remark := results.outcomes.get("separable_k_is_n"):
+    remark = next(iter(results.outcomes.get("separable_k_is_n", {}).values()), {})
+    if "k_is_n" in remark:  # and not why it failed
         yield heading(
             "Even with k = n",
             "A separable convolution with a kernel as wide as the sequence connects all positions in one "
             "layer, and has the complexity n²d + nd²: as much as a self-attention layer, n²d, and a "
             "position-wise one, nd², together, which is what the Transformer is made of.",
         )
-        yield embedded_png(_remark(next(iter(remark.values()))["k_is_n"]), "FLOPs of both against length")
+        yield embedded_png(_remark(remark["k_is_n"]), "FLOPs of both against length")
 
 
 def _measured(results: Results) -> list[Any]:
@@ -123,15 +119,10 @@ def _orders(figures: Mapping[str, Any], titles: Mapping[str, str]) -> str:
     return f"{heading('The table', text)}<table><tr>{titles_row}</tr>{body}</table>"
 
 
-def _curves(
-    figures: Mapping[str, Any],
-    titles: Mapping[str, str],
-    curve: str,
-    size: str,
-    panels: Sequence[tuple[str, str]],
-) -> Figure:
-    picture = Figure((11, 4.8), layout="constrained")
-    for axes, (cost, title) in zip(picture.subplots(1, len(panels)), panels, strict=True):
+def _curves(figures: Mapping[str, Any], titles: Mapping[str, str], curve: str, size: str) -> Figure:
+    """All costs against one size: a column for each, the core above and the whole layer below."""
+    picture = Figure((12.5, 8), layout="constrained")
+    for axes, (cost, title, unit) in zip(picture.subplots(2, 3).flat, _PANELS, strict=True):
         for name, found in figures.items():
             points = found[curve]
             axes.loglog(
@@ -142,8 +133,7 @@ def _curves(
                 markersize=3,
                 label=titles[name],
             )
-        seconds = cost.endswith("seconds")
-        axes.set(title=title, xlabel=size, ylabel="seconds" if seconds else title.split(", ")[-1])
+        axes.set(title=title, xlabel=size, ylabel=unit)
         _of_powers_of_two(axes)
         axes.grid(alpha=0.3)
     picture.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)

@@ -1,5 +1,6 @@
 """What training, validation, checkpoints and decoding need of a model, whatever it is made of."""
 
+import copy
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
@@ -14,6 +15,7 @@ from allyouneed.model.dropout import Dropout, SymbolDropout
 from allyouneed.model.embedding import Embeddings, Role
 from allyouneed.model.experts import Experts
 from allyouneed.model.packing import PackedIds
+from allyouneed.model.rivals.convolution import Convolution
 
 State = tuple[Tensor, ...]
 """What a decoder keeps of the tokens it has read: tensors (sentences, beams, ...), none of which grows."""
@@ -123,6 +125,18 @@ class StepwiseModel(EncoderDecoder):
         Returns:
             The hidden states from which the next tokens are predicted, and the new state.
         """
+
+    def frozen(self) -> "StepwiseModel":
+        """The same model, for as long as its weights do not change: what is made of them alone is kept.
+
+        Its modules are its own, and its parameters those of this one.
+        """
+        shared = {id(tensor): tensor for tensor in (*self.parameters(), *self.buffers())}
+        model = copy.deepcopy(self, shared)
+        for module in model.modules():
+            if isinstance(module, Convolution):
+                module.freeze()
+        return model
 
     def read(self, role: Role, ids: Int[Tensor, "batch length"]) -> Float[Tensor, "batch length d_model"]:
         """The embeddings of unit variance, without dropout of their elements."""

@@ -73,12 +73,14 @@ class Experts(nn.Module):
         return loss
 
     def _mixed(self, rows: Tensor, weights: Tensor, chosen: Tensor) -> Tensor:
-        """Each expert computes its tokens at once; a GPU is waited for, to know how many these are."""
+        """Each expert that has tokens computes them at once; a GPU is waited for, to know which they are."""
         order = chosen.flatten().argsort(stable=True)  # (tokens * per_token), by expert
-        counts = chosen.flatten().bincount(minlength=len(self.gate)).tolist()
-        of_experts = rows[order // self.per_token].split(counts)
-        matrices = zip(of_experts, self.inner.unbind(), self.outer.unbind(), strict=True)
-        outputs = torch.cat([self.dropout((part @ inner).relu()) @ outer for part, inner, outer in matrices])
+        used, counts = (found.tolist() for found in chosen.unique(return_counts=True))
+        of_used = rows[order // self.per_token].split(counts)
+        inner, outer = self.inner.unbind(), self.outer.unbind()
+        outputs = torch.cat(
+            [self.dropout((part @ inner[i]).relu()) @ outer[i] for i, part in zip(used, of_used, strict=True)]
+        )
         by_token = outputs[order.argsort()].unflatten(0, chosen.shape)  # (tokens, per_token, d_model)
         mixed: Tensor = (weights.to(by_token.dtype)[:, :, None] * by_token).sum(1)
         return mixed

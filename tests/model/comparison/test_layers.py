@@ -61,9 +61,16 @@ def test_restricted_self_attention_is_full_self_attention_with_closed_keys(x: Te
 def test_n_rounds_of_all_cells_at_once_are_the_recurrence_and_fewer_are_its_beginning(x: Tensor) -> None:
     layer = Recurrent(D)
     states = layer.core(x)
-    torch.testing.assert_close(layer.after_rounds(x, N), states)
-    torch.testing.assert_close(layer.after_rounds(x, 4)[:, :4], states[:, :4])
-    assert not torch.isclose(layer.after_rounds(x, 4)[:, 4:], states[:, 4:]).all(-1).any()
+    torch.testing.assert_close(layer.after_rounds(x, [layer] * (N - 1)), states)
+    after_four = layer.after_rounds(x, [layer] * 3)
+    torch.testing.assert_close(after_four[:, :4], states[:, :4])
+    assert not torch.isclose(after_four[:, 4:], states[:, 4:]).all(-1).any()
+
+
+def test_a_round_of_any_other_layer_is_the_next_of_a_stack(x: Tensor) -> None:
+    first, second, third = Convolutional(D, 3), FullSelfAttention(D), PositionWise(D)
+    torch.testing.assert_close(first.after_rounds(x, [second, third]), third(second(first(x))))
+    torch.testing.assert_close(first.after_rounds(x, []), first(x))
 
 
 @pytest.mark.parametrize("dilation", [1, 3])

@@ -52,6 +52,30 @@ def test_a_convolution_is_a_sum_over_its_taps(
         torch.testing.assert_close(torch.cat(found, dim=1), expected)
 
 
+@pytest.mark.parametrize("kind", [Convolution, NormalisedConvolution])
+@pytest.mark.parametrize("causal", [False, True])
+@torch.no_grad()
+def test_a_frozen_convolution_is_the_same_and_neither_follows_its_weights_nor_copies_them(
+    kind: type[Convolution], causal: bool
+) -> None:
+    torch.manual_seed(0)
+    layer = kind(5, 7, 3, causal=causal)
+    layer.draw()
+    if isinstance(layer, NormalisedConvolution):
+        layer.magnitude.uniform_()
+    x, names = torch.randn(2, 11, 5), set(layer.state_dict())
+    expected, step = layer(x), layer.step(x[:, :1], layer.first_window(2, 1))
+    layer.freeze()
+    torch.testing.assert_close((layer(x), layer.step(x[:, :1], layer.first_window(2, 1))), (expected, step))
+    assert set(layer.state_dict()) == names
+    if causal:
+        taps = layer.weight.transpose(1, 2).flatten(1)
+        assert taps.data_ptr() == layer.weight.data_ptr()
+    if isinstance(layer, NormalisedConvolution):
+        layer.magnitude.zero_()
+        torch.testing.assert_close(layer(x), expected)
+
+
 @torch.no_grad()
 def test_a_normalised_convolution_has_pytorch_s_weights_and_keeps_the_variance_through_a_gate() -> None:
     torch.manual_seed(0)
@@ -133,6 +157,14 @@ def test_bytenet_adds_the_source_s_column_and_beyond_the_last_nothing(tiny_rival
         x = x + block.wide(block.norms[2](y).relu())
     expected = model.decoder_output(model.decoder_norm(x).relu())
     torch.testing.assert_close(model(source, target)[0], expected)
+
+
+@torch.no_grad()
+def test_bytenet_s_normalisations_have_the_epsilon_of_the_settings(tiny_rival: Any) -> None:
+    model = tiny_rival(architecture="bytenet", layer_norm_epsilon=0.5)
+    norms = [module for module in model.modules() if isinstance(module, torch.nn.LayerNorm)]
+    assert len(norms) == 2 * 3 * 3 + 2
+    assert {norm.eps for norm in norms} == {0.5}
 
 
 def test_dilations_double_and_begin_anew_after_five(tiny_rival: Any) -> None:

@@ -4,6 +4,7 @@
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 
 import torch
 from jaxtyping import Float
@@ -45,6 +46,18 @@ class ComparedLayer(nn.Module, ABC):
         """The whole layer."""
         whole: Tensor = self.around(x, lambda x: self.output(self.core(*self.inputs(x))))
         return whole
+
+    def after_rounds(
+        self, x: Float[Tensor, "batch n d"], above: "Sequence[ComparedLayer]"
+    ) -> Float[Tensor, "batch n d"]:
+        """What positions have after a round of this layer, and one for each of those above it.
+
+        In a round every position does at once what the layer does at a position. Of layers that do all in
+        one operation that is the whole layer, and the next round is the layer above.
+        """
+        for layer in (self, *above):
+            x = layer(x)
+        return x
 
 
 class FullSelfAttention(ComparedLayer):
@@ -97,14 +110,16 @@ class Recurrent(ComparedLayer):
         states: Tensor = self.lstm(x)[0]
         return states
 
-    def after_rounds(self, x: Float[Tensor, "batch n d"], num_rounds: int) -> Float[Tensor, "batch n d"]:
-        """The states if, so many times, the cells of all positions are computed at once.
+    def after_rounds(
+        self, x: Float[Tensor, "batch n d"], above: Sequence[ComparedLayer]
+    ) -> Float[Tensor, "batch n d"]:
+        """The states of this layer if in each round the cells of all positions are computed at once.
 
         Each cell takes the state that the position before had in the round before, which is nothing at first:
-        after n rounds these are the states of `core`.
+        after n rounds these are the states of `core`. The layers above have nothing to do before that.
         """
         hidden = cell = torch.zeros_like(x)
-        for _ in range(num_rounds):
+        for _ in (self, *above):
             before = (functional.pad(state[:, :-1], (0, 0, 1, 0)).flatten(0, 1) for state in (hidden, cell))
             found = torch.lstm_cell(x.flatten(0, 1), tuple(before), *self.lstm.all_weights[0])
             hidden, cell = (state.view_as(x) for state in found)

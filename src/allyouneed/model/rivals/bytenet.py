@@ -44,10 +44,12 @@ class ByteNet(StepwiseModel):
             inside, width = config.d_model // 2, config.kernel_width
             dilations = (2 ** (number % _DILATIONS) for number in range(config.num_layers))
             convolutions = (Convolution(inside, inside, width, d, causal=causal) for d in dilations)
-            return nn.ModuleList(_Block(config.d_model, each, config.dropout) for each in convolutions)
+            return nn.ModuleList(_Block(config, each) for each in convolutions)
 
         self.encoder, self.decoder = blocks(causal=False), blocks(causal=True)
-        self.encoder_norm, self.decoder_norm = (nn.LayerNorm(config.d_model) for _ in range(2))
+        self.encoder_norm, self.decoder_norm = (
+            nn.LayerNorm(config.d_model, config.layer_norm_epsilon) for _ in range(2)
+        )
         self.decoder_output = nn.Linear(config.d_model, config.d_model)
         initialise(self)
 
@@ -112,13 +114,15 @@ class ByteNet(StepwiseModel):
 class _Block(nn.Module):
     """A residual block in its form with ReLU (figure 3 there): half as wide inside."""
 
-    def __init__(self, d_model: int, convolution: Convolution, dropout: float) -> None:
+    def __init__(self, config: ModelConfig, convolution: Convolution) -> None:
         super().__init__()
-        inside = d_model // 2
-        self.norms = nn.ModuleList(nn.LayerNorm(width) for width in (d_model, inside, inside))
-        self.narrow, self.wide = nn.Linear(d_model, inside), nn.Linear(inside, d_model)
+        outside, inside = config.d_model, config.d_model // 2
+        self.norms = nn.ModuleList(
+            nn.LayerNorm(width, config.layer_norm_epsilon) for width in (outside, inside, inside)
+        )
+        self.narrow, self.wide = nn.Linear(outside, inside), nn.Linear(inside, outside)
         self.convolution = convolution
-        self.dropout = Dropout(dropout)
+        self.dropout = Dropout(config.dropout)
 
     def forward(
         self, x: Float[Tensor, "batch length d_model"], convolve: Convolve

@@ -21,6 +21,8 @@ class Convolution(nn.Module):
         causal: Whether no later position is seen.
     """
 
+    frozen: Tensor | None
+
     def __init__(
         self, d_in: int, d_out: int, width: int = 1, dilation: int = 1, *, causal: bool = False
     ) -> None:
@@ -30,11 +32,17 @@ class Convolution(nn.Module):
         self.dilation, self.causal = dilation, causal
         self.reach = dilation * (width - 1)
         """Positions between the first and the last that is seen."""
+        self.register_buffer("frozen", None, persistent=False)
 
     @property
     def weight(self) -> Float[Tensor, "d_out d_in width"]:
         """What is multiplied with."""
-        return self.direction
+        return self._weight() if self.frozen is None else self.frozen
+
+    def freeze(self) -> None:
+        """Keep the weight as it is now; if causal, laid out as steps take it, which then copy nothing."""
+        weight = self._weight().detach()
+        self.frozen = weight.transpose(1, 2).contiguous().transpose(1, 2) if self.causal else weight
 
     def forward(self, x: Float[Tensor, "batch length d_in"]) -> Float[Tensor, "batch length d_out"]:
         """Of all positions."""
@@ -64,6 +72,9 @@ class Convolution(nn.Module):
         y = functional.linear(taps, self.weight.transpose(1, 2).flatten(1), self.bias)
         return y, seen[:, :, 1:]
 
+    def _weight(self) -> Float[Tensor, "d_out d_in width"]:
+        return self.direction
+
 
 class NormalisedConvolution(Convolution):
     """A convolution with weight normalisation: `w = g v / |v|` for each output (Salimans and Kingma 2016).
@@ -91,17 +102,15 @@ class NormalisedConvolution(Convolution):
         self.magnitude = nn.Parameter(torch.empty(d_out))
         self._deviation = math.sqrt(gain * (1 - dropout) / (width * d_in))
 
-    @property
-    def weight(self) -> Float[Tensor, "d_out d_in width"]:
-        """What is multiplied with."""
-        return self.direction * (self.magnitude / self._norms())[:, None, None]
-
     def draw(self) -> None:
         """Draw weights that keep the variance of what comes in (Gehring et al. 2017, 3.5), biases of 0."""
         nn.init.normal_(self.direction, std=self._deviation)
         nn.init.zeros_(self.bias)
         with torch.no_grad():
             self.magnitude.copy_(self._norms())
+
+    def _weight(self) -> Float[Tensor, "d_out d_in width"]:
+        return self.direction * (self.magnitude / self._norms())[:, None, None]
 
     def _norms(self) -> Float[Tensor, " d_out"]:
         norms: Tensor = self.direction.flatten(1).norm(dim=1)

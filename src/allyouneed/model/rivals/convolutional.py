@@ -31,10 +31,11 @@ class Convolutional(StepwiseModel):
     embedding just read, and takes what it finds from the sum of output and source embeddings (3.3). Dropout
     is on embeddings, on the input of every convolution, and on what leaves the decoder.
 
-    Deviations: all layers have d_model units, where the last six of their fifteen are wider, with
-    convolutions of width 1; embeddings are the Transformer's times 0.1, so that their scale is the paper's,
-    and are not projected; the projection to the vocabulary is not weight-normalised. As in the authors' code,
-    the source embeddings are added at the scale sqrt(1/2).
+    Deviations: all layers have d_model units and kernels of one width, where of their fifteen nine have 512
+    units and four 1,024, with kernels of width 3, and the last two 2,048 with width 1; embeddings are the
+    Transformer's times 0.1, so that their scale is the paper's, and as wide as the layers, where in the
+    authors' code they have 768 units and are projected; the projection to the vocabulary is not
+    weight-normalised. As in that code, the source embeddings are added at the scale sqrt(1/2).
     """
 
     def __init__(self, config: ModelConfig) -> None:
@@ -91,9 +92,10 @@ class Convolutional(StepwiseModel):
     ) -> tuple[Float[Tensor, "sentences beams d_model"], State]:
         """One position of every layer."""
         at, *windows = state
+        layers = self._layers()
 
         def convolve(number: int, x: Tensor) -> Tensor:
-            y, windows[number] = self._layers()[number].step(x, windows[number])
+            y, windows[number] = layers[number].step(x, windows[number])
             return y
 
         positions = self.target_positions(int(at.max()) + 1)[at]
