@@ -100,7 +100,7 @@ def test_a_run_is_logged_from_start_to_end(run: Path, new_trainer: NewTrainer) -
     attention, feed_forward, norm = 4 * (16 * 16 + 16), 16 * 32 + 32 + 32 * 16 + 16, 2 * 16
     parameters = 16 * 16 + 3 * attention + 2 * feed_forward + 5 * norm
     expected = {"event": "start", "step": 0, "num_steps": 12, "parameters": parameters, "processes": 1}
-    assert start == {**expected, "environment": environment(CPU)}
+    assert start == {**expected, "budgets": {}, "environment": environment(CPU)}
     logged = events(run, "train")
     assert [event["step"] for event in logged] == [3, 6, 9, 12]
     for event in logged:
