@@ -19,7 +19,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from allyouneed.model.comparison.layers import ComparedLayer
 
-_NUM_ROUNDS = 5
+_NUM_ROUNDS = 15
 _LEAST_SECONDS = 0.02
 """Shorter computations are repeated until they take as long together."""
 

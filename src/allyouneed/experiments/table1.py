@@ -129,6 +129,7 @@ TYPES = [
         lambda n, d: RestrictedSelfAttention(d, R),
         lambda n, d: R * n * d,
         _sides(CONNECTED_R / 2),
+        widths=(128, 256, 512, 1_024),
         length_of_widths=512,
         connected=lambda n, d, place: RestrictedSelfAttention(d, CONNECTED_R),
     ),
@@ -154,8 +155,8 @@ TYPES = [
         lambda n, d: FullyConnected(d, n),
         lambda n, d: n**2 * d**2,
         lambda n: 1,
-        lengths=(32, 64, 128),
-        widths=(32, 64, 128),
+        lengths=(96, 128, 192),  # below, weights fit into a cache
+        widths=(96, 128, 192),
         batch=64,
         width_of_lengths=32,
         length_of_widths=32,
