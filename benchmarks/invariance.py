@@ -16,8 +16,8 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from allyouneed.config import ModelConfig
 from allyouneed.model import Transformer
+from allyouneed.model_config import ModelConfig
 from allyouneed.native.linear import PackedLinear
 from allyouneed.training.hardware import environment
 

@@ -20,6 +20,7 @@ training | inference
 model | data | evaluation | native
 presets, fidelity
 config
+model_config
 settings
 symbols, labels, publish, errors, version
 """

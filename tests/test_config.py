@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from allyouneed.config import DataConfig, ModelConfig, RunConfig, SearchConfig, TrainingConfig
+from allyouneed.config import DataConfig, RunConfig, SearchConfig, TrainingConfig
 from allyouneed.errors import UsageError
 from allyouneed.model import build_model
+from allyouneed.model_config import ModelConfig
 from allyouneed.presets import PRESETS
 from allyouneed.settings import Config
 

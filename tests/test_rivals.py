@@ -86,8 +86,8 @@ def test_a_rival_learns_a_handful_of_pairs_by_heart(rival: str) -> None:
     targets = torch.cat([sources.flip(1), torch.full((6, 1), END)], dim=1)
     sources = torch.cat([sources, torch.full((6, 1), END)], dim=1)
     read = torch.cat([torch.full((6, 1), START), targets[:, :-1]], dim=1)
-    adam = torch.optim.Adam(model.parameters(), lr=5e-3)
-    for _ in range(300):
+    adam = torch.optim.Adam(model.parameters(), lr=3e-3)
+    for _ in range(600):
         adam.zero_grad()
         hidden = model(sources, read).flatten(0, 1)
         sums = projected_loss(hidden, model.embeddings.matrix("output"), targets.flatten(), 0.0)

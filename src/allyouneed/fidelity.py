@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from allyouneed.config import ModelConfig, RunConfig
+from allyouneed.config import RunConfig
+from allyouneed.model_config import ModelConfig
 from allyouneed.presets import PAPER_PRESETS, PRESETS
 
 _RELEASED_2017: dict[str, dict[str, Any]] = {

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from allyouneed import load
-from allyouneed.config import ModelConfig, SearchConfig
+from allyouneed.config import SearchConfig
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import DataError, ModelError
 from allyouneed.evaluation import bleu_13a
@@ -33,6 +33,7 @@ from allyouneed.experiments.decoding_lengths import LENGTHS, bench_lengths, num_
 from allyouneed.experiments.decoding_tasks import Task, task_of_model, task_of_shape
 from allyouneed.experiments.decoding_team import Entry, Team, Turn
 from allyouneed.experiments.training_workloads import multi30k_lengths
+from allyouneed.model_config import ModelConfig
 from allyouneed.preparation import TARGET_TOKENIZER
 
 PEERS = ("ctranslate2", "huggingface")

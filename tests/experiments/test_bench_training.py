@@ -6,7 +6,6 @@ from itertools import islice
 import pytest
 import torch
 
-from allyouneed.config import ModelConfig
 from allyouneed.experiments.bench_training import (
     Entry,
     Round,
@@ -21,6 +20,7 @@ from allyouneed.experiments.bench_training import (
 )
 from allyouneed.experiments.training_contenders import OURS
 from allyouneed.experiments.training_workloads import Shape, equal_lengths, make_batches, multi30k_lengths
+from allyouneed.model_config import ModelConfig
 from allyouneed.training.flops import training_flops
 
 CPU = torch.device("cpu")

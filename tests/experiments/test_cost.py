@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from allyouneed.config import ModelConfig, RunConfig
+from allyouneed.config import RunConfig
 from allyouneed.experiments.cost import (
     PUBLISHED,
     activations_per_token,
@@ -16,6 +16,7 @@ from allyouneed.experiments.cost import (
 )
 from allyouneed.fidelity import follow
 from allyouneed.model import Transformer, build_model
+from allyouneed.model_config import ModelConfig
 from allyouneed.presets import PRESETS, base, big
 
 UNEVEN = ModelConfig(

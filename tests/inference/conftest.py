@@ -3,8 +3,8 @@ from typing import Any, Protocol
 import pytest
 import torch
 
-from allyouneed.config import ModelConfig
 from allyouneed.model import Transformer
+from allyouneed.model_config import ModelConfig
 
 
 class TinyModel(Protocol):

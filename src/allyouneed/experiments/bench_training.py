@@ -20,10 +20,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from allyouneed.config import ModelConfig, RunConfig
+from allyouneed.config import RunConfig
 from allyouneed.data.batching import Batch
 from allyouneed.experiments.training_contenders import CONTENDERS, Contender
 from allyouneed.experiments.training_workloads import Shape, make_batches
+from allyouneed.model_config import ModelConfig
 from allyouneed.training.flops import training_flops
 from allyouneed.training.hardware import environment, matmul_peak, memory_bytes, wait_for
 

@@ -151,7 +151,7 @@ def _bootstrapped(baseline: Sequence[Path], system: Sequence[Path], figure: str)
 
 def _bracket_counts(trees: Sequence[str], references: Sequence[str]) -> NDArray[np.int64]:
     pairs = zip(references, trees, strict=True)
-    found = (score_tree(tree_of(right), tree_of(tree)).brackets for right, tree in pairs)
+    found = (score_tree(tree_of(gold), tree_of(tree) if tree else None).brackets for gold, tree in pairs)
     return np.array([[brackets.matched, brackets.gold, brackets.test] for brackets in found])
 
 

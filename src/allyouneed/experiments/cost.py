@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 import torch
 
-from allyouneed.config import ModelConfig, RunConfig
+from allyouneed.config import RunConfig
 from allyouneed.fidelity import Deviation, deviations, nearest_of_paper, sizes
 from allyouneed.model import build_model
 from allyouneed.model.rivals.bytenet import unfolded_length
+from allyouneed.model_config import ModelConfig
 from allyouneed.presets import PRESETS
 from allyouneed.training.flops import pairs_in_reach, training_flops
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from allyouneed.config import ModelConfig, RunConfig, SearchConfig
+from allyouneed.config import RunConfig, SearchConfig
 from allyouneed.data.lines import is_blank, read_lines
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import DataError
@@ -17,6 +17,7 @@ from allyouneed.experiments.training_workloads import multi30k_lengths
 from allyouneed.interop.export import export_model
 from allyouneed.loading import load_for
 from allyouneed.model import Transformer
+from allyouneed.model_config import ModelConfig
 from allyouneed.preparation import SOURCE_TOKENIZER, TARGET_TOKENIZER
 from allyouneed.symbols import UNKNOWN
 from allyouneed.training.checkpoint import save_checkpoint

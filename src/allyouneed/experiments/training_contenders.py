@@ -15,10 +15,11 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from allyouneed.config import ModelConfig, RunConfig
+from allyouneed.config import RunConfig
 from allyouneed.data.batching import Batch
 from allyouneed.model import Transformer
 from allyouneed.model.positional_encoding import sinusoids
+from allyouneed.model_config import ModelConfig
 from allyouneed.symbols import END, PADDING, START
 from allyouneed.training.gradients import FiniteWatch, Gradients
 from allyouneed.training.hardware import keep_freed_memory

@@ -8,8 +8,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from allyouneed.config import ModelConfig
 from allyouneed.data.batching import Batch, BatchSchedule
+from allyouneed.model_config import ModelConfig
 from allyouneed.symbols import END, PADDING, START, UNKNOWN
 
 Lengths = NDArray[np.int64]

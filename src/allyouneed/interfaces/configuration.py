@@ -16,7 +16,7 @@ class ConfigurationOptions:
     """What a configuration is made of, each part over the one before."""
 
     preset: str | None = None
-    """A named configuration: base (the default), big, multi30k_tiny, ...; `plan --all` lists them."""
+    """A named configuration: base (the default; for trees parsing_wsj), big, ...; `plan --all` lists them."""
     fidelity: Literal["paper", "released-2017", "released-later"] | None = None
     """Whose recipe, over the preset: the paper's (the default), or that of its authors' code."""
     config: Path | None = None

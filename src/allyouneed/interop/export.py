@@ -5,12 +5,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from allyouneed.config import ModelConfig
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import ModelError, UsageError
 from allyouneed.interop import ctranslate2, huggingface
 from allyouneed.interop.parity import Exported, require_agreement
 from allyouneed.model import Transformer
+from allyouneed.model_config import ModelConfig
 from allyouneed.preparation import SOURCE_TOKENIZER, TARGET_TOKENIZER
 from allyouneed.publish import publish_directory, require_free
 from allyouneed.training.checkpoint import WEIGHTS, Checkpoint, load_checkpoint

@@ -5,8 +5,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from allyouneed.config import ModelConfig
 from allyouneed.model.dropout import Dropout
+from allyouneed.model_config import ModelConfig
 
 _SMALL = 1e-10
 """Keeps a quotient finite, as in the authors' code."""

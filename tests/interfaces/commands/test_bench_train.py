@@ -8,11 +8,11 @@ from typing import get_args
 
 import pytest
 
-from allyouneed.config import ModelConfig
 from allyouneed.experiments.training_contenders import CONTENDERS, OURS
 from allyouneed.experiments.training_workloads import SHAPES, Shape, equal_lengths, multi30k_lengths
 from allyouneed.interfaces.cli import main
 from allyouneed.interfaces.commands.bench_train import Peer, ShapeName
+from allyouneed.model_config import ModelConfig
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 

@@ -6,7 +6,6 @@ from typing import get_args
 
 import pytest
 
-from allyouneed.config import ModelConfig
 from allyouneed.experiments import decoding_contenders
 from allyouneed.experiments.decoding_contenders import CONTENDERS, OURS
 from allyouneed.experiments.decoding_lengths import LENGTHS
@@ -14,6 +13,7 @@ from allyouneed.experiments.training_workloads import SHAPES, Shape
 from allyouneed.interfaces.cli import main
 from allyouneed.interfaces.commands.bench_translate import Peer, ShapeName
 from allyouneed.interop.export import FORMATS
+from allyouneed.model_config import ModelConfig
 
 Capture = pytest.CaptureFixture[str]
 QUICK = ("--precision", "float32", "--rounds", "1", "--threads", "1")
