@@ -46,24 +46,24 @@ def test_energy_is_unknown_where_there_are_no_counters(tmp_path: Path) -> None:
 
 
 def test_a_meter_goes_on_from_what_it_read_and_knows_no_energy_from_before_it_was_kept() -> None:
-    meter = CostMeter(CPU)
-    meter.add(5, seconds=1.0)
-    again = CostMeter(CPU)
+    meter = CostMeter(CPU, clock=iter([100.0, 101.0, 101.5]).__next__)
+    meter.add(5)
+    again = CostMeter(CPU, clock=iter([200.0, 201.0, 203.0, 204.0, 205.0, 205.0]).__next__)
     again.restore(meter.read())
-    again.add(2, seconds=2.0)
-    assert again.read()["matmul_flops"] == 7
+    again.add(2)
+    assert again.read() == {"seconds": 4.5, "matmul_flops": 7, "energy_joules": None}
     again.restore({})
-    assert again.read() == {"matmul_flops": 0.0, "energy_joules": None}
+    assert again.read() == {"seconds": 0.0, "matmul_flops": 0.0, "energy_joules": None}
 
 
 def test_budgets_are_told_with_what_is_used_of_them_also_before_a_resume() -> None:
     training = TrainingConfig(budget_seconds=3.0, budget_flops=7.0)
-    meter = CostMeter(CPU)
+    meter = CostMeter(CPU, clock=iter([9.0, 10.0, 10.5, 11.0]).__next__)
     assert meter.budgets(TrainingConfig()) == {}
     meter.restore({"seconds": 1.5, "matmul_flops": 5.0})
     assert meter.budgets(training) == {"seconds": (1.5, 3.0), "matmul_flops": (5.0, 7.0)}
     assert not meter.is_over(training)
-    meter.add(2, seconds=2.0)
+    meter.add(2)
     assert meter.budgets(training) == {"seconds": (2.0, 3.0), "matmul_flops": (7.0, 7.0)}
     assert meter.is_over(training)
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from allyouneed.training import hardware
 from allyouneed.training.hardware import cpu_name, environment, matmul_peak, memory_bytes
 
 CPU = torch.device("cpu")
@@ -23,6 +24,21 @@ def test_no_other_product_is_much_faster_than_the_peak() -> None:
     torch.mm(left, left)
     flops = 2 * 1024**3 / (time.perf_counter() - began)
     assert 0 < flops < 3 * peak
+
+
+def test_where_products_take_long_smaller_ones_have_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+
+    def seconds_of_product(left: torch.Tensor, right: torch.Tensor) -> float:
+        assert left.shape == right.shape
+        sizes.append(len(left))
+        return 1.6 * (len(left) / 256) ** 3
+
+    monkeypatch.setattr(hardware, "_seconds_of_product", seconds_of_product)
+    assert matmul_peak(CPU, "float32") == pytest.approx(2 * 256**3 / 1.6)
+    assert max(sizes) == 256
+    assert matmul_peak(CPU, "float32", size=100) == pytest.approx(2 * 256**3 / 1.6)
+    assert sizes[-1] == 100
 
 
 def test_the_peak_is_measured_without_touching_the_generators_of_the_run() -> None:

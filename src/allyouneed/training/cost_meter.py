@@ -1,6 +1,7 @@
-"""What the updates of a run cost: FLOPs of matrix products, and energy; carried over where it is resumed."""
+"""What a run costs: wall time, FLOPs of matrix products, and energy; carried over where it is resumed."""
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -15,19 +16,23 @@ class CostMeter:
     Args:
         device: Where is computed.
         num_processes: Of the run; the energy of several is unknown, as each sees but its own GPU.
+        clock: Seconds from any moment on.
     """
 
-    def __init__(self, device: torch.device, num_processes: int = 1) -> None:
-        self._device, self._alone = device, num_processes == 1
+    def __init__(
+        self, device: torch.device, num_processes: int = 1, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._device, self._alone, self._clock = device, num_processes == 1, clock
         self.flops = 0.0
         """Of all updates so far."""
-        self._seconds = 0.0
+        self._began = clock()
+        self._seconds_before = self._seconds_at_update = 0.0
         self._joules_before: float | None = 0.0
         self._energy = EnergyMeter(device)
 
-    def add(self, flops: int, seconds: float) -> None:
-        """Count an update, which ends so many seconds after the run began."""
-        self.flops, self._seconds = self.flops + flops, seconds
+    def add(self, flops: int) -> None:
+        """Count an update, which ends now."""
+        self.flops, self._seconds_at_update = self.flops + flops, self._seconds()
 
     def budgets(self, config: TrainingConfig) -> dict[str, tuple[float, float]]:
         """What there is a budget of, as `train` events name it -> how much is used, and the budget.
@@ -35,7 +40,7 @@ class CostMeter:
         Of the seconds since the last update a save may not know: what was over budget is so when resumed.
         """
         used = {
-            "seconds": (self._seconds, config.budget_seconds),
+            "seconds": (self._seconds_at_update, config.budget_seconds),
             "matmul_flops": (self.flops, config.budget_flops),
         }
         return {name: (amount, budget) for name, (amount, budget) in used.items() if budget is not None}
@@ -52,12 +57,17 @@ class CostMeter:
         joules = self._energy.joules() if self._alone else None
         known = joules is not None and self._joules_before is not None
         return {
+            "seconds": self._seconds(),
             "matmul_flops": self.flops,
             "energy_joules": (self._joules_before or 0.0) + (joules or 0.0) if known else None,
         }
 
     def restore(self, progress: Mapping[str, Any]) -> None:
-        """Go on from what `read` returned, and `seconds`; what is not there counts for nothing."""
-        self._seconds = progress.get("seconds", 0.0)
+        """Go on from what `read` returned; what is not there counts for nothing."""
+        self._began = self._clock()
+        self._seconds_before = self._seconds_at_update = progress.get("seconds", 0.0)
         self.flops, self._joules_before = progress.get("matmul_flops", 0.0), progress.get("energy_joules")
         self._energy = EnergyMeter(self._device)
+
+    def _seconds(self) -> float:
+        return self._seconds_before + self._clock() - self._began

@@ -26,6 +26,9 @@ _GIVEN_BACK_BYTES = 1 << 22
 """Blocks from this size on."""
 _MEASURED_SECONDS = 0.1
 _FEWEST_PRODUCTS = 3
+_SMALLEST_SIZE = 128
+_LONGEST_SECONDS = 5.0
+"""Of a product; a matrix with twice as many rows and columns takes eight times as long."""
 _STATUS = Path("/proc/self/status")
 _CPUINFO = Path("/proc/cpuinfo")
 
@@ -34,19 +37,20 @@ def matmul_peak(device: torch.device, precision: Precision, size: int | None = N
     """FLOPs a second of the best of several products of large square matrices.
 
     It is measured, as no table knows what this machine does now. Well under a second where the precision
-    has instructions.
+    has instructions; where it has none, and a product takes minutes, smaller matrices have to do.
 
     Args:
         device: Where.
         precision: Of the matrices.
         size: Their rows and columns, if not as many as suit the device.
     """
-    size = size or _MATRIX_SIZES[device.type]
-    dtype = torch.bfloat16 if precision == "bfloat16" else torch.float32
-    # A generator of its own leaves the run's alone; zeros would be multiplied faster than numbers on a GPU.
-    generator = torch.Generator(device).manual_seed(0)
-    left, right = (torch.randn(size, size, generator=generator, device=device).to(dtype) for _ in range(2))
+    largest = size or _MATRIX_SIZES[device.type]
+    size = min(_SMALLEST_SIZE, largest)
+    left, right = _random_matrices(size, device, precision)
     _seconds_of_product(left, right)  # loads the kernels and wakes the threads
+    while size < largest and 8 * _seconds_of_product(left, right) < _LONGEST_SECONDS:
+        size = min(2 * size, largest)
+        left, right = _random_matrices(size, device, precision)
     seconds: list[float] = []
     while len(seconds) < _FEWEST_PRODUCTS or sum(seconds) < _MEASURED_SECONDS:
         seconds.append(_seconds_of_product(left, right))
@@ -117,6 +121,16 @@ def wait_for(device: torch.device) -> None:
     """Return when all that a GPU was given to do is done; a CPU has done it already."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
+
+
+def _random_matrices(
+    size: int, device: torch.device, precision: Precision
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Two square ones; zeros would be multiplied faster than numbers on a GPU."""
+    dtype = torch.bfloat16 if precision == "bfloat16" else torch.float32
+    generator = torch.Generator(device).manual_seed(0)  # leaves that of the run alone
+    left, right = (torch.randn(size, size, generator=generator, device=device).to(dtype) for _ in range(2))
+    return left, right
 
 
 def _seconds_of_product(left: torch.Tensor, right: torch.Tensor) -> float:

@@ -58,7 +58,8 @@ class Corpus:
 class Trainer:
     """One run: a model, its optimizer and its place in the data, kept in a run directory.
 
-    Under `torchrun` every process has one. All make the same updates, the first alone validates and saves.
+    Under `torchrun` every process has one. All make the same updates; the first alone validates, logs and
+    saves.
 
     Args:
         config: Complete: vocabulary sizes as in the corpus, precision and micro-batches resolved.
@@ -100,8 +101,7 @@ class Trainer:
         self._saves = Saves(run, config, corpus.tokenizers, facts)
         self.best = Best()
         self._cost = CostMeter(device, self.processes.size)
-        self._seconds_before = 0.0
-        self._began = self._saved_at = time.monotonic()
+        self._saved_at = time.monotonic()
         # A batch system signals the launcher, which passes it on, and each process too.
         self._stop = StopSignals(ignore_repeated=self.processes.size > 1)
         self._log: RunLog | None = None
@@ -216,7 +216,7 @@ class Trainer:
 
     def _after_update(self, batch: PlannedBatch) -> None:
         flops = batch_flops(self.config.model, self.corpus.train, batch)
-        self._cost.add(flops, self._seconds())
+        self._cost.add(flops)
         self._interval.add(self._learner.loss, batch.num_target_tokens, flops)
         logs = self.step % _LOG_EVERY_STEPS == 0 or self._is_validation_due()
         if logs or self._device.type == "cpu":  # any other device would have to be waited for
@@ -266,7 +266,6 @@ class Trainer:
             target_tokens_per_second=reading.tokens_per_second,
             share_of_peak=reading.flops_per_second / self._peak,
             memory_bytes=memory_bytes(self._device),
-            seconds=self._seconds(),
             **self._cost.read(),
         )
 
@@ -300,7 +299,7 @@ class Trainer:
 
     def _save_now(self) -> None:
         # First, as a run that is killed after its last save has nothing more to do when it is resumed.
-        self._write("cost", step=self.step, seconds=self._seconds(), **self._cost.read(), peak=self._peak)
+        self._write("cost", step=self.step, **self._cost.read(), peak=self._peak)
         began = time.monotonic()
         self._saves.save(self.model, self.optimizer, self._progress())
         self._write("checkpoint", step=self.step, seconds=time.monotonic() - began)
@@ -315,7 +314,6 @@ class Trainer:
             "validated_step": self._validated_step,
             "skipped": self._learner.skipped,
             "processes": self.processes.size,
-            "seconds": self._seconds(),
             **self._cost.read(),
         }
 
@@ -323,7 +321,6 @@ class Trainer:
         self.step = self._saved_step = progress["step"]
         self.best, self._validated_step = Best(**progress["best"]), progress["validated_step"]
         self._learner.restore(progress["skipped"])
-        self._seconds_before, self._began = progress["seconds"], time.monotonic()
         self._cost.restore(progress)
 
     def _position(self, step: int) -> dict[str, Any]:
@@ -331,9 +328,6 @@ class Trainer:
 
     def _planned(self, step: int) -> PlannedBatch:
         return next(self.schedule.batches_from(step - 1))
-
-    def _seconds(self) -> float:
-        return self._seconds_before + time.monotonic() - self._began
 
     def _notice(self, text: str) -> None:
         if self.processes.is_first:
