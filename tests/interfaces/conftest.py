@@ -1,6 +1,7 @@
 """Commands run within the test's process, which spares each of them the import of torch."""
 
 import io
+import operator
 import os
 import pty
 import subprocess
@@ -11,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from allyouneed.interfaces.cli import main
+from allyouneed.interfaces.line_output import same_but_for_rounding
+from allyouneed.native.library import available
 
 RunCommand = Callable[..., tuple[int, bytes, str]]
 RunOnTerminal = Callable[..., tuple[str, str]]
@@ -27,6 +30,12 @@ def run_command(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.M
         return code, out, err.decode()
 
     return run
+
+
+@pytest.fixture
+def same_in_company() -> Callable[[bytes, bytes], bool]:
+    """Whether outputs of other batches are as alike as they should be: to the bit with the kernels in C."""
+    return operator.eq if "float32" in available() else same_but_for_rounding
 
 
 @pytest.fixture

@@ -74,3 +74,19 @@ def test_answers_that_differ_in_the_last_digits_of_a_score_are_of_the_same_run(
             with pytest.raises(UsageError, match="is not what this model makes"):
                 output.write([row])
     assert (tmp_path / "out").read_bytes() == f"{there}\n{'next' * same}{os.linesep * same}".encode()
+
+
+@pytest.mark.parametrize("size", range(1, 22))
+def test_half_an_answer_is_completed_where_scores_differ_in_their_last_digits(
+    tmp_path: Path, size: int
+) -> None:
+    before, now = "-0.50000001\tein\t-1.2e-05", "-0.49999999\tein\t-1.2000001e-05"
+    path = tmp_path / "out"
+    path.write_bytes(before.encode()[:size])
+    with resumed_output(path, 1) as output:
+        output.write([now])
+        output.finish()
+    assert path.read_bytes() == f"{now}\n".encode()
+    path.write_bytes(before.replace("ein", "aus").encode()[: 12 + size])
+    with resumed_output(path, 1) as output, pytest.raises(UsageError, match="is not what this model makes"):
+        output.write([now])

@@ -102,7 +102,7 @@ class ResumedOutput:
         if self._to_compare:
             there, answer = self._to_compare.popleft(), b"".join(map(encode_line, rows))
             whole = there.count(b"\n") == self._rows_per_line
-            if not _same_but_for_rounding(answer if whole else answer[: len(there)], there):
+            if not (same_but_for_rounding if whole else _begins_with)(answer, there):
                 raise self._another_run()
             if whole:
                 return
@@ -156,7 +156,19 @@ def resumed_output(path: Path, rows_per_line: int) -> Iterator[ResumedOutput]:
         os.close(descriptor)
 
 
-def _same_but_for_rounding(one: bytes, other: bytes) -> bool:
+def _begins_with(answer: bytes, torn: bytes) -> bool:
+    """Whether what is left of an answer may be its beginning, likewise; a number at its end may be torn."""
+    *complete, last = _NUMBER.split(torn.rstrip(b"0123456789.e+-"))
+    pieces = _NUMBER.split(answer)
+    there, answered = (b"".join(each) for each in (complete, pieces[: len(complete)]))
+    return (
+        len(pieces) > len(complete)
+        and pieces[len(complete)].startswith(last)
+        and same_but_for_rounding(answered, there)
+    )
+
+
+def same_but_for_rounding(one: bytes, other: bytes) -> bool:
     """Whether two answers differ in the last digits of their numbers at most, as scores may on a GPU."""
     pieces, others = _NUMBER.split(one), _NUMBER.split(other)
     return len(pieces) == len(others) and all(

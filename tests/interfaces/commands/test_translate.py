@@ -230,7 +230,9 @@ def test_an_option_out_of_range_is_one_line_that_names_it(
     assert err.count("\n") == 1
 
 
-def test_sampling_options_reach_the_sampler(translate: RunCommand, toy_model: Path) -> None:
+def test_sampling_options_reach_the_sampler(
+    translate: RunCommand, toy_model: Path, same_in_company: Callable[[bytes, bytes], bool]
+) -> None:
     options = ["--sampling", "--temperature", "1.5", "--top-k", "30", "--top-p", "0.99", "--seed", "7"]
     code, out, _ = translate(TEXT, *options, "--n-best", "2")
     settings: dict[str, Any] = {"sampling": True, "temperature": 1.5, "top_k": 30, "top_p": 0.99, "seed": 7}
@@ -240,7 +242,9 @@ def test_sampling_options_reach_the_sampler(translate: RunCommand, toy_model: Pa
     assert [row for row in rows if row != ["", ""]] == [
         [repr(sample.score), sample.text] for samples in found for sample in samples
     ]
-    assert translate(TEXT, *options, "--n-best", "2", "--batch-size", "1", "--workers", "3") == (0, out, "")
+    code, alone, err = translate(TEXT, *options, "--n-best", "2", "--batch-size", "1", "--workers", "3")
+    assert (code, err) == (0, "")
+    assert same_in_company(alone, out)
 
 
 def test_mbr_writes_the_sample_of_least_risk_with_its_expected_utility(

@@ -164,7 +164,10 @@ def test_what_is_no_request_is_answered_by_an_error_on_its_line(translate: RunCo
 
 @pytest.mark.parametrize("options", [(), ("--n-best", "3"), ("--scores",), ("--jsonl",)])
 def test_a_run_cut_off_anywhere_goes_on_to_the_same_bytes(
-    translate: RunCommand, tmp_path: Path, options: tuple[str, ...]
+    translate: RunCommand,
+    tmp_path: Path,
+    options: tuple[str, ...],
+    same_in_company: Callable[[bytes, bytes], bool],
 ) -> None:
     texts = TEXT.replace(b"star", b"\xff").split(b"\n")[:-1]
     if "--jsonl" in options:
@@ -191,7 +194,7 @@ def test_a_run_cut_off_anywhere_goes_on_to_the_same_bytes(
         code, out, err = translate(stdin, *options, "--resume-output", file)
         assert out == b""
         assert code in (0, 9)
-        assert file.read_bytes() == whole, size
+        assert same_in_company(file.read_bytes(), whole), size
         assert (f"{file}: goes on with line" in err) == (size > 0)
 
 
