@@ -12,6 +12,7 @@ tree, unary rules closed under themselves; where there is none, the tree is righ
 
 import argparse
 import math
+import os
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
@@ -20,8 +21,17 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from allyouneed.data.trees import Constituent, Tree, clean_trees, read_trees, without_unary_cycles
+from allyouneed.data.trees import (
+    Constituent,
+    Tree,
+    clean_trees,
+    labels_around_words,
+    read_trees,
+    without_unary_cycles,
+)
 from allyouneed.evaluation import format_scores, score_trees
+
+_SAMPLE = Path(os.environ.get("ALLYOUNEED_DATA", ".")) / "ptb_sample"
 
 Node = tuple[str, list]  # type: ignore[type-arg]
 """A label and its children: nodes, or one word."""
@@ -39,20 +49,15 @@ def right_branching(words: Sequence[str]) -> Tree:
 def node_of(tree: Tree) -> Node:
     """The tree as nested nodes; those of a treebank are not deep."""
     root: Node = ("", [])
-    waiting = [(root, len(tree.words))]
-    opening = iter([*tree.constituents, Constituent("", len(tree.words), 0)])
-    following = next(opening)
-    for position, (word, tag) in enumerate(zip(tree.words, tree.tags, strict=True)):
-        while waiting[-1][1] <= position:
-            waiting.pop()
-        while following.start == position:
-            node: Node = (following.label, [])
-            waiting[-1][0][1].append(node)
-            waiting.append((node, following.end))
-            following = next(opening)
-            while waiting[-1][1] <= position:
-                waiting.pop()
-        waiting[-1][0][1].append((tag, [word]))
+    open_nodes = [root]
+    around = labels_around_words(tree.constituents, len(tree.words))
+    for word, tag, (begun, ended) in zip(tree.words, tree.tags, around, strict=True):
+        for label in begun:
+            node: Node = (label, [])
+            open_nodes[-1][1].append(node)
+            open_nodes.append(node)
+        open_nodes[-1][1].append((tag, [word]))
+        del open_nodes[len(open_nodes) - len(ended) :]
     return root[1][0]  # type: ignore[no-any-return]
 
 
@@ -244,12 +249,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("train", type=Path)
-    parser.add_argument("dev", type=Path)
+    for part in ("train", "dev"):
+        given = f"by default $ALLYOUNEED_DATA/ptb_sample/{part}.mrg"
+        parser.add_argument(part, type=Path, nargs="?", default=_SAMPLE / f"{part}.mrg", help=given)
     parser.add_argument("--max-words", type=int, default=10_000, help="leave longer sentences of dev out")
     parser.add_argument("--horizontal", type=int, default=1)
     parser.add_argument("--parents", action="store_true")
     options = parser.parse_args()
+    if missing := [path for path in (options.train, options.dev) if not path.is_file()]:
+        print(f"NOT RUN: {missing[0]}: no such file; name trees to train on and trees to judge by")
+        return
     train, gold = (
         [tree for tree, _ in clean_trees(read_trees(path))] for path in (options.train, options.dev)
     )

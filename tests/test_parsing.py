@@ -1,4 +1,4 @@
-"""A parser that has learned toy trees: what it writes are trees over the words, and the right ones."""
+"""A parser that has learned toy trees: what it writes are trees over the words, and the gold ones."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,7 @@ from allyouneed.assessment import evaluate_parser
 from allyouneed.config import DataConfig
 from allyouneed.data.linearisation import linearise
 from allyouneed.data.treebank import TreeFiles
-from allyouneed.data.trees import clean_trees, read_trees, tree_of
+from allyouneed.data.trees import clean_trees, read_trees, sentences_of, tree_of
 from allyouneed.errors import DataError, ModelError, UsageError
 from allyouneed.loading import load_parser, load_translator
 from allyouneed.parsing import MAX_TOKENS, Parser
@@ -45,6 +45,22 @@ def test_it_has_learned_the_trees_and_scores_are_reported(parser: Parser, toy_tr
     assert values["tag_accuracy"] > 95
     assert values["well_formed"] == 100
     assert sums.num_sentences == len(gold) == 20
+
+
+def test_a_sentence_that_is_too_long_is_scored_as_one_without_constituents(parser: Parser) -> None:
+    long = tree_of("(TOP (S " + "(NN wolf) " * 3_000 + "))")
+    sums, scores = evaluate_parser(parser, [tree_of(TREE), long])
+    values = {score.name: score.value for score in scores}
+    assert (values["bracket_precision"], values["well_formed"]) == (100, 50)
+    assert (sums.brackets.test, sums.brackets.gold) == (7, 8)
+
+
+def test_words_of_a_tree_come_back_as_they_are(parser: Parser) -> None:
+    gold = tree_of(r"(TOP (S (NP (NN -LRB-) (NN a\\/b)) (VP (VBZ 1\/2))))")
+    assert gold.words == ("(", r"a\/b", "1/2")
+    [parse] = parser.parse(sentences_of([gold]))
+    assert parse.tree is not None
+    assert parse.tree.words == gold.words
 
 
 def test_training_records_f1_and_takes_the_best_by_it(toy_parser: Path) -> None:

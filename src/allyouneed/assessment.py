@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from allyouneed.data.trees import Tree
+from allyouneed.data.trees import Tree, sentences_of
 from allyouneed.evaluation import BracketScores, Metric, Score, bleu_13a, chrf, perplexity, score_trees
 from allyouneed.parsing import Parse, Parser
 from allyouneed.translation import Translator
@@ -40,23 +40,25 @@ def evaluate_parser(
 
     Args:
         parser: What parses the words of the trees.
-        gold: The right trees, cleaned.
+        gold: The gold trees, cleaned.
         **options: As of `Parser.stream`.
 
     Returns:
         As `score_parses`.
 
     Raises:
-        DataError: There are no trees, or a sentence is too long.
+        DataError: There are no trees.
     """
-    found = parser.parse([tree.words for tree in gold], **options)
-    return score_parses(gold, found, tagged=parser.vocabulary.tags == "predicted")
+    found = parser.parse(sentences_of(gold), failed=lambda error: None, **options)
+    return score_parses(parser, gold, found)
 
 
 def score_parses(
-    gold: Sequence[Tree], found: Sequence[Parse], *, tagged: bool
+    parser: Parser, gold: Sequence[Tree], found: Sequence[Parse]
 ) -> tuple[BracketScores, list[Score]]:
-    """Scores of what a parser has made of the words of trees; the accuracy of tags if it has `tagged` them.
+    """Scores of what a parser has made of the words of trees; the accuracy of tags if it predicts them.
+
+    A sentence that was too long to parse has no tree, and counts as one without constituents.
 
     Returns:
         The counts, and what they come to, with the share of outputs that were trees before any repair.
@@ -64,7 +66,7 @@ def score_parses(
     Raises:
         DataError: There are no trees, or not as many of each.
     """
-    sums = score_trees(gold, [parse.tree for parse in found if parse.tree])
-    share = sum(not parse.repaired for parse in found) / len(gold)
+    sums = score_trees(gold, [parse.tree for parse in found])
+    share = sum(parse.tree is not None and not parse.repaired for parse in found) / len(gold)
     well_formed = Score("well_formed", 100 * share, "trees:before-repair|leaves:as-many-as-words")
-    return sums, [*sums.scores(tagged), well_formed]
+    return sums, [*sums.scores(tagged=parser.vocabulary.tags == "predicted"), well_formed]

@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 import torch
 
 from allyouneed.config import RunConfig
-from allyouneed.data.linearisation import TreeVocabulary
 from allyouneed.data.tokenizer import Tokenizer
+from allyouneed.data.tree_vocabulary import TreeVocabulary
 from allyouneed.errors import ModelError, UserError
 from allyouneed.inference.shortlist import Shortlist
 from allyouneed.model import EncoderDecoder

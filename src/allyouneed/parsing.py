@@ -9,9 +9,9 @@ from typing import Any
 
 from allyouneed.attention import Attention, Pieces, look_into
 from allyouneed.config import RunConfig, SearchConfig
-from allyouneed.data.linearisation import TreeVocabulary
 from allyouneed.data.penn_words import penn_words
 from allyouneed.data.sentences import too_long_error
+from allyouneed.data.tree_vocabulary import TreeVocabulary
 from allyouneed.data.trees import Tree, one_word, tree_of, unescaped
 from allyouneed.data.word_features import WordFeatures
 from allyouneed.errors import DataError
@@ -29,7 +29,7 @@ MAX_TOKENS = 2_048
 """A longer sentence is refused: the cost grows with the square of the length."""
 
 Sentence = str | Sequence[str]
-"""Text, which is split into words as the Penn Treebank does, or the words."""
+"""Text, which is split into words as the Penn Treebank does, or the words, where `-LRB-` is a bracket too."""
 
 
 @dataclass(frozen=True)

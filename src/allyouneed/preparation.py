@@ -23,10 +23,11 @@ from allyouneed.data.corpus import (
     read_parallel,
     read_tab_separated,
 )
-from allyouneed.data.linearisation import WORD, TreeVocabulary, symbols_per_word
+from allyouneed.data.linearisation import WORD, symbols_per_word
 from allyouneed.data.lines import encode_line, read_lines
 from allyouneed.data.store import PairStore, PairWriter
 from allyouneed.data.tokenizer import Tokenizer
+from allyouneed.data.tree_vocabulary import TreeVocabulary
 from allyouneed.data.treebank import AUGMENTED, UNTAGGED, Files, TreeFiles, paths
 from allyouneed.data.word_features import WordFeatures
 from allyouneed.errors import DataError, ModelError, UsageError

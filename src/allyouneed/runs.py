@@ -8,15 +8,15 @@ from pathlib import Path
 import torch
 
 from allyouneed.config import RunConfig
-from allyouneed.data.linearisation import TreeVocabulary
 from allyouneed.data.tokenizer import Tokenizer
-from allyouneed.data.trees import tree_of
+from allyouneed.data.tree_vocabulary import TreeVocabulary
+from allyouneed.data.trees import sentences_of, tree_of
 from allyouneed.errors import DataError, DiskError, ModelError, UsageError, UserError
 from allyouneed.evaluation import bleu_13a, score_trees
 from allyouneed.model import EncoderDecoder
 from allyouneed.parsing import Parser
 from allyouneed.preparation import SOURCE_TOKENIZER, TARGET_TOKENIZER, PreparedData, load_source_tokenizer
-from allyouneed.presets import base
+from allyouneed.presets import DEFAULT_PRESETS, preset
 from allyouneed.publish import write_text
 from allyouneed.training.averaging import average as average_checkpoints
 from allyouneed.training.averaging import last_checkpoints
@@ -58,7 +58,7 @@ def train(
     Args:
         run: The run directory. It is made; where it is there, `resume` must be set.
         data: What `prepare` has made.
-        config: A preset, perhaps changed; by default the run's own if it is there, else the base model.
+        config: A preset, perhaps changed; by default the run's own, or else the paper's for the task.
         resume: Go on from the last checkpoint; begin if there is none; do nothing if all steps are done.
         device: Where to compute.
         report: Is told every event of the log.
@@ -157,7 +157,8 @@ def run_config(
     """The complete configuration: what is given, or the run's own, fitted to data, device and processes."""
     recorded = RunConfig.from_toml(directory.config) if directory.config.is_file() else None
     if recorded is None:
-        return completed(given or base(), prepared, device, num_processes)
+        default = preset(DEFAULT_PRESETS[prepared.config.task])
+        return completed(given or default, prepared, device, num_processes)
     _require_same_vocabularies(directory.path, recorded, prepared)
     if given is None:
         return recorded
@@ -270,8 +271,9 @@ def _f1_on_validation(
 
     def validate(model: EncoderDecoder) -> Mapping[str, float]:
         parser = Parser(model, config, tokenizer, vocabulary)
-        found = parser.parse([tree.words for tree in gold], beam_size=1)
-        return {"f1": score_trees(gold, [parse.tree for parse in found if parse.tree]).brackets.f1}
+        # A sentence that is too long to parse has no tree, and counts as one without constituents.
+        found = parser.parse(sentences_of(gold), beam_size=1, failed=lambda error: None)
+        return {"f1": score_trees(gold, [parse.tree for parse in found]).brackets.f1}
 
     return validate
 

@@ -16,36 +16,36 @@ SAMPLE_RULES = Rules(COLLINS.deleted - {"."}, (frozenset({"T", "TT"}),))
 
 # The files sample.gld, sample.tst and sample.rsl of EVALB (Sekine and Collins, in the public domain), as far
 # as it calls their sentences valid: number, gold tree, tree, and recall, precision, matched, gold, test,
-# crossing, words, correct tags. Line 19 is lower-cased, which its EQ_WORD does; the trees of line 8, which
-# has no root, are given one that does not count.
+# words, correct tags; crossing brackets are left out. Line 19 is lower-cased, which its EQ_WORD does; the
+# trees of line 8, which has no root, are given one that does not count.
 SAMPLE = [
-    (1, GOLD, GOLD, 100.00, 100.00, 4, 4, 4, 0, 4, 4),
-    (2, GOLD, "(S (A (P this)) (B (Q is) (C (R a) (T test))))", 75.00, 75.00, 3, 4, 4, 0, 4, 4),
-    (3, GOLD, "(S (A (P this)) (B (Q is) (A (R a) (U test))))", 100.00, 100.00, 4, 4, 4, 0, 4, 3),
-    (4, GOLD, "(S (C (P this)) (B (Q is) (A (R a) (U test))))", 75.00, 75.00, 3, 4, 4, 0, 4, 3),
-    (5, GOLD, "(S (A (P this)) (B (Q is) (R a) (A (T test))))", 75.00, 75.00, 3, 4, 4, 0, 4, 4),
-    (6, GOLD, "(S (A (P this) (Q is)) (A (R a) (T test)))", 50.00, 66.67, 2, 4, 3, 1, 4, 4),
-    (7, GOLD, "(S (P this) (Q is) (R a) (T test))", 25.00, 100.00, 1, 4, 1, 0, 4, 4),
-    (8, GOLD, "(TOP (P this) (Q is) (R a) (T test))", 0.00, 0.00, 0, 4, 0, 0, 4, 4),
-    (9, GOLD, "(S (A (P this)) (B (Q is) (A (A (R a) (T test)))))", 100.00, 80.00, 4, 4, 5, 0, 4, 4),
+    (1, GOLD, GOLD, 100.00, 100.00, 4, 4, 4, 4, 4),
+    (2, GOLD, "(S (A (P this)) (B (Q is) (C (R a) (T test))))", 75.00, 75.00, 3, 4, 4, 4, 4),
+    (3, GOLD, "(S (A (P this)) (B (Q is) (A (R a) (U test))))", 100.00, 100.00, 4, 4, 4, 4, 3),
+    (4, GOLD, "(S (C (P this)) (B (Q is) (A (R a) (U test))))", 75.00, 75.00, 3, 4, 4, 4, 3),
+    (5, GOLD, "(S (A (P this)) (B (Q is) (R a) (A (T test))))", 75.00, 75.00, 3, 4, 4, 4, 4),
+    (6, GOLD, "(S (A (P this) (Q is)) (A (R a) (T test)))", 50.00, 66.67, 2, 4, 3, 4, 4),
+    (7, GOLD, "(S (P this) (Q is) (R a) (T test))", 25.00, 100.00, 1, 4, 1, 4, 4),
+    (8, GOLD, "(TOP (P this) (Q is) (R a) (T test))", 0.00, 0.00, 0, 4, 0, 4, 4),
+    (9, GOLD, "(S (A (P this)) (B (Q is) (A (A (R a) (T test)))))", 100.00, 80.00, 4, 4, 5, 4, 4),
     (
         10,
         GOLD,
         "(S (A (P this)) (B (Q is) (A (A (A (A (A (R a) (T test))))))))",
-        *(100.00, 50.00, 4, 4, 8, 0, 4, 4),
+        *(100.00, 50.00, 4, 4, 8, 4, 4),
     ),
-    (15, GOLD, f"(TOP {GOLD})", 100.00, 100.00, 4, 4, 4, 0, 4, 4),
-    (18, GOLD, "(S (A (P this)) (B (Q is) (A (R a) (TT test))))", 100.00, 100.00, 4, 4, 4, 0, 4, 4),
-    (19, GOLD, GOLD, 100.00, 100.00, 4, 4, 4, 0, 4, 4),
+    (15, GOLD, f"(TOP {GOLD})", 100.00, 100.00, 4, 4, 4, 4, 4),
+    (18, GOLD, "(S (A (P this)) (B (Q is) (A (R a) (TT test))))", 100.00, 100.00, 4, 4, 4, 4, 4),
+    (19, GOLD, GOLD, 100.00, 100.00, 4, 4, 4, 4, 4),
     (
         21,
         "(S (A-SBJ-1 (P this)) (B-WHATEVER (Q is) (A (R a) (T test))))",
         GOLD,
-        *(100.00, 100.00, 4, 4, 4, 0, 4, 4),
+        *(100.00, 100.00, 4, 4, 4, 4, 4),
     ),
-    (22, f"(S {' '.join([INNER] * 11)})", f"(S {' '.join([INNER] * 11)})", 100, 100, 34, 34, 34, 0, 44, 44),
-    (23, f"(S {INNER} (-NONE- *))", f"(S {INNER} (-NONE- *))", 100.00, 100.00, 4, 4, 4, 0, 4, 4),
-    (24, f"(S {INNER} (: *))", f"(S {INNER} (: *))", 100.00, 100.00, 4, 4, 4, 0, 4, 4),
+    (22, f"(S {' '.join([INNER] * 11)})", f"(S {' '.join([INNER] * 11)})", 100, 100, 34, 34, 34, 44, 44),
+    (23, f"(S {INNER} (-NONE- *))", f"(S {INNER} (-NONE- *))", 100.00, 100.00, 4, 4, 4, 4, 4),
+    (24, f"(S {INNER} (: *))", f"(S {INNER} (: *))", 100.00, 100.00, 4, 4, 4, 4, 4),
 ]
 
 
@@ -59,7 +59,6 @@ def test_every_line_of_evalbs_sample_agrees(row: tuple[int, str, str, float, flo
         brackets.matched,
         brackets.gold,
         brackets.test,
-        found.crossing,
         found.num_words,
         found.num_correct_tags,
     ]
@@ -97,6 +96,12 @@ def test_trees_of_different_words_are_refused(test: str, fault: str) -> None:
     with pytest.raises(DataError, match=re.escape(fault)) as caught:
         score_trees([tree_of(GOLD), tree_of(GOLD)], [tree_of(GOLD), tree_of(test)])
     assert str(caught.value).startswith("sentence 2: ")
+
+
+def test_a_sentence_without_a_tree_counts_with_nothing_found() -> None:
+    total = score_trees([tree_of(GOLD), tree_of(GOLD)], [tree_of(GOLD), None])
+    assert (total.brackets.matched, total.brackets.gold, total.brackets.test) == (4, 8, 4)
+    assert (total.num_words, total.num_correct_tags, total.num_exact) == (8, 4, 1)
 
 
 def test_counts_that_differ_are_refused() -> None:

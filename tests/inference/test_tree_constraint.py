@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from allyouneed.config import SearchConfig
-from allyouneed.data.linearisation import Brackets, Tags, TreeVocabulary, build_tree
+from allyouneed.data.linearisation import Brackets, Tags, build_tree
+from allyouneed.data.tree_vocabulary import TreeVocabulary
 from allyouneed.inference.engine import Engine
 from allyouneed.inference.generate import generate
 from allyouneed.inference.joined_tree_constraint import JoinedTreeConstraint

@@ -9,20 +9,11 @@ opens before it, perhaps its part of speech, and how many constituents end after
 its place: the symbols of the third word are the fifth and the sixth, or of three the seventh to the ninth.
 """
 
-import json
-import re
 import string
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
-from pathlib import Path
-from typing import Final, Literal, NamedTuple, Self
+from typing import Final, Literal, NamedTuple
 
-from allyouneed import publish
-from allyouneed.data.tokenizer import CONTROL_SYMBOLS
-from allyouneed.data.trees import ROOT, Constituent, Tree, tree_of, without_unary_cycles
-from allyouneed.errors import DataError, ModelError
-from allyouneed.symbols import UNKNOWN
+from allyouneed.data.trees import ROOT, Constituent, Tree, labels_around_words
 
 Tags = Literal["normalised", "predicted", "endings"]
 Brackets = Literal["labelled", "plain", "joined"]
@@ -32,10 +23,6 @@ WORD: Final = "XX"
 
 ENDINGS: Final = (*string.ascii_lowercase, "0", WORD)
 """What `ending` gives."""
-
-_JOINED = re.compile(r"[^)].*|\)[0-9]{1,5}", re.DOTALL)
-_FORMAT = "allyouneed tree symbols"
-_FORMAT_VERSION = 1
 
 
 def linearise(tree: Tree, tags: Tags = "normalised", brackets: Brackets = "labelled") -> list[str]:
@@ -50,7 +37,8 @@ def linearise(tree: Tree, tags: Tags = "normalised", brackets: Brackets = "label
             own between them unless it is `XX`.
     """
     symbols = []
-    for word, tag, begun, ended in zip(tree.words, tree.tags, *_labels_around_words(tree), strict=True):
+    around = labels_around_words(_without_root(tree), len(tree.words))
+    for word, tag, (begun, ended) in zip(tree.words, tree.tags, around, strict=True):
         symbol = {"normalised": WORD, "predicted": tag, "endings": ending(word)}[tags]
         if brackets == "joined":
             symbols.append("(" + "(".join(begun))
@@ -83,16 +71,6 @@ def ending(word: str) -> str:
     """The last letter of a word, small; `0` of a digit, `XX` of anything else."""
     last = word[-1].lower()
     return "0" if last in string.digits else last if last in ENDINGS else WORD
-
-
-def _labels_around_words(tree: Tree) -> tuple[list[list[str]], list[list[str]]]:
-    """The labels of what begins before each word, the outermost first, and of what ends after it."""
-    begun: list[list[str]] = [[] for _ in tree.words]
-    ended: list[list[str]] = [[] for _ in tree.words]
-    for label, start, end in _without_root(tree):
-        begun[start].append(label)
-        ended[end - 1].insert(0, label)
-    return begun, ended
 
 
 def _without_root(tree: Tree) -> tuple[Constituent, ...]:
@@ -182,131 +160,3 @@ class _Builder:
         closed = self._constituents[place]._replace(end=len(self._tags))
         self._constituents[place] = closed
         self._well_formed &= closed.start < closed.end
-
-
-class TreeVocabulary:
-    """Symbols of trees to ids and back; what `Tokenizer` is for text. Made by `learn` or `load`.
-
-    Args:
-        symbols: Every one, the control symbols first.
-        tags: As of `linearise`.
-        brackets: Likewise.
-    """
-
-    def __init__(self, symbols: Sequence[str], tags: Tags, brackets: Brackets) -> None:
-        self.symbols, self.tags, self.brackets = tuple(symbols), tags, brackets
-        self._ids = {symbol: token for token, symbol in enumerate(symbols)}
-
-    @classmethod
-    def learn(cls, texts: Iterable[str], tags: Tags, brackets: Brackets) -> Self:
-        """The symbols of some trees in brackets, the most frequent first.
-
-        Raises:
-            DataError: One of them is no tree, or has a tag that is called as a control symbol is.
-        """
-        counts: Counter[str] = Counter()
-        for text in texts:
-            counts.update(linearise(without_unary_cycles(tree_of(text)), tags, brackets))
-        if reserved := [symbol for symbol in CONTROL_SYMBOLS if symbol in counts]:
-            raise DataError(f"{reserved[0]} is the tag of a word, but reserved here; rename it in the trees")
-        if tags == "endings":
-            counts.update(dict.fromkeys(ENDINGS, 0))  # no word ends in what is unknown
-        if brackets == "joined":
-            counts.update(dict.fromkeys(_all_joined(counts), 0))
-        in_order = sorted(counts, key=lambda symbol: (-counts[symbol], symbol))
-        return cls([*CONTROL_SYMBOLS, *in_order], tags, brackets)
-
-    @classmethod
-    def load(cls, path: Path) -> Self:
-        """Read what `save` has written.
-
-        Raises:
-            ModelError: The file is missing, damaged, or no vocabulary of trees.
-            DiskError: The file may not be read.
-        """
-        content = publish.read_published(path)
-        try:
-            found = json.loads(content)
-            symbols, tags, brackets = found["symbols"], found["tags"], found["brackets"]
-            is_one = found["format"] == _FORMAT and found["format_version"] == _FORMAT_VERSION
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise ModelError(
-                f"{path}: is damaged or no vocabulary of trees ({error}); take another copy"
-            ) from None
-        if not (
-            is_one
-            and tags in ("normalised", "predicted", "endings")
-            and brackets in ("labelled", "plain", "joined")
-            and isinstance(symbols, list)
-            and all(isinstance(symbol, str) for symbol in symbols)
-            and tuple(symbols[: len(CONTROL_SYMBOLS)]) == CONTROL_SYMBOLS
-            and len(set(symbols)) == len(symbols)
-            and (brackets != "joined" or all(re.fullmatch(_JOINED, symbol) for symbol in symbols))
-        ):
-            raise ModelError(
-                f"{path}: is no vocabulary of trees that this version reads; prepare the data again"
-            )
-        return cls(symbols, tags, brackets)
-
-    def save(self, path: Path) -> None:
-        """Write one JSON file."""
-        content = {
-            "format": _FORMAT,
-            "format_version": _FORMAT_VERSION,
-            "tags": self.tags,
-            "brackets": self.brackets,
-            "symbols": self.symbols,
-        }
-        publish.write_text(path, json.dumps(content, ensure_ascii=False, indent=1))
-
-    def __eq__(self, other: object) -> bool:
-        """Whether both give every tree the same ids."""
-        return isinstance(other, TreeVocabulary) and self._key() == other._key()
-
-    def __hash__(self) -> int:
-        return hash(self._key())
-
-    @property
-    def vocab_size(self) -> int:
-        """Entries, control symbols included; ids are below it."""
-        return len(self.symbols)
-
-    def encode(self, text: str) -> list[int]:
-        """The ids of a tree in brackets, without its unary cycles; a symbol that was not learned is unknown.
-
-        Raises:
-            DataError: It is no tree.
-        """
-        tree = without_unary_cycles(tree_of(text))
-        return [self._ids.get(symbol, UNKNOWN) for symbol in linearise(tree, self.tags, self.brackets)]
-
-    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        """`encode` for many."""
-        return [self.encode(text) for text in texts]
-
-    def decode(self, ids: Sequence[int], words: Sequence[str]) -> BuiltTree:
-        """The tree of ids over words, without unary cycles, of which none were learned.
-
-        Control symbols are left out, and make it ill-formed.
-        """
-        symbols = [self.symbols[token] for token in ids if token > UNKNOWN]
-        built = build_tree(unjoined(symbols, self.tags) if self.brackets == "joined" else symbols, words)
-        tree = without_unary_cycles(built.tree)
-        if self.tags == "endings":
-            tree = replace(tree, tags=(WORD,) * len(words))
-        return BuiltTree(tree, built.well_formed and all(token > UNKNOWN for token in ids))
-
-    def _key(self) -> tuple[tuple[str, ...], str, str]:
-        return self.symbols, self.tags, self.brackets
-
-
-def _all_joined(seen: Iterable[str]) -> Iterator[str]:
-    """What any tree can be written with that is no deeper: no label, each alone, each number of ends."""
-    yield "("
-    most = 0
-    for symbol in seen:
-        if symbol.startswith("("):
-            yield from unjoined([symbol], "predicted")
-        elif symbol.startswith(")"):
-            most = max(most, int(symbol[1:]))
-    yield from (f"){number}" for number in range(most + 1))

@@ -1,4 +1,4 @@
-"""Treebanks to train parsers on (paper 6.3): right trees, those of a parser, and those made of others."""
+"""Treebanks to train parsers on (paper 6.3): gold trees, those of a parser, and those made of others."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -10,12 +10,21 @@ from allyouneed.data.corpus import CleaningLimits, CleaningReport, Pair, require
 from allyouneed.data.linearisation import WORD
 from allyouneed.data.lines import LineCounts
 from allyouneed.data.tree_exchange import exchange_constituents
-from allyouneed.data.trees import Tree, clean_trees, one_word, read_trees, tree_of
+from allyouneed.data.trees import (
+    Tree,
+    clean_trees,
+    one_word,
+    read_trees,
+    tree_of,
+    without_unary_cycles,
+)
 from allyouneed.errors import DataError
 
 _REPEATED: Final = "repetitions of trees"
 _SILVER: Final = "silver trees"
 _EXCHANGED: Final = "trees made by exchange of constituents"
+
+_CYCLES: Final = "labels twice over the same words, learned once"
 
 AUGMENTED: Final = {_REPEATED, _SILVER, _EXCHANGED}
 """What a report notes where there is more than the trees that were given."""
@@ -88,6 +97,7 @@ class TreeFiles:
         num_trees = 0
         for tree, line in clean_trees(read_trees(file, counts, report.notes), report.notes):
             num_trees += 1
+            report.notes[_CYCLES] += len(tree.constituents) - len(without_unary_cycles(tree).constituents)
             yield Pair(_words(tree), str(tree), line, str(file)), tree
         if not num_trees:
             raise DataError(f"{file}: holds no tree; give a file of trees in brackets")

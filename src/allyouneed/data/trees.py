@@ -59,18 +59,31 @@ class Tree:
 
 def _pieces(tree: Tree, before: Callable[[int], str]) -> Iterator[str]:
     """The brackets from left to right, with what `before` says of a depth in front of each constituent."""
-    ends: list[int] = []
-    opening = iter([*tree.constituents, Constituent("", len(tree.words), 0)])
-    following = next(opening)
-    for position, (word, tag) in enumerate(zip(tree.words, tree.tags, strict=True)):
-        while following.start == position:
-            yield f"{before(len(ends))}({_without_brackets(following.label)}"
-            ends.append(following.end)
-            following = next(opening)
-        yield f" ({_without_brackets(tag)} {word if tag == TRACE else escaped(word)})"
-        while ends and ends[-1] == position + 1:
-            yield ")"
-            ends.pop()
+    depth = 0
+    around = labels_around_words(tree.constituents, len(tree.words))
+    for word, tag, (begun, ended) in zip(tree.words, tree.tags, around, strict=True):
+        for label in begun:
+            yield f"{before(depth)}({_without_brackets(label)}"
+            depth += 1
+        yield f" ({_without_brackets(tag)} {word if tag == TRACE else escaped(word)})" + ")" * len(ended)
+        depth -= len(ended)
+
+
+def labels_around_words(
+    constituents: Iterable[Constituent], num_words: int
+) -> Iterator[tuple[list[str], list[str]]]:
+    """What begins before each word, the outermost first, and what ends after it, the innermost first.
+
+    Args:
+        constituents: In the order of a tree.
+        num_words: Of the whole.
+    """
+    begun: list[list[str]] = [[] for _ in range(num_words)]
+    ended: list[list[str]] = [[] for _ in range(num_words)]
+    for label, start, end in constituents:
+        begun[start].append(label)
+        ended[end - 1].append(label)
+    return ((first, last[::-1]) for first, last in zip(begun, ended, strict=True))
 
 
 def escaped(word: str) -> str:
@@ -81,6 +94,11 @@ def escaped(word: str) -> str:
 def unescaped(word: str) -> str:
     """The inverse of `escaped`."""
     return _ESCAPED.sub(lambda mark: _BRACKETS.get(mark[0], mark[0][1:]), word)
+
+
+def sentences_of(trees: Iterable[Tree]) -> list[list[str]]:
+    """The words of each, escaped: so parsers take them, and give them back as they are in the tree."""
+    return [[escaped(word) for word in tree.words] for tree in trees]
 
 
 def one_word(word: str) -> str:

@@ -95,8 +95,6 @@ class SentenceScore:
     """Words, punctuation included."""
     brackets: Brackets
     by_label: dict[str, Brackets]
-    crossing: int
-    """Constituents of the test tree that cross one of the gold tree."""
     num_words: int
     """Words that are left without punctuation."""
     num_correct_tags: int
@@ -108,34 +106,39 @@ class SentenceScore:
         return self.brackets.matched == self.brackets.gold == self.brackets.test
 
 
-def score_tree(gold: ScoredTree, test: ScoredTree, rules: Rules = COLLINS) -> SentenceScore:
-    """Compare a tree with its gold tree.
+def score_tree(gold: ScoredTree, test: ScoredTree | None, rules: Rules = COLLINS) -> SentenceScore:
+    """Compare a tree with its gold tree; None, where there is no tree, has no constituent and no tag.
 
     Raises:
         DataError: Their words differ.
     """
-    for place, (word, other) in enumerate(zip(gold.words, test.words, strict=False), start=1):
-        if word != other:
-            raise DataError(f"word {place} is {word!r} in the gold tree, but {other!r} in the other")
-    if len(gold.words) != len(test.words):
-        raise DataError(f"the gold tree has {len(gold.words)} words, the other {len(test.words)}")
+    if test is not None:
+        _require_same_words(gold, test)
     kept = [tag not in rules.deleted for tag in gold.tags]
-    of_gold, of_test = _spans(gold, kept, rules), _spans(test, kept, rules)
+    of_gold = _spans(gold, kept, rules)
+    of_test = Counter[Span]() if test is None else _spans(test, kept, rules)
     matched = of_gold & of_test
     by_label: dict[str, Brackets] = {}
     for counts, name in ((matched, "matched"), (of_gold, "gold"), (of_test, "test")):
         for (label, _, _), number in counts.items():
             brackets = by_label.setdefault(label, Brackets())
             setattr(brackets, name, getattr(brackets, name) + number)
-    tags = zip(gold.tags, test.tags, kept, strict=True)
+    tags = zip(gold.tags, test.tags if test else [""] * len(kept), kept, strict=True)
     return SentenceScore(
         length=sum(tag != "-NONE-" for tag in gold.tags),
         brackets=Brackets(matched.total(), of_gold.total(), of_test.total()),
         by_label=by_label,
-        crossing=sum(n for span, n in of_test.items() if any(_cross(span, other) for other in of_gold)),
         num_words=sum(kept),
         num_correct_tags=sum(k and rules.representative(a) == rules.representative(b) for a, b, k in tags),
     )
+
+
+def _require_same_words(gold: ScoredTree, test: ScoredTree) -> None:
+    for place, (word, other) in enumerate(zip(gold.words, test.words, strict=False), start=1):
+        if word != other:
+            raise DataError(f"word {place} is {word!r} in the gold tree, but {other!r} in the other")
+    if len(gold.words) != len(test.words):
+        raise DataError(f"the gold tree has {len(gold.words)} words, the other {len(test.words)}")
 
 
 def _spans(tree: ScoredTree, kept: Sequence[bool], rules: Rules) -> Counter[Span]:
@@ -145,10 +148,6 @@ def _spans(tree: ScoredTree, kept: Sequence[bool], rules: Rules) -> Counter[Span
         place_of.append(place_of[-1] + is_kept)
     spans = ((rules.name(label), place_of[start], place_of[end]) for label, start, end in tree.constituents)
     return Counter(span for span in spans if span[1] < span[2] and span[0] not in rules.deleted)
-
-
-def _cross(one: Span, other: Span) -> bool:
-    return one[1] < other[1] < one[2] < other[2] or other[1] < one[1] < other[2] < one[2]
 
 
 @dataclass
@@ -220,9 +219,9 @@ def _row(name: str, brackets: Brackets | None = None) -> str:
 
 
 def score_trees(
-    gold: Sequence[ScoredTree], test: Sequence[ScoredTree], rules: Rules = COLLINS
+    gold: Sequence[ScoredTree], test: Sequence[ScoredTree | None], rules: Rules = COLLINS
 ) -> BracketScores:
-    """Compare trees with their gold trees, one by one.
+    """Compare trees with their gold trees, one by one; see `score_tree`.
 
     Raises:
         DataError: There are not as many of each, none at all, or two have different words.

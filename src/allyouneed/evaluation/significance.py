@@ -28,6 +28,29 @@ class SummedMetric:
     signature: str
 
 
+def _bleu_counts(hypotheses: Sequence[str], references: Sequence[str]) -> NDArray[np.int64]:
+    """Of each sentence: matches and n-grams of each order, lengths of hypothesis and reference."""
+    require_aligned(hypotheses, references)
+    metric = BLEU(force=True)
+    pairs = zip(hypotheses, references, strict=True)
+    scores = [metric.corpus_score([line], [[right]]) for line, right in pairs]
+    return np.array([[*s.counts, *s.totals, s.sys_len, s.ref_len] for s in scores])
+
+
+def _bleu(counts: NDArray[np.int64]) -> float:
+    """BLEU of the sums over a test set."""
+    matches, totals = counts[:_MAX_ORDER].tolist(), counts[_MAX_ORDER : 2 * _MAX_ORDER].tolist()
+    hypothesis_length, reference_length = counts[2 * _MAX_ORDER :].tolist()
+    score = BLEU.compute_bleu(matches, totals, hypothesis_length, reference_length, smooth_method="exp")
+    return float(score.score)
+
+
+BLEU_13A = SummedMetric(
+    _bleu_counts, _bleu, f"nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:{sacrebleu.__version__}"
+)
+"""As sacreBLEU computes and calls it."""
+
+
 @dataclass(frozen=True)
 class Comparison:
     """Two systems on the same sentences."""
@@ -73,7 +96,7 @@ def paired_bootstrap_of_runs(
     systems: Sequence[Sequence[str]],
     references: Sequence[str],
     num_samples: int = NUM_SAMPLES,
-    metric: SummedMetric | None = None,
+    metric: SummedMetric = BLEU_13A,
 ) -> Comparison:
     """As `paired_bootstrap`, of any metric, over several runs of each system on the same sentences.
 
@@ -85,9 +108,8 @@ def paired_bootstrap_of_runs(
         systems: Those of the other.
         references: What is right.
         num_samples: How many test sets are drawn.
-        metric: By default BLEU (13a).
+        metric: Of outputs and references.
     """
-    metric = metric or BLEU_13A
     counts = [
         np.sum([metric.counts(lines, references) for lines in runs], axis=0) for runs in (baselines, systems)
     ]
@@ -104,26 +126,3 @@ def paired_bootstrap_of_runs(
     p_value = float((as_large.sum() + 1) / (num_samples + 1))
     signature = f"{metric.signature}|bs:{num_samples}|seed:{_SEED}"
     return Comparison(of_baseline, of_system, p_value, (float(low), float(high)), signature)
-
-
-def _bleu_counts(hypotheses: Sequence[str], references: Sequence[str]) -> NDArray[np.int64]:
-    """Of each sentence: matches and n-grams of each order, lengths of hypothesis and reference."""
-    require_aligned(hypotheses, references)
-    metric = BLEU(force=True)
-    pairs = zip(hypotheses, references, strict=True)
-    scores = [metric.corpus_score([line], [[right]]) for line, right in pairs]
-    return np.array([[*s.counts, *s.totals, s.sys_len, s.ref_len] for s in scores])
-
-
-def _bleu(counts: NDArray[np.int64]) -> float:
-    """BLEU of the sums over a test set."""
-    matches, totals = counts[:_MAX_ORDER].tolist(), counts[_MAX_ORDER : 2 * _MAX_ORDER].tolist()
-    hypothesis_length, reference_length = counts[2 * _MAX_ORDER :].tolist()
-    score = BLEU.compute_bleu(matches, totals, hypothesis_length, reference_length, smooth_method="exp")
-    return float(score.score)
-
-
-BLEU_13A = SummedMetric(
-    _bleu_counts, _bleu, f"nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:{sacrebleu.__version__}"
-)
-"""As sacreBLEU computes and calls it."""

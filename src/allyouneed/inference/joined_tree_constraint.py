@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allyouneed.config import SearchConfig
-from allyouneed.data.linearisation import TreeVocabulary, ending, symbols_per_word
+from allyouneed.data.linearisation import ending, symbols_per_word
+from allyouneed.data.tree_vocabulary import TreeVocabulary
 from allyouneed.symbols import END, UNKNOWN
 
 _WORDS_LEFT, _DEPTH, _DEEPEST, _NUM_WRITTEN, _ENDINGS = range(5)

@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allyouneed.config import SearchConfig
-from allyouneed.data.linearisation import TreeVocabulary, ending
+from allyouneed.data.linearisation import ending
+from allyouneed.data.tree_vocabulary import TreeVocabulary
 from allyouneed.symbols import END, UNKNOWN
 
 _WORDS_LEFT, _TOKENS_LEFT, _DEPTH, _IS_EMPTY, _STACK = range(5)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from allyouneed.data.linearisation import WORD
-from allyouneed.data.trees import Constituent, Tree
+from allyouneed.data.trees import Tree, labels_around_words
 
 _COLUMN, _GAP, _ROW, _MARGIN = 8.5, 14.0, 44.0, 16.0
 """Pixels of a character, between words, from a constituent to what holds it, and around a tree."""
@@ -80,18 +80,15 @@ def _nodes(tree: Tree) -> tuple[list[_Node], list[int]]:
     """Constituents and tags, each before what is inside it, and the places of the tags."""
     nodes: list[_Node] = []
     tags: list[int] = []
-    open_nodes: list[tuple[int, int]] = []
-    opening = iter([*tree.constituents, Constituent("", len(tree.words), 0)])
-    following = next(opening)
-    for position, tag in enumerate(tree.tags):
-        while open_nodes and open_nodes[-1][1] <= position:
-            open_nodes.pop()
-        while following.start == position:
-            nodes.append(_Node(following.label, open_nodes[-1][0] if open_nodes else -1))
-            open_nodes.append((len(nodes) - 1, following.end))
-            following = next(opening)
+    open_nodes = [-1]
+    around = labels_around_words(tree.constituents, len(tree.words))
+    for tag, (begun, ended) in zip(tree.tags, around, strict=True):
+        for label in begun:
+            nodes.append(_Node(label, open_nodes[-1]))
+            open_nodes.append(len(nodes) - 1)
         tags.append(len(nodes))
-        nodes.append(_Node(tag, open_nodes[-1][0]))
+        nodes.append(_Node(tag, open_nodes[-1]))
+        del open_nodes[len(open_nodes) - len(ended) :]
     return nodes, tags
 
 

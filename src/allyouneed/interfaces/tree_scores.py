@@ -1,51 +1,50 @@
-"""Scores of trees, of a parser or from a file, beside the right trees."""
+"""Scores of trees, of a parser or from a file, beside the gold trees."""
 
 import json
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from allyouneed.data.linearisation import WORD
-from allyouneed.data.lines import read_lines
-from allyouneed.data.trees import Tree, clean_trees, read_trees
+from allyouneed.data.lines import is_blank, read_lines
+from allyouneed.data.trees import PlacedTree, Tree, clean_trees, read_trees
 from allyouneed.errors import DataError
 from allyouneed.evaluation import BracketScores, Score, format_scores, score_trees, scores_to_json
 from allyouneed.evaluation.bracket_f1 import words_of
+from allyouneed.interfaces.console import notice
 from allyouneed.interfaces.device import Device, torch_device
 
 
 def score_parser(
     model: Path, trees: Path, device: Device, **options: Any
 ) -> tuple[BracketScores, list[Score]]:
-    """Let a model parse the words of the right trees; `options` as of `Parser.stream`."""
+    """Let a model parse the words of the gold trees; `options` as of `Parser.stream`."""
     from allyouneed.assessment import evaluate_parser
     from allyouneed.loading import load_parser
 
-    gold = _read(trees)
+    gold = _trees_of(trees)
     return evaluate_parser(load_parser(model, device=torch_device(device)), gold, **options)
 
 
 def score_tree_file(hypotheses: Path, trees: Path) -> tuple[BracketScores, list[Score]]:
-    """Compare a file of trees with the right ones; their tags too, if they have any.
+    """Compare a file of trees with the gold ones; their tags too, if they have any.
 
     An empty line of a file with one tree a line, as `parse` leaves for what it cannot parse, is scored as a
     tree without constituents.
     """
-    gold = _read(trees)
-    placed = list(clean_trees(read_trees(hypotheses)))
-    found = [tree for tree, _ in placed]
-    share_found = len(found) / len(gold)
+    gold, placed = _trees_of(trees), _read(hypotheses)
+    found: Sequence[Tree | None] = [tree for tree, _ in placed]
     tree_of_line = {line_number: tree for tree, line_number in placed}
-    if len(found) < len(gold) == sum(1 for _ in read_lines(hypotheses)) and len(tree_of_line) == len(found):
-        found = [tree_of_line.get(number) or _flat(tree) for number, tree in enumerate(gold, start=1)]
-    sums = score_trees(gold, _some(hypotheses, found))
-    scores = sums.scores(tagged=any(tag != WORD for tree in found for tag in tree.tags))
-    if share_found < 1:
+    lines = {number: is_blank(line) for number, line in enumerate(read_lines(hypotheses), start=1)}
+    if len(found) < len(gold) == len(lines) and {n for n in lines if not lines[n]} == set(tree_of_line):
+        found = [tree_of_line.get(number) for number in lines]
+    sums = score_trees(gold, found)
+    scores = sums.scores(tagged=any(tag != WORD for tree, _ in placed for tag in tree.tags))
+    if len(placed) < len(gold):
+        share_found = len(placed) / len(gold)
         scores.append(Score("well_formed", 100 * share_found, "trees:on-lines-that-are-not-empty"))
     return sums, scores
-
-
-def _flat(tree: Tree) -> Tree:
-    return Tree(tree.words, (WORD,) * len(tree.words), tree.constituents[:1])
 
 
 def print_scores(
@@ -65,11 +64,17 @@ def print_scores(
     print("\n\n".join(filter(None, texts)))
 
 
-def _read(path: Path) -> list[Tree]:
-    return _some(path, [tree for tree, _ in clean_trees(read_trees(path))])
+def _trees_of(path: Path) -> list[Tree]:
+    return [tree for tree, _ in _read(path)]
 
 
-def _some(path: Path, trees: list[Tree]) -> list[Tree]:
+def _read(path: Path) -> list[PlacedTree]:
+    """The trees of a file, cleaned; what was taken away is told."""
+    notes = Counter[str]()
+    trees = list(clean_trees(read_trees(path, notes=notes), notes))
+    for what, number in notes.items():
+        if number:
+            notice(f"{path}: {number:,} {what}")
     if not trees:
         raise DataError(f"{path}: holds no tree; give a file of trees in brackets")
     return trees

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from allyouneed.config import RunConfig
 from allyouneed.preparation import PreparedData
-from allyouneed.presets import parsing_tiny
+from allyouneed.presets import parsing_tiny, parsing_wsj
 
 if TYPE_CHECKING:
     from tests.interfaces.conftest import RunCommand
@@ -106,8 +107,8 @@ def test_a_parser_and_a_file_of_trees_are_scored(
     assert scores["bracket_f1"]["score"] > 95
     assert scores["well_formed"]["score"] == 100
     assert scores["labels"]["VP"]["gold"] == 20
-    code, out, _ = run_command("evaluate", "--hypotheses", gold, "--trees", gold, "--labels")
-    assert code == 0
+    code, out, err = run_command("evaluate", "--hypotheses", gold, "--trees", gold, "--labels")
+    assert (code, err.count("20 function tags removed")) == (0, 2)
     assert out.decode().startswith("bracket_f1           100.00  evalb:COLLINS.prm")
     assert "\nVP              20      20       20   100.00" in out.decode()
     picture = tmp_path / "lengths.png"
@@ -133,6 +134,24 @@ def test_a_parser_and_a_file_of_trees_are_scored(
         (["evaluate", "NONE", "--trees", "TREES", "--reference", "TREES"], 2, "leave those out"),
         (["evaluate", "NONE", "--trees", "TREES", "--mbr", "4"], 2, "for translations only"),
         (["evaluate", "--hypotheses", "TREES"], 2, "give --reference"),
+        (
+            ["evaluate", "--hypotheses", "TREES", "--trees", "TREES", "--beam-size", "7"],
+            2,
+            "scored as they are",
+        ),
+        (
+            ["evaluate", "--hypotheses", "TREES", "--trees", "TREES", "--unconstrained"],
+            2,
+            "scored as they are",
+        ),
+        (["evaluate", "--hypotheses", "TREES", "--reference", "TREES", "--labels"], 2, "add --trees"),
+        (
+            ["evaluate", "PARSER", "--trees", "TREES", "--length-plot", "NONE/l.png"],
+            6,
+            "there is no folder NONE",
+        ),
+        (["parse", "PARSER", "--svg", "NONE/trees.svg"], 6, "no folder NONE"),
+        (["evaluate", "--hypotheses", "BROKEN", "--trees", "TWO"], 3, "2 gold trees but 1"),
         (["evaluate", "--hypotheses", "NONE", "--trees", "TREES"], 3, "no such file"),
         (["evaluate", "--hypotheses", "EMPTY", "--trees", "TREES"], 3, "holds no tree"),
         (["evaluate", "--hypotheses", "OPEN", "--trees", "TREES"], 3, "2:1: the tree that begins here lacks"),
@@ -181,11 +200,13 @@ def test_wrong_inputs_are_told(
 ) -> None:
     (tmp_path / "EMPTY").write_bytes(b"\n")
     (tmp_path / "OPEN").write_bytes(b"(S (NN a))\n(S (NN b)\n")
+    (tmp_path / "TWO").write_bytes(b"(S (NN a))\n(S (NN b))\n")
+    (tmp_path / "BROKEN").write_bytes(b"(S\n(NN a))\n")
     (tmp_path / "UNTAGGED").write_bytes(b"(S (XX a))\n(S (XX a) (NN b))\n(S (XX a) (XX b))\n")
     files = {
         "TREES": toy_treebank / "dev.mrg",
         "PARSER": toy_parser,
-        **{name: tmp_path / name for name in ("EMPTY", "OPEN", "NONE", "OUT", "UNTAGGED")},
+        **{name: tmp_path / name for name in ("EMPTY", "OPEN", "NONE", "OUT", "UNTAGGED", "TWO", "BROKEN")},
     }
     found, _, err = run_command(*(files.get(argument, argument) for argument in arguments))
     assert found == code
@@ -206,7 +227,8 @@ def test_trees_are_prepared_with_an_account_of_what_was_cleaned(
     assert b"420 trees to train on, 20 to validate, 290 source and 11 target symbols" in out
     assert "train: 420 function tags removed" in err
     report = json.loads((tmp_path / "data" / "report.json").read_bytes())
-    assert report["valid"]["notes"] == {"function tags removed": 20, "traces removed": 0}
+    cleaned = {"function tags removed": 20, "traces removed": 0}
+    assert report["valid"]["notes"] == {**cleaned, "labels twice over the same words, learned once": 0}
 
 
 def test_a_preset_says_how_trees_are_prepared_and_long_sentences_stay(
@@ -220,6 +242,18 @@ def test_a_preset_says_how_trees_are_prepared_and_long_sentences_stay(
     data = PreparedData(tmp_path / "data")
     assert data.config == parsing_tiny().data
     assert data.train.source_lengths.tolist() == data.train.target_lengths.tolist()
+
+
+def test_trees_are_learned_by_the_paper_s_recipe_for_parsers_where_no_preset_is_named(
+    run_command: "RunCommand", toy_treebank: Path, toy_parser: Path, tmp_path: Path
+) -> None:
+    assert toy_parser.parent == toy_treebank  # which has prepared the data
+    small = ["model.d_model=8", "model.d_ff=8", "model.num_heads=2", "model.num_layers=1"]
+    arguments = ("train", tmp_path / "run", "--data", toy_treebank / "data", "--steps", "1", "--set", *small)
+    assert run_command(*arguments)[0] == 0
+    config = RunConfig.from_toml(tmp_path / "run" / "config.toml")
+    assert config.search == parsing_wsj().search
+    assert config.model.dropout == parsing_wsj().model.dropout
 
 
 def test_an_empty_line_is_scored_as_a_tree_without_constituents(

@@ -11,17 +11,17 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from allyouneed.data.lines import is_blank, read_lines
-from allyouneed.errors import DataError, DiskError, UsageError
+from allyouneed.errors import DataError, UsageError
 from allyouneed.interfaces.device import Device, torch_device
 from allyouneed.interfaces.progress import progress
-from allyouneed.publish import write_text
+from allyouneed.publish import require_folder, write_text
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from allyouneed.attention import Attention
-    from allyouneed.config import ModelConfig
     from allyouneed.interfaces.attention_figures import Form, Selection
+    from allyouneed.model_config import ModelConfig
 
     Measures = dict[str, dict[str, Tensor]]
 
@@ -162,8 +162,7 @@ def _check_options(files: Files, selected: Selected, sort: str | None) -> None:
     if sort == "agreement" and selected.kind not in (None, "cross"):
         raise UsageError("--sort agreement: only attention to the source has it; leave out --kind")
     for path in wanted.values():
-        if not path.parent.is_dir():
-            raise DiskError(f"{path}: there is no folder {path.parent}; make it first")
+        require_folder(path)
 
 
 def _check_sentence(source: str | None, targets: Path | None) -> None:

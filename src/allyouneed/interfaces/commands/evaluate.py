@@ -23,6 +23,7 @@ from allyouneed.interfaces.console import notice
 from allyouneed.interfaces.device import Device, torch_device
 from allyouneed.interfaces.search_options import AS_THE_MODEL_SAYS, SearchOptions
 from allyouneed.interfaces.tree_scores import print_scores, score_parser, score_tree_file
+from allyouneed.publish import require_folder
 
 
 @Parameter(name="*")
@@ -31,7 +32,7 @@ class TreeOptions:
     """What is scored in place of translations."""
 
     trees: Path | None = None
-    """The right trees, in Penn brackets, in place of a reference; a parser is given their words."""
+    """The gold trees, in Penn brackets, in place of a reference; a parser is given their words."""
     unconstrained: bool = False
     """Let a parser write what is no tree, as in the paper, and repair it."""
     labels: bool = False
@@ -83,12 +84,13 @@ def evaluate(
         json_: Print one JSON object: name -> {"score", "signature"}; of two files, that of each and their
             comparison.
     """
+    _check_options(trees, hypotheses, search)
     if trees.trees is not None:
         if reference or source:
             raise UsageError("--trees are scored without --source and --reference; leave those out")
         _evaluate_trees(trees.trees, model, hypotheses, trees, search, device, json_)
     elif reference is None:
-        raise UsageError("give --reference, the right translations; or --trees, the right trees")
+        raise UsageError("give --reference, the right translations; or --trees, the gold trees")
     elif model is None and source is None and hypotheses is not None and len(hypotheses) == 2:
         _compare(hypotheses, reference, _metrics(target_language), json_)
     elif model is None and source is None and hypotheses is not None and len(hypotheses) == 1:
@@ -100,6 +102,18 @@ def evaluate(
         raise UsageError(
             "give a MODEL and --source to translate with it, or else --hypotheses to score a file, or two"
         )
+
+
+def _check_options(trees: TreeOptions, hypotheses: Sequence[Path] | None, search: SearchOptions) -> None:
+    """Refuse options that nothing would heed, and a plot that could not be written."""
+    if trees.trees is None and trees != TreeOptions():
+        raise UsageError(
+            "--unconstrained, --labels, --lengths, --length-plot: are of trees; add --trees FILE"
+        )
+    if hypotheses is not None and (trees.unconstrained or search != AS_THE_MODEL_SAYS):
+        raise UsageError("--hypotheses are scored as they are; leave out what says how to search")
+    if trees.length_plot:
+        require_folder(trees.length_plot)
 
 
 def _scores_of_model(

@@ -18,7 +18,7 @@ from allyouneed.interfaces.console import notice
 from allyouneed.interfaces.device import Device, torch_device
 from allyouneed.interfaces.line_output import StreamOutput
 from allyouneed.interfaces.tree_drawing import draw_trees
-from allyouneed.publish import write_text
+from allyouneed.publish import require_folder, write_text
 
 if TYPE_CHECKING:
     from allyouneed.data.trees import Tree
@@ -78,9 +78,8 @@ def parse(
 
     ```
     allyouneed parse runs/parser < sentences.txt > trees.txt
-    echo "She can't sleep." | allyouneed parse models/parser --pretty
+    echo "She can't sleep." | allyouneed parse models/parser --pretty --svg tree.svg
     echo "She ca n't sleep ." | allyouneed parse models/parser --tokenized --scores
-    echo "She can't sleep." | allyouneed parse models/parser --svg tree.svg
     allyouneed parse models/parser --min-confidence 0.8 < news.txt > silver.mrg
     ```
 
@@ -102,6 +101,8 @@ def parse(
         threads: Threads of a worker; more of them parse a single line sooner.
         device: Where to compute.
     """
+    if lines.svg:
+        require_folder(lines.svg)
     from allyouneed.loading import load_parser
     from allyouneed.training.hardware import give_back_freed_memory
 

@@ -10,6 +10,7 @@ from cyclopts.validators import Number
 from allyouneed.config import DataConfig
 from allyouneed.errors import UsageError
 from allyouneed.interfaces.console import notice
+from allyouneed.presets import DEFAULT_PRESETS
 from allyouneed.presets import preset as named_preset
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ def prepare(
     """
     from allyouneed.preparation import prepare as prepare_data
 
-    name = preset or ("parsing_wsj" if task == "parsing" else "base")
+    name = preset or DEFAULT_PRESETS[task or "translation"]
     defaults = named_preset(name).data
     if task is not None and task != defaults.task:
         raise UsageError(f"--preset {name}: is for {defaults.task}, not for {task}; take another preset")

@@ -62,7 +62,7 @@ def train(
     _check_rehearsal(dry_run, json_)
     asked = {"training.num_steps": steps, "training.precision": precision and f'"{precision}"'}
     settings = [f"{name}={value}" for name, value in asked.items() if value is not None]
-    chosen = _chosen(run, configuration, settings)  # before torch is loaded: a slip shows at once
+    chosen = _chosen(run, data, configuration, settings)  # before torch is loaded: a slip shows at once
 
     if dry_run:
         _print_rehearsal(run, data, chosen, resume, device, json_)
@@ -128,13 +128,19 @@ def _print_rehearsal(
     print(json.dumps(as_json(found)) if json_ else "\n".join(as_text(found)))
 
 
-def _chosen(run: Path, options: ConfigurationOptions, settings: Sequence[str]) -> "RunConfig | None":
+def _chosen(
+    run: Path, data: Path, options: ConfigurationOptions, settings: Sequence[str]
+) -> "RunConfig | None":
     """The configuration asked for; None where nothing is, so that a run that is there keeps its own."""
     from allyouneed.config import RunConfig
-    from allyouneed.presets import base
+    from allyouneed.preparation import PreparedData
+    from allyouneed.presets import DEFAULT_PRESETS, preset
 
     if options == NOTHING_ASKED and not settings:
         return None
     recorded = run / "config.toml"
-    otherwise = RunConfig.from_toml(recorded) if recorded.is_file() else base()
+    if recorded.is_file():
+        otherwise = RunConfig.from_toml(recorded)
+    else:
+        otherwise = preset(options.preset or DEFAULT_PRESETS[PreparedData(data).config.task])
     return options.resolve(otherwise).with_settings(settings)
