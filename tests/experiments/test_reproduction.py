@@ -143,7 +143,8 @@ def test_the_report_is_a_table_a_csv_and_a_page_without_links(tmp_path: Path) ->
     lines = list(csv.DictReader(values.split("\n")))
     assert [line["bleu"] for line in lines if line["row"] == "worse"] == ["30.0", "31.0"]
     assert 'src="data:image/png;base64,' in page
-    assert "http" not in page
+    assert "http:" not in page
+    assert "https:" not in page
     assert "layers divided by 2" in page
     assert [item.split(",")[0] for item in conclusions(results)["It does not hold"]] == ["better"]
     assert len(list(as_terminal_table(results))) >= 1 + 5 + 1

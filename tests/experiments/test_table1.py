@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -57,7 +58,9 @@ def test_the_remark_on_separable_convolutions_holds_within_a_constant(out: Path)
 
 
 def test_the_page_has_the_paper_s_orders_and_its_pictures(out: Path) -> None:
-    page = (out / "results.html").read_bytes().decode()
+    page, num_pictures = re.subn(
+        r"data:image/png;base64,[\w+/=]+", "", (out / "results.html").read_bytes().decode()
+    )
     for text in (
         "O(n² · d)",
         "O(log_k n)",
@@ -67,7 +70,7 @@ def test_the_page_has_the_paper_s_orders_and_its_pictures(out: Path) -> None:
         "How far information has come",
     ):
         assert text in page
-    assert page.count("data:image/png;base64,") == 5
+    assert num_pictures == 5
     table = (out / "terminal.txt").read_bytes().decode()
     assert "recurrent (LSTM)" in table
     assert "BLEU" not in table + page, "nothing is trained here"

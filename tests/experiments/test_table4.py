@@ -66,7 +66,7 @@ def test_every_row_is_trained_on_what_it_says(treebank: Path, tmp_path: Path) ->
     assert not results.failures()
     trees = {row.name: results.values(row.name, "trees")[0] for row in results.rows}
     [num_silver] = results.values("semi_supervised", "silver_trees")
-    # Of 384 sentences 160 are parsed; half of these trees are taken, and right ones repeated to be as many.
+    # Of 384 sentences 160 are parsed; half of these trees are taken, and gold ones repeated to be as many.
     assert NUM_TREES * SENTENCES == 160
     assert num_silver == pytest.approx(80, abs=5)
     assert trees == {
