@@ -1,7 +1,7 @@
 // What is chosen above the picture: kind, view, layer, heads, words or pieces.
 
 import { element, headColour } from "./elements.js";
-import { KINDS, VIEWS, toggled } from "./state.js";
+import { KINDS, VIEWS, hasParts, toggled } from "./state.js";
 
 /** One of several, as a row of radio buttons. */
 function choice(legend, name, options, choose) {
@@ -54,7 +54,7 @@ export function controls(attention, state, change) {
     parts.update(state.inWords ? "words" : "pieces");
     layer.node.hidden = ["heads", "measures"].includes(state.view);
     heads.node.hidden = layer.node.hidden;
-    parts.node.hidden = state.view === "measures";
+    parts.node.hidden = !hasParts(state);
   };
   return { node, update };
 }

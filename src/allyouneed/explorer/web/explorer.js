@@ -2,7 +2,7 @@
 
 import { element, word } from "./elements.js";
 import { Attention } from "./attention.js";
-import { KINDS, readFragment, writeFragment } from "./state.js";
+import { KINDS, hasParts, readFragment, writeFragment } from "./state.js";
 import { controls } from "./controls.js";
 import { linesView } from "./lines.js";
 import { matrixView } from "./matrix.js";
@@ -40,7 +40,7 @@ export async function explore(root, contents, { address = false } = {}) {
 
   function show() {
     const isFocused = picture.contains(document.activeElement);
-    const wanted = [state.view, state.kind, state.inWords].join();
+    const wanted = [state.view, state.kind, hasParts(state) && state.inWords].join();
     if (wanted !== shownFor) {
       shown = MAKERS[state.view](attention, state, change);
       shownFor = wanted;

@@ -5,7 +5,7 @@ import { rasterise } from "./raster.js";
 import { chosenHeads, toggled } from "./state.js";
 
 const FAINTEST = 0.02; // A line of less weight cannot be seen.
-const MOST = 600; // More lines than this are a blur, and slow.
+const MOST = 400; // More lines than this are a blur, and slow.
 const STEPS = 1000; // In which weights are counted, to find the strongest without sorting all.
 const ROW = 28, CLOSE_ROW = 21, LONG = 40; // Pixels from word to word, closer in sentences of so many.
 

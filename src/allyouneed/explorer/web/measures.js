@@ -23,10 +23,14 @@ export function measuresView(attention, state, change) {
   });
   const rows = rowsOf(attention, measures, names, change);
   const body = element("tbody");
+  let shownIn = null; // the order of rows
   const update = () => {
+    const order = [state.sort, state.descending].join();
+    if (order === shownIn) return;
+    shownIn = order;
     headers.forEach((header, column) => {
-      const order = state.descending ? "descending" : "ascending";
-      header.setAttribute("aria-sort", state.sort === names[column] ? order : "none");
+      const sorted = state.descending ? "descending" : "ascending";
+      header.setAttribute("aria-sort", state.sort === names[column] ? sorted : "none");
     });
     const sign = state.descending ? -1 : 1;
     const value = ({ layer, head }) => measures[state.sort][layer][head];

@@ -11,20 +11,29 @@
  */
 export function rasterise(width, height, paper, lines, thickness) {
   const image = new ImageData(width, height);
-  const pixels = new Uint32Array(image.data.buffer).fill((255 << 24) | (paper[2] << 16) | (paper[1] << 8) | paper[0]);
+  const pixels = new Int32Array(image.data.buffer).fill((255 << 24) | (paper[2] << 16) | (paper[1] << 8) | paper[0]);
   for (const { left, right, ink, colour: [red, green, blue] } of lines) {
-    const redBlue = red | (blue << 16); // both are mixed at once
+    const redBlue = red | (blue << 16), middle = green << 8; // two bytes are mixed at once
+    const mix = (place, covered) => { // of 256 parts
+      const under = pixels[place], rest = 256 - covered;
+      const both = (Math.imul(under & 0xff00ff, rest) + Math.imul(redBlue, covered)) >>> 8;
+      const one = (Math.imul(under & 0xff00, rest) + Math.imul(middle, covered)) >>> 8;
+      pixels[place] = (255 << 24) | (both & 0xff00ff) | (one & 0xff00);
+    };
+    const parts = 256 * ink, whole = parts | 0;
     const slope = (right - left) / width;
-    const half = (thickness / 2) * Math.hypot(1, slope); // of the column of pixels that the line cuts out
-    for (let x = 0; x < width; x++) {
-      const top = left + (x + 0.5) * slope - half, bottom = top + 2 * half;
-      for (let y = Math.max(0, Math.floor(top)); y < bottom && y < height; y++) {
-        const covered = (256 * ink * (Math.min(y + 1, bottom) - Math.max(y, top))) | 0;
-        const place = y * width + x, under = pixels[place], rest = 256 - covered;
-        const both = ((Math.imul(under & 0xff00ff, rest) + Math.imul(redBlue, covered)) >>> 8) & 0xff00ff;
-        const middle = (Math.imul(under & 0xff00, rest) + Math.imul(green << 8, covered)) >>> 8;
-        pixels[place] = (255 << 24) | (middle & 0xff00) | both;
+    const thick = thickness * Math.hypot(1, slope); // of the column of pixels that the line cuts out
+    for (let x = 0, start = left + (slope - thick) / 2; x < width; x++, start += slope) {
+      const top = Math.max(0, start), bottom = Math.min(height, start + thick);
+      const first = top | 0, last = bottom | 0;
+      let place = first * width + x;
+      if (first >= last) {
+        if (bottom > top) mix(place, (parts * (bottom - top)) | 0);
+        continue;
       }
+      mix(place, (parts * (first + 1 - top)) | 0);
+      for (let y = first + 1; y < last; y++) mix((place += width), whole);
+      if (bottom > last) mix(place + width, (parts * (bottom - last)) | 0);
     }
   }
   return image;

@@ -7,6 +7,9 @@ export const KINDS = {
 };
 export const VIEWS = { lines: "Lines", matrix: "Matrix", heads: "All heads", measures: "Measures" };
 
+/** Measures are of words, in all layers. */
+export const hasParts = (state) => state.view !== "measures";
+
 /** Where a visit begins. */
 function beginning(attention) {
   return {
