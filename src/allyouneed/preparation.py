@@ -143,11 +143,12 @@ def prepare(
         reports = {"train": _encode(aside, "train", train, tokenizers, config)}
         if valid:
             reports["valid"] = _encode(aside, "valid", valid, tokenizers, config)
+        counted = "trees" if config.task == "parsing" else "pairs"
         for part, report in reports.items():
-            for line in report.lines():
+            for line in report.lines(counted):
                 say(f"{part}: {line}")
             if not report.num_kept:
-                raise DataError(f"{part}: 0 of {report.num_read} pairs are left; see the reasons above")
+                raise DataError(f"{part}: 0 of {report.num_read} {counted} are left; see the reasons above")
         contents = {part: report.to_dict() for part, report in reports.items()}
         (aside / "report.json").write_bytes(json.dumps(contents, indent=1).encode())
         facts |= _facts(aside, config, tokenizers)

@@ -100,14 +100,14 @@ class CleaningReport:
             "notes": dict(self.notes),
         }
 
-    def lines(self) -> list[str]:
-        """The report for people."""
+    def lines(self, counted: str = "pairs") -> list[str]:
+        """The report for people, to whom pairs may be called something else."""
         ignored = self.num_with_more_columns
         return [
             *(_file_line(file, counts) for file, counts in self.files.items()),
             *(f"{number:,} {what}" for what, number in self.notes.items() if number),
             *([f"{ignored:,} lines have columns after the second; these are ignored"] if ignored else []),
-            f"{self.num_read:,} pairs read, {self.num_kept:,} kept, {self.num_dropped:,} dropped",
+            f"{self.num_read:,} {counted} read, {self.num_kept:,} kept, {self.num_dropped:,} dropped",
             *(
                 f"  {dropped.num_pairs:,} dropped: {reason} ({_some(dropped.examples, dropped.num_pairs)})"
                 for reason, dropped in self.dropped.items()

@@ -226,6 +226,7 @@ def test_trees_are_prepared_with_an_account_of_what_was_cleaned(
     # 5 control symbols, XX, the closing bracket, and S NP VP PP
     assert b"420 trees to train on, 20 to validate, 290 source and 11 target symbols" in out
     assert "train: 420 function tags removed" in err
+    assert "train: 420 trees read, 420 kept, 0 dropped" in err
     report = json.loads((tmp_path / "data" / "report.json").read_bytes())
     cleaned = {"function tags removed": 20, "traces removed": 0}
     assert report["valid"]["notes"] == {**cleaned, "labels twice over the same words, learned once": 0}
