@@ -38,7 +38,7 @@ RECIPES: dict[str, Mapping[str, Mapping[str, Any]]] = {
 
 _NOT_PART_OF_IT = {
     "data": {"max_tokens", "max_length_ratio", "source_language", "target_language"},
-    "model": {"source_vocab_size", "target_vocab_size", "max_positions"},
+    "model": {"source_vocab_size", "target_vocab_size", "ids_per_word", "max_positions"},
     "training": {
         "micro_batch_tokens",
         "keep_checkpoints",
@@ -58,6 +58,7 @@ _REMARKS = {
     "model.neighbourhood": "section 4 leaves restricted self-attention to future work",
     "model.attention_dropout": "in the paper's source only, where 0.2 and 0.3 were tried",
     "model.symbol_dropout": "in the paper's source only, at 0.1",
+    "model.guided_alignment": "not in the paper; as Garg et al. 2019",
     "model.feed_forward": "3.3; attention over parameters is in the paper's source only",
     "model.positions": "3.5; learned ones are Table 3 (E), concatenated ones the code of 2017",
     "model.decoder_start": "the code of 2017 shifts in zeros",

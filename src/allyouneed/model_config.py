@@ -15,6 +15,7 @@ _ARCHITECTURES_THAT_KNOW = {
     "attention_dropout": _TRANSFORMER,
     "feed_forward": {"transformer", "recurrent"},
     "feed_forward_dropout": {"transformer", "recurrent"},
+    "guided_alignment": _TRANSFORMER,
     "layer_norm_epsilon": {"transformer", "bytenet"},
     "neighbourhood": _TRANSFORMER,
     "norm": _TRANSFORMER,
@@ -77,6 +78,11 @@ class ModelConfig(Config):
     """Positions that a convolution sees, in convolutional models and ByteNet."""
     symbol_dropout: Probability = 0.0
     """Rate at which a sentinel replaces input tokens of either side (paper's source only; 0.1 there)."""
+    guided_alignment: Annotated[float, Field(ge=0.0)] = 0.0
+    """Weight of the loss by which one head of the last layer learns to look at the word that comes next; for
+    parsing with as many ids a word on both sides (docs/parsing.md)."""
+    ids_per_word: PositiveInt = 1
+    """What is meant by that; set by the prepared data."""
     norm: Literal["post", "pre"] = "post"
     """Normalisation after each sum (3.1), or before each sub-layer and once after the last."""
     positions: Literal["sinusoidal", "concatenated", "learned"] = "sinusoidal"

@@ -97,6 +97,12 @@ class PreparedData:
         report = json.loads((self.directory / "report.json").read_bytes())
         return bool(AUGMENTED & set(report["train"]["notes"]))
 
+    @property
+    def ids_per_word(self) -> int | None:
+        """The ids that every word has on either side, if that is one number: words with joined brackets."""
+        is_fixed = self.config.tokenizer == "words" and self.config.brackets == "joined"
+        return symbols_per_word(self.config.tags) if is_fixed else None
+
     @cached_property
     def tokenizers(self) -> dict[str, bytes]:
         """The two tokenisers' files, as every checkpoint carries them."""

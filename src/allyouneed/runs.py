@@ -4,6 +4,7 @@ import contextlib
 import signal
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -194,9 +195,19 @@ def completed(
             f"training.sharded: is for the transformer, not for model.architecture = "
             f"{config.model.architecture}; leave it out"
         )
-    model = {"source_vocab_size": prepared.source_vocab_size, "target_vocab_size": prepared.target_vocab_size}
+    model: dict[str, Any] = {
+        "source_vocab_size": prepared.source_vocab_size,
+        "target_vocab_size": prepared.target_vocab_size,
+    }
+    if config.model.guided_alignment:
+        if prepared.ids_per_word is None:
+            raise UsageError(
+                "model.guided_alignment: wants as many ids for every word on both sides; prepare trees with "
+                "--tokenizer words --brackets joined, or set it to 0"
+            )
+        model["ids_per_word"] = prepared.ids_per_word
     if not prepared.config.joint_vocabulary and config.model.tied_embeddings == "all":
-        model["tied_embeddings"] = "target"  # type: ignore[assignment]
+        model["tied_embeddings"] = "target"
     return config.replace(
         model=model,
         data=prepared.config.model_dump(),

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from allyouneed.model.attention import AttentionFunction
+from allyouneed.model.auxiliary_loss import AuxiliaryLoss
 from allyouneed.model.dropout import Dropout, SymbolDropout
 from allyouneed.model.embedding import Embeddings, Role
-from allyouneed.model.experts import Experts
 from allyouneed.model.packing import PackedIds
 from allyouneed.model.rivals.convolution import Convolution
 from allyouneed.model_config import ModelConfig
@@ -57,7 +57,7 @@ class EncoderDecoder(nn.Module, ABC):
         It is in nats a target token of the batch, and is given once, as it holds on to all that was computed.
         None if there is no such part.
         """
-        found = [part.take_loss() for part in self.modules() if isinstance(part, Experts)]
+        found = [part.take_loss() for part in self.modules() if isinstance(part, AuxiliaryLoss)]
         losses = [loss for loss in found if loss is not None]
         return torch.stack(losses).sum() if losses else None
 

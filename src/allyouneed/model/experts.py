@@ -5,6 +5,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional
 
+from allyouneed.model.auxiliary_loss import AuxiliaryLoss
 from allyouneed.model.dropout import Dropout
 from allyouneed.model_config import ModelConfig
 
@@ -12,7 +13,7 @@ _SMALL = 1e-10
 """Keeps a quotient finite, as in the authors' code."""
 
 
-class Experts(nn.Module):
+class Experts(AuxiliaryLoss, nn.Module):
     """`sum_i G(x)_i E_i(x)` over the few experts whose gates are largest (equation 1 there).
 
     The gates are `softmax(KeepTopK(H(x), k))` with, while training, the noise of equation 4:
@@ -42,7 +43,6 @@ class Experts(nn.Module):
         self.inner = nn.Parameter(torch.empty(num_experts, d_model, d_ff))
         self.outer = nn.Parameter(torch.empty(num_experts, d_ff, d_model))
         self.dropout = Dropout(dropout)
-        self._loss: Tensor | None = None
 
     def forward(self, x: Float[Tensor, "*rows d_model"]) -> Float[Tensor, "*rows d_model"]:
         """Each position's mixture of what its experts make of it."""
@@ -66,11 +66,6 @@ class Experts(nn.Module):
         nn.init.zeros_(self.noise)
         for matrix in (*self.inner, *self.outer):
             nn.init.xavier_uniform_(matrix)
-
-    def take_loss(self) -> Float[Tensor, ""] | None:
-        """The weighted losses of the last forward pass, if it was in training; they are then forgotten."""
-        loss, self._loss = self._loss, None
-        return loss
 
     def _mixed(self, rows: Tensor, weights: Tensor, chosen: Tensor) -> Tensor:
         """Each expert that has tokens computes them at once; a GPU is waited for, to know which they are."""

@@ -20,6 +20,7 @@ from allyouneed.model.embedding import Embeddings, Role
 from allyouneed.model.encoder_decoder import EncoderDecoder
 from allyouneed.model.experts import build_experts
 from allyouneed.model.feed_forward import FeedForward
+from allyouneed.model.guided_alignment import GuidedAttention
 from allyouneed.model.initialisation import initialise
 from allyouneed.model.layers import AddAndNorm, DecoderLayer, EncoderLayer, NormAndAdd, PositionWise, Residual
 from allyouneed.model.masks import ImplicitMask, causal_mask, padding_mask
@@ -61,11 +62,11 @@ class Transformer(EncoderDecoder):
         self.decoder = nn.ModuleList(
             DecoderLayer(
                 SelfAttention(*sizes, _attention(config)),
-                CrossAttention(*sizes, _attention(config)),
+                CrossAttention(*sizes, _attention(config, may_be_guided=layer + 1 == config.num_layers)),
                 _position_wise(config),
                 residual,
             )
-            for _ in range(config.num_layers)
+            for layer in range(config.num_layers)
         )
         self.encoder_norm, self.decoder_norm = final_norm(), final_norm()
         initialise(self)
@@ -178,8 +179,12 @@ def _source_positions(config: ModelConfig) -> SinusoidalPositions | LearnedPosit
     return TargetSpace(positions, config.d_model) if config.target_space else positions
 
 
-def _attention(config: ModelConfig) -> SoftmaxAttention:
+def _attention(config: ModelConfig, *, may_be_guided: bool = False) -> SoftmaxAttention:
     compatibility = COMPATIBILITIES[config.attention](config.num_heads, config.head_widths[0])
+    if may_be_guided and config.guided_alignment:
+        return GuidedAttention(
+            compatibility, config.attention_dropout, config.ids_per_word, config.guided_alignment
+        )
     return SoftmaxAttention(compatibility, config.attention_dropout)
 
 

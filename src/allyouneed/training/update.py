@@ -66,7 +66,9 @@ def _takes_flash(model: EncoderDecoder, precision: Precision) -> bool:
     """Whether the model can be trained by flash attention, which has no masks but takes packed sentences."""
     config, device = model.config, next(model.parameters()).device
     d_k, d_v = config.head_widths
-    if config.architecture != "transformer" or config.attention != "scaled" or config.attention_dropout:
+    if config.architecture != "transformer" or config.attention != "scaled":
+        return False
+    if config.attention_dropout or config.guided_alignment:
         return False
     if device.type != "cuda" or torch.cuda.get_device_capability(device) < _FIRST_FLASH_CAPABILITY:
         return False

@@ -1,0 +1,15 @@
+"""What parts of a model want to have minimised beside the loss on tokens."""
+
+from jaxtyping import Float
+from torch import Tensor
+
+
+class AuxiliaryLoss:
+    """For modules that set `_loss` in each forward pass in training: in nats a target token of the batch."""
+
+    _loss: Tensor | None = None
+
+    def take_loss(self) -> Float[Tensor, ""] | None:
+        """That of the last forward pass, if it was in training; it is forgotten, with all it was made of."""
+        loss, self._loss = self._loss, None
+        return loss

@@ -1,0 +1,71 @@
+"""Attention of which one head learns to look at the right word (Garg et al. 2019, arXiv:1909.02074)."""
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from allyouneed.model.attention import Compatibility, SoftmaxAttention
+from allyouneed.model.auxiliary_loss import AuxiliaryLoss
+from allyouneed.model.masks import ImplicitMask
+
+_LEAST = 1e-6
+"""Whose logarithm stands for that of less."""
+
+
+class GuidedAttention(AuxiliaryLoss, SoftmaxAttention):
+    """Equation 1 between a target and a source of which every word has as many ids in either.
+
+    In training the first head learns to look at the ids of the word whose id comes next: the negative
+    logarithm of what it takes of them is added to the loss.
+
+    Args:
+        compatibility: As of `SoftmaxAttention`.
+        dropout: Likewise.
+        ids_per_word: In source and target.
+        loss_weight: Of that logarithm's mean over the batch.
+    """
+
+    def __init__(
+        self, compatibility: Compatibility, dropout: float, ids_per_word: int, loss_weight: float
+    ) -> None:
+        super().__init__(compatibility, dropout)
+        self.ids_per_word, self.loss_weight = ids_per_word, loss_weight
+
+    @property
+    def is_equation_1(self) -> bool:
+        """Faster forms have no weights to learn from."""
+        return False
+
+    def weights(
+        self,
+        query: Float[Tensor, "batch heads query_len d_k"],
+        key: Float[Tensor, "batch heads key_len d_k"],
+        mask: Bool[Tensor, "#batch 1 #query_len key_len"] | ImplicitMask,
+    ) -> Float[Tensor, "batch heads query_len key_len"]:
+        """How much each query takes of each key's value, before dropout."""
+        weights = super().weights(query, key, mask)
+        if self.training:
+            assert isinstance(mask, Tensor)
+            self._loss = self.loss_weight * alignment_loss(weights[:, 0], mask[:, 0, 0], self.ids_per_word)
+        return weights
+
+
+def alignment_loss(
+    weights: Float[Tensor, "batch target_len source_len"],
+    is_source: Bool[Tensor, "batch source_len"],
+    ids_per_word: int,
+) -> Float[Tensor, ""]:
+    """`-log` of what each step takes of the ids of its own word, in the mean over all steps but the last.
+
+    Args:
+        weights: Of one head.
+        is_source: Where there is no padding; the last id of a source is its end symbol.
+        ids_per_word: Step t is of word t // ids_per_word, and so is source id t.
+    """
+    words_of_steps, words_of_ids = (
+        torch.arange(length, device=weights.device) // ids_per_word for length in weights.shape[1:]
+    )
+    of_own_word = (weights.float() * (words_of_steps[:, None] == words_of_ids)).sum(-1)
+    num_ids = is_source.sum(-1, keepdim=True) - 1
+    is_step = torch.arange(weights.size(1), device=weights.device) < num_ids  # (batch, target_len)
+    return -(of_own_word.clamp_min(_LEAST).log() * is_step).sum() / is_step.sum()
