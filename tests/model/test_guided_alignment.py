@@ -51,8 +51,8 @@ def test_only_the_first_head_learns_from_it_and_only_in_training() -> None:
 def test_the_head_comes_to_look_at_its_word_and_padding_changes_nothing() -> None:
     torch.manual_seed(0)
     sizes = {"source_vocab_size": 17, "target_vocab_size": 17, "d_model": 16, "d_ff": 16, "num_heads": 2}
-    config = ModelConfig(**sizes, num_layers=2, dropout=0.0, guided_alignment=1.0, ids_per_word=3)
-    model = build_model(config).train()
+    guided = {"num_layers": 2, "dropout": 0.0, "guided_alignment": 1.0, "ids_per_word": 3}
+    model = build_model(ModelConfig().replace(**sizes, **guided)).train()
 
     def loss(source: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
         model(source, target)
@@ -69,5 +69,4 @@ def test_the_head_comes_to_look_at_its_word_and_padding_changes_nothing() -> Non
         last.backward()
         optimizer.step()
     assert last < 0.1 < alone[0]
-    guided = [part for part in model.modules() if isinstance(part, GuidedAttention)]
-    assert len(guided) == 1
+    assert sum(isinstance(part, GuidedAttention) for part in model.modules()) == 1
