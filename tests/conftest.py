@@ -121,7 +121,7 @@ def toy_parser(toy_treebank: Path) -> Path:
     config = presets.parsing_tiny().replace(
         model={
             **{"d_model": 64, "d_ff": 128, "num_heads": 2, "num_layers": 1, "norm": "post"},
-            **{"dropout": 0.0, "attention_dropout": 0.0, "symbol_dropout": 0.0, "guided_alignment": 0.0},
+            **{"dropout": 0.0, "attention_dropout": 0.0, "symbol_dropout": 0.0},
         },
         training={
             "batch_tokens": 800,

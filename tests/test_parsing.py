@@ -119,7 +119,7 @@ def test_outputs_with_the_endings_of_words_are_trees_over_the_words_too(
     config = DataConfig(task="parsing", vocab_size=300, joint_vocabulary=False, tags="endings")
     prepare(tmp_path / "data", TreeFiles(toy_treebank / "dev.mrg"), config=config)
     settings = parsing_tiny().replace(
-        model={"d_model": 16, "d_ff": 16, "num_heads": 2, "num_layers": 1, "guided_alignment": 0.0},
+        model={"d_model": 16, "d_ff": 16, "num_heads": 2, "num_layers": 1},
         training=TWO_UPDATES,
     )
     train(tmp_path / "run", tmp_path / "data", settings)
@@ -131,7 +131,7 @@ def test_outputs_with_the_endings_of_words_are_trees_over_the_words_too(
 
 def test_a_parser_of_words_reads_any_and_writes_joined_brackets(toy_treebank: Path, tmp_path: Path) -> None:
     tiny = parsing_tiny().replace(
-        model={"d_model": 16, "d_ff": 16, "num_heads": 2, "num_layers": 1},
+        model={"d_model": 16, "d_ff": 16, "num_heads": 2, "num_layers": 1, "guided_alignment": 0.5},
         training=TWO_UPDATES,
     )
     trees = TreeFiles(toy_treebank / "dev.mrg")

@@ -93,9 +93,8 @@ def parsing_semi() -> RunConfig:
 def parsing_tiny() -> RunConfig:
     """A small parser for a few thousand trees, on two cores.
 
-    Words and brackets are such that step t of the output has to look at place t of the source, and a head is
-    told so: with so few trees a model does not learn to find the place. Nor does it with layers that
-    normalise after the sum.
+    Words and brackets are such that step t of the output has to look at place t of the source: with so few
+    trees a model does not learn to find the place. Nor does it with layers that normalise after the sum.
     """
     return parsing_wsj().replace(
         model={
@@ -106,7 +105,6 @@ def parsing_tiny() -> RunConfig:
             "dropout": 0.3,
             "attention_dropout": 0.1,
             "symbol_dropout": 0.1,
-            "guided_alignment": 1.0,
             "source_vocab_size": 4_000,
             "tied_embeddings": "target",
         },

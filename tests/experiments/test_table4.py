@@ -37,7 +37,6 @@ MINUTE = Scale(
         "validate_every_steps": 4,
         "precision": "float32",
     },
-    model={"guided_alignment": 1.0},  # left out: words have any number of ids here
     search={"beam_size": 1, "max_extra_tokens": 20},
 )
 NUM_TREES = 16

@@ -67,8 +67,6 @@ def require_trees(data: PreparedData) -> None:
 
 def _score(work: Work, config: RunConfig, data: Path) -> Mapping[str, Any]:
     """Train, average and score a parser; its trees are kept."""
-    if PreparedData(data).ids_per_word is None:
-        config = config.replace(model={"guided_alignment": 0.0})
     parser = load_parser(average_in(work, config, data), device=work.device)
     gold = [tree_of(line) for line in PreparedData(data_of(work)).lines("valid", "target")]
     parses = parser.parse(sentences_of(gold), failed=lambda error: None)
