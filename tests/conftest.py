@@ -1,7 +1,9 @@
 """What all tests share: real data where there is some, one thread, no network, and checked tensor shapes."""
 
+import fcntl
 import os
 import random
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,24 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
         if not torch.cuda.is_available():
             pytest.skip("NOT RUN: needs a CUDA device")
+
+
+@pytest.fixture(autouse=True)
+def turn(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Tests run beside those of the other workers, but one marked `alone` beside none.
+
+    Whoever waits for its turn holds the gate, so that no other gets in before it.
+    """
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        yield
+        return
+    alone = request.node.get_closest_marker("alone") is not None
+    folder = tmp_path_factory.getbasetemp().parent  # of all workers
+    with (folder / "gate").open("w") as gate, (folder / "running").open("w") as running:
+        fcntl.flock(gate, fcntl.LOCK_EX)
+        fcntl.flock(running, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        fcntl.flock(gate, fcntl.LOCK_UN)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -68,6 +68,7 @@ def test_a_sentence_without_end_is_cut_at_white_space_where_there_is_some() -> N
     "unit",
     ["x", ".", "a.", "A. ", '"', "(", " ", '"(a. ', "1. ", "?!", "Mr. ", "今日は。", "“a. ", "。」", "[1]"],
 )
+@pytest.mark.alone
 def test_the_most_hostile_line_takes_no_time(unit: str) -> None:
     begin = time.perf_counter()
     split_sentences((unit * 50_000)[:50_000], "en")

@@ -7,7 +7,7 @@ import pytest
 
 from allyouneed.explorer import attention_page
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.alone]
 
 OPENS_SECONDS, DRAWS_SECONDS, REDRAWS_SECONDS, FILE_BYTES = 1.0, 0.2, 0.05, 8_000_000
 """What is shown for the first time has its weights unpacked and its canvases made."""

@@ -227,6 +227,7 @@ cli.run()
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.alone
 def test_the_program_starts_within_a_second() -> None:
     durations = []
     for _ in range(3):

@@ -16,6 +16,7 @@ from allyouneed.training.hardware import cpu_name, environment, matmul_peak, mem
 CPU = torch.device("cpu")
 
 
+@pytest.mark.alone
 def test_no_other_product_is_much_faster_than_the_peak() -> None:
     peak = matmul_peak(CPU, "float32")
     left = torch.randn(1024, 1024)
