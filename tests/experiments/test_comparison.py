@@ -126,6 +126,17 @@ def test_seeds_that_translate_alike_are_no_more_evidence_than_one(tmp_path: Path
     assert p_value(3) == p_value(1)
 
 
+def test_what_is_computed_anew_is_compared_anew(tmp_path: Path) -> None:
+    results = results_of(tmp_path, "bleu", {"base": [50.0], "other": [65.0]}, {}, {})
+    found: list[float] = []
+    for share in (0.9, 0.5):
+        translate(tmp_path, {"base": [0.5], "other": [share]})
+        p_value = compare(results, results.rows[1])[0].p_value
+        assert p_value is not None
+        found.append(p_value)
+    assert found[0] < 0.05 < found[1]
+
+
 def test_the_bleu_of_several_runs_is_that_of_all_their_translations(tmp_path: Path) -> None:
     runs = [[TEXT[0], "no", *TEXT[2:]], ["nothing", *TEXT[1:]]]
     found = paired_bootstrap_of_runs(runs, [TEXT, TEXT], TEXT, 50)

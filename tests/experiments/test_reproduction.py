@@ -193,6 +193,33 @@ def test_a_row_that_is_made_of_others_is_computed_anew_where_one_of_them_was(tmp
     assert said == []
 
 
+def test_what_was_kept_of_other_parts_is_forgotten_also_where_it_was_not_finished(tmp_path: Path) -> None:
+    folder, part = tmp_path / "kept" / "seed-1", tmp_path / "base" / "seed-1" / "result.json"
+
+    def compute(work: Work) -> Mapping[str, Any]:
+        kept = work.directory / "run" / "of_base"
+        if not kept.exists():
+            kept.parent.mkdir()
+            kept.write_bytes(part.read_bytes())
+            raise ValueError("interrupted")
+        return reproduction.read_json(kept)
+
+    rows = [*TOY.rows(TINY), Row("kept", "what is kept of base", compute, made_of=["base"])]
+    experiment = replace(TOY, rows=lambda scale: rows)
+
+    def computed() -> list[float]:
+        return run(experiment, tmp_path, num_seeds=1, only=["kept"]).values("kept", "bleu")
+
+    with pytest.raises(ValueError, match="interrupted"):
+        computed()
+    [first] = computed()
+    part.write_bytes(json.dumps({"bleu": first + 1}).encode())
+    with pytest.raises(ValueError, match="interrupted"):
+        computed()
+    assert {path.name for path in folder.iterdir()} == {"lock", "run", "made_of.json"}
+    assert computed() == [first + 1]
+
+
 def test_a_row_is_left_until_those_that_it_is_made_of_are_there(tmp_path: Path) -> None:
     said: list[str] = []
     with RunDirectory(tmp_path / "worse" / "seed-1").locked():

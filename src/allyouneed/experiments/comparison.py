@@ -5,7 +5,6 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -137,15 +136,18 @@ def _p_value(results: Results, row: Row, other: Row, figure: str) -> float | Non
     )
     folders = [(results.directory / r.name, sorted(seeds & of_other)) for r in (other, row)]
     baseline, system = (tuple(folder / f"seed-{n}" for n in common) for folder, common in folders)
-    return _bootstrapped(baseline, system, figure) if system else None
-
-
-@functools.cache  # what a row has written stays, and the table is written anew after each row
-def _bootstrapped(baseline: Sequence[Path], system: Sequence[Path], figure: str) -> float:
+    if not system:
+        return None
     before, after = (
-        [list(read_lines(folder / HYPOTHESES)) for folder in folders] for folders in (baseline, system)
+        tuple(tuple(read_lines(folder / HYPOTHESES)) for folder in of_row) for of_row in (baseline, system)
     )
-    references = list(read_lines(system[0] / REFERENCES))
+    return _bootstrapped(before, after, tuple(read_lines(system[0] / REFERENCES)), figure)
+
+
+@functools.cache  # the table is written anew after each row
+def _bootstrapped(
+    before: Sequence[Sequence[str]], after: Sequence[Sequence[str]], references: Sequence[str], figure: str
+) -> float:
     return paired_bootstrap_of_runs(before, after, references, metric=METRICS[figure]).p_value
 
 

@@ -16,6 +16,8 @@ from typing import Any
 import torch
 
 from allyouneed.data.corpus import require_rereadable
+from allyouneed.data.lines import is_blank, read_lines
+from allyouneed.data.penn_words import penn_words
 from allyouneed.errors import (
     DataError,
     DivergedError,
@@ -177,6 +179,8 @@ def _figures(row: Row, work: Work) -> Figures:
     made_of = {MADE_OF: parts} if parts else {}
     if missing := set(row.made_of) - set(parts):
         raise LockedError(f"{work.directory}: is made of {', '.join(sorted(missing))}, not computed yet")
+    if parts:
+        _forget_what_was_made_of_others(work.directory, parts)
     try:
         return {**row.compute(work), **made_of}
     except Exception as error:
@@ -185,6 +189,14 @@ def _figures(row: Row, work: Work) -> Figures:
         why = str(error).partition("\n")[0] or "there is not enough memory"
         work.say(f"failed: {why}")
         return {FAILED: why, **made_of}
+
+
+def _forget_what_was_made_of_others(directory: Path, parts: Mapping[str, str]) -> None:
+    """Clear what is left of a row that was begun with other results than there are now."""
+    record = directory / f"{MADE_OF}.json"
+    if record.is_file() and read_json(record) != parts:
+        RunDirectory(directory).clear(keep=[record.name])
+    write_text(record, json.dumps(parts) + "\n")
 
 
 def _facts(experiment: Experiment, rows: Sequence[Row], inputs: Inputs) -> dict[str, Any]:
@@ -224,6 +236,10 @@ def _facts_of_text(rows: Sequence[Row], text: Sequence[Path]) -> dict[str, list[
     if text and not needed_by:
         raise UsageError("--text: no row needs raw text; leave it out")
     require_rereadable(text)
+    if text:
+        penn_words("")  # a library that is missing is told now, not after the rows before
+        if all(is_blank(line) for file in text for line in read_lines(file)):
+            raise DataError(f"{text[0]}: has no sentence; give text, a sentence a line")
     return {"text": [sha256_of(file) for file in text]} if text else {}
 
 

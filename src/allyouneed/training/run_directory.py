@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -142,6 +142,13 @@ class RunDirectory:
                 lock.write(f"{os.getpid()} on {os.uname().nodename}\n{os.getppid()}\n".encode())
                 self._remove_unfinished()
             yield
+
+    def clear(self, keep: Collection[str] = ()) -> None:
+        """Take away all but the lock, which the caller holds, and what is to be kept, by its name."""
+        with disk_errors(self.path):
+            for path in self.path.iterdir():
+                if path.name != _LOCK and path.name not in keep:
+                    remove_directory(path) if path.is_dir() else path.unlink()
 
     def require_unlocked(self) -> None:
         """Refuse a run in which another process trains, without locking it.
