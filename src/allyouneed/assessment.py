@@ -1,9 +1,10 @@
 """How good a translator or a parser is, by its outputs for sentences of which the right ones are known."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from allyouneed.data.trees import Tree, sentences_of
+from allyouneed.errors import DataError
 from allyouneed.evaluation import BracketScores, Metric, Score, bleu_13a, chrf, perplexity, score_trees
 from allyouneed.parsing import Parse, Parser
 from allyouneed.translation import Translator
@@ -34,13 +35,18 @@ def evaluate(
 
 
 def evaluate_parser(
-    parser: Parser, gold: Sequence[Tree], **options: Any
+    parser: Parser,
+    gold: Sequence[Tree],
+    *,
+    failed: Callable[[DataError], None] = lambda error: None,
+    **options: Any,
 ) -> tuple[BracketScores, list[Score]]:
     """Scores of a parser on sentences whose tree is known.
 
     Args:
         parser: What parses the words of the trees.
         gold: The gold trees, cleaned.
+        failed: Is told why a sentence cannot be parsed; it counts as one without constituents.
         **options: As of `Parser.stream`.
 
     Returns:
@@ -49,7 +55,7 @@ def evaluate_parser(
     Raises:
         DataError: There are no trees.
     """
-    found = parser.parse(sentences_of(gold), failed=lambda error: None, **options)
+    found = parser.parse(sentences_of(gold), failed=failed, **options)
     return score_parses(parser, gold, found)
 
 

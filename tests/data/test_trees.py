@@ -99,6 +99,7 @@ def test_trees_may_go_over_lines_and_share_one(read) -> None:  # type: ignore[no
     found = read("\n( (S\n (NN a) )\n)(TOP (S (NN b)))\n\n(TOP (NN c))", notes)
     assert [(" ".join(tree.words), line) for tree, line in found] == [("a", 2), ("b", 4), ("c", 6)]
     assert not notes
+    assert read("(\nS\n (NP\n (NN\n dog)))") == [(tree_of("(S (NP (NN dog)))"), 1)]
     assert len(read("(S (NN a)) (S (NN b))", notes)) == 2
     assert notes == {"lines with more than one tree, all of which are read": 1}
 

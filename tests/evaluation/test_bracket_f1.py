@@ -102,6 +102,8 @@ def test_a_sentence_without_a_tree_counts_with_nothing_found() -> None:
     total = score_trees([tree_of(GOLD), tree_of(GOLD)], [tree_of(GOLD), None])
     assert (total.brackets.matched, total.brackets.gold, total.brackets.test) == (4, 8, 4)
     assert (total.num_words, total.num_correct_tags, total.num_exact) == (8, 4, 1)
+    nothing_to_find = tree_of("(TOP (NN Fire))")
+    assert score_trees([nothing_to_find] * 2, [nothing_to_find, None]).num_exact == 1
 
 
 def test_counts_that_differ_are_refused() -> None:

@@ -92,7 +92,7 @@ def escaped(word: str) -> str:
 
 
 def unescaped(word: str) -> str:
-    """The inverse of `escaped`."""
+    """What `escaped` gives of a word, undone; a word that spells out a bracket, `-LRB-`, is one."""
     return _ESCAPED.sub(lambda mark: _BRACKETS.get(mark[0], mark[0][1:]), word)
 
 
@@ -131,8 +131,13 @@ def read_trees(
         DataError: A bracket is missing or one too many, a constituent is empty, a word has no tag or a tag
             no word; or the file cannot be read. Names line and column.
     """
-    reader = _Reader(str(file), Counter() if notes is None else notes)
-    for number, line in enumerate(read_lines(file, counts, allow_nul=False), start=1):
+    yield from trees_in(read_lines(file, counts, allow_nul=False), str(file), notes)
+
+
+def trees_in(lines: Iterable[str], name: str, notes: Counter[str] | None = None) -> Iterator[PlacedTree]:
+    """As `read_trees`, of lines that have been read from the file of this name."""
+    reader = _Reader(name, Counter() if notes is None else notes)
+    for number, line in enumerate(lines, start=1):
         yield from reader.feed(number, line)
     reader.end()
 
@@ -143,9 +148,7 @@ def tree_of(text: str) -> Tree:
     Raises:
         DataError: It holds none, or more than one, or is no tree.
     """
-    reader = _Reader("the tree", Counter())
-    trees = list(reader.feed(1, text))
-    reader.end()
+    trees = list(trees_in([text], "the tree"))
     if len(trees) != 1:
         raise DataError(f"{len(trees)} trees where one is wanted; write one in brackets")
     return trees[0].tree
@@ -174,10 +177,12 @@ class _Reader:
     _words: list[str] = field(default_factory=list)
     _tags: list[str] = field(default_factory=list)
     _constituents: list[Constituent] = field(default_factory=list)
+    _previous: str = ""
+    """The token before, of whatever line."""
 
     def feed(self, number: int, line: str) -> Iterator[PlacedTree]:
         """The trees that end on this line."""
-        previous, begun = "", 0
+        begun = 0
         for match in _TOKEN.finditer(line):
             token, column = match[0], match.start() + 1
             if token == "(":
@@ -190,8 +195,8 @@ class _Reader:
                 if root := self._end(number, column):
                     yield PlacedTree(self._take(root), root.line)
             else:
-                self._add(token, previous == "(", number, column)
-            previous = token
+                self._add(token, self._previous == "(", number, column)
+            self._previous = token
         if begun > 1:
             self.notes["lines with more than one tree, all of which are read"] += 1
 

@@ -99,11 +99,8 @@ class SentenceScore:
     """Words that are left without punctuation."""
     num_correct_tags: int
     """Of these."""
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether both have the same constituents."""
-        return self.brackets.matched == self.brackets.gold == self.brackets.test
+    is_exact: bool
+    """Whether there is a tree, with the same constituents."""
 
 
 def score_tree(gold: ScoredTree, test: ScoredTree | None, rules: Rules = COLLINS) -> SentenceScore:
@@ -127,6 +124,7 @@ def score_tree(gold: ScoredTree, test: ScoredTree | None, rules: Rules = COLLINS
     return SentenceScore(
         length=sum(tag != "-NONE-" for tag in gold.tags),
         brackets=Brackets(matched.total(), of_gold.total(), of_test.total()),
+        is_exact=test is not None and of_gold == of_test,
         by_label=by_label,
         num_words=sum(kept),
         num_correct_tags=sum(k and rules.representative(a) == rules.representative(b) for a, b, k in tags),

@@ -2,13 +2,13 @@
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from allyouneed.data.linearisation import WORD
 from allyouneed.data.lines import is_blank, read_lines
-from allyouneed.data.trees import PlacedTree, Tree, clean_trees, read_trees
+from allyouneed.data.trees import PlacedTree, Tree, clean_trees, trees_in
 from allyouneed.errors import DataError
 from allyouneed.evaluation import BracketScores, Score, format_scores, score_trees, scores_to_json
 from allyouneed.evaluation.bracket_f1 import words_of
@@ -23,8 +23,15 @@ def score_parser(
     from allyouneed.assessment import evaluate_parser
     from allyouneed.loading import load_parser
 
-    gold = _trees_of(trees)
-    return evaluate_parser(load_parser(model, device=torch_device(device)), gold, **options)
+    gold, errors = _trees_of(trees), list[DataError]()
+    parser = load_parser(model, device=torch_device(device))
+    scores = evaluate_parser(parser, gold, failed=errors.append, **options)
+    if errors:
+        notice(
+            f"{trees}: {len(errors):,} of {len(gold):,} sentences are not parsed, and count as trees without "
+            f"constituents; the first: {errors[0].messages[0]}"
+        )
+    return scores
 
 
 def score_tree_file(hypotheses: Path, trees: Path) -> tuple[BracketScores, list[Score]]:
@@ -33,18 +40,20 @@ def score_tree_file(hypotheses: Path, trees: Path) -> tuple[BracketScores, list[
     An empty line of a file with one tree a line, as `parse` leaves for what it cannot parse, is scored as a
     tree without constituents.
     """
-    gold, placed = _trees_of(trees), _read(hypotheses)
-    found: Sequence[Tree | None] = [tree for tree, _ in placed]
+    gold = _trees_of(trees)
+    lines = list(read_lines(hypotheses, allow_nul=False))
+    placed = _cleaned(hypotheses, lines)
     tree_of_line = {line_number: tree for tree, line_number in placed}
-    lines = {number: is_blank(line) for number, line in enumerate(read_lines(hypotheses), start=1)}
-    if len(found) < len(gold) == len(lines) and {n for n in lines if not lines[n]} == set(tree_of_line):
-        found = [tree_of_line.get(number) for number in lines]
+    written = [number for number, line in enumerate(lines, start=1) if not is_blank(line)]
+    found: Sequence[Tree | None] = [tree for tree, _ in placed]
+    if len(lines) == len(gold) and written == [line_number for _, line_number in placed]:
+        found = [tree_of_line.get(number) for number in range(1, len(lines) + 1)]
+    elif not placed:
+        raise _no_tree(hypotheses)
     sums = score_trees(gold, found)
     scores = sums.scores(tagged=any(tag != WORD for tree, _ in placed for tag in tree.tags))
-    if len(placed) < len(gold):
-        share_found = len(placed) / len(gold)
-        scores.append(Score("well_formed", 100 * share_found, "trees:on-lines-that-are-not-empty"))
-    return sums, scores
+    share_found = 100 * len(placed) / len(gold)
+    return sums, [*scores, Score("well_formed", share_found, "trees:on-lines-that-are-not-empty")]
 
 
 def print_scores(
@@ -65,16 +74,20 @@ def print_scores(
 
 
 def _trees_of(path: Path) -> list[Tree]:
-    return [tree for tree, _ in _read(path)]
+    if trees := _cleaned(path, read_lines(path, allow_nul=False)):
+        return [tree for tree, _ in trees]
+    raise _no_tree(path)
 
 
-def _read(path: Path) -> list[PlacedTree]:
-    """The trees of a file, cleaned; what was taken away is told."""
+def _no_tree(path: Path) -> DataError:
+    return DataError(f"{path}: holds no tree; give a file of trees in brackets")
+
+
+def _cleaned(path: Path, lines: Iterable[str]) -> list[PlacedTree]:
+    """The trees in the lines of a file, cleaned; what was taken away is told."""
     notes = Counter[str]()
-    trees = list(clean_trees(read_trees(path, notes=notes), notes))
+    trees = list(clean_trees(trees_in(lines, str(path), notes), notes))
     for what, number in notes.items():
         if number:
             notice(f"{path}: {number:,} {what}")
-    if not trees:
-        raise DataError(f"{path}: holds no tree; give a file of trees in brackets")
     return trees
