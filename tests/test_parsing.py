@@ -212,3 +212,11 @@ def test_attention_is_that_between_words_and_symbols(parser: Parser) -> None:
 def test_attention_to_a_tree_wants_one_over_the_words(parser: Parser) -> None:
     with pytest.raises(DataError, match="the tree is of other words"):
         parser.attention(["the", "wolf", "sees", "the", "moon", "."], TREE)
+    of_treebank = TREE.replace("(NP (DT", "(NP-SBJ (-NONE- *T*-1) (DT", 1)
+    assert of_treebank != TREE
+    found = parser.attention(SENTENCE.split(), of_treebank)
+    assert found.written == parser.attention(SENTENCE.split(), TREE).written
+    with pytest.raises(DataError, match="brackets that the model cannot write"):
+        parser.attention(SENTENCE.split(), TREE.replace("(NP", "(WHNP", 1))
+    with pytest.raises(DataError, match=r"the tree is of other words \(none\)"):
+        parser.attention(SENTENCE.split(), "(TOP (S (-NONE- *)))")

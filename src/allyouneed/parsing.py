@@ -12,7 +12,7 @@ from allyouneed.config import RunConfig, SearchConfig
 from allyouneed.data.penn_words import penn_words
 from allyouneed.data.sentences import too_long_error
 from allyouneed.data.tree_vocabulary import TreeVocabulary
-from allyouneed.data.trees import Tree, one_word, tree_of, unescaped
+from allyouneed.data.trees import Tree, clean, one_word, tree_of, unescaped
 from allyouneed.data.word_features import WordFeatures
 from allyouneed.errors import DataError
 from allyouneed.inference.attention_capture import capture_attention, only_model
@@ -24,6 +24,7 @@ from allyouneed.inference.restrictions import Constraint
 from allyouneed.inference.tree_constraint import TreeConstraint
 from allyouneed.model import EncoderDecoder
 from allyouneed.preparation import SourceTokenizer
+from allyouneed.symbols import UNKNOWN
 
 MAX_TOKENS = 2_048
 """A longer sentence is refused: the cost grows with the square of the length."""
@@ -149,7 +150,8 @@ class Parser:
 
         Raises:
             UsageError: There are several models, or there is text to be split and no NLTK.
-            DataError: A sentence is no Unicode, or it or its tree is too long, or a tree is of other words.
+            DataError: A sentence is no Unicode, it or its tree is too long, or a tree is of other words, or
+                of labels that the model does not know.
         """
         model, config = only_model(self._models), self.config.search
         encoded = list(self._encode_each(sentences, None))
@@ -181,9 +183,13 @@ class Parser:
 
     def _encode_tree(self, tree: str, words: list[str]) -> list[int]:
         """The ids of a tree over these words."""
-        if (leaves := list(tree_of(tree).words)) != words:
-            raise DataError(f"the tree is of other words ({' '.join(leaves)}) than the sentence")
-        ids = self.vocabulary.encode(tree)
+        cleaned = clean(tree_of(tree))
+        if cleaned is None or list(cleaned.words) != words:
+            leaves = "none" if cleaned is None else " ".join(cleaned.words)
+            raise DataError(f"the tree is of other words ({leaves}) than the sentence")
+        ids = self.vocabulary.encode(str(cleaned))
+        if UNKNOWN in ids:
+            raise DataError("the tree has brackets that the model cannot write, as no training tree has them")
         if (positions := self._engine.max_positions) is not None and len(ids) >= positions:
             raise too_long_error(len(ids), positions - 1)
         return ids
