@@ -81,6 +81,7 @@ def test_every_row_is_trained_on_what_it_says(treebank: Path, tmp_path: Path) ->
     eighth = PreparedData(tmp_path / "eighth" / "seed-1" / "data")
     assert eighth.lines("train", "target") == PreparedData(treebank / "data").lines("train", "target")[::8]
     assert eighth.source_vocab_size == 261 + 19 // 8
+    assert results.values("supervised", "well_formed") == [100.0]
     table = "\n".join(as_terminal_table(results))
     assert "bracket F1, paper" in table
     assert "92.7" in table
@@ -110,11 +111,15 @@ def test_text_is_asked_for_by_the_row_that_needs_it_and_known_by_its_contents(
     with pytest.raises(DataError, match="no such file"):
         run(treebank, tmp_path / "out", "semi_supervised", text=[treebank / "olds.txt"])
     assert not (tmp_path / "out").exists()
+    text = tmp_path / "text.txt"
+    text.write_bytes(b"\n\n")
+    with pytest.raises(DataError, match=f"{text}: has no sentence; give text"):
+        run(treebank, tmp_path / "out", "semi_supervised", text=[text])
+    assert not (tmp_path / "out").exists()
     run(treebank, tmp_path / "out", "supervised")
-    empty = tmp_path / "empty.txt"
-    empty.write_bytes(b"\n\n")
-    with pytest.raises(DataError, match=f"{empty}: has no sentence that can be parsed; give text"):
-        run(treebank, tmp_path / "out", "semi_supervised", text=[empty])
+    text.write_bytes(b"too long " * 3_000)
+    with pytest.raises(DataError, match=f"{text}: has no sentence that can be parsed; give text"):
+        run(treebank, tmp_path / "out", "semi_supervised", text=[text])
     with pytest.raises(UsageError, match="began with other text; name another folder"):
         run(treebank, tmp_path / "out", "semi_supervised", text=[treebank / "news.txt"])
     assert set(json.loads((tmp_path / "out" / "experiment.json").read_bytes())) == {
