@@ -183,7 +183,7 @@ class Trainer:
 
     def _share_state(self) -> None:
         """Let every process have what the first has drawn or loaded."""
-        told = self.processes.told_by_first(lambda: json.dumps(self._progress()))
+        told = self.processes.told_by_first(lambda: json.dumps(self._progress() | self._cost.read()))
         progress = json.loads(told)
         here = dict(self.corpus.facts), self._position(progress["step"])
         if (progress["corpus"], progress["position"]) != here:
@@ -299,13 +299,14 @@ class Trainer:
 
     def _save_now(self) -> None:
         # First, as a run that is killed after its last save has nothing more to do when it is resumed.
-        self._write("cost", step=self.step, **self._cost.read(), peak=self._peak)
+        cost = self._cost.read()
+        self._write("cost", step=self.step, **cost, peak=self._peak)
         began = time.monotonic()
-        self._saves.save(self.model, self.optimizer, self._progress())
+        self._saves.save(self.model, self.optimizer, self._progress() | cost)
         self._write("checkpoint", step=self.step, seconds=time.monotonic() - began)
 
     def _progress(self) -> dict[str, Any]:
-        """Where the run stands, apart from weights and moments."""
+        """Where the run stands, apart from weights, moments and cost."""
         return {
             "step": self.step,
             "corpus": dict(self.corpus.facts),
@@ -314,7 +315,6 @@ class Trainer:
             "validated_step": self._validated_step,
             "skipped": self._learner.skipped,
             "processes": self.processes.size,
-            **self._cost.read(),
         }
 
     def _go_to(self, progress: Mapping[str, Any]) -> None:
