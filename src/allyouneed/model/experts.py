@@ -47,11 +47,11 @@ class Experts(AuxiliaryLoss, nn.Module):
     def forward(self, x: Float[Tensor, "*rows d_model"]) -> Float[Tensor, "*rows d_model"]:
         """Each position's mixture of what its experts make of it."""
         rows = x.flatten(0, -2)
-        clean = functional.linear(rows, self.gate).to(self.gate.dtype)  # (tokens, experts)
+        clean = self._compared(rows, self.gate)
         if not self.training:
             values, chosen = clean.topk(self.per_token)
             return self._mixed(rows, values.softmax(dim=-1), chosen).view(x.shape)
-        deviation = functional.softplus(functional.linear(rows, self.noise).to(self.gate.dtype))
+        deviation = functional.softplus(self._compared(rows, self.noise))
         noisy = clean + torch.randn_like(clean) * deviation
         values, places = noisy.topk(self.per_token + 1)
         weights, chosen = values[:, :-1].softmax(dim=-1), places[:, :-1]
@@ -66,6 +66,13 @@ class Experts(AuxiliaryLoss, nn.Module):
         nn.init.zeros_(self.noise)
         for matrix in (*self.inner, *self.outer):
             nn.init.xavier_uniform_(matrix)
+
+    def _compared(
+        self, rows: Float[Tensor, "tokens d_model"], gates: Float[Tensor, "experts d_model"]
+    ) -> Float[Tensor, "tokens experts"]:
+        """Products in the precision of the gates: the rounding of bfloat16 is not to choose among experts."""
+        with torch.autocast(rows.device.type, enabled=False):
+            return functional.linear(rows.to(gates.dtype), gates)
 
     def _mixed(self, rows: Tensor, weights: Tensor, chosen: Tensor) -> Tensor:
         """Each expert that has tokens computes them at once; a GPU is waited for, to know which they are."""
