@@ -19,6 +19,7 @@ _ARCHITECTURES_THAT_KNOW = {
     "layer_norm_epsilon": {"transformer", "bytenet"},
     "neighbourhood": _TRANSFORMER,
     "norm": _TRANSFORMER,
+    "num_dilations": {"bytenet"},
     "positions": {"transformer", "convolutional"},
     "target_space": _TRANSFORMER,
 }
@@ -76,6 +77,8 @@ class ModelConfig(Config):
     """Weight of the losses that spread tokens over the experts."""
     kernel_width: PositiveInt = 3
     """Positions that a convolution sees, in convolutional models and ByteNet."""
+    num_dilations: PositiveInt = 5
+    """Dilations of ByteNet's blocks: 1, 2, 4, .., and anew after so many (3.5 there, of bytes)."""
     symbol_dropout: Probability = 0.0
     """Rate at which a sentinel replaces input tokens of either side (paper's source only; 0.1 there)."""
     guided_alignment: Annotated[float, Field(ge=0.0)] = 0.0

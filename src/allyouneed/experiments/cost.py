@@ -181,10 +181,10 @@ def _kept_by_recurrent(config: ModelConfig, length: int) -> int:
 
 
 def _kept_by_convolutional(config: ModelConfig, length: int) -> int:
-    """A layer keeps its input with dropout, gates and result; attention query, weights and what it found."""
+    """A layer keeps what its kernel sees, gates and result; attention query, weights and what it found."""
     width = config.d_model
     attention = 4 * width + length
-    return config.num_layers * (2 * 5 * width + attention)
+    return config.num_layers * (2 * (config.kernel_width + 4) * width + attention)
 
 
 def _kept_by_bytenet(config: ModelConfig, _: int) -> int:

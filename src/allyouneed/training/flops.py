@@ -75,7 +75,7 @@ def _of_convolutional(config: ModelConfig, source: int, target: int) -> int:
 def _of_bytenet(config: ModelConfig, source: int, target: int) -> int:
     inside = config.d_model // 2
     block = 2 * config.d_model * inside + config.kernel_width * inside**2
-    return config.num_layers * block * (unfolded_length(source) + target) + target * config.d_model**2
+    return (config.num_layers * block + config.d_model**2) * (unfolded_length(source) + target)
 
 
 _MULTIPLY_ADDS: Mapping[str, Callable[[ModelConfig, int, int], int]] = {

@@ -167,7 +167,9 @@ def test_bytenet_s_normalisations_have_the_epsilon_of_the_settings(tiny_rival: A
     assert {norm.eps for norm in norms} == {0.5}
 
 
-def test_dilations_double_and_begin_anew_after_five(tiny_rival: Any) -> None:
+def test_dilations_double_and_begin_anew_after_five_or_as_many_as_are_wanted(tiny_rival: Any) -> None:
     model = tiny_rival(architecture="bytenet", num_layers=7)
     assert [block.convolution.dilation for block in model.encoder] == [1, 2, 4, 8, 16, 1, 2]
+    fewer = tiny_rival(architecture="bytenet", num_layers=4, num_dilations=3)
+    assert [block.convolution.dilation for block in fewer.encoder] == [1, 2, 4, 1]
     assert [block.convolution.causal for block in model.decoder] == [True] * 7

@@ -15,8 +15,6 @@ from allyouneed.model.rivals.convolution import Convolution
 from allyouneed.model_config import ModelConfig
 from allyouneed.symbols import PADDING
 
-_DILATIONS = 5
-"""They double from block to block, and begin anew after so many: 1, 2, 4, 8, 16, 1, .. (3.5 there)."""
 _UNFOLDING = 6, 5
 """So many tokens a target is taken to have for so many of the source (3.2 there, of English and German)."""
 
@@ -27,14 +25,14 @@ Convolve = Callable[[Convolution, Tensor], Tensor]
 class ByteNet(StepwiseModel):
     """Residual blocks of dilated convolutions; those of the decoder see no later position.
 
-    The source is computed at as many positions as the target is expected to have. The decoder reads, at each
-    of its positions, the token before it and what the encoder has put out at that position: the sum of both.
-    Beyond the last there is the token alone, so that a target may be longer (dynamic unfolding, 3.2 there).
-    Dropout is on embeddings and on what each block adds.
+    The source is computed at as many positions as the target is expected to have, padding symbols at those
+    beyond its end. The decoder reads, at each of its positions, the token before it and what the encoder has
+    put out at that position: the sum of both. Beyond the last there is the token alone, so that a target may
+    be longer (dynamic unfolding, 3.2 there). Dropout is on embeddings and on what each block adds.
 
-    Deviations: sub-words take the place of bytes; dropout, of which they had none; embeddings are the
-    Transformer's; one layer in place of two is between the last block and the vocabulary, as the projection
-    is one of the embeddings.
+    Deviations: sub-words take the place of bytes, and fewer dilations may do for them; dropout, of which they
+    had none; embeddings are the Transformer's; one layer in place of two is between the last block of either
+    stack and what reads it, which for the decoder is one of the embeddings.
     """
 
     def __init__(self, config: ModelConfig) -> None:
@@ -42,7 +40,7 @@ class ByteNet(StepwiseModel):
 
         def blocks(causal: bool) -> nn.ModuleList:
             inside, width = config.d_model // 2, config.kernel_width
-            dilations = (2 ** (number % _DILATIONS) for number in range(config.num_layers))
+            dilations = (2 ** (number % config.num_dilations) for number in range(config.num_layers))
             convolutions = (Convolution(inside, inside, width, d, causal=causal) for d in dilations)
             return nn.ModuleList(_Block(config, each) for each in convolutions)
 
@@ -50,16 +48,19 @@ class ByteNet(StepwiseModel):
         self.encoder_norm, self.decoder_norm = (
             nn.LayerNorm(config.d_model, config.layer_norm_epsilon) for _ in range(2)
         )
-        self.decoder_output = nn.Linear(config.d_model, config.d_model)
+        self.encoder_output, self.decoder_output = (
+            nn.Linear(config.d_model, config.d_model) for _ in range(2)
+        )
         initialise(self)
 
     def encode(self, source: Int[Tensor, "batch source_len"]) -> Memory:
         """What the decoder is given at each position of the expected target."""
-        real = source != PADDING
-        unfolded = unfolded_length(real.sum(1, keepdim=True))
-        mask = torch.arange(unfolded_length(source.size(1)), device=source.device) < unfolded
-        read = self.dropout(self.read("source", source)) * real[:, :, None]
-        x = functional.pad(read, (0, 0, 0, mask.size(1) - source.size(1)))
+        length = unfolded_length(source.size(1))
+        unfolded = unfolded_length((source != PADDING).sum(1, keepdim=True))
+        mask = torch.arange(length, device=source.device) < unfolded
+        x = self.dropout(
+            self.read("source", functional.pad(source, (0, length - source.size(1)), value=PADDING))
+        )
 
         def convolve(convolution: Convolution, y: Tensor) -> Tensor:
             output: Tensor = convolution(y * mask[:, :, None])
@@ -67,7 +68,8 @@ class ByteNet(StepwiseModel):
 
         for block in self.encoder:
             x = block(x, convolve)
-        return Memory(mask, (self.encoder_norm(x) * mask[:, :, None],))
+        columns = self.encoder_output(self.encoder_norm(x).relu())
+        return Memory(mask, (columns * mask[:, :, None],))
 
     def decode(
         self, target_input: Int[Tensor, "batch target_len"], memory: Memory

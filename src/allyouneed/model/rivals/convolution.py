@@ -49,8 +49,9 @@ class Convolution(nn.Module):
         if not self.reach:
             return functional.linear(x, self.weight[..., 0], self.bias)
         before = self.reach if self.causal else self.reach // 2
-        padded = functional.pad(x, (0, 0, before, self.reach - before)).transpose(1, 2)
-        return functional.conv1d(padded, self.weight, self.bias, dilation=self.dilation).transpose(1, 2)
+        padded, length = functional.pad(x, (0, 0, before, self.reach - before)), x.size(1)
+        starts = range(0, self.reach + 1, self.dilation)
+        return self._of_taps(torch.cat([padded[:, start : start + length] for start in starts], dim=-1))
 
     def draw(self) -> None:
         """Draw the weights Glorot uniform, with biases of 0."""
@@ -68,9 +69,11 @@ class Convolution(nn.Module):
     ) -> tuple[Float[Tensor, "sentences beams d_out"], Float[Tensor, "sentences beams reach d_in"]]:
         """Of a position from it and those before it; and what the next is to be computed from."""
         seen = torch.cat([window, x[:, :, None]], dim=2)
-        taps = seen[:, :, :: self.dilation].flatten(2)  # (sentences, beams, width * d_in)
-        y = functional.linear(taps, self.weight.transpose(1, 2).flatten(1), self.bias)
-        return y, seen[:, :, 1:]
+        return self._of_taps(seen[:, :, :: self.dilation].flatten(2)), seen[:, :, 1:]
+
+    def _of_taps(self, taps: Float[Tensor, "*shape width_x_d_in"]) -> Float[Tensor, "*shape d_out"]:
+        """Of the positions that are seen, side by side: one product, which is faster than `conv1d`."""
+        return functional.linear(taps, self.weight.transpose(1, 2).flatten(1), self.bias)
 
     def _weight(self) -> Float[Tensor, "d_out d_in width"]:
         return self.direction
