@@ -12,16 +12,17 @@ from allyouneed.experiments.cost import cost
 from allyouneed.experiments.experiment import Inputs, Results
 from allyouneed.experiments.reproduction import read_json, reproduce
 from allyouneed.experiments.scales import SCALES, Scale
-from allyouneed.experiments.table2 import SYSTEMS, TABLE2, Budget, at_scale, row_name
+from allyouneed.experiments.table2 import SYSTEMS, TABLE2, Budget, System, at_scale, row_name
 from allyouneed.interfaces.reproduction_report import table_of, write_report
 from allyouneed.loading import load_translator
 from allyouneed.presets import PRESETS
 from allyouneed.publish import read_manifest
+from allyouneed.training.flops import training_flops
 from allyouneed.training.optimizer import learning_rate
 
 MINUTE = Scale(
     "minute",
-    32,
+    25,
     8,
     {
         "batch_tokens": 400,
@@ -53,16 +54,16 @@ def test_every_system_uses_its_budget_and_little_more(results: Results) -> None:
             assert b"out of budget" in ended.read_bytes()
 
 
-def test_every_system_warms_up_for_the_same_share_of_what_its_flops_buy_to_its_papers_rate(
+def test_every_system_warms_up_for_the_same_share_of_what_its_flops_buy_to_the_scales_rate(
     results: Results,
 ) -> None:
     def run_of(name: str, budget: Budget) -> Path:
         return results.directory / row_name(name, budget) / "seed-1" / "run"
 
     budgets: tuple[Budget, ...] = ("flops", "seconds")
-    for name, system in SYSTEMS.items():
+    for name in SYSTEMS:
         updates = read_json(run_of(name, "flops") / "exit.json")["step"]
-        preset = PRESETS[system.preset]().training
+        assert results.values(row_name(name, "flops"), "updates") == [updates]
         for budget in budgets:
             config = RunConfig.from_toml(run_of(name, budget) / "config.toml")
             training, d_model = config.training, config.model.d_model
@@ -70,7 +71,7 @@ def test_every_system_warms_up_for_the_same_share_of_what_its_flops_buy_to_its_p
             highest = learning_rate(
                 training.warmup_steps, d_model, training.warmup_steps, training.learning_rate_factor
             )
-            assert highest == pytest.approx(preset.learning_rate_factor / math.sqrt(d_model * 4))
+            assert highest == pytest.approx(1 / math.sqrt(d_model * 4))
 
 
 def test_what_is_scored_is_the_mean_of_the_last_checkpoints(results: Results) -> None:
@@ -89,16 +90,17 @@ def test_the_page_names_budgets_and_what_differs_between_systems(results: Result
         "32 experts in place of 2,048",
     ]
     assert "layers divided by 2" in settings
+    assert "widths of bytenet divided by 2 besides" in settings
+    widths = "128 (transformer), 128 (recurrent), 128 (convolutional), 200 (bytenet), 128 (experts)"
+    assert f"model.d_model = {widths}" in settings
     assert not [told for told in settings if "_steps" in told], "rows end by their budgets"
-    assert "model.dropout = 0.1" in settings
-    assert any(
-        told.endswith(
-            "= 1 (transformer), 0.4 (recurrent), 0.7 (convolutional), 0.75 (bytenet), 0.4 (experts)"
-        )
-        for told in settings
-    )
+    assert {"model.dropout = 0.1", "training.learning_rate_factor = 1"} < set(settings)
+    of_paper = TABLE2.settings(SCALES["paper"])
+    assert not [told for told in of_paper if "besides" in told]
+    factors = "1 (transformer), 0.4 (recurrent), 0.7 (convolutional), 0.75 (bytenet), 0.4 (experts)"
+    assert f"training.learning_rate_factor = {factors}" in of_paper
     beams = "4 (transformer), 4 (recurrent), 5 (convolutional), 12 (bytenet), 4 (experts)"
-    assert f"search.beam_size = {beams}" in TABLE2.settings(SCALES["paper"])
+    assert f"search.beam_size = {beams}" in of_paper
     page, *_ = write_report(results)
     assert "8 experts in place of 2,048" in page.read_bytes().decode()
 
@@ -108,16 +110,18 @@ def test_small_systems_share_one_recipe_and_at_the_papers_size_each_has_its_own(
     base = PRESETS["base"]()
     for system in SYSTEMS.values():
         preset = PRESETS[system.preset]()
-        small, large = (at_scale(SCALES[name], preset) for name in (scale, "paper"))
+        small, large = (at_scale(SCALES[name], system) for name in (scale, "paper"))
         for config, expected in ((small, base), (large, preset)):
             assert config.model.dropout == expected.model.dropout
             assert config.training.label_smoothing == expected.training.label_smoothing
+            factor = SCALES[scale].training["learning_rate_factor"] if config is small else 1.0
+            assert config.training.learning_rate_factor == factor * expected.training.learning_rate_factor
             assert config.search == expected.search
 
 
 def test_at_the_papers_scale_every_system_fits_a_gpu_of_80_gigabytes() -> None:
     for system in SYSTEMS.values():
-        needed = cost(at_scale(SCALES["paper"], PRESETS[system.preset]()), length=30).memory
+        needed = cost(at_scale(SCALES["paper"], system), length=30).memory
         assert needed.weights + needed.gradients + needed.adam_moments < 60e9, "and leaves room for the rest"
 
 
@@ -153,12 +157,21 @@ def test_the_papers_bleu_and_costs_stand_beside_ours(results: Results) -> None:
 @pytest.mark.parametrize("scale", SCALES)
 def test_every_system_fits_every_scale(scale: str) -> None:
     for system in SYSTEMS.values():
-        preset = PRESETS[system.preset]()
-        config = at_scale(SCALES[scale], preset)
-        assert config.model.d_model * SCALES[scale].narrower == preset.model.d_model
-        given = SCALES[scale].training.get("learning_rate_factor", 1.0)
-        expected = given * preset.training.learning_rate_factor
-        assert config.training.learning_rate_factor == pytest.approx(expected)
+        config, narrower = at_scale(SCALES[scale], system), SCALES[scale].narrower
+        besides = 1 if narrower == 1 else system.narrower
+        assert config.model.d_model * narrower * besides == PRESETS[system.preset]().model.d_model
+
+
+@pytest.mark.parametrize("scale", ["tiny", "small"])
+def test_an_update_costs_all_systems_about_the_same_where_they_are_small(scale: str) -> None:
+    def flops(system: System) -> int:
+        config = at_scale(SCALES[scale], system).model
+        vocabularies = {"source_vocab_size": 4_000, "target_vocab_size": 4_000}
+        return training_flops(config.replace(**vocabularies), 64, 15, 16, 64 * 16)
+
+    of_transformer = flops(SYSTEMS["transformer"])
+    for system in SYSTEMS.values():
+        assert 0.75 < flops(system) / of_transformer < 1.33
 
 
 def test_the_big_model_is_a_row_at_the_papers_scale_only() -> None:

@@ -2,6 +2,8 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 from allyouneed.config import RunConfig
@@ -26,8 +28,8 @@ Budget = Literal["seconds", "flops"]
 
 _MOST_STEPS = 10_000_000
 """More than any budget is enough for."""
-_NUM_CHECKPOINTS = 50
-"""Of a row, about: the five that are averaged are of its last tenth, and all take little of its time."""
+_NUM_CHECKPOINTS = 30
+"""Of a row, about: the five that are averaged are of its last sixth, and saving takes little of its time."""
 _FEWEST_EXPERTS = 8
 _MOST_EXPERTS = 512
 """With so many, weights, gradients and moments take 35 GB; with the 2,048 of the paper 138."""
@@ -35,11 +37,14 @@ _MOST_EXPERTS = 512
 _NOTES = [
     "The paper's rows are what others had published: BLEU on newstest2014 (English-German) of models trained "
     "for as long as their authors chose, at costs that differ by a factor of 7. Here every system has the "
-    "same budget, of wall time on this machine or of FLOPs counted, at sizes of the same proportions as in "
-    "its paper: the table shows what a short training with a small model gives, not what a long one would.",
+    "same budget, of wall time on this machine, saving included, or of FLOPs counted. Where models are "
+    "smaller than in their papers, an update costs all of them about the same, so that all see a text as "
+    "often: the table shows what a short training with a small model gives, not what a long one would.",
     "The learning rate of a row goes up and down as in a run of the scale, stretched or shrunk to as many "
     "updates as its FLOPs buy: all systems warm up for the same share of them, and as high as that run "
-    "does with the factor of their presets. None was tuned. The last checkpoints are averaged.",
+    "does; at the paper's size times the factor of their presets. The batch, the warm-up and the factor of "
+    "the scale were chosen for the Transformer, and nothing for its rivals. The last checkpoints are "
+    "averaged.",
     "GNMT is here without reinforcement learning, and the ensemble is of the five systems trained for the "
     "same time, where the paper's are of several models of one kind.",
 ]
@@ -48,7 +53,7 @@ _SET_BY_ROWS = {
     *("checkpoint_every_steps", "keep_checkpoints"),
 }
 _COMPARED = {
-    "model": ("dropout",),
+    "model": ("d_model", "num_layers", "dropout"),
     "training": ("label_smoothing", "learning_rate_factor"),
     "search": ("beam_size", "length_normalization", "length_penalty"),
 }
@@ -64,13 +69,20 @@ class System(NamedTuple):
     """The paper's, English-German."""
     flops: float | None
     """Its estimate of the cost of training."""
+    narrower: int = 1
+    """By which widths are divided besides, below the paper's size, where an update shall cost about what one
+    of the Transformer does."""
+    model: Mapping[str, Any] = MappingProxyType({})
+    """Settings below the paper's size."""
 
 
+_OF_SUB_WORDS = {"num_layers": 20, "num_dilations": 3}
+"""ByteNet's 30 layers and dilations up to 16 reach 186 bytes to either side; these reach 46 sub-words."""
 SYSTEMS = {
     "transformer": System("base", "Transformer (base model)", 27.3, 3.3e18),
-    "recurrent": System("recurrent_gnmt", "recurrent, as GNMT", 24.6, 2.3e19),
+    "recurrent": System("recurrent_gnmt", "recurrent, as GNMT", 24.6, 2.3e19, 2),
     "convolutional": System("convolutional_convs2s", "convolutional, as ConvS2S", 25.16, 9.6e18),
-    "bytenet": System("bytenet", "dilated convolutions, as ByteNet", 23.75, None),
+    "bytenet": System("bytenet", "dilated convolutions, as ByteNet", 23.75, None, 2, _OF_SUB_WORDS),
     "experts": System("experts", "recurrent with experts, as MoE", 26.03, 2.0e19),
 }
 """The first part of a row's name -> the system."""
@@ -79,22 +91,25 @@ _TITLES: Mapping[Budget, str] = {"seconds": "equal time", "flops": "equal FLOPs"
 """A budget, which is the second part of a row's name -> what a table calls it."""
 
 
-def at_scale(scale: Scale, config: RunConfig) -> RunConfig:
-    """A preset at a scale, with a factor of the learning rate and a number of experts that fit it.
+def at_scale(scale: Scale, system: System) -> RunConfig:
+    """A system at a scale, with a number of experts that fits it.
 
-    Where models are smaller than in their papers, architectures are compared: dropout, label smoothing and
-    search are the base model's for all.
+    Where models are smaller than in their papers, architectures are compared: what an update costs, the
+    learning rate, dropout, label smoothing and search are the base model's for all.
     """
-    scaled = scale(config)
-    factor = scale.training.get("learning_rate_factor", 1.0) * config.training.learning_rate_factor
+    config, base = PRESETS[system.preset](), scale(PRESETS["base"]())
     experts = min(_MOST_EXPERTS, max(_FEWEST_EXPERTS, config.model.num_experts // scale.narrower**3))
-    scaled = scaled.replace(model={"num_experts": experts}, training={"learning_rate_factor": factor})
+    config = config.replace(model={"num_experts": experts})
     if scale.narrower == 1:
-        return scaled
-    base = scale(PRESETS["base"]())
-    return scaled.replace(
+        factor = base.training.learning_rate_factor * config.training.learning_rate_factor
+        return scale(config).replace(training={"learning_rate_factor": factor})
+    config = config.replace(model=system.model)
+    return replace(scale, narrower=scale.narrower * system.narrower)(config).replace(
         model={"dropout": base.model.dropout},
-        training={"label_smoothing": base.training.label_smoothing},
+        training={
+            "label_smoothing": base.training.label_smoothing,
+            "learning_rate_factor": base.training.learning_rate_factor,
+        },
         search=base.search.model_dump(),
     )
 
@@ -130,7 +145,7 @@ def system_row(name: str, budget: Budget) -> Row:
     system = SYSTEMS[name]
 
     def compute(work: Work) -> Mapping[str, Any]:
-        config = at_scale(work.scale, PRESETS[system.preset]())
+        config = at_scale(work.scale, system).replace(training={"seed": work.seed})
         # Also where the budget is of time: what that buys depends on the machine, and is not known before.
         num_updates = updates_within(work.scale.budget_flops, config, data_of(work), work.device)
         return _figures(work, until(config, budget, work.scale, num_updates))
@@ -188,9 +203,8 @@ def _rows(scale: Scale) -> Sequence[Row]:
 
 def _settings(scale: Scale) -> list[str]:
     """Budgets, what is not as in the systems' papers, and what differs between systems."""
-    presets = {name: PRESETS[system.preset]() for name, system in SYSTEMS.items()}
-    configs = {name: at_scale(scale, preset) for name, preset in presets.items()}
-    experts, of_paper = (of["experts"].model.num_experts for of in (configs, presets))
+    configs = {name: at_scale(scale, system) for name, system in SYSTEMS.items()}
+    experts, of_paper = configs["experts"].model.num_experts, PRESETS["experts"]().model.num_experts
     training = configs["transformer"].training
     return [
         f"rows end when {scale.budget_seconds:,.0f} s (equal time) or {scale.budget_flops:.2g} counted FLOPs "
@@ -198,8 +212,19 @@ def _settings(scale: Scale) -> list[str]:
         f"warm-up is {training.warmup_steps / training.num_steps:.0%} of the updates that so many FLOPs buy",
         f"{experts:,} experts in place of {of_paper:,}",
         *scale.changes(_SET_BY_ROWS),
+        *(_set_apart() if scale.narrower > 1 else ()),
         *_compared(configs),
     ]
+
+
+def _set_apart() -> Iterator[str]:
+    """What is done to one system alone."""
+    for name, system in SYSTEMS.items():
+        if system.narrower > 1:
+            yield f"widths of {name} divided by {system.narrower} besides"
+        if system.model:
+            settings = ", ".join(f"model.{setting} = {value}" for setting, value in system.model.items())
+            yield f"{name} before layers are divided: {settings}"
 
 
 def _compared(configs: Mapping[str, RunConfig]) -> Iterator[str]:
@@ -216,7 +241,7 @@ TABLE2 = Experiment(
     "table2",
     "Table 2: the Transformer and its rivals at an equal cost of training",
     _rows,
-    FIGURES | {"formula_flops": False},
+    FIGURES | {"updates": False, "formula_flops": False},
     require_validation,
     notes=_NOTES,
     num_seeds=1,

@@ -150,9 +150,10 @@ def score(
 
 def cost_of(run: Path) -> dict[str, Any]:
     """What a run has cost, and the median of its speed."""
-    ledger = read_ledger(run)
-    speeds = [e["target_tokens_per_second"] for e in read_log(run / "log.jsonl") if e["event"] == "train"]
+    ledger, events = read_ledger(run), list(read_log(run / "log.jsonl"))
+    speeds = [event["target_tokens_per_second"] for event in events if event["event"] == "train"]
     return {
+        "updates": max(event["step"] for event in events if event["event"] == "cost"),
         "seconds": ledger.seconds,
         "matmul_flops": ledger.matmul_flops,
         "formula_flops": ledger.formula_flops,
