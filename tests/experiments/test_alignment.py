@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from allyouneed import CorpusFiles, average, prepare, train
-from allyouneed.data.demo_grammar import DemoPair, generate_demo_corpus
-from allyouneed.data.lines import write_lines
+from allyouneed import average, train
+from allyouneed.data.demo_grammar import DemoCorpus, DemoPair
 from allyouneed.inference.alignment import Links
 from allyouneed.inference.attention_measures import strongest_links
 from allyouneed.loading import load_translator
@@ -60,18 +59,15 @@ def test_the_error_rate_is_that_of_och_and_ney_by_hand() -> None:
 
 
 @pytest.mark.release
-def test_the_head_chosen_on_a_development_part_aligns_held_out_sentences(tmp_path: Path) -> None:
-    corpus = generate_demo_corpus()
-    text = CorpusFiles(tmp_path / "train.en", tmp_path / "train.de")
-    write_lines(tmp_path / "train.en", (pair.source for pair in corpus.train))
-    write_lines(tmp_path / "train.de", (pair.target for pair in corpus.train))
+def test_the_head_chosen_on_a_development_part_aligns_held_out_sentences(
+    demo_corpus: DemoCorpus, demo_data: Path, tmp_path: Path
+) -> None:
     # One head a layer: of several, none has to find the right word without the others.
     config = demo().replace(model={"num_heads": 1}, training={"num_steps": NUM_STEPS})
-    prepare(tmp_path / "data", text, config=config.data)
-    train(tmp_path / "run", tmp_path / "data", config)
+    train(tmp_path / "run", demo_data, config)
     average(tmp_path / "run", tmp_path / "model")
     translator = load_translator(tmp_path / "model")
-    development, held_out = corpus.valid[:200], corpus.test[::2]
+    development, held_out = demo_corpus.valid[:200], demo_corpus.test[::2]
     on_development = error_rates(head_links(translator, development), development)
     chosen = min(on_development, key=lambda head: on_development[head])
     found = error_rates(head_links(translator, held_out), held_out)

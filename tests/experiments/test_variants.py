@@ -5,9 +5,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from allyouneed import CorpusFiles, DataConfig, prepare
-from allyouneed.data.demo_grammar import generate_demo_corpus
-from allyouneed.data.lines import write_lines
 from allyouneed.experiments.experiment import Inputs
 from allyouneed.experiments.reproduction import reproduce
 from allyouneed.experiments.scales import SCALES
@@ -19,21 +16,9 @@ MOST_BLEU_APART = 5.0
 
 
 @pytest.mark.release
-def test_every_variant_comes_within_5_bleu_of_the_base_model(tmp_path: Path) -> None:
-    corpus = generate_demo_corpus()
-    for part in ("train", "valid"):
-        pairs = getattr(corpus, part)
-        write_lines(tmp_path / f"{part}.en", (pair.source for pair in pairs))
-        write_lines(tmp_path / f"{part}.de", (pair.target for pair in pairs))
-    train, valid = (CorpusFiles(tmp_path / f"{p}.en", tmp_path / f"{p}.de") for p in ("train", "valid"))
-    prepare(tmp_path / "data", train, valid, DataConfig(vocab_size=2_000))
+def test_every_variant_comes_within_5_bleu_of_the_base_model(demo_data: Path, tmp_path: Path) -> None:
     *_, results = reproduce(
-        VARIANTS,
-        tmp_path / "variants",
-        SCALES["tiny"],
-        torch.device("cpu"),
-        Inputs(tmp_path / "data"),
-        num_seeds=1,
+        VARIANTS, tmp_path, SCALES["tiny"], torch.device("cpu"), Inputs(demo_data), num_seeds=1
     )
     [base] = results.values("base", "bleu")
     found = {row.name: results.values(row.name, "bleu")[0] - base for row in results.rows}
