@@ -15,7 +15,7 @@ ROOT = "allyouneed"
 LAYERS = """
 interfaces, experiments
 rehearsal, assessment, loading
-runs, preparation, translation, outputs, attention, rescoring, parsing, interop, explorer
+runs, validation_scores, preparation, translation, outputs, attention, rescoring, parsing, interop, explorer
 training | inference
 model | data | evaluation | native
 presets, fidelity

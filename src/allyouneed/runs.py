@@ -1,22 +1,16 @@
-"""Runs: what starts or resumes training on prepared data, and validates it by translating."""
+"""Runs: what starts or resumes training on prepared data."""
 
 import contextlib
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from allyouneed.config import RunConfig
-from allyouneed.data.tokenizer import Tokenizer
-from allyouneed.data.tree_vocabulary import TreeVocabulary
-from allyouneed.data.trees import sentences_of, tree_of
 from allyouneed.errors import DataError, DiskError, ModelError, UsageError, UserError
-from allyouneed.evaluation import bleu_13a, score_trees
-from allyouneed.model import EncoderDecoder
-from allyouneed.parsing import Parser
-from allyouneed.preparation import SOURCE_TOKENIZER, TARGET_TOKENIZER, PreparedData, load_source_tokenizer
+from allyouneed.preparation import PreparedData
 from allyouneed.presets import DEFAULT_PRESETS, preset
 from allyouneed.publish import write_text
 from allyouneed.training.averaging import average as average_checkpoints
@@ -26,7 +20,7 @@ from allyouneed.training.run_directory import RunDirectory
 from allyouneed.training.saves import save_bytes
 from allyouneed.training.trainer import Corpus, Report, Trainer
 from allyouneed.training.update import resolve_precision
-from allyouneed.translation import Translator
+from allyouneed.validation_scores import scorer
 
 _MAY_CHANGE = {
     "num_steps",
@@ -106,7 +100,7 @@ def _trainer(
         directory,
         device,
         processes=processes,
-        validate=_score_on_validation(prepared, config),
+        validate=scorer(prepared, config),
         report=report,
     )
 
@@ -262,51 +256,6 @@ def _resume(trainer: Trainer, say: Callable[[str], None]) -> None:
         raise ModelError(
             f"{trainer.run.path}: every checkpoint with a state is damaged; `verify` names the files"
         )
-
-
-def _score_on_validation(
-    prepared: PreparedData, config: RunConfig
-) -> Callable[[EncoderDecoder], Mapping[str, float]]:
-    """A function that scores a model by its outputs for the validation data, greedily, which is fast."""
-    if prepared.valid is None:
-        return lambda model: {}
-    return _SCORES[config.data.task](prepared, config)
-
-
-def _f1_on_validation(
-    prepared: PreparedData, config: RunConfig
-) -> Callable[[EncoderDecoder], Mapping[str, float]]:
-    gold = [tree_of(line) for line in prepared.lines("valid", "target")]
-    tokenizer = load_source_tokenizer(prepared.directory, prepared.config)
-    vocabulary = TreeVocabulary.load(prepared.directory / TARGET_TOKENIZER)
-
-    def validate(model: EncoderDecoder) -> Mapping[str, float]:
-        parser = Parser(model, config, tokenizer, vocabulary)
-        # A sentence that is too long to parse has no tree, and counts as one without constituents.
-        found = parser.parse(sentences_of(gold), beam_size=1, failed=lambda error: None)
-        return {"f1": score_trees(gold, [parse.tree for parse in found]).brackets.f1}
-
-    return validate
-
-
-def _bleu_on_validation(
-    prepared: PreparedData, config: RunConfig
-) -> Callable[[EncoderDecoder], Mapping[str, float]]:
-    sources, references = prepared.lines("valid", "source"), prepared.lines("valid", "target")
-    tokenizers = (Tokenizer.load(prepared.directory / name) for name in (SOURCE_TOKENIZER, TARGET_TOKENIZER))
-    source_tokenizer, target_tokenizer = tokenizers
-
-    def validate(model: EncoderDecoder) -> Mapping[str, float]:
-        translator = Translator(model, config, source_tokenizer, target_tokenizer)
-        # A sentence that is too long to translate counts as translated by nothing.
-        found = translator.translate(sources, beam_size=1, failed=lambda error: None)
-        return {"bleu": bleu_13a([translation.text for translation in found], references).value}
-
-    return validate
-
-
-_SCORES = {"translation": _bleu_on_validation, "parsing": _f1_on_validation}
-"""By the task."""
 
 
 def _train(trainer: Trainer) -> signal.Signals | None:
