@@ -23,22 +23,33 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
             pytest.skip("NOT RUN: needs a CUDA device")
 
 
-@pytest.fixture(autouse=True)
-def turn(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     """Tests run beside those of the other workers, but one marked `alone` beside none.
 
     Whoever waits for its turn holds the gate, so that no other gets in before it.
     """
     if "PYTEST_XDIST_WORKER" not in os.environ:
-        yield
-        return
-    alone = request.node.get_closest_marker("alone") is not None
-    folder = tmp_path_factory.getbasetemp().parent  # of all workers
+        return (yield)
+    alone = item.get_closest_marker("alone") is not None
+    folder = item.config._tmp_path_factory.getbasetemp().parent  # type: ignore[attr-defined]  # of all workers
     with (folder / "gate").open("w") as gate, (folder / "running").open("w") as running:
         fcntl.flock(gate, fcntl.LOCK_EX)
         fcntl.flock(running, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
         fcntl.flock(gate, fcntl.LOCK_UN)
-        yield
+        try:
+            return (yield)
+        finally:
+            fcntl.flock(running, fcntl.LOCK_UN)  # a process that a test has forked may have it open
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Tell what each test of reliability has counted, so that one that did nothing is seen."""
+    passed = [report for report in terminalreporter.getreports("passed") if report.when == "call"]
+    for report in passed:
+        if "tests/reliability" in report.nodeid and report.user_properties:
+            counts = ", ".join(f"{value} {name}" for name, value in report.user_properties)
+            terminalreporter.write_line(f"COUNT {report.nodeid}: {counts}")
 
 
 @pytest.fixture(scope="session")

@@ -181,12 +181,3 @@ def laboratory(tmp_path_factory: pytest.TempPathFactory, forker: Forker, toy_tex
     """The toy language as bytes, dropout on, four micro-batches an update, a little more than an epoch."""
     files = CorpusFiles(toy_text / "train.en", toy_text / "train.toy")
     return Laboratory.build(forker, tmp_path_factory.mktemp("laboratory"), files, CorpusFiles(), CONFIG)
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Tell what each test has counted, so that one that did nothing is seen."""
-    passed = [report for report in terminalreporter.getreports("passed") if report.when == "call"]
-    for report in passed:
-        if "tests/reliability" in report.nodeid and report.user_properties:
-            counts = ", ".join(f"{value} {name}" for name, value in report.user_properties)
-            terminalreporter.write_line(f"COUNT {report.nodeid}: {counts}")
