@@ -36,6 +36,27 @@ def test_the_output_is_the_sum_over_the_best_experts_weighted_by_their_gates() -
         torch.testing.assert_close(output, expected)
 
 
+@torch.no_grad()
+def test_gates_are_compared_in_float32_also_where_other_products_are_in_bfloat16() -> None:
+    experts, x = random_experts().float().eval(), torch.randn(50, 6)
+    found: list[torch.Tensor] = []
+    mix = experts._mixed
+
+    def mixed(rows: torch.Tensor, weights: torch.Tensor, chosen: torch.Tensor) -> torch.Tensor:
+        found.append(chosen)
+        return mix(rows, weights, chosen)
+
+    experts._mixed = mixed  # type: ignore[method-assign]
+    experts(x)
+    with torch.autocast("cpu", torch.bfloat16):
+        experts(x)
+    rounded = experts.bfloat16()
+    rounded(x.bfloat16())
+    assert torch.equal(found[0], found[1])
+    products = x.bfloat16().float() @ rounded.gate.float().T
+    assert torch.equal(found[2], products.topk(2).indices)
+
+
 def test_the_losses_are_those_of_the_noisy_gates() -> None:
     experts, x = random_experts(), torch.randn(9, 6, dtype=torch.float64)
     torch.manual_seed(7)

@@ -70,9 +70,10 @@ class Experts(AuxiliaryLoss, nn.Module):
     def _compared(
         self, rows: Float[Tensor, "tokens d_model"], gates: Float[Tensor, "experts d_model"]
     ) -> Float[Tensor, "tokens experts"]:
-        """Products in the precision of the gates: the rounding of bfloat16 is not to choose among experts."""
+        """Products in float32 or wider: the rounding of bfloat16 is not to choose among experts."""
+        wide = torch.promote_types(gates.dtype, torch.float32)
         with torch.autocast(rows.device.type, enabled=False):
-            return functional.linear(rows.to(gates.dtype), gates)
+            return functional.linear(rows.to(wide), gates.to(wide))
 
     def _mixed(self, rows: Tensor, weights: Tensor, chosen: Tensor) -> Tensor:
         """Each expert that has tokens computes them at once; a GPU is waited for, to know which they are."""
