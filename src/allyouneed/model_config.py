@@ -78,7 +78,7 @@ class ModelConfig(Config):
     kernel_width: PositiveInt = 3
     """Positions that a convolution sees, in convolutional models and ByteNet."""
     num_dilations: PositiveInt = 5
-    """Dilations of ByteNet's blocks: 1, 2, 4, .., and anew after so many (3.5 there, of bytes)."""
+    """Blocks of ByteNet after which dilations, which double, begin anew at 1 (3.5 there: five, of bytes)."""
     symbol_dropout: Probability = 0.0
     """Rate at which a sentinel replaces input tokens of either side (paper's source only; 0.1 there)."""
     guided_alignment: Annotated[float, Field(ge=0.0)] = 0.0

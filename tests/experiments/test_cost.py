@@ -136,8 +136,16 @@ def test_the_estimate_of_activations_is_near_what_pytorch_keeps(attention: str) 
     ],
 )
 def test_so_is_that_of_a_rival(settings: dict[str, Any]) -> None:
-    sizes = {"source_vocab_size": 97, "target_vocab_size": 97, "d_model": 64, "d_ff": 256, "num_layers": 4}
-    check_activations(ModelConfig().replace(**sizes, **settings), 24, 8)
+    check_activations(ModelConfig().replace(**SIZES, **settings), 24, 8)
+
+
+@pytest.mark.parametrize("architecture", ["convolutional", "bytenet"])
+def test_so_is_that_of_wide_kernels(architecture: str) -> None:
+    config = ModelConfig().replace(**SIZES, architecture=architecture, kernel_width=7)
+    check_activations(config, 24, 32)  # so many that what is made of the weights alone counts for little
+
+
+SIZES = {"source_vocab_size": 97, "target_vocab_size": 97, "d_model": 64, "d_ff": 256, "num_layers": 4}
 
 
 def check_activations(config: ModelConfig, length: int, sentences: int) -> None:

@@ -188,9 +188,13 @@ def _kept_by_convolutional(config: ModelConfig, length: int) -> int:
 
 
 def _kept_by_bytenet(config: ModelConfig, _: int) -> int:
-    """A block keeps what its normalisations take and give, and the dropout mask; the encoder is unfolded."""
+    """A block keeps what its normalisations take and give, what its kernel sees, and the dropout mask.
+
+    The encoder is unfolded.
+    """
     source_and_target = unfolded_length(100) / 100 + 1
-    return round(config.num_layers * source_and_target * 7 * config.d_model)
+    of_block = (5.5 + config.kernel_width / 2) * config.d_model
+    return round(config.num_layers * source_and_target * of_block)
 
 
 _KEPT: Mapping[str, Callable[[ModelConfig, int], int]] = {

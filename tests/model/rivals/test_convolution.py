@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from allyouneed.model.rivals.bytenet import unfolded_length
 from allyouneed.model.rivals.convolution import Convolution, NormalisedConvolution
@@ -143,19 +144,24 @@ def test_a_source_is_unfolded_to_a_fifth_more_rounded_up(length: int, positions:
 @torch.no_grad()
 def test_bytenet_adds_the_source_s_column_and_beyond_the_last_nothing(tiny_rival: Any) -> None:
     model = tiny_rival(architecture="bytenet", num_layers=4)
-    source = torch.tensor([[9, 5, 12, 2]])
-    memory = model.encode(source)
-    assert memory.parts[0].shape == (1, 5, 12)
-    target = torch.randint(4, 17, (1, 9))
+
+    def through(blocks: Any, x: Tensor, places: list[int]) -> Tensor:
+        for number, block in enumerate(blocks):
+            convolution, offsets = block.convolution, [2**number * place for place in places]
+            y = block.narrow(block.norms[0](x).relu())
+            y = summed(block.norms[1](y).relu(), convolution.weight, convolution.bias, offsets)
+            x = x + block.wide(block.norms[2](y).relu())
+        return x
+
+    # Of four tokens there are five columns, the last of a padding symbol; of the longest, eight.
+    source = torch.tensor([[9, 5, 12, 2, 0, 0], [9, 5, 12, 7, 7, 2]])
+    read = through(model.encoder, model.read("source", torch.tensor([[9, 5, 12, 2, 0]]))[0], [-1, 0, 1])
+    columns = model.encoder_output(model.encoder_norm(read).relu())
+    torch.testing.assert_close(model.encode(source).parts[0][0], functional.pad(columns, (0, 0, 0, 3)))
+    target = torch.randint(4, 17, (2, 9))
     x = model.read("target", target)[0]
-    x[:5] += memory.parts[0][0]
-    for number, block in enumerate(model.decoder):
-        dilation, convolution = 2**number, block.convolution
-        y = block.narrow(block.norms[0](x).relu())
-        offsets = [-2 * dilation, -dilation, 0]
-        y = summed(block.norms[1](y).relu(), convolution.weight, convolution.bias, offsets)
-        x = x + block.wide(block.norms[2](y).relu())
-    expected = model.decoder_output(model.decoder_norm(x).relu())
+    x[:5] += columns
+    expected = model.decoder_output(model.decoder_norm(through(model.decoder, x, [-2, -1, 0])).relu())
     torch.testing.assert_close(model(source, target)[0], expected)
 
 

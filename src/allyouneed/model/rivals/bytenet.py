@@ -31,8 +31,8 @@ class ByteNet(StepwiseModel):
     be longer (dynamic unfolding, 3.2 there). Dropout is on embeddings and on what each block adds.
 
     Deviations: sub-words take the place of bytes, and fewer dilations may do for them; dropout, of which they
-    had none; embeddings are the Transformer's; one layer in place of two is between the last block of either
-    stack and what reads it, which for the decoder is one of the embeddings.
+    had none; embeddings are the Transformer's; one layer in place of two follows the last block of either
+    stack; the decoder's projection to the vocabulary is one of the embeddings.
     """
 
     def __init__(self, config: ModelConfig) -> None:

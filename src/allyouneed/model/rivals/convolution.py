@@ -72,7 +72,7 @@ class Convolution(nn.Module):
         return self._of_taps(seen[:, :, :: self.dilation].flatten(2)), seen[:, :, 1:]
 
     def _of_taps(self, taps: Float[Tensor, "*shape width_x_d_in"]) -> Float[Tensor, "*shape d_out"]:
-        """Of the positions that are seen, side by side: one product, which is faster than `conv1d`."""
+        """Of the positions that are seen, side by side, in one product."""
         return functional.linear(taps, self.weight.transpose(1, 2).flatten(1), self.bias)
 
     def _weight(self) -> Float[Tensor, "d_out d_in width"]:
