@@ -146,7 +146,10 @@ def _p_value(results: Results, row: Row, other: Row, figure: str) -> float | Non
 
 @functools.cache  # the table is written anew after each row
 def _bootstrapped(
-    before: Sequence[Sequence[str]], after: Sequence[Sequence[str]], references: Sequence[str], figure: str
+    before: tuple[tuple[str, ...], ...],
+    after: tuple[tuple[str, ...], ...],
+    references: tuple[str, ...],
+    figure: str,
 ) -> float:
     return paired_bootstrap_of_runs(before, after, references, metric=METRICS[figure]).p_value
 

@@ -18,8 +18,8 @@ Figures = Mapping[str, Any]
 
 FAILED = "failed"
 MADE_OF = "made_of"
-"""Of a row that is made of others: the name of each -> sha256 of its result. A file of this name
-says the same from when it is begun."""
+"""Of a row that is made of others: the name of each -> sha256 of its result. `made_of.json` in
+its folder says the same from when it is begun."""
 PICTURES = "pictures"
 """A figure that is none: the names of the pictures NAME.png, .svg and .pdf that a row has drawn, each with
 its `caption`, and the `page` beside it on which to explore it."""

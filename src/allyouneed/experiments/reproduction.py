@@ -192,9 +192,9 @@ def _figures(row: Row, work: Work) -> Figures:
 
 
 def _forget_what_was_made_of_others(directory: Path, parts: Mapping[str, str]) -> None:
-    """Clear what is left of a row that was begun with other results than there are now."""
+    """Clear what is left of a row, unless it was begun with the results that there are now."""
     record = directory / f"{MADE_OF}.json"
-    if record.is_file() and read_json(record) != parts:
+    if not (record.is_file() and read_json(record) == parts):
         RunDirectory(directory).clear(keep=[record.name])
     write_text(record, json.dumps(parts) + "\n")
 

@@ -43,8 +43,8 @@ _NOTES = [
     "The learning rate of a row goes up and down as in a run of the scale, stretched or shrunk to as many "
     "updates as its FLOPs buy: all systems warm up for the same share of them, and as high as that run "
     "does; at the paper's size times the factor of their presets. The batch, the warm-up and the factor of "
-    "the scale were chosen for the Transformer, and nothing for its rivals. The last checkpoints are "
-    "averaged.",
+    "the scale were chosen for the Transformer, and no setting of training for its rivals. The last "
+    "checkpoints are averaged.",
     "GNMT is here without reinforcement learning, and the ensemble is of the five systems trained for the "
     "same time, where the paper's are of several models of one kind.",
 ]
@@ -77,7 +77,8 @@ class System(NamedTuple):
 
 
 _OF_SUB_WORDS = {"num_layers": 20, "num_dilations": 3}
-"""ByteNet's 30 layers and dilations up to 16 reach 186 bytes to either side; these reach 46 sub-words."""
+"""ByteNet's 30 layers of dilations up to 16 reach 186 bytes to either side. Halved to 10, these reach 22
+sub-words; of dilations 8 and 16 a sentence has too few."""
 SYSTEMS = {
     "transformer": System("base", "Transformer (base model)", 27.3, 3.3e18),
     "recurrent": System("recurrent_gnmt", "recurrent, as GNMT", 24.6, 2.3e19, 2),
