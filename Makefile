@@ -21,7 +21,7 @@ demo: $(READY)
 	$(BIN)/allyouneed demo --out "$(OUT)"
 
 test: $(READY)
-	$(BIN)/pytest --numprocesses=logical --maxprocesses=4 --dist=loadfile
+	$(BIN)/pytest --numprocesses=logical --maxprocesses=4 --dist=loadfile --no-loadscope-reorder
 
 test-release: $(READY)
 	$(BIN)/pytest -m release

@@ -14,6 +14,12 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # the tensors of tests are too sm
 install_import_hook("allyouneed.model", "beartype.beartype")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with slow tests first, so that no worker begins one when the others have done all the rest."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip what needs a GPU where there is none."""
     if item.get_closest_marker("gpu"):

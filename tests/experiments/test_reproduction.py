@@ -434,6 +434,7 @@ def test_additive_attention_fits_into_a_gpu(scale: Scale) -> None:
     assert cost(config, length=config.data.max_tokens).memory.activations_estimate < 60e9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["aop", "extrapolation", "scaling", "variants"])
 def test_an_experiment_trains_its_rows(name: str, toy_data: Path, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr("allyouneed.experiments.extrapolation.LONGEST_TRAINED", 6)
@@ -492,6 +493,7 @@ list(reproduction.reproduce(
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "kept"), [(signal.SIGTERM, 3), (signal.SIGKILL, 2)])
 def test_what_a_signal_ends_between_checkpoints_goes_on_with_the_same_command(
     number: signal.Signals, kept: int, toy_data: Path, tmp_path: Path

@@ -162,6 +162,7 @@ def exact(launch: Launch, laboratory: "Laboratory", tmp_path: Path) -> Exact:
     return Exact(launch, laboratory, tmp_path)
 
 
+@pytest.mark.slow
 def test_one_two_and_four_processes_make_the_same_updates_and_three_with_a_sharded_model(
     exact: Exact,
 ) -> None:
