@@ -38,7 +38,7 @@ class Scale:
         widths |= {
             name: getattr(model, name) for name in ("parameter_d_k", "parameter_d_v", "parameter_pairs")
         }
-        scaled: dict[str, Any] = {name: max(1, width // self.narrower) for name, width in widths.items()}
+        scaled: dict[str, Any] = {name: width // self.narrower for name, width in widths.items()}
         fewest = 2 if model.architecture == "recurrent" else 1
         scaled["num_layers"] = max(fewest, model.num_layers // self.shallower)
         return config.replace(model=scaled, training=self.training)
