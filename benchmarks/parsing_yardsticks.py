@@ -21,14 +21,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from allyouneed.data.trees import (
-    Constituent,
-    Tree,
-    clean_trees,
-    labels_around_words,
-    read_trees,
-    without_unary_cycles,
-)
+from allyouneed.data.tree_cleaning import clean_trees, without_unary_cycles
+from allyouneed.data.trees import Constituent, Tree, labels_around_words, read_trees
 from allyouneed.evaluation import format_scores, score_trees
 
 _SAMPLE = Path(os.environ.get("ALLYOUNEED_DATA", ".")) / "ptb_sample"

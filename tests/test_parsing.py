@@ -10,8 +10,9 @@ import allyouneed
 from allyouneed.assessment import evaluate_parser
 from allyouneed.config import DataConfig
 from allyouneed.data.linearisation import linearise
+from allyouneed.data.tree_cleaning import clean_trees
 from allyouneed.data.treebank import TreeFiles
-from allyouneed.data.trees import clean_trees, read_trees, sentences_of, tree_of
+from allyouneed.data.trees import read_trees, sentences_of, tree_of
 from allyouneed.errors import DataError, ModelError, UsageError
 from allyouneed.loading import load_parser, load_translator
 from allyouneed.parsing import MAX_TOKENS, Parser

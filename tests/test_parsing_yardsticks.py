@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from allyouneed.data.trees import Tree, tree_of, without_unary_cycles
+from allyouneed.data.tree_cleaning import without_unary_cycles
+from allyouneed.data.trees import Tree, tree_of
 
 Rules = dict[tuple[str, ...], float]
 """The left-hand side, then the right -> log-probability."""

@@ -11,8 +11,9 @@ from allyouneed.attention import Attention, Pieces, look_into
 from allyouneed.config import RunConfig, SearchConfig
 from allyouneed.data.penn_words import penn_words
 from allyouneed.data.sentences import too_long_error
+from allyouneed.data.tree_cleaning import clean
 from allyouneed.data.tree_vocabulary import TreeVocabulary
-from allyouneed.data.trees import Tree, clean, one_word, tree_of, unescaped
+from allyouneed.data.trees import Tree, one_word, tree_of, unescaped
 from allyouneed.data.word_features import WordFeatures
 from allyouneed.errors import DataError
 from allyouneed.inference.attention_capture import capture_attention, only_model

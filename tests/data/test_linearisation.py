@@ -20,8 +20,9 @@ from allyouneed.data.linearisation import (
     symbols_per_word,
     unjoined,
 )
+from allyouneed.data.tree_cleaning import clean_trees
 from allyouneed.data.tree_vocabulary import TreeVocabulary
-from allyouneed.data.trees import Constituent, Tree, clean_trees, read_trees, tree_of
+from allyouneed.data.trees import Constituent, Tree, read_trees, tree_of
 from allyouneed.symbols import UNKNOWN
 
 if TYPE_CHECKING:

@@ -9,18 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allyouneed.data.trees import (
-    Constituent,
-    PlacedTree,
-    Tree,
-    clean,
-    clean_trees,
-    escaped,
-    read_trees,
-    tree_of,
-    unescaped,
-    without_unary_cycles,
-)
+from allyouneed.data.tree_cleaning import clean, clean_trees
+from allyouneed.data.trees import Constituent, Tree, escaped, read_trees, tree_of, unescaped
 from allyouneed.errors import DataError
 
 if TYPE_CHECKING:
@@ -153,30 +143,6 @@ def test_brackets_slashes_and_spaces_in_words_are_escaped() -> None:
     assert escaped("a b\tc") == "a\u00a0b\u00a0c"
     assert tree_of("(S (NN a\u00a0b\u2028c\u0085d))").words == ("a\u00a0b\u2028c\u0085d",)
     assert str(Tree(("a",), ("N N",), (Constituent("(", 0, 1),))) == "(-LRB- (N\u00a0N a))"
-
-
-def test_cleaning_takes_traces_and_functions_away_and_counts_them() -> None:
-    subject = "(NP-SBJ-1 (NP=2 (NN a)) (NP (-NONE- *-1)))"
-    raw = f"( (S {subject} (VP (-LRB- -LRB-) (SBAR (-NONE- 0) (S (-NONE- *))))))"
-    notes: Counter[str] = Counter()
-    cleaned = clean(tree_of(raw), notes)
-    assert str(cleaned) == "(TOP (S (NP (NP (NN a))) (VP (-LRB- -LRB-))))"
-    assert notes == {"function tags removed": 2, "traces removed": 3}
-    assert clean(tree_of("(S (NP (-NONE- *)))")) is None
-    assert str(tree_of("(S (-NONE- *T*-1))")) == "(TOP (S (-NONE- *T*-1)))"
-
-
-def test_trees_of_traces_alone_are_left_out_and_counted(read) -> None:  # type: ignore[no-untyped-def]
-    notes: Counter[str] = Counter()
-    placed = [PlacedTree(*found) for found in read("(S (-NONE- *))\n(S (NN a))")]
-    kept = clean_trees(placed, notes)
-    assert [line for _, line in kept] == [2]
-    assert notes["trees of nothing but traces, left out"] == 1
-
-
-def test_unary_cycles_keep_each_label_once_the_outermost() -> None:
-    chain = tree_of("(S (NP (QP (NP (NP (NN a) (NP (NN b)))))) (NP (NN c)))")
-    assert str(without_unary_cycles(chain)) == "(TOP (S (NP (QP (NN a) (NP (NN b)))) (NP (NN c))))"
 
 
 def test_a_tree_ten_thousand_deep_is_read_cleaned_and_written(read) -> None:  # type: ignore[no-untyped-def]

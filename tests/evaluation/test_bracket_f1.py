@@ -6,7 +6,8 @@ from random import Random
 
 import pytest
 
-from allyouneed.data.trees import Tree, clean, clean_trees, read_trees, tree_of
+from allyouneed.data.tree_cleaning import clean, clean_trees
+from allyouneed.data.trees import Tree, read_trees, tree_of
 from allyouneed.errors import DataError
 from allyouneed.evaluation.bracket_f1 import COLLINS, BracketScores, Rules, score_tree, score_trees
 

@@ -20,7 +20,8 @@ from allyouneed.data.linearisation import (
     unjoined,
 )
 from allyouneed.data.tokenizer import CONTROL_SYMBOLS
-from allyouneed.data.trees import tree_of, without_unary_cycles
+from allyouneed.data.tree_cleaning import without_unary_cycles
+from allyouneed.data.trees import tree_of
 from allyouneed.errors import DataError, ModelError
 from allyouneed.symbols import UNKNOWN
 

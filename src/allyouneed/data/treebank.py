@@ -9,15 +9,9 @@ from typing import ClassVar, Final
 from allyouneed.data.corpus import CleaningLimits, CleaningReport, Pair, require_rereadable
 from allyouneed.data.linearisation import WORD
 from allyouneed.data.lines import LineCounts
+from allyouneed.data.tree_cleaning import clean_trees, without_unary_cycles
 from allyouneed.data.tree_exchange import exchange_constituents
-from allyouneed.data.trees import (
-    Tree,
-    clean_trees,
-    one_word,
-    read_trees,
-    tree_of,
-    without_unary_cycles,
-)
+from allyouneed.data.trees import Tree, one_word, read_trees, tree_of
 from allyouneed.errors import DataError
 
 _REPEATED: Final = "repetitions of trees"

@@ -8,7 +8,8 @@ from typing import Any
 
 from allyouneed.data.linearisation import WORD
 from allyouneed.data.lines import is_blank, read_lines
-from allyouneed.data.trees import PlacedTree, Tree, clean_trees, trees_in
+from allyouneed.data.tree_cleaning import clean_trees
+from allyouneed.data.trees import PlacedTree, Tree, trees_in
 from allyouneed.errors import DataError
 from allyouneed.evaluation import BracketScores, Score, format_scores, score_trees, scores_to_json
 from allyouneed.evaluation.bracket_f1 import words_of
