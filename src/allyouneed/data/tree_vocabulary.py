@@ -1,14 +1,12 @@
 """The symbols of trees, as ids and back: the target vocabulary of a parser (paper 6.3)."""
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Self
+from typing import Self, get_args
 
-from allyouneed import publish
 from allyouneed.data.linearisation import (
     ENDINGS,
     WORD,
@@ -22,11 +20,11 @@ from allyouneed.data.linearisation import (
 from allyouneed.data.tokenizer import CONTROL_SYMBOLS
 from allyouneed.data.tree_cleaning import without_unary_cycles
 from allyouneed.data.trees import tree_of
-from allyouneed.errors import DataError, ModelError
+from allyouneed.data.vocabulary_file import VocabularyFile
+from allyouneed.errors import DataError
 from allyouneed.symbols import UNKNOWN
 
-_FORMAT = "allyouneed tree symbols"
-_FORMAT_VERSION = 1
+_FILE = VocabularyFile("allyouneed tree symbols", 1, "vocabulary of trees", ("tags", "brackets"))
 _JOINED = re.compile(r"[^)].*|\)[0-9]{1,5}", re.DOTALL)
 
 
@@ -70,40 +68,12 @@ class TreeVocabulary:
             ModelError: The file is missing, damaged, or no vocabulary of trees.
             DiskError: The file may not be read.
         """
-        content = publish.read_published(path)
-        try:
-            found = json.loads(content)
-            symbols, tags, brackets = found["symbols"], found["tags"], found["brackets"]
-            is_one = found["format"] == _FORMAT and found["format_version"] == _FORMAT_VERSION
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise ModelError(
-                f"{path}: is damaged or no vocabulary of trees ({error}); take another copy"
-            ) from None
-        if not (
-            is_one
-            and tags in ("normalised", "predicted", "endings")
-            and brackets in ("labelled", "plain", "joined")
-            and isinstance(symbols, list)
-            and all(isinstance(symbol, str) for symbol in symbols)
-            and tuple(symbols[: len(CONTROL_SYMBOLS)]) == CONTROL_SYMBOLS
-            and len(set(symbols)) == len(symbols)
-            and (brackets != "joined" or all(re.fullmatch(_JOINED, symbol) for symbol in symbols))
-        ):
-            raise ModelError(
-                f"{path}: is no vocabulary of trees that this version reads; prepare the data again"
-            )
+        symbols, (tags, brackets) = _FILE.read(path, _is_sound)
         return cls(symbols, tags, brackets)
 
     def save(self, path: Path) -> None:
         """Write one JSON file."""
-        content = {
-            "format": _FORMAT,
-            "format_version": _FORMAT_VERSION,
-            "tags": self.tags,
-            "brackets": self.brackets,
-            "symbols": self.symbols,
-        }
-        publish.write_text(path, json.dumps(content, ensure_ascii=False, indent=1))
+        _FILE.write(path, self.symbols, self.tags, self.brackets)
 
     def __eq__(self, other: object) -> bool:
         """Whether both give every tree the same ids."""
@@ -144,6 +114,14 @@ class TreeVocabulary:
 
     def _key(self) -> tuple[tuple[str, ...], str, str]:
         return self.symbols, self.tags, self.brackets
+
+
+def _is_sound(symbols: list[str], tags: object, brackets: object) -> bool:
+    return (
+        tags in get_args(Tags)
+        and brackets in get_args(Brackets)
+        and (brackets != "joined" or all(re.fullmatch(_JOINED, symbol) for symbol in symbols))
+    )
 
 
 def _all_joined(seen: Iterable[str]) -> Iterator[str]:

@@ -5,7 +5,6 @@ small letters or how it begins. What was seen too seldom backs off to something 
 (after Petrov et al. 2006, and the Berkeley parser's classes of unknown words), so that no word is unknown.
 """
 
-import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,13 +12,12 @@ from itertools import product
 from pathlib import Path
 from typing import Final, Self
 
-from allyouneed import publish
 from allyouneed.data.tokenizer import CONTROL_SYMBOLS, surrogate_error
-from allyouneed.errors import ModelError, UsageError
+from allyouneed.data.vocabulary_file import VocabularyFile
+from allyouneed.errors import UsageError
 from allyouneed.symbols import UNKNOWN
 
-_FORMAT = "allyouneed word features"
-_FORMAT_VERSION = 1
+_FILE = VocabularyFile("allyouneed word features", 1, "vocabulary of words", ("ids_per_word",))
 _MIN_FREQUENCY = 2  # what occurs once cannot be learned from
 _SUFFIXES = ("tion", "able", "ible", "ing", "est", "ity", "ous", "ed", "ly", "er", "al", "s", "y", "")
 
@@ -131,37 +129,12 @@ class WordFeatures:
             ModelError: The file is missing, damaged, or no vocabulary of words.
             DiskError: The file may not be read.
         """
-        content = publish.read_published(path)
-        try:
-            found = json.loads(content)
-            symbols, ids_per_word = found["symbols"], found["ids_per_word"]
-            is_one = found["format"] == _FORMAT and found["format_version"] == _FORMAT_VERSION
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise ModelError(
-                f"{path}: is damaged or no vocabulary of words ({error}); take another copy"
-            ) from None
-        if not (
-            is_one
-            and ids_per_word in (2, 3)
-            and isinstance(symbols, list)
-            and all(isinstance(symbol, str) for symbol in symbols)
-            and symbols[: len(CONTROL_SYMBOLS) + len(_COARSEST)] == [*CONTROL_SYMBOLS, *_COARSEST]
-            and len(set(symbols)) == len(symbols)
-        ):
-            raise ModelError(
-                f"{path}: is no vocabulary of words that this version reads; prepare the data again"
-            )
+        symbols, (ids_per_word,) = _FILE.read(path, _is_sound)
         return cls(symbols, ids_per_word)
 
     def save(self, path: Path) -> None:
         """Write one JSON file."""
-        content = {
-            "format": _FORMAT,
-            "format_version": _FORMAT_VERSION,
-            "ids_per_word": self.ids_per_word,
-            "symbols": self.symbols,
-        }
-        publish.write_text(path, json.dumps(content, ensure_ascii=False, indent=1))
+        _FILE.write(path, self.symbols, self.ids_per_word)
 
     def __eq__(self, other: object) -> bool:
         """Whether both give every word the same ids."""
@@ -203,6 +176,11 @@ class WordFeatures:
 
     def _key(self) -> tuple[tuple[str, ...], int]:
         return self.symbols, self.ids_per_word
+
+
+def _is_sound(symbols: list[str], ids_per_word: object) -> bool:
+    always = [*CONTROL_SYMBOLS, *_COARSEST]
+    return ids_per_word in (2, 3) and symbols[: len(always)] == always
 
 
 def _learned(words: Mapping[str, int], minimum: int, ids_per_word: int) -> Counter[str]:
