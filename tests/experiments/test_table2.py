@@ -8,6 +8,7 @@ import torch
 
 from allyouneed.config import RunConfig
 from allyouneed.errors import UsageError
+from allyouneed.experiments.comparison import compare
 from allyouneed.experiments.cost import cost
 from allyouneed.experiments.experiment import Inputs, Results
 from allyouneed.experiments.reproduction import read_json, reproduce
@@ -150,8 +151,26 @@ def test_the_papers_bleu_and_costs_stand_beside_ours(results: Results) -> None:
         "bytenet": "23.75",
         "experts": "26.03",
     }
-    costs = [cells[row_name(name, "flops")]["formula flops, paper"] for name in SYSTEMS]
+    costs = [cells[row_name(name, "flops")]["FLOPs by formula, paper"] for name in SYSTEMS]
     assert costs == ["3.3e+18", "2.3e+19", "9.6e+18", "", "2e+19"]
+
+
+def test_ours_are_written_as_the_papers_are_and_stand_once(results: Results) -> None:
+    titles, *lines = table_of(results)
+    ours = titles.index("FLOPs by formula, paper") + 1
+    [flops] = results.values(lines[0][0], "formula_flops")
+    assert lines[0][ours] == f"{flops:.1e}"
+    assert "by formula" not in titles
+
+
+def test_a_system_is_compared_with_the_transformer_of_its_budget_and_the_transformer_with_none(
+    results: Results,
+) -> None:
+    beside = {row.name: [c.beside for c in compare(results, row)] for row in results.rows}
+    for budget in ("seconds", "flops"):
+        transformer, *others = (row_name(name, budget) for name in SYSTEMS)
+        assert beside[transformer] == []
+        assert all(beside[other] == [transformer] for other in others)
 
 
 @pytest.mark.parametrize("scale", SCALES)

@@ -48,9 +48,7 @@ class RowComparison:
 
 def compare(results: Results, row: Row) -> list[RowComparison]:
     """A row beside those that it is to be compared with, as far as they have been computed."""
-    if row is results.rows[0]:
-        return []
-    names = row.beside or (results.rows[0].name,)
+    names = {*(row.beside or (results.rows[0].name,))} - {row.name}
     return [_compare(results, row, other) for other in results.rows if other.name in names]
 
 

@@ -79,7 +79,7 @@ class Row:
     telling: bool = True
     """Whether it is computed for every seed; else for the first alone."""
     beside: Sequence[str] = ()
-    """Rows that it is compared with; the first if none."""
+    """Rows that it is compared with; the first if none, and no other if it is beside itself alone."""
     needs_data: bool = True
     """Whether it is computed from the experiment's data; one that is not is compared with no other."""
     needs_text: bool = False

@@ -153,8 +153,7 @@ def system_row(name: str, budget: Budget) -> Row:
 
     paper = {"bleu": system.bleu} | ({} if system.flops is None else {"formula_flops": system.flops})
     what = f"{system.what}, {_TITLES[budget]}"
-    beside = () if name == "transformer" else (row_name("transformer", budget),)
-    return Row(row_name(name, budget), what, compute, paper, beside=beside)
+    return Row(row_name(name, budget), what, compute, paper, beside=(row_name("transformer", budget),))
 
 
 def row_name(system: str, budget: Budget) -> str:
@@ -242,7 +241,7 @@ TABLE2 = Experiment(
     "table2",
     "Table 2: the Transformer and its rivals at an equal cost of training",
     _rows,
-    FIGURES | {"updates": False, "formula_flops": False},
+    FIGURES | dict.fromkeys(("perplexity", "updates", "formula_flops"), False),
     require_validation,
     notes=_NOTES,
     num_seeds=1,

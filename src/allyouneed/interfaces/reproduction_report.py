@@ -34,10 +34,11 @@ _TITLES = {
     "bleu": "BLEU",
     "bracket_f1": "bracket F1",
     "f1_unconstrained": "F1 unconstrained",
+    "formula_flops": "FLOPs by formula",
     "parameters_millions": "10⁶ parameters",
 }
 """Of figures whose name alone would read badly."""
-_GROUPED_FROM = 1e4
+_GROUPED_FROM, _BY_POWERS_FROM = 1e4, 1e9
 _MARKS = {"as the paper": "✓", "not as the paper": "✗", "noise": "~", "differs": "≠"}
 _VERDICTS = {
     "as the paper": "The paper's direction holds",
@@ -145,19 +146,22 @@ def _mean(values: list[float]) -> str:
         return ""
     spread = deviation(values)
     mean = statistics.fmean(values)
+    if abs(mean) >= _BY_POWERS_FROM:
+        return f"{mean:.1e}" if not spread else f"{mean:.1e} ± {spread:.1e}"
     if abs(mean) >= _GROUPED_FROM:
         return f"{mean:,.0f}" if not spread else f"{mean:,.0f} ± {spread:,.0f}"
     return f"{mean:.4g}" if not spread else f"{mean:.4g} ± {spread:.2g}"
 
 
 def _cost(results: Results, row: Row) -> list[str]:
-    """Hours, FLOPs and energy of a row, all its seeds together."""
+    """Hours, FLOPs and energy of a row, all its seeds together; not what the table has as a figure."""
     names = ("seconds", "matmul_flops", "formula_flops", "energy_joules")
     seconds, counted, formula, joules = (sum(results.values(row.name, name)) for name in names)
     if not seconds:
         return [""] * len(names)
     energy = f"{joules / 3.6e6:.3f}" if joules else ""
-    return [f"{seconds / 3600:.2f}", f"{counted:.1e}", f"{formula:.1e}", energy]
+    by_formula = "" if "formula_flops" in results.experiment.figures else f"{formula:.1e}"
+    return [f"{seconds / 3600:.2f}", f"{counted:.1e}", by_formula, energy]
 
 
 def _remarks(results: Results) -> list[str]:
