@@ -157,9 +157,16 @@ def test_rows_are_chosen_by_name_and_the_first_is_always_there(tmp_path: Path) -
 
 
 def test_rows_that_others_are_compared_with_are_computed_too(tmp_path: Path) -> None:
-    rows = [replace(row, beside=["like"] if row.name == "once" else []) for row in TOY.rows(TINY)]
+    rows = [replace(row, beside=["like"] if row.name == "once" else None) for row in TOY.rows(TINY)]
     experiment = replace(TOY, rows=lambda scale: rows)
     assert list(run(experiment, tmp_path, num_seeds=1, only=["once"]).outcomes) == ["base", "like", "once"]
+
+
+def test_a_row_that_is_compared_with_none_is_computed_alone(tmp_path: Path) -> None:
+    rows = [replace(row, beside=() if row.name == "once" else None) for row in TOY.rows(TINY)]
+    results = run(replace(TOY, rows=lambda scale: rows), tmp_path, num_seeds=1, only=["once"])
+    assert list(results.outcomes) == ["once"]
+    assert compare(results, next(row for row in results.rows if row.name == "once")) == []
 
 
 def with_a_sum() -> Experiment:

@@ -88,7 +88,7 @@ def test_the_page_names_budgets_and_what_differs_between_systems(results: Result
     assert settings[:3] == [
         "rows end when 600 s (equal time) or 3.3e+13 counted FLOPs (equal FLOPs) are used",
         "warm-up is 20% of the updates that so many FLOPs buy",
-        "32 experts in place of 2,048",
+        "32 experts in place of 2,048, 4 of them for a token",
     ]
     assert "layers divided by 2" in settings
     assert "widths of bytenet divided by 2 besides" in settings
@@ -136,7 +136,7 @@ def test_systems_are_trained_with_as_many_seeds_as_are_asked_for_and_by_default_
 def test_the_ensemble_is_scored_and_compared_with_its_members(results: Results) -> None:
     assert len(results.values("ensemble", "bleu")) == 1
     row = next(row for row in results.rows if row.name == "ensemble")
-    assert list(row.beside) == [row_name(name, "seconds") for name in SYSTEMS]
+    assert row.beside == [row_name(name, "seconds") for name in SYSTEMS]
     assert len(results.outcomes) == 2 * len(SYSTEMS) + 1
 
 

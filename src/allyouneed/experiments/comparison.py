@@ -48,7 +48,7 @@ class RowComparison:
 
 def compare(results: Results, row: Row) -> list[RowComparison]:
     """A row beside those that it is to be compared with, as far as they have been computed."""
-    names = {*(row.beside or (results.rows[0].name,))} - {row.name}
+    names = row.compared_with(results.rows[0])
     return [_compare(results, row, other) for other in results.rows if other.name in names]
 
 

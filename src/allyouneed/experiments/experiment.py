@@ -78,14 +78,20 @@ class Row:
     """The paper's figures, by the same names."""
     telling: bool = True
     """Whether it is computed for every seed; else for the first alone."""
-    beside: Sequence[str] = ()
-    """Rows that it is compared with; the first if none, and no other if it is beside itself alone."""
+    beside: Sequence[str] | None = None
+    """Rows that it is compared with, perhaps none; by default the first."""
     needs_data: bool = True
     """Whether it is computed from the experiment's data; one that is not is compared with no other."""
     needs_text: bool = False
     """Whether it is computed from raw text, too."""
     made_of: Sequence[str] = ()
     """Rows whose results it is made of, of the same seed; it is computed anew where one of them was."""
+
+    def compared_with(self, first: "Row") -> Sequence[str]:
+        """The names of the rows beside which it stands, in an experiment whose first row is `first`."""
+        if self.beside is not None:
+            return self.beside
+        return () if self.name == first.name or not self.needs_data else (first.name,)
 
 
 @dataclass(frozen=True)

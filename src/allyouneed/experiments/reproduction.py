@@ -112,9 +112,7 @@ def reproduce(  # noqa: PLR0913 - what, where, how large, from what, whom to tel
 
 
 def chosen_rows(experiment: Experiment, scale: Scale, only: Sequence[str]) -> list[Row]:
-    """The rows that are wanted and those they are compared with, in the experiment's order.
-
-    The first is among them, unless those that are wanted stand alone.
+    """The rows that are wanted, those they are compared with, and so on, in the experiment's order.
 
     Raises:
         UsageError: There is no row of a name.
@@ -123,10 +121,13 @@ def chosen_rows(experiment: Experiment, scale: Scale, only: Sequence[str]) -> li
     if unknown := sorted(set(only) - {row.name for row in rows}):
         names = ", ".join(row.name for row in rows)
         raise UsageError(f"--rows {' '.join(unknown)}: reproduce {experiment.name} has the rows {names}")
-    chosen = [row for row in rows if not only or row.name in only]
-    wanted = {name for row in chosen for name in (row.name, *row.made_of, *row.beside)}
-    if any(row.needs_data for row in chosen):
-        wanted.add(rows[0].name)
+    wanted = {*only} or {row.name for row in rows}
+    waiting = [row for row in rows if row.name in wanted]
+    while waiting:
+        row = waiting.pop()
+        needed = {*row.made_of, *row.compared_with(rows[0])} - wanted
+        wanted |= needed
+        waiting += [other for other in rows if other.name in needed]
     return [row for row in rows if row.name in wanted]
 
 

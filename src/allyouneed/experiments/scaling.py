@@ -86,10 +86,10 @@ def _rows(scale: Scale) -> Sequence[Row]:
             micro_batch_tokens=additive_micro_batch_tokens(scale) if attention == "additive" else None,
         )
         for attention, d_k, beside in (
-            ("scaled", 16, []),
-            ("additive", 16, []),
-            ("unscaled", 16, []),
-            ("scaled", 256, []),
+            ("scaled", 16, None),
+            ("additive", 16, None),
+            ("unscaled", 16, None),
+            ("scaled", 256, None),
             ("additive", 256, ["scaled_256", "unscaled_256"]),
             ("unscaled", 256, ["scaled_256"]),
         )

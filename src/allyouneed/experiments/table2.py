@@ -45,6 +45,8 @@ _NOTES = [
     "does; at the paper's size times the factor of their presets. The batch, the warm-up and the factor of "
     "the scale were chosen for the Transformer, and no setting of training for its rivals. The last "
     "checkpoints are averaged.",
+    "Both budgets of a system end one course of training, with the same seed and the same rates, here and "
+    "there: they are two readings of it, and no repetition.",
     "GNMT is here without reinforcement learning, and the ensemble is of the five systems trained for the "
     "same time, where the paper's are of several models of one kind.",
 ]
@@ -153,7 +155,8 @@ def system_row(name: str, budget: Budget) -> Row:
 
     paper = {"bleu": system.bleu} | ({} if system.flops is None else {"formula_flops": system.flops})
     what = f"{system.what}, {_TITLES[budget]}"
-    return Row(row_name(name, budget), what, compute, paper, beside=(row_name("transformer", budget),))
+    beside = () if name == "transformer" else (row_name("transformer", budget),)
+    return Row(row_name(name, budget), what, compute, paper, beside=beside)
 
 
 def row_name(system: str, budget: Budget) -> str:
@@ -204,13 +207,14 @@ def _rows(scale: Scale) -> Sequence[Row]:
 def _settings(scale: Scale) -> list[str]:
     """Budgets, what is not as in the systems' papers, and what differs between systems."""
     configs = {name: at_scale(scale, system) for name, system in SYSTEMS.items()}
-    experts, of_paper = configs["experts"].model.num_experts, PRESETS["experts"]().model.num_experts
+    of_experts, of_paper = configs["experts"].model, PRESETS["experts"]().model
     training = configs["transformer"].training
     return [
         f"rows end when {scale.budget_seconds:,.0f} s (equal time) or {scale.budget_flops:.2g} counted FLOPs "
         "(equal FLOPs) are used",
         f"warm-up is {training.warmup_steps / training.num_steps:.0%} of the updates that so many FLOPs buy",
-        f"{experts:,} experts in place of {of_paper:,}",
+        f"{of_experts.num_experts:,} experts in place of {of_paper.num_experts:,}, "
+        f"{of_experts.experts_per_token} of them for a token",
         *scale.changes(_SET_BY_ROWS),
         *(_set_apart() if scale.narrower > 1 else ()),
         *_compared(configs),

@@ -32,7 +32,7 @@ def training_row(
     paper: Mapping[str, float],
     *,
     telling: bool = True,
-    beside: Sequence[str] = (),
+    beside: Sequence[str] | None = None,
     micro_batch_tokens: int | None = None,
 ) -> Row:
     """A row that trains a configuration of the paper, at the scale of the work.

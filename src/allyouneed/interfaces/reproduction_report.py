@@ -267,7 +267,10 @@ def _figure(results: Results, path: PurePosixPath, picture: Mapping[str, str]) -
 
 
 def _plots(results: Results) -> Iterator[str]:
-    """A picture of each figure: every row's values by seed, their mean, and the paper's."""
+    """A picture of each figure: every row's values by seed, their mean, and the paper's.
+
+    A grey line marks the row beside which it stands, the first of several.
+    """
     for figure, compared in results.experiment.figures.items():
         rows = [row for row in results.rows if results.values(row.name, figure)]
         if compared and len(rows) > 1:
@@ -276,24 +279,27 @@ def _plots(results: Results) -> Iterator[str]:
 
 def _plot(results: Results, rows: Sequence[Row], figure: str) -> Figure:
     picture = Figure((9, 1.2 + 0.32 * len(rows)), layout="constrained")
-    first = rows[0]
     ours = {row.name: results.values(row.name, figure) for row in rows}
-    shown_paper = figure in first.paper
+    means = {name: statistics.fmean(values) for name, values in ours.items()}
+    paper = {row.name: row.paper[figure] for row in rows if figure in row.paper}
+    shown_paper = rows[0].name in paper
     panels = picture.subplots(1, 2 if shown_paper else 1, sharey=True, squeeze=False)[0]
     places = range(len(rows))
     for place, row in zip(places, rows, strict=True):
         panels[0].plot(
             ours[row.name], [place] * len(ours[row.name]), "o", color="tab:blue", alpha=0.5, markersize=4
         )
-        panels[0].plot([statistics.fmean(ours[row.name])], [place], "|", color="tab:blue", markersize=14)
-        if shown_paper and figure in row.paper:
-            panels[1].plot([row.paper[figure]], [place], "o", color="tab:orange")
-    panels[0].axvline(statistics.fmean(ours[first.name]), color="gray", linewidth=0.7)
+        panels[0].plot([means[row.name]], [place], "|", color="tab:blue", markersize=14)
+        if shown_paper and row.name in paper:
+            panels[1].plot([paper[row.name]], [place], "o", color="tab:orange")
+        beside = next(iter(row.compared_with(results.rows[0])), row.name)
+        for axes, values in zip(panels, (means, paper), strict=False):
+            if beside in values:
+                axes.vlines(values[beside], place - 0.5, place + 0.5, color="gray", linewidth=0.7)
     labels = [row.name if row.what == "-" else row.what for row in rows]
     panels[0].set(title=f"{_title(figure)}, ours", yticks=list(places), yticklabels=labels)
     panels[0].invert_yaxis()
     if shown_paper:
-        panels[1].axvline(first.paper[figure], color="gray", linewidth=0.7)
         panels[1].set_title(f"{_title(figure)}, paper")
     for axes in panels:
         axes.grid(axis="x", alpha=0.3)
