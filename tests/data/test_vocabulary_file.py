@@ -1,0 +1,43 @@
+"""A vocabulary's file is read as it was written, or refused in one line with its name."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from allyouneed.data.tokenizer import CONTROL_SYMBOLS
+from allyouneed.data.vocabulary_file import VocabularyFile
+from allyouneed.errors import ModelError
+
+FILE = VocabularyFile("allyouneed colours", 2, "vocabulary of colours", ("hue", "depth"))
+SYMBOLS = [*CONTROL_SYMBOLS, "rot", "gr\N{LATIN SMALL LETTER U WITH DIAERESIS}n"]
+
+
+def is_sound(symbols: list[str], hue: object, depth: object) -> bool:
+    return (symbols, hue, depth) == (SYMBOLS, "warm", [1, 2])
+
+
+def test_symbols_and_settings_are_read_as_they_were_written(tmp_path: Path) -> None:
+    FILE.write(tmp_path / "colours.json", SYMBOLS, "warm", [1, 2])
+    assert FILE.read(tmp_path / "colours.json", is_sound) == (SYMBOLS, ["warm", [1, 2]])
+
+
+@pytest.mark.parametrize(
+    ("changes", "fault"),
+    [
+        ({"format": "allyouneed tastes"}, "is no vocabulary of colours that this version reads"),
+        ({"format_version": 1}, "is no vocabulary of colours that this version reads"),
+        ({"depth": [2]}, "is no vocabulary of colours that this version reads"),
+        ({"symbols": SYMBOLS[1:]}, "is no vocabulary of colours that this version reads"),
+        ({"symbols": [*SYMBOLS, "rot"]}, "is no vocabulary of colours that this version reads"),
+        ({"hue": None, "symbols": {}}, "is no vocabulary of colours that this version reads"),
+        (None, "is damaged or no vocabulary of colours"),
+    ],
+)
+def test_another_content_is_refused(tmp_path: Path, changes: dict[str, object] | None, fault: str) -> None:
+    file = tmp_path / "colours.json"
+    FILE.write(file, SYMBOLS, "warm", [1, 2])
+    written = json.loads(file.read_bytes())
+    file.write_bytes(b"{}" if changes is None else json.dumps(written | changes).encode())
+    with pytest.raises(ModelError, match=rf"colours\.json: {fault}"):
+        FILE.read(file, is_sound)
