@@ -23,6 +23,7 @@ from cyclopts import App, CycloptsError, Group, Parameter
 
 from allyouneed.errors import DiskError, InternalError, ResourceError, UsageError, UserError, is_out_of_memory
 from allyouneed.interfaces.console import talk, use_utf8
+from allyouneed.interfaces.termination import end_by_signals
 from allyouneed.version import __version__
 
 COMMANDS = (
@@ -90,9 +91,7 @@ def launch(
 
 def run() -> NoReturn:
     """Run the program on this process's arguments, and end the process."""
-    signal.signal(
-        signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM)
-    )  # so that nothing half-written stays
+    end_by_signals()
     use_utf8()
     code = main(sys.argv[1:])
     try:
