@@ -1,17 +1,18 @@
 """What all tests share: real data where there is some, one thread, no network, and checked tensor shapes."""
 
-import fcntl
 import os
 import random
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 from jaxtyping import install_import_hook
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # the tensors of tests are too small to share out
 install_import_hook("allyouneed.model", "beartype.beartype")
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -27,26 +28,6 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
         if not torch.cuda.is_available():
             pytest.skip("NOT RUN: needs a CUDA device")
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """Tests run beside those of the other workers, but one marked `alone` beside none.
-
-    Whoever waits for its turn holds the gate, so that no other gets in before it.
-    """
-    if "PYTEST_XDIST_WORKER" not in os.environ:
-        return (yield)
-    alone = item.get_closest_marker("alone") is not None
-    folder = item.config._tmp_path_factory.getbasetemp().parent  # type: ignore[attr-defined]  # of all workers
-    with (folder / "gate").open("w") as gate, (folder / "running").open("w") as running:
-        fcntl.flock(gate, fcntl.LOCK_EX)
-        fcntl.flock(running, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
-        fcntl.flock(gate, fcntl.LOCK_UN)
-        try:
-            return (yield)
-        finally:
-            fcntl.flock(running, fcntl.LOCK_UN)  # a process that a test has forked may have it open
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -43,7 +43,6 @@ def test_every_preset_comes_back_from_toml_unchanged(name: str, toml: Path) -> N
     assert RunConfig.from_toml(toml) == config
 
 
-@settings(deadline=None)
 @given(
     st.floats(min_value=0, max_value=1, exclude_max=True),
     st.floats(min_value=0, exclude_min=True, allow_infinity=False),

@@ -1,8 +1,7 @@
 """Texts are divided into sentences, and into parts that fit, with nothing of them lost."""
 
-import time
-
 import pytest
+import sentencex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -45,7 +44,7 @@ def test_sentences_end_where_readers_of_the_language_end_them(
 
 
 @given(st.one_of(HOSTILE, st.text(max_size=60)), LANGUAGES)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_nothing_but_white_space_is_lost_between_sentences(text: str, language: str) -> None:
     sentences = split_sentences(text, language)
     assert unspaced("".join(sentences)) == unspaced(text)
@@ -68,17 +67,27 @@ def test_a_sentence_without_end_is_cut_at_white_space_where_there_is_some() -> N
     "unit",
     ["x", ".", "a.", "A. ", '"', "(", " ", '"(a. ', "1. ", "?!", "Mr. ", "今日は。", "“a. ", "。」", "[1]"],
 )
-@pytest.mark.alone
-def test_the_most_hostile_line_takes_no_time(unit: str) -> None:
-    begin = time.perf_counter()
+def test_the_most_hostile_line_is_segmented_in_short_blocks_and_about_once(
+    unit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The library's time grows with the square of what it is given at once."""
+    blocks: list[int] = []
+    segment = sentencex.segment
+
+    def counted(language: str, text: str) -> list[str]:
+        blocks.append(len(text))
+        return list(segment(language, text))
+
+    monkeypatch.setattr(sentencex, "segment", counted)
     split_sentences((unit * 50_000)[:50_000], "en")
-    assert time.perf_counter() - begin < 1.0
+    assert max(blocks) <= 4_096
+    assert sum(blocks) <= 2 * 50_000
 
 
 @pytest.mark.parametrize("tokenizer", [BYTES, WORDS], ids=["byte", "bpe"])
 @pytest.mark.parametrize("max_tokens", [5, 7, 40])
 @given(HOSTILE.map(str.strip).filter(bool))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_parts_fit_and_hold_all_of_the_text(tokenizer: Tokenizer, max_tokens: int, text: str) -> None:
     parts = list(encode_parts(text, tokenizer, max_tokens))
     assert max(map(len, parts)) <= max_tokens

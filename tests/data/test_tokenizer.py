@@ -17,6 +17,7 @@ import pytest
 import tokenizers
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.patience import PATIENCE_SECONDS
 from tokenizers import models, pre_tokenizers
 
 from allyouneed.data.lines import read_lines
@@ -313,7 +314,11 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 def test_a_forked_child_goes_on_without_hanging_or_warning() -> None:
     environment = {name: value for name, value in os.environ.items() if name != "TOKENIZERS_PARALLELISM"}
     done = subprocess.run(
-        [sys.executable, "-c", FORKING], capture_output=True, check=True, timeout=60, env=environment
+        [sys.executable, "-c", FORKING],
+        capture_output=True,
+        check=True,
+        timeout=PATIENCE_SECONDS,
+        env=environment,
     )
     assert (done.stdout, done.stderr) == (b"0\n", b"")
 

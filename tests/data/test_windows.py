@@ -3,16 +3,17 @@
 import io
 import os
 import threading
-import time
 from collections.abc import Iterator
 from typing import BinaryIO
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.patience import PATIENCE_SECONDS
 
+from allyouneed.data import windows
 from allyouneed.data.lines import Line, read_each_line
-from allyouneed.data.windows import PAUSE_SECONDS, read_windows
+from allyouneed.data.windows import read_windows
 from allyouneed.errors import DiskError
 
 
@@ -72,13 +73,15 @@ def test_a_window_ends_where_the_stream_pauses_even_within_a_line(pipe: tuple[Bi
     assert list(windows) == []
 
 
-def test_what_comes_without_a_pause_is_one_window(pipe: tuple[BinaryIO, int]) -> None:
+def test_what_comes_without_a_pause_is_one_window(
+    pipe: tuple[BinaryIO, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(windows, "PAUSE_SECONDS", PATIENCE_SECONDS)
     stream, writing = pipe
 
     def write() -> None:
         for _ in range(5):
             os.write(writing, b"line\n" * 100)
-            time.sleep(PAUSE_SECONDS / 10)
         os.close(writing)
 
     thread = threading.Thread(target=write)

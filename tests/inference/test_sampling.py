@@ -206,7 +206,7 @@ def test_top_k_and_top_p_keep_exactly_the_sets_of_their_definitions() -> None:
     assert kept(probabilities, top_k=2, top_p=0.81, temperature=0.5) == [1, 3]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     seed=st.integers(0, 10**6),
     width=st.integers(1, 1_500),

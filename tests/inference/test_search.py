@@ -130,7 +130,7 @@ def assert_same(found: list[Hypothesis], expected: list[Hypothesis]) -> None:
     assert [h.score for h in found] == pytest.approx([h.score for h in expected], rel=1e-12)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     seed=st.integers(0, 10**9),
     vocab_size=st.integers(5, 9),
@@ -198,7 +198,7 @@ def test_a_beam_of_one_is_greedy_search(seed: int) -> None:
     assert found.ids == list(expected)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     seed=st.integers(0, 10**9),
     vocab_size=st.integers(4, 8),

@@ -47,7 +47,7 @@ def test_attention_with_two_keys_is_what_a_sum_by_hand_gives(attend: AttentionFu
     assert attend(query, key, value, mask).flatten().tolist() == pytest.approx([3.0, 7.0, 5.0])
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.tuples(sizes, sizes, sizes, sizes, sizes, sizes), st.integers(0, 1000))
 def test_the_weights_of_every_query_are_at_its_open_keys_and_sum_to_one(
     shape: tuple[int, ...], seed: int
@@ -60,7 +60,7 @@ def test_the_weights_of_every_query_are_at_its_open_keys_and_sum_to_one(
     torch.testing.assert_close(weights.sum(-1), torch.ones(query.shape[:-1]))
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.tuples(sizes, sizes, sizes, sizes, sizes, sizes), st.integers(0, 1000))
 def test_both_forms_equal_a_loop_over_queries(shape: tuple[int, ...], seed: int) -> None:
     query, key, value, mask = random_inputs(shape, seed)

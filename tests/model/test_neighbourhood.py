@@ -71,7 +71,7 @@ def test_the_mask_opens_the_tokens_near_a_query_and_itself(
 
 
 @pytest.mark.parametrize("form", FORMS)
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(
     lengths=st.lists(st.integers(1, 300), min_size=1, max_size=3),
     reach=st.integers(0, 70),

@@ -3,15 +3,16 @@
 import hashlib
 import json
 import os
+import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 import pytest
+from tests.patience import wait_until
 
 from allyouneed.config import DataConfig, RunConfig
 from allyouneed.preparation import CorpusFiles, prepare
@@ -20,6 +21,8 @@ from allyouneed.training.run_directory import RunDirectory, resolve_model
 from allyouneed.training.run_log import read_log
 
 LAST_STEP = 50
+MOST_UPDATES_AFTER_A_SIGNAL = 1
+"""One may have been made when the signal came, and not yet been logged."""
 CONFIG = RunConfig().replace(
     model={"d_model": 16, "d_ff": 32, "num_layers": 1, "num_heads": 2, "dropout": 0.2},
     training={
@@ -149,10 +152,23 @@ class Laboratory:
 
     def wait_for(self, run: Path, event: str, step: int) -> None:
         """Return as soon as the run has logged the event of that step, or of a later one."""
-        deadline = time.monotonic() + 60
-        while max(self.logged(run, event), default=-1) < step:
-            assert time.monotonic() < deadline, f"{run}: logs no {event} of step {step}"
-            time.sleep(0.001)
+        wait_until(
+            lambda: max(self.logged(run, event), default=-1) >= step,
+            lambda: f"{run}: logs no {event} of step {step}",
+        )
+
+    def stop(self, program: Program, run: Path, number: int) -> int:
+        """Send a signal to a program that trains; its exit code, once it is seen to make no more updates.
+
+        It is held while it is looked how far it has come, so that a busy machine changes nothing.
+        """
+        program.signal(signal.SIGSTOP)
+        before = len(self.logged(run, "train"))
+        program.signal(number)
+        program.signal(signal.SIGCONT)
+        code = program.wait()
+        assert len(self.logged(run, "train")) - before <= MOST_UPDATES_AFTER_A_SIGNAL, program.said()
+        return code
 
 
 def final_state(run: Path) -> str:

@@ -19,7 +19,7 @@ import torch
 
 from allyouneed.interfaces import cli
 
-PATIENCE_SECONDS = 120.0
+PATIENCE_SECONDS = 300.0
 PR_SET_PTRACER = 0x59616D61
 
 

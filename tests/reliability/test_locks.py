@@ -1,12 +1,12 @@
 """Of two runs in one directory one trains; the other says which process does, and stops."""
 
 import signal
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.patience import wait_until
 
 if TYPE_CHECKING:
     from tests.reliability.conftest import Laboratory, Program
@@ -32,8 +32,8 @@ def test_of_two_started_at_once_one_trains_and_the_next_one_may_when_it_is_kille
 
 def loser_first(*programs: "Program") -> Sequence["Program"]:
     """Both programs, that which was refused first; one of them is, soon."""
-    deadline = time.monotonic() + 10
-    while not any(program.errors() for program in programs):
-        assert time.monotonic() < deadline, [program.said() for program in programs]
-        time.sleep(0.001)
+    wait_until(
+        lambda: any(program.errors() for program in programs),
+        lambda: [program.said() for program in programs],
+    )
     return sorted(programs, key=lambda program: not program.errors())

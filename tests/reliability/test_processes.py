@@ -7,12 +7,13 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.patience import PATIENCE_SECONDS, wait_until
 
 from allyouneed.config import RunConfig
 from allyouneed.training.run_log import read_log
@@ -20,6 +21,7 @@ from allyouneed.training.run_log import read_log
 if TYPE_CHECKING:
     from tests.reliability.conftest import Laboratory
 
+NUM_UPDATES = 20
 MOST_SECONDS_TO_BE_BACK = 15.0
 MOST_SECONDS_TO_NAME_A_HANGING_PROCESS = 120.0
 
@@ -124,68 +126,74 @@ def losses(run: Path) -> list[float]:
 
 def wait_for_step(run: Path, step: int, launched: Launched) -> None:
     """Return when the update of this number has been logged."""
-    deadline = time.monotonic() + 60
-    while not (run / "log.jsonl").exists() or not any(
-        event.get("step", 0) >= step for event in read_log(run / "log.jsonl")
-    ):
-        assert time.monotonic() < deadline, launched.said()
-        time.sleep(0.02)
+    log = run / "log.jsonl"
+    wait_until(
+        lambda: log.exists() and any(event.get("step", 0) >= step for event in read_log(log)),
+        launched.said,
+        pause_seconds=0.02,
+    )
 
 
 def num_starts(run: Path) -> int:
     return sum(event["event"] == "start" for event in read_log(run / "log.jsonl"))
 
 
+def wait_for_starts(run: Path, number: int, launched: Launched, seconds: float) -> float:
+    """Return when the run has been started so many times, with the seconds that it took."""
+    return wait_until(lambda: num_starts(run) >= number, launched.said, seconds=seconds, pause_seconds=0.02)
+
+
+@dataclass(frozen=True)
 class Exact:
-    """Runs of which only the losses are looked at, in float64 or float32."""
+    """Trains in float64, where rounding makes no difference, and looks at the losses."""
 
-    def __init__(self, launch: Launch, laboratory: "Laboratory", folder: Path) -> None:
-        self._launch, self._laboratory, self._folder = launch, laboratory, folder
+    launch: Launch
+    laboratory: "Laboratory"
+    folder: Path
 
-    def losses(
-        self, num_processes: int, dtype: str = "float64", steps: int = 50, *, sharded: bool = False
-    ) -> list[float]:
+    def losses(self, num_processes: int, *, sharded: bool = False) -> list[float]:
         """Those of all updates."""
-        script, run = Path(__file__).with_name("train_exactly.py"), self._folder / f"exact-{num_processes}"
-        data, config = (self._laboratory.folder / name for name in ("data", "config.toml"))
-        changed = RunConfig.from_toml(config).replace(training={"num_steps": steps, "sharded": sharded})
+        script, run = Path(__file__).with_name("train_exactly.py"), self.folder / f"exact-{num_processes}"
+        data, config = (self.laboratory.folder / name for name in ("data", "config.toml"))
+        changed = RunConfig.from_toml(config).replace(training={"num_steps": NUM_UPDATES, "sharded": sharded})
         run.with_suffix(".toml").write_text(changed.to_toml())
-        launched = self._launch(num_processes, script, run, data, run.with_suffix(".toml"), dtype)
+        launched = self.launch(num_processes, script, run, data, run.with_suffix(".toml"))
         assert launched.wait() == 0, launched.said()
         found = losses(run)
-        assert len(found) == steps
+        assert len(found) == NUM_UPDATES
         return found
 
 
-@pytest.fixture
-def exact(launch: Launch, laboratory: "Laboratory", tmp_path: Path) -> Exact:
-    return Exact(launch, laboratory, tmp_path)
-
-
 @pytest.mark.slow
-def test_one_two_and_four_processes_make_the_same_updates_and_three_with_a_sharded_model(
-    exact: Exact,
+@pytest.mark.parametrize("num_processes", [2, pytest.param(4, marks=pytest.mark.release)])
+def test_one_process_and_several_make_the_same_updates_and_three_with_a_sharded_model(
+    launch: Launch, laboratory: "Laboratory", tmp_path: Path, num_processes: int
 ) -> None:
     """Three processes share four micro-batches, so that two of them compute one for nothing."""
+    exact = Exact(launch, laboratory, tmp_path)
     alone = exact.losses(1)
-    for num_processes in (2, 4):
-        assert exact.losses(num_processes) == pytest.approx(alone, rel=1e-9, abs=0)
+    assert exact.losses(num_processes) == pytest.approx(alone, rel=1e-9, abs=0)
     assert exact.losses(3, sharded=True) == pytest.approx(alone, rel=1e-9, abs=0)
 
 
-def test_one_two_and_four_processes_make_the_same_first_update_in_single_precision(exact: Exact) -> None:
-    alone, two, four = (exact.losses(n, "float32", steps=1) for n in (1, 2, 4))
+def test_one_process_and_two_make_the_same_first_update_in_single_precision(
+    laboratory: "Laboratory", whole_of_two: str
+) -> None:
+    alone, two = (losses(laboratory.folder / name)[0] for name in ("whole", "whole-of-two"))
     assert two == pytest.approx(alone, rel=1e-6, abs=0)
-    assert four == pytest.approx(alone, rel=1e-6, abs=0)
 
 
-@pytest.mark.parametrize("kills", [2, pytest.param(20, marks=pytest.mark.release)])
+@pytest.mark.parametrize(
+    ("kills", "seconds"),
+    [(1, PATIENCE_SECONDS), pytest.param(20, MOST_SECONDS_TO_BE_BACK, marks=pytest.mark.release)],
+)
 def test_a_killed_process_is_replaced_in_time_and_the_run_ends_with_the_same_bits(
     train: Launch,
     laboratory: "Laboratory",
     whole_of_two: str,
     tmp_path: Path,
     kills: int,
+    seconds: float,
     record_property: Callable[[str, object], None],
 ) -> None:
     slowest = 0.0
@@ -193,12 +201,9 @@ def test_a_killed_process_is_replaced_in_time_and_the_run_ends_with_the_same_bit
         run = tmp_path / f"run-{number}"
         launched = train(2, run, restarts=3)
         wait_for_step(run, 5 + 40 * number // kills, launched)
-        before, killed = num_starts(run), time.monotonic()
+        before = num_starts(run)
         os.kill(launched.pid_of(number % 2), signal.SIGKILL)
-        while num_starts(run) == before:
-            assert time.monotonic() - killed < MOST_SECONDS_TO_BE_BACK, launched.said()
-            time.sleep(0.02)
-        slowest = max(slowest, time.monotonic() - killed)
+        slowest = max(slowest, wait_for_starts(run, before + 1, launched, seconds))
         assert launched.wait() == 0, launched.said()
         assert laboratory.bits(run) == whole_of_two
     record_property("kill -9 of a process of two", kills)
@@ -265,11 +270,13 @@ def test_a_hanging_process_is_named_in_time(train: Launch, tmp_path: Path, rank:
     run = tmp_path / "run"
     launched = train(2, run)
     wait_for_step(run, 5, launched)
-    stopped = time.monotonic()
     os.kill(launched.pid_of(rank), signal.SIGSTOP)
-    while f"process {rank} of 2 has not answered" not in launched.said():
-        assert time.monotonic() - stopped < MOST_SECONDS_TO_NAME_A_HANGING_PROCESS, launched.said()
-        time.sleep(0.1)
+    wait_until(
+        lambda: f"process {rank} of 2 has not answered" in launched.said(),
+        launched.said,
+        seconds=MOST_SECONDS_TO_NAME_A_HANGING_PROCESS,
+        pause_seconds=0.1,
+    )
 
 
 def test_a_process_with_other_weights_is_named(

@@ -1,4 +1,4 @@
-"""`train_exactly.py RUN DATA CONFIG DTYPE`: trains as usual, but with weights of this type."""
+"""`train_exactly.py RUN DATA CONFIG`: trains as usual, but with weights in float64."""
 
 import sys
 from pathlib import Path
@@ -8,6 +8,6 @@ import torch
 from allyouneed.config import RunConfig
 from allyouneed.runs import train
 
-run, data, config, dtype = sys.argv[1:]
-torch.set_default_dtype(getattr(torch, dtype))
+run, data, config = sys.argv[1:]
+torch.set_default_dtype(torch.float64)
 train(run, data, RunConfig.from_toml(Path(config)))

@@ -1,5 +1,6 @@
 """Peak, memory and environment are those of the machine that the test runs on."""
 
+import itertools
 import json
 import platform
 import subprocess
@@ -16,15 +17,11 @@ from allyouneed.training.hardware import cpu_name, environment, matmul_peak, mem
 CPU = torch.device("cpu")
 
 
-@pytest.mark.alone
-def test_no_other_product_is_much_faster_than_the_peak() -> None:
-    peak = matmul_peak(CPU, "float32")
-    left = torch.randn(1024, 1024)
-    torch.mm(left, left)
-    began = time.perf_counter()
-    torch.mm(left, left)
-    flops = 2 * 1024**3 / (time.perf_counter() - began)
-    assert 0 < flops < 3 * peak
+def test_the_peak_is_the_operations_of_a_product_over_the_time_between_two_readings_of_the_clock(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(time, "perf_counter", itertools.count().__next__)  # a product takes a second
+    assert matmul_peak(CPU, "float32") == 2 * 128**3
 
 
 def test_where_products_take_long_smaller_ones_have_to_do(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,7 +48,7 @@ def test_smoothing_is_that_of_the_paper_by_hand_and_by_torch() -> None:
     assert sums.smoothed.item() == pytest.approx(by_torch.item(), abs=1e-12)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     tokens=st.integers(1, 17),
     vocab=st.integers(1, 13),

@@ -1,0 +1,29 @@
+"""How long a test waits for another program before it takes it for hanging."""
+
+import time
+from collections.abc import Callable
+
+PATIENCE_SECONDS = 300.0
+"""Far longer than anything takes on a slow and busy machine: it ends what hangs, and judges nothing."""
+
+
+def wait_until(
+    happened: Callable[[], object],
+    said: Callable[[], object] = lambda: "",
+    *,
+    seconds: float = PATIENCE_SECONDS,
+    pause_seconds: float = 0.001,
+) -> float:
+    """Return as soon as something has happened, with the seconds that it took; fail if it never does.
+
+    Args:
+        happened: Whether it has.
+        said: What the test fails with.
+        seconds: How long to wait. Only tests of the release tier, whose promise is a time, take another one.
+        pause_seconds: Time between two looks.
+    """
+    began = time.monotonic()
+    while not happened():
+        assert time.monotonic() - began < seconds, said()
+        time.sleep(pause_seconds)
+    return time.monotonic() - began
