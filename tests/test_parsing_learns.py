@@ -11,7 +11,7 @@ from allyouneed.data.trees import tree_of
 from allyouneed.loading import load_parser
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_a_small_parser_learns_the_demo_grammar(tmp_path: Path) -> None:
     corpus = generate_demo_corpus(num_train=12_000, num_valid=300, num_test=0)
     for part, pairs in (("train", corpus.train), ("valid", corpus.valid)):

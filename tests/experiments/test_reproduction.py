@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests.patience import PATIENCE_SECONDS
 
 from allyouneed import CorpusFiles, DataConfig, TreeFiles, prepare
 from allyouneed.errors import DataError, DiskError, DivergedError, LockedError, ModelError, UsageError
@@ -442,7 +443,9 @@ def test_additive_attention_fits_into_a_gpu(scale: Scale) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["aop", "extrapolation", "scaling", "variants"])
+@pytest.mark.parametrize(
+    "name", ["aop", "extrapolation", "scaling", pytest.param("variants", marks=pytest.mark.release)]
+)
 def test_an_experiment_trains_its_rows(name: str, toy_data: Path, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr("allyouneed.experiments.extrapolation.LONGEST_TRAINED", 6)
     monkeypatch.setattr("allyouneed.experiments.extrapolation._BUCKETS", ((7, 60),))
@@ -507,7 +510,7 @@ def test_what_a_signal_ends_between_checkpoints_goes_on_with_the_same_command(
 ) -> None:
     def reproduce(argument: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-c", BETWEEN_CHECKPOINTS, str(toy_data), str(tmp_path / "out"), argument]
-        return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
 
     ended = reproduce(number.name)
     assert ended.returncode == -number, ended.stderr

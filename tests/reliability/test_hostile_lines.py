@@ -121,7 +121,7 @@ class Translation:
 
 
 @pytest.mark.parametrize(
-    ("num_lines", "num_long"), [(2_000, 2), pytest.param(200_000, 20, marks=pytest.mark.release)]
+    ("num_lines", "num_long"), [(1_000, 2), pytest.param(200_000, 20, marks=pytest.mark.release)]
 )
 def test_every_line_is_answered_as_if_alone_and_memory_does_not_grow(
     toy_model: Path, tmp_path: Path, num_lines: int, num_long: int, record_property: Record
