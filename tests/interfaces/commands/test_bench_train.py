@@ -1,10 +1,12 @@
 """`bench train` measures, prints a table and keeps the results."""
 
+import contextlib
+import io
 import json
 import sys
 from functools import partial
 from pathlib import Path
-from typing import get_args
+from typing import Any, NamedTuple, get_args
 
 import pytest
 
@@ -23,23 +25,38 @@ MODEL = ModelConfig(
 )
 
 
-@pytest.fixture(autouse=True)
-def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The shapes with a model that takes milliseconds, and a limit from matrices that do."""
-    monkeypatch.setitem(bench_training._LIMIT_SIZE, "cpu", 128)
-    monkeypatch.setitem(SHAPES, "small", Shape(MODEL, 300, 100, 1, {"short": multi30k_lengths}))
-    monkeypatch.setitem(SHAPES, "base", Shape(MODEL, 100, 100, 1, {"a": partial(equal_lengths, 5)}))
+def make_tiny(patch: pytest.MonkeyPatch) -> None:
+    """Give the shapes a model that takes milliseconds, and a limit from matrices that do."""
+    patch.setitem(bench_training._LIMIT_SIZE, "cpu", 128)
+    patch.setitem(SHAPES, "small", Shape(MODEL, 300, 100, 1, {"short": multi30k_lengths}))
+    patch.setitem(SHAPES, "base", Shape(MODEL, 100, 100, 1, {"a": partial(equal_lengths, 5)}))
 
 
-def test_a_table_is_printed_and_the_results_are_kept(tmp_path: Path, capsys: Capture) -> None:
-    out = tmp_path / "deep" / "speed.json"
-    assert main(["bench", "train", "--against", "tutorial", "--rounds", "1", "--out", str(out)]) == 0
-    shown = capsys.readouterr().out.split("\n")
+class Measured(NamedTuple):
+    """What one call of the program has printed, and left in a file that held results of other shapes."""
+
+    printed: str
+    results: dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Measured:
+    out, printed = tmp_path_factory.mktemp("bench") / "speed.json", io.StringIO()
+    out.write_bytes(b'{"length": {"rows": []}, "small": {"rows": []}}')
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(printed):
+        make_tiny(patch)
+        patch.setenv("MALLOC_TRIM_THRESHOLD_", "17179869184")
+        assert main(["bench", "train", "--against", "tutorial", "--rounds", "1", "--out", str(out)]) == 0
+    return Measured(printed.getvalue(), json.loads(out.read_bytes()))
+
+
+def test_a_table_is_printed_and_the_results_are_kept(measured: Measured) -> None:
+    shown = measured.printed.split("\n")
     start = next(number for number, line in enumerate(shown) if line.startswith("contender"))
     table = [line.split() for line in shown[start + 1 : start + 5]]
     names = ("allyouneed", "tutorial")
     assert [row[:2] for row in table] == [[n, p] for n in names for p in ("float32", "bfloat16")]
-    result = json.loads(out.read_bytes())["small"]
+    result = measured.results["small"]
     assert result["model"]["d_model"] == 16
     assert result["rounds"] == 1
     ours, *_, tutorial = result["rows"]
@@ -47,6 +64,15 @@ def test_a_table_is_printed_and_the_results_are_kept(tmp_path: Path, capsys: Cap
     assert table[0][6] == f"{ours['times_as_fast_as']['tutorial float32']['median']:.2f}"
     assert tutorial["times_as_fast_as"]["tutorial bfloat16"]["median"] == 1
     assert set(ours["times_as_fast_as"]) == {f"{n} {p}" for n in names for p in ("float32", "bfloat16")}
+
+
+def test_shapes_that_are_not_measured_keep_their_results(measured: Measured) -> None:
+    assert measured.results["length"] == {"rows": []}
+
+
+def test_settings_of_the_environment_on_which_speed_depends_are_told_and_kept(measured: Measured) -> None:
+    assert "MALLOC_TRIM_THRESHOLD_=17179869184" in measured.printed
+    assert measured.results["small"]["settings"]["MALLOC_TRIM_THRESHOLD_"] == "17179869184"
 
 
 def test_a_place_where_nothing_can_be_written_is_found_out_before_anything_is_measured(
@@ -57,48 +83,21 @@ def test_a_place_where_nothing_can_be_written_is_found_out_before_anything_is_me
     assert "error[E-DISK]" in capsys.readouterr().err
 
 
-def test_shapes_that_are_not_measured_keep_their_results(tmp_path: Path) -> None:
-    out = tmp_path / "speed.json"
-    out.write_bytes(b'{"length": {"rows": []}, "base": {"rows": []}}')
-    options = ["--precision", "float32", "--against", "tutorial", "--rounds", "1", "--out", str(out)]
-    assert main(["bench", "train", "--shape", "base", *options]) == 0
-    results = json.loads(out.read_bytes())
-    assert results["length"] == {"rows": []}
-    assert [row["contender"] for row in results["base"]["rows"]] == [OURS, "tutorial"]
-
-
-def test_lengths_are_taken_from_prepared_data(toy_data: Path, tmp_path: Path) -> None:
-    out = tmp_path / "speed.json"
-    options = ["--precision", "float32", "--against", "tutorial", "--rounds", "1", "--out", str(out)]
-    assert main(["bench", "train", "--data", str(toy_data), *options]) == 0
-    (workload,) = {row["workload"] for row in json.loads(out.read_bytes())["small"]["rows"]}
-    assert workload == f"lengths of {toy_data}"
-
-
-def test_a_peer_that_is_not_installed_is_left_out_with_one_line(
-    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+def test_a_peer_that_is_not_installed_is_left_out_and_lengths_are_taken_from_prepared_data(
+    toy_data: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    make_tiny(monkeypatch)
     monkeypatch.setitem(sys.modules, "transformers", None)
     out = tmp_path / "speed.json"
     options = ["--precision", "float32", "--rounds", "1", "--out", str(out)]
-    assert main(["bench", "train", *options]) == 0
+    assert main(["bench", "train", "--data", str(toy_data), *options]) == 0
     told = capsys.readouterr()
     expected = "marian is left out, as it is not installed: pip install 'allyouneed[bench]'"
     assert told.err == f"allyouneed: {expected}\n"
     assert "marian  " not in told.out
-    assert [row["contender"] for row in json.loads(out.read_bytes())["small"]["rows"]] == [OURS, "tutorial"]
-
-
-def test_settings_of_the_environment_on_which_speed_depends_are_told_and_kept(
-    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "17179869184")
-    out = tmp_path / "speed.json"
-    options = ["--precision", "float32", "--against", "tutorial", "--rounds", "1", "--out", str(out)]
-    assert main(["bench", "train", *options]) == 0
-    assert "MALLOC_TRIM_THRESHOLD_=17179869184" in capsys.readouterr().out
-    settings = json.loads(out.read_bytes())["small"]["settings"]
-    assert settings["MALLOC_TRIM_THRESHOLD_"] == "17179869184"
+    rows = json.loads(out.read_bytes())["small"]["rows"]
+    assert [row["contender"] for row in rows] == [OURS, "tutorial"]
+    assert {row["workload"] for row in rows} == {f"lengths of {toy_data}"}
 
 
 def test_the_options_name_all_shapes_and_peers() -> None:
