@@ -304,3 +304,9 @@ def test_checked_settings_are_named_as_the_options_they_come_from() -> None:
         "--max-length-ratio",
     ]
     assert DataConfig.checked(vocab_size=300) == DataConfig(vocab_size=300)
+
+
+def test_what_was_recorded_before_there_were_samples_says_that_none_was_taken(toml: Path) -> None:
+    toml.write_bytes(b"[data]\nvocab_size = 300\n")
+    assert RunConfig.from_toml(toml).data == DataConfig(vocab_size=300, vocab_sample_bytes=0)
+    assert RunConfig().with_toml(toml).data == DataConfig(vocab_size=300)

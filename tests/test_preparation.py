@@ -298,3 +298,45 @@ def test_data_with_settings_of_another_version_are_refused(toy_data: Path, tmp_p
         shutil.copytree(toy_data / "train", directory / "train")
     with pytest.raises(ModelError, match=r"brackets-of-old.*prepare the data again"):
         PreparedData(tmp_path / "data")
+
+
+def test_a_vocabulary_is_learned_from_a_sample_of_a_corpus_with_many_words_and_a_notice_says_so(
+    tmp_path: Path,
+) -> None:
+    draw = np.random.default_rng(1)
+    words = ["".join(map(chr, letters)) for letters in draw.integers(97, 123, (8_000, 6))]
+    lines = [" ".join(words[begin : begin + 4]) for begin in range(0, len(words), 4)]
+    files = write_corpus(tmp_path, "train", lines, lines)
+    said: list[str] = []
+    config = DataConfig(vocab_size=300, vocab_sample_bytes=14_000)
+    sampled = prepare(tmp_path / "sampled", files, config=config, say=said.append)
+    assert said[0] == (
+        "train: vocabulary learned from a sample of 500 of 2,000 pairs, which has 14,000 bytes of distinct "
+        "words; --vocab-sample-bytes changes that, 0 takes all"
+    )
+    assert sampled.lines("train", "source") == lines
+    assert PreparedData(sampled.directory).config.vocab_sample_bytes == 14_000
+
+
+@pytest.mark.parametrize("tokenizer", ["bpe", "wordpiece"])
+def test_a_corpus_within_the_bound_has_the_vocabulary_of_all_of_its_text(
+    tmp_path: Path, files: CorpusFiles, tokenizer: str
+) -> None:
+    config = DataConfig.checked(tokenizer=tokenizer, vocab_size=270)
+    said: list[str] = []
+    of_all = prepare(tmp_path / "all", files, config=config.replace(vocab_sample_bytes=0))
+    bounded = prepare(tmp_path / "bounded", files, config=config, say=said.append)
+    assert without_names(bounded.directory) == without_names(of_all.directory)
+    assert not any("sample" in line for line in said)
+
+
+def test_data_prepared_before_there_were_samples_was_learned_from_everything(
+    toy_data: Path, tmp_path: Path
+) -> None:
+    manifest = read_manifest(toy_data)
+    facts = {key: manifest[key] for key in ("config", "source_vocab_size", "target_vocab_size", "facts")}
+    del facts["config"]["vocab_sample_bytes"]
+    with publish_directory(tmp_path / "data", "data", facts) as directory:
+        shutil.copytree(toy_data / "train", directory / "train")
+    old, new = PreparedData(tmp_path / "data").config, PreparedData(toy_data).config
+    assert old == new.replace(vocab_sample_bytes=0) != new

@@ -29,6 +29,9 @@ class DataConfig(Config):
     """Entries of each vocabulary, the control symbols included."""
     joint_vocabulary: bool = True
     """One vocabulary for both languages, as the paper has for English-German."""
+    vocab_sample_bytes: Annotated[int, Field(ge=0)] = 4 * 2**20
+    """Bytes of distinct words to learn each vocabulary from; a corpus with more is sampled. Each takes about
+    150 bytes of memory. 0 learns from all of the text."""
     max_tokens: PositiveInt = 256
     """Pairs with a longer side, in tokens, are dropped."""
     max_length_ratio: PositiveFloat = 4.0
@@ -41,6 +44,10 @@ class DataConfig(Config):
     """Of trees: whether a word is one symbol for all, its part of speech, or its last letter."""
     brackets: Literal["labelled", "plain", "joined"] = "labelled"
     """Of trees: `)NP` ends a constituent, or `)`, or one symbol all that end there (docs/parsing.md)."""
+
+
+WITHOUT_RECORD: dict[str, Any] = {"vocab_sample_bytes": 0}
+"""Settings of data that was prepared before they existed, where they are not the defaults."""
 
 
 class TrainingConfig(Config):
@@ -164,8 +171,11 @@ class RunConfig(Config):
 
     @classmethod
     def from_toml(cls, path: Path) -> Self:
-        """Read a configuration; what the file leaves out keeps its default."""
-        return cls().with_toml(path)
+        """Read the configuration of a run or a model.
+
+        What the file leaves out keeps its default, or is what it was before it became a setting.
+        """
+        return cls(data=DataConfig(**WITHOUT_RECORD)).with_toml(path)
 
     def with_toml(self, path: Path) -> Self:
         """A copy changed by the TOML file at `path`.

@@ -8,12 +8,12 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
-from allyouneed.config import DataConfig
+from allyouneed.config import WITHOUT_RECORD, DataConfig
 from allyouneed.data.corpus import (
     CleaningLimits,
     CleaningReport,
@@ -29,6 +29,7 @@ from allyouneed.data.store import PairStore, PairWriter
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.data.tree_vocabulary import TreeVocabulary
 from allyouneed.data.treebank import AUGMENTED, UNTAGGED, Files, TreeFiles, paths
+from allyouneed.data.vocabulary_sample import Sample, Texts, sampled_lines
 from allyouneed.data.word_features import WordFeatures
 from allyouneed.errors import DataError, ModelError, UsageError
 from allyouneed.publish import publish_directory, read_manifest, require_free, sha256_of
@@ -36,6 +37,7 @@ from allyouneed.publish import publish_directory, read_manifest, require_free, s
 SOURCE_TOKENIZER = "source_tokenizer.json"
 TARGET_TOKENIZER = "target_tokenizer.json"
 KIND = "data"
+_COUNTED = {"translation": "pairs", "parsing": "trees"}
 _OPTIONS = {"translation": "--source and --target, or --pairs", "parsing": "--trees"}
 _SHORTEST_FOR_RATIO_TOKENS = 20  # below it a ratio says little
 _ENCODED_AT_ONCE = 4_096
@@ -79,7 +81,7 @@ class PreparedData:
         self.directory = directory = Path(directory)
         manifest = read_manifest(directory, KIND)
         try:
-            self.config = DataConfig.checked(**manifest["config"])
+            self.config = DataConfig.checked(**WITHOUT_RECORD | manifest["config"])
         except UsageError as error:
             raise ModelError(
                 f"{directory}: has settings that this version does not know ({error.messages[0]}); "
@@ -127,7 +129,7 @@ def prepare(
         train: What to train on: trees, where `config.task` is parsing.
         valid: What to validate on; may be empty.
         config: Tokeniser and limits.
-        say: Is told what was read and dropped, line by line.
+        say: Is told what was sampled, read and dropped, line by line.
 
     Raises:
         UsageError: `directory` is not free, no file is given, the vocabulary size is impossible, or a setting
@@ -143,13 +145,13 @@ def prepare(
         files.read(CleaningReport())  # a file that is missing is told before anything long begins
     facts: dict[str, Any] = {}
     with publish_directory(directory, KIND, facts) as aside:
-        tokenizers = _learn_tokenizers(train, config)
+        tokenizers = _learn_tokenizers(train, config, say)
         tokenizers.save(aside)
         (aside / "text").mkdir()
         reports = {"train": _encode(aside, "train", train, tokenizers, config)}
         if valid:
             reports["valid"] = _encode(aside, "valid", valid, tokenizers, config)
-        counted = "trees" if config.task == "parsing" else "pairs"
+        counted = _COUNTED[config.task]
         for part, report in reports.items():
             for line in report.lines(counted):
                 say(f"{part}: {line}")
@@ -196,20 +198,33 @@ class _Tokenizers(NamedTuple):
         self.target.save(directory / TARGET_TOKENIZER)
 
 
-def _learn_tokenizers(files: CorpusFiles | TreeFiles, config: DataConfig) -> _Tokenizers:
+def _learn_tokenizers(
+    files: CorpusFiles | TreeFiles, config: DataConfig, say: Callable[[str], None]
+) -> _Tokenizers:
     def learn(*sides: str) -> Tokenizer:
         assert config.tokenizer != "words"
-        return Tokenizer.train(lines(*sides), config.tokenizer, config.vocab_size)
+        lines = () if config.tokenizer == "byte" else sampled(*sides)
+        return Tokenizer.train(lines, config.tokenizer, config.vocab_size)
 
     report = CleaningReport()
 
-    def lines(*sides: str) -> Iterator[str]:
+    def read(*sides: str) -> Iterator[Texts]:
         pairs = clean_pairs(files.read(report), files.limits, CleaningReport())
-        return (getattr(pair, side) for pair in pairs for side in sides)
+        return ([getattr(pair, side) for side in sides] for pair in pairs)
+
+    def sampled(*sides: str) -> Iterator[str]:
+        return sampled_lines(partial(read, *sides), config.vocab_sample_bytes, tell)
+
+    def tell(sample: Sample) -> None:
+        say(
+            f"train: vocabulary learned from a sample of {sample.num_drawn:,} of {sample.num_texts:,} "
+            f"{_COUNTED[config.task]}, which has {config.vocab_sample_bytes:,} bytes of distinct words; "
+            "--vocab-sample-bytes changes that, 0 takes all"
+        )
 
     if isinstance(files, TreeFiles):
         files = files.distinct()
-        symbols = TreeVocabulary.learn(lines("target"), config.tags, config.brackets)
+        symbols = TreeVocabulary.learn(chain.from_iterable(read("target")), config.tags, config.brackets)
         if config.tags == "predicted" and report.notes[UNTAGGED]:
             raise DataError(
                 f"{report.notes[UNTAGGED]:,} silver trees have {WORD} for every part of speech, which would "
@@ -218,7 +233,7 @@ def _learn_tokenizers(files: CorpusFiles | TreeFiles, config: DataConfig) -> _To
         if config.tokenizer != "words":
             return _Tokenizers(learn("source"), symbols)
         ids_per_word = symbols_per_word(config.tags)
-        return _Tokenizers(WordFeatures.learn(lines("source"), config.vocab_size, ids_per_word), symbols)
+        return _Tokenizers(WordFeatures.learn(sampled("source"), config.vocab_size, ids_per_word), symbols)
     if config.joint_vocabulary:
         joint = learn("source", "target")
         return _Tokenizers(joint, joint)

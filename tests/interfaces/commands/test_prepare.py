@@ -36,7 +36,7 @@ def test_what_was_read_and_dropped_is_told_and_what_was_made(
 def test_every_option_is_recorded(prepare: RunCommand, tmp_path: Path) -> None:
     code, *_ = prepare(
         *("--tokenizer", "wordpiece", "--vocab-size", "280", "--separate-vocabularies"),
-        *("--max-tokens", "30", "--max-length-ratio", "2.5"),
+        *("--max-tokens", "30", "--max-length-ratio", "2.5", "--vocab-sample-bytes", "9000"),
         *("--source-language", "en", "--target-language", "toy"),
     )
     assert code == 0
@@ -46,6 +46,7 @@ def test_every_option_is_recorded(prepare: RunCommand, tmp_path: Path) -> None:
         joint_vocabulary=False,
         max_tokens=30,
         max_length_ratio=2.5,
+        vocab_sample_bytes=9_000,
         source_language="en",
         target_language="toy",
     )

@@ -92,6 +92,9 @@ class DataOptions:
     parsing 16,000, if no preset says otherwise. Of words there may be fewer."""
     separate_vocabularies: bool = False
     """Learn one vocabulary for each language in place of a joint one."""
+    vocab_sample_bytes: int | None = None
+    """Bytes of distinct words to learn each vocabulary from, 4,194,304 if no preset says otherwise; a corpus
+    with more is sampled. Each takes about 150 bytes of memory. 0 learns from all of the text."""
     max_tokens: int | None = None
     """Pairs with a longer side are dropped: 256, for parsing 1,024, if no preset says otherwise."""
     max_length_ratio: float | None = None
