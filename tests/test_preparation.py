@@ -4,7 +4,7 @@ import gzip
 import json
 import resource
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -340,3 +340,21 @@ def test_data_prepared_before_there_were_samples_was_learned_from_everything(
         shutil.copytree(toy_data / "train", directory / "train")
     old, new = PreparedData(tmp_path / "data").config, PreparedData(toy_data).config
     assert old == new.replace(vocab_sample_bytes=0) != new
+
+
+def test_long_pairs_are_encoded_a_few_at_a_time(
+    tmp_path: Path, files: CorpusFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encode, characters = Tokenizer.encode_batch, []
+
+    def watched(self: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
+        characters.append(sum(map(len, texts)))
+        return encode(self, texts)
+
+    monkeypatch.setattr(Tokenizer, "encode_batch", watched)
+    files = write_corpus(tmp_path, "long", [f"{n} " * 900 for n in range(1_000)], ["x" * 4_000] * 1_000)
+    prepared = prepare(tmp_path / "data", files, config=BYTES.replace(max_tokens=10_000))
+    assert prepared.train.num_pairs == 1_000
+    assert prepared.lines("train", "source") == [f"{n} " * 900 for n in range(1_000)]
+    assert sum(characters[::2]) == sum(len(f"{n} " * 900) for n in range(1_000))
+    assert max(characters) <= 1_100_000

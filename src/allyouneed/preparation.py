@@ -41,6 +41,7 @@ _COUNTED = {"translation": "pairs", "parsing": "trees"}
 _OPTIONS = {"translation": "--source and --target, or --pairs", "parsing": "--trees"}
 _SHORTEST_FOR_RATIO_TOKENS = 20  # below it a ratio says little
 _ENCODED_AT_ONCE = 4_096
+_ENCODED_CHARACTERS = 1 << 20  # at once, of both sides; each takes about 100 bytes of memory
 
 
 @dataclass(frozen=True)
@@ -267,11 +268,21 @@ def _encoded_pairs(
     """Pairs, their line counted over all files, and their ids; many are encoded at once, on all cores."""
     pairs = clean_pairs(files.read(report), files.limits, report)
     numbered = ((pair, report.num_read) for pair in pairs)
-    while chunk := list(islice(numbered, _ENCODED_AT_ONCE)):
+    while chunk := list(_encoded_together(numbered)):
         sources = tokenizers.source.encode_batch([pair.source for pair, _ in chunk])
         targets = tokenizers.target.encode_batch([pair.target for pair, _ in chunk])
         for (pair, line_number), source, target in zip(chunk, sources, targets, strict=True):
             yield pair, line_number, source, target
+
+
+def _encoded_together(numbered: Iterator[tuple[Pair, int]]) -> Iterator[tuple[Pair, int]]:
+    """The next pairs, fewer where they are long."""
+    num_characters = 0
+    for pair, line_number in islice(numbered, _ENCODED_AT_ONCE):
+        yield pair, line_number
+        num_characters += len(pair.source) + len(pair.target)
+        if num_characters > _ENCODED_CHARACTERS:
+            return
 
 
 def _reason_to_drop(source_tokens: int, target_tokens: int, config: DataConfig) -> DropReason | None:

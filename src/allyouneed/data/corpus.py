@@ -266,7 +266,8 @@ def _reason_to_drop(pair: Pair, limits: CleaningLimits) -> DropReason | None:
     shorter, longer = sorted((len(pair.source), len(pair.target)))
     if longer > limits.max_characters:
         return DropReason.TOO_MANY_CHARACTERS
-    if max(len(pair.source.split()), len(pair.target.split())) > limits.max_words:
+    has_room = longer > 2 * limits.max_words  # for so many words, with a space between each two
+    if has_room and max(len(pair.source.split()), len(pair.target.split())) > limits.max_words:
         return DropReason.TOO_MANY_WORDS
     if longer > _MIN_CHARACTERS_FOR_RATIO and longer > limits.max_length_ratio * shorter:
         return DropReason.CHARACTER_RATIO
