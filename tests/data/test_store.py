@@ -1,6 +1,7 @@
 import itertools
 import json
 import struct
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -236,3 +237,16 @@ def test_a_file_that_cannot_be_read_is_a_disk_error(directory: Path) -> None:
         PairStore(directory)
     with pytest.raises(DiskError, match="Not a directory"):
         PairStore(directory / "line_numbers.bin")
+
+
+def test_long_sentences_are_written_before_many_of_them_are_held(tmp_path: Path) -> None:
+    sentence = list(range(5, 10_005))
+    tracemalloc.start()
+    write_store(tmp_path / "long", [(sentence, sentence, n) for n in range(1, 501)], vocabulary_size=10_005)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 50_000_000
+    store = PairStore(tmp_path / "long")
+    assert store.num_pairs == 500
+    assert (store.source(499) == sentence).all()
+    assert (store.target(499) == sentence).all()

@@ -22,6 +22,7 @@ FORMAT = "allyouneed sentence pairs"
 FORMAT_VERSION = 1
 SHARD_TOKENS = 1 << 28
 _BUFFERED_PAIRS = 4096
+_BUFFERED_TOKENS = 1 << 20  # of both sides, about 40 bytes of memory each
 _LINE_NUMBERS = "line_numbers.bin"
 _STORED_INT64 = np.dtype("<i8")
 _ID_DTYPES: dict[str, np.dtype[Any]] = {"uint16": np.dtype("<u2"), "uint32": np.dtype("<u4")}
@@ -61,7 +62,8 @@ class PairWriter:
         self._target.add(target)
         self._line_numbers.append(line_number)
         self._num_pairs += 1
-        if len(self._line_numbers) == _BUFFERED_PAIRS:
+        num_tokens = self._source.num_buffered + self._target.num_buffered
+        if len(self._line_numbers) == _BUFFERED_PAIRS or num_tokens >= _BUFFERED_TOKENS:
             self._flush()
 
     def __enter__(self) -> Self:
@@ -177,6 +179,10 @@ class _SideWriter:
         self._num_tokens += len(sentence)
         self._offsets.append(self._num_tokens)
         self.shard_tokens[-1] += len(sentence)
+
+    @property
+    def num_buffered(self) -> int:
+        return len(self._ids)
 
     def flush(self) -> None:
         ids = np.array(self._ids, np.int64)
