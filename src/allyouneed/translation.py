@@ -8,7 +8,7 @@ from typing import Any, Literal
 from allyouneed.attention import Attention, Pieces, look_into
 from allyouneed.config import RunConfig, SearchConfig
 from allyouneed.data.lines import is_blank
-from allyouneed.data.sentences import Divider, each_part, each_prefix, too_long_error
+from allyouneed.data.sentences import Divider, LostSentences, each_part, each_prefix, too_long_error
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import DataError, UsageError
 from allyouneed.inference.alignment import align_words
@@ -64,12 +64,23 @@ class Translator:
         Args:
             texts: One sentence each, or as many as they like with `split_sentences=True`. A blank one has the
                 empty translation.
-            **options: As of `stream`, without `n_best`.
+            **options: As of `stream`, without `n_best`. `noticed` is also told of the first text that has
+                more sentences than its translation.
 
         Raises:
             DataError: A text is no Unicode, or too long and not to be split.
         """
-        return [translations[0] for translations in self.stream(texts, **options)]
+        found = [translations[0] for translations in self.stream(texts, **options)]
+        told = None if options.get("split_sentences") else options.get("noticed")
+        lost = self.lost_sentences(told)
+        for number, (text, translation) in enumerate(zip(texts, found, strict=False), start=1):
+            lost.check(f"text {number}", text, translation.text)
+        return found
+
+    def lost_sentences(self, told: Callable[[str], None] | None) -> LostSentences:
+        """What tells `told` of the first text of which sentences are missing in the translation."""
+        data = self.config.data
+        return LostSentences(data.source_language, data.target_language, self._is_whole, told)
 
     def stream(  # noqa: PLR0913 - how to compute, what to do with long texts, whom to tell
         self,
@@ -237,6 +248,9 @@ class Translator:
         """Of a sentence; learned positions have to do for its start or end symbol too."""
         positions = self._engine.max_positions
         return MAX_TOKENS if positions is None else min(MAX_TOKENS, positions - 1)
+
+    def _is_whole(self, text: str) -> bool:
+        return len(self._source_tokenizer.encode(text)) <= self._max_tokens
 
     def _encode_target(self, text: str) -> list[int]:
         return self._encode(self._target_tokenizer, text)

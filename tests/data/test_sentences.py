@@ -5,7 +5,7 @@ import sentencex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from allyouneed.data.sentences import Divider, encode_parts, split_sentences
+from allyouneed.data.sentences import Divider, LostSentences, encode_parts, split_sentences
 from allyouneed.data.tokenizer import SMALLEST_VOCABULARY, Tokenizer
 from allyouneed.errors import DataError
 
@@ -16,6 +16,11 @@ HOSTILE = st.text(
     max_size=60,
 )
 LANGUAGES = st.sampled_from(["", "en", "de", "fr", "ja", "zh", "hi", "ar", "ru", "am", "no-such"])
+
+
+def whole(text: str) -> bool:
+    """Say that any text is translated in one piece."""
+    return True
 
 
 def unspaced(text: str) -> str:
@@ -129,3 +134,53 @@ def test_what_is_too_long_is_an_error_where_it_is_not_to_be_cut() -> None:
 def test_half_a_surrogate_pair_is_told_with_its_place(sentences: bool) -> None:
     with pytest.raises(DataError, match="half a surrogate pair at character 5; remove it"):
         Divider(BYTES, 9, sentences=sentences).encode("One.\ud800")
+
+
+@pytest.mark.parametrize(
+    ("text", "translation", "lost"),
+    [
+        ("A dog runs. A cat sleeps.", "Ein Hund rennt.", "has 2 sentences, its translation 1;"),
+        ("A dog runs! A cat sleeps? A", "Ein Hund rennt. Er.", "has 3 sentences, its translation 2;"),
+        ("犬が走る。猫が寝る。", "Ein Hund rennt.", "has 2 sentences, its translation 1;"),
+        ("A dog runs. A cat sleeps.", "Ein Hund rennt. Eine Katze schläft.", None),
+        ("A dog runs. A cat sleeps.", "", None),
+        ("Mr. Smith runs at 3.30 p.m. in D.C.", "Er rennt", None),
+        ("one sentence", "Ein Satz", None),
+    ],
+)
+def test_sentences_are_lost_where_a_translation_has_fewer(
+    text: str, translation: str, lost: str | None
+) -> None:
+    told: list[str] = []
+    LostSentences("", "de", whole, told.append).check("line 7", text, translation)
+    assert [message.startswith(f"line 7: {lost}") for message in told] == [True] * (lost is not None)
+
+
+def test_texts_that_were_translated_in_parts_lose_no_sentences() -> None:
+    told: list[str] = []
+    lost = LostSentences("en", "de", lambda text: len(text) < 30, told.append)
+    for text in ("A dog runs here. A cat sleeps there.", "A dog runs. A cat sleeps."):
+        lost.check(text, text, "Ein Hund.")
+    assert [message.startswith("A dog runs. A cat sleeps.: has 2") for message in told] == [True]
+
+
+def test_what_has_been_told_is_not_told_again() -> None:
+    told: list[str] = []
+    lost = LostSentences("en", "de", whole, told.append)
+    for place in "abc":
+        lost.check(place, "A dog runs. A cat sleeps.", "Ein Hund.")
+    assert [message[0] for message in told] == ["a"]
+
+
+def test_texts_that_seem_to_be_one_sentence_are_not_segmented(monkeypatch: pytest.MonkeyPatch) -> None:
+    segmented: list[str] = []
+
+    def segment(language: str, text: str) -> list[str]:
+        segmented.append(text)
+        return [text]
+
+    monkeypatch.setattr("sentencex.segment", segment)
+    lost = LostSentences("en", "de", whole, print)
+    for text in ("A dog runs.", "It costs 3.50 today", "no end", "A dog. Runs."):
+        lost.check("line 1", text, "Ein Hund.")
+    assert segmented == ["A dog. Runs."]

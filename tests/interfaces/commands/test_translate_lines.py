@@ -265,3 +265,44 @@ def test_a_pipe_cannot_be_gone_on_with(translate: RunCommand, tmp_path: Path) ->
     code, _, err = translate(b"sun\n", "--resume-output", tmp_path / "pipe")
     assert code == 2
     assert "is no file that could be gone on with" in err
+
+
+SEVERAL = b"sun moon.\nsun. bird sees fish. wolf. moon.\nbird. fish. wolf.\n"
+LOST = (
+    "allyouneed: standard input:2: has 4 sentences, its translation 1; "
+    "with --split-sentences each is translated by itself (later texts are not checked)\n"
+)
+
+
+@pytest.mark.parametrize("options", [[], ["--scores"], ["--n-best", "2"], ["--resume-output", "out"]])
+def test_the_first_line_that_loses_sentences_is_told_once(
+    translate: RunCommand, options: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, out, err = translate(SEVERAL, *options)
+    rows = out + (tmp_path / "out").read_bytes() if "--resume-output" in options else out
+    assert (code, rows.count(b"\n"), err) == (0, 6 if "--n-best" in options else 3, LOST)
+
+
+def test_a_json_text_that_loses_sentences_is_told_by_its_line(translate: RunCommand) -> None:
+    texts = "".join(json.dumps({"text": line}) + "\n" for line in SEVERAL.decode().split("\n")[:-1])
+    code, out, err = translate(texts.encode(), "--jsonl")
+    assert (code, out.count(b"\n"), err) == (0, 3, LOST)
+
+
+@pytest.mark.parametrize("options", [["--split-sentences"], ["--quiet"]])
+def test_lost_sentences_are_not_told_where_none_can_be_lost_or_nobody_listens(
+    translate: RunCommand, options: list[str]
+) -> None:
+    code, out, err = translate(SEVERAL, *options)
+    assert (code, out.count(b"\n"), err) == (0, 3, "")
+
+
+def test_python_is_told_once_too_where_it_listens(translator: Translator) -> None:
+    told: list[str] = []
+    texts = SEVERAL.decode().split("\n")[:-1]
+    found = translator.translate(texts, noticed=told.append)
+    assert found == translator.translate(texts)
+    assert [message[:43] for message in told] == ["text 2: has 4 sentences, its translation 1;"]
+    translator.translate(texts, noticed=told.append, split_sentences=True)
+    assert len(told) == 1

@@ -21,6 +21,7 @@ from allyouneed.interfaces.requests import Format, JsonLines, PlainText, Request
 from allyouneed.interfaces.search_options import AS_THE_MODEL_SAYS, SearchOptions
 
 if TYPE_CHECKING:
+    from allyouneed.data.sentences import LostSentences
     from allyouneed.outputs import Translation
 
     Stream = Callable[..., Iterator[list[Translation]]]
@@ -119,10 +120,10 @@ def translate(
     }
     stream: Stream = partial(translator.stream, **options)
     list(stream([""], prefixes=[lines.target_prefix]))  # tells what is wrong before anything is waited for
-    return _answer(lines, stream)
+    return _answer(lines, stream, translator.lost_sentences(None if lines.split_sentences else notice))
 
 
-def _answer(lines: LineOptions, stream: "Stream") -> int:
+def _answer(lines: LineOptions, stream: "Stream", lost: "LostSentences") -> int:
     """Answer all of standard input; the exit code."""
     form = lines.form()
     with _output(lines.resume_output, form.rows_per_line) as output:
@@ -133,6 +134,7 @@ def _answer(lines: LineOptions, stream: "Stream") -> int:
             found = stream(texts, prefixes=prefixes, failed=given.fail, noticed=given.notice)
             for request, translations in zip(requests, found, strict=True):
                 output.write(form.write(request, translations))
+                lost.check(f"{_NAME}:{request.number}", request.text, translations[0].text)
         output.finish()
     return given.exit_code()
 
