@@ -62,6 +62,10 @@ def test_head_widths_that_are_given_and_the_same_are_no_deviation() -> None:
     assert len(deviations(base().replace(model={"d_k": 64, "d_v": 64}))) == 1
 
 
+def test_how_much_text_the_vocabulary_was_learned_from_is_no_deviation() -> None:
+    assert deviations(base().replace(data={"vocab_sample_bytes": 0})) == deviations(base())
+
+
 def test_the_nearest_model_of_the_paper_has_the_same_sizes_or_is_base() -> None:
     assert nearest_of_paper(multi30k_tiny()) == "base"
     assert nearest_of_paper(follow("released-later", PRESETS["big"]())) == "big"

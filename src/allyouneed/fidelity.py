@@ -37,7 +37,7 @@ RECIPES: dict[str, Mapping[str, Mapping[str, Any]]] = {
 """Name -> settings that it changes: tensor2tensor as first released, and as its defaults were in the end."""
 
 _NOT_PART_OF_IT = {
-    "data": {"max_tokens", "max_length_ratio", "source_language", "target_language"},
+    "data": {"max_tokens", "max_length_ratio", "vocab_sample_bytes", "source_language", "target_language"},
     "model": {"source_vocab_size", "target_vocab_size", "ids_per_word", "max_positions"},
     "training": {
         "micro_batch_tokens",
