@@ -124,7 +124,7 @@ class _DistinctWords:
                 self.limit = drawn
                 break
         self._lowest = {word: drawn for word, drawn in self._lowest.items() if drawn < self.limit}
-        self._num_bytes = sum(map(_num_bytes, self._lowest))
+        self._num_bytes = len("".join(self._lowest).encode()) + len(self._lowest)
 
 
 def _num_bytes(word: str) -> int:
