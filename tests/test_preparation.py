@@ -295,7 +295,9 @@ def test_a_full_disk_leaves_nothing_behind_and_tells_what_is_free(tmp_path: Path
 def test_data_with_settings_of_another_version_are_refused(toy_data: Path, tmp_path: Path) -> None:
     changed = {**read_manifest(toy_data)["config"], "brackets_of_old": "round"}
     with publish_directory(tmp_path / "data", "data", {"config": changed}) as directory:
-        shutil.copytree(toy_data / "train", directory / "train")
+        shutil.copytree(
+            toy_data, directory, dirs_exist_ok=True, ignore=shutil.ignore_patterns("MANIFEST.json")
+        )
     with pytest.raises(ModelError, match=r"brackets-of-old.*prepare the data again"):
         PreparedData(tmp_path / "data")
 

@@ -129,7 +129,7 @@ def load_for(path: Path, task: str) -> Checkpoint:
     Raises:
         ModelError: There is none, it is damaged or for another task.
     """
-    checkpoint = load_checkpoint(resolve_model(path))
+    checkpoint = load_checkpoint(resolve_model(path), (SOURCE_TOKENIZER, TARGET_TOKENIZER))
     its_task = checkpoint.config.data.task
     if its_task != task:
         raise ModelError(f"{path}: is a model for {its_task}; use it with `allyouneed {_COMMANDS[its_task]}`")

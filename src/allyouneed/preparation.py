@@ -38,6 +38,9 @@ SOURCE_TOKENIZER = "source_tokenizer.json"
 TARGET_TOKENIZER = "target_tokenizer.json"
 KIND = "data"
 _COUNTED = {"translation": "pairs", "parsing": "trees"}
+_REPORT = "report.json"
+_READ = (_REPORT, "*/header.json", "*/*.bin", "text/*.source", "text/*.target")
+"""Files that are read besides the tokenisers, as far as they are there."""
 _OPTIONS = {"translation": "--source and --target, or --pairs", "parsing": "--trees"}
 _SHORTEST_FOR_RATIO_TOKENS = 20  # below it a ratio says little
 _ENCODED_AT_ONCE = 4_096
@@ -80,24 +83,29 @@ class PreparedData:
 
     def __init__(self, directory: Path | str) -> None:
         self.directory = directory = Path(directory)
-        manifest = read_manifest(directory, KIND)
+        read = [path.relative_to(directory).as_posix() for form in _READ for path in directory.glob(form)]
+        manifest = read_manifest(directory, KIND, [SOURCE_TOKENIZER, TARGET_TOKENIZER, *read])
         try:
             self.config = DataConfig.checked(**WITHOUT_RECORD | manifest["config"])
+            self.source_vocab_size: int = manifest["source_vocab_size"]
+            self.target_vocab_size: int = manifest["target_vocab_size"]
+            self.facts: dict[str, str] = manifest["facts"]
         except UsageError as error:
             raise ModelError(
                 f"{directory}: has settings that this version does not know ({error.messages[0]}); "
                 "prepare the data again"
             ) from None
-        self.source_vocab_size: int = manifest["source_vocab_size"]
-        self.target_vocab_size: int = manifest["target_vocab_size"]
-        self.facts: dict[str, str] = manifest["facts"]
+        except (KeyError, TypeError):
+            raise ModelError(
+                f"{directory}: its manifest describes no prepared data; prepare it again"
+            ) from None
         self.train = PairStore(directory / "train")
         self.valid = PairStore(directory / "valid") if (directory / "valid").is_dir() else None
 
     @property
     def is_augmented(self) -> bool:
         """Whether the training part holds trees that were repeated, made of others, or made by a parser."""
-        report = json.loads((self.directory / "report.json").read_bytes())
+        report = json.loads((self.directory / _REPORT).read_bytes())
         return bool(AUGMENTED & set(report["train"]["notes"]))
 
     @property
@@ -130,12 +138,14 @@ def prepare(
         train: What to train on: trees, where `config.task` is parsing.
         valid: What to validate on; may be empty.
         config: Tokeniser and limits.
-        say: Is told what was sampled, read and dropped, line by line.
+        say: Is told what was sampled, read and dropped, line by line, and what a killed process had left
+            unfinished.
 
     Raises:
         UsageError: `directory` is not free, no file is given, the vocabulary size is impossible, or a setting
             is not for the task.
         DataError: A file is unusable, or no pair is left.
+        LockedError: Another process is making `directory`.
     """
     directory = Path(directory)
     require_free(directory)
@@ -145,7 +155,7 @@ def prepare(
     for files in (train, valid):
         files.read(CleaningReport())  # a file that is missing is told before anything long begins
     facts: dict[str, Any] = {}
-    with publish_directory(directory, KIND, facts) as aside:
+    with publish_directory(directory, KIND, facts, say=say) as aside:
         tokenizers = _learn_tokenizers(train, config, say)
         tokenizers.save(aside)
         (aside / "text").mkdir()
@@ -159,7 +169,7 @@ def prepare(
             if not report.num_kept:
                 raise DataError(f"{part}: 0 of {report.num_read} {counted} are left; see the reasons above")
         contents = {part: report.to_dict() for part, report in reports.items()}
-        (aside / "report.json").write_bytes(json.dumps(contents, indent=1).encode())
+        (aside / _REPORT).write_bytes(json.dumps(contents, indent=1).encode())
         facts |= _facts(aside, config, tokenizers)
     return PreparedData(directory)
 

@@ -112,13 +112,19 @@ def _load(trainer: Trainer, say: Callable[[str], None]) -> None:
     write_text(trainer.run.config, trainer.config.to_toml())
 
 
-def average(run: Path | str, out: Path | str, last: int | None = None) -> list[Path]:
+def average(
+    run: Path | str,
+    out: Path | str,
+    last: int | None = None,
+    say: Callable[[str], None] = lambda line: None,
+) -> list[Path]:
     """Average the last checkpoints of a run into one model (paper 6.1).
 
     Args:
         run: The run.
         out: The model directory to make; it must not exist, or be empty.
         last: How many; by default what the run's configuration says, or all where there are fewer.
+        say: Is told of what a killed process had left unfinished at `out`, which is removed.
 
     Returns:
         The checkpoints that were averaged.
@@ -126,17 +132,18 @@ def average(run: Path | str, out: Path | str, last: int | None = None) -> list[P
     Raises:
         UsageError: `out` is not free, or the run has not that many checkpoints.
         ModelError: The run has none, or one is damaged.
+        LockedError: Another process is making `out`.
     """
     checkpoints = last_checkpoints(Path(run), last)
-    average_checkpoints(checkpoints, Path(out))
+    average_checkpoints(checkpoints, Path(out), say)
     return checkpoints
 
 
 def require_run(directory: RunDirectory, resume: bool) -> None:
-    """Refuse a folder that holds a run, unless to resume it, and one that holds anything else."""
+    """Refuse a folder that holds a run, unless to resume it, and one that holds a model or anything else."""
     if directory.is_new():
         return
-    if not directory.config.is_file():
+    if not directory.is_run():
         raise UsageError(f"{directory.path}: exists and is no run; name a new folder")
     if not resume:
         raise UsageError(f"{directory.path}: exists; go on with --resume, or name a new folder")

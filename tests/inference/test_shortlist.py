@@ -145,7 +145,7 @@ def test_samples_and_ensembles_keep_to_it_too(tiny_model: Any) -> None:
 
 def test_what_was_saved_is_loaded_and_damage_is_refused(tmp_path: Path) -> None:
     shortlist = random_shortlist()
-    shortlist.save(tmp_path / "shortlist")
+    Shortlist.publish(tmp_path / "shortlist", lambda: shortlist, print)
     loaded = Shortlist.load(tmp_path / "shortlist")
     for source in sources(5):
         assert loaded.candidates(source).tolist() == shortlist.candidates(source).tolist()

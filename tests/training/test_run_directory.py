@@ -110,7 +110,7 @@ def test_what_cannot_be_deleted_stays_and_does_not_stop_training(
 def test_a_run_needs_room_for_three_saves_less_those_that_are_there(
     run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("allyouneed.publish._free_bytes", lambda path: 250)
+    monkeypatch.setattr("allyouneed.publish.disk._free_bytes", lambda path: 250)
     for num_saved, sufficient in enumerate((83, 125, 250, 250)):
         directory = save(run, *[num_saved][:num_saved])
         assert len(directory.resumable_steps()) == num_saved

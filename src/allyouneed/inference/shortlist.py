@@ -1,9 +1,9 @@
 """Vocabulary shortlists: the few target tokens that translate a source (Jean et al. 2015, section 3.3)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,7 +65,7 @@ class Shortlist:
 
     @classmethod
     def load(cls, directory: Path, model: Path | None = None) -> Self:
-        """Read what `save` has published.
+        """Read what `publish` has published.
 
         Args:
             directory: Of it.
@@ -74,7 +74,7 @@ class Shortlist:
         Raises:
             ModelError: There is none, it is damaged, or it is of other sub-words.
         """
-        manifest = read_manifest(directory, KIND)
+        manifest = read_manifest(directory, KIND, [_FILE])
         tokenizers = manifest["facts"]["tokenizers"]
         if model and any(sha256_of(model / name) != sha256 for name, sha256 in tokenizers.items()):
             raise ModelError(
@@ -87,11 +87,24 @@ class Shortlist:
             raise ModelError(f"{directory / _FILE}: is no file of tensors: {error}") from None
         return cls(tensors["translations"], tensors["frequent"], **manifest["facts"])
 
-    def save(self, directory: Path) -> None:
-        """Publish it as a directory, which must not exist."""
-        facts = {"target_vocab_size": self.target_vocab_size, "tokenizers": self.tokenizers}
-        with publish_directory(directory, KIND, {"facts": facts}) as aside:
-            save_file({"translations": self.translations, "frequent": self.frequent}, aside / _FILE)
+    @classmethod
+    def publish(cls, directory: Path, learn: Callable[[], Self], say: Callable[[str], None]) -> Self:
+        """Publish what `learn` returns as a directory, which must not exist.
+
+        Args:
+            directory: The directory to make; no other process can make it meanwhile.
+            learn: Returns the shortlist.
+            say: Is told of what a killed process had left unfinished there, which is removed.
+        """
+        facts: dict[str, Any] = {}
+        with publish_directory(directory, KIND, facts, say=say) as aside:
+            learned = learn()
+            facts["facts"] = {
+                "target_vocab_size": learned.target_vocab_size,
+                "tokenizers": learned.tokenizers,
+            }
+            save_file({"translations": learned.translations, "frequent": learned.frequent}, aside / _FILE)
+        return learned
 
     def candidates(self, source: Sequence[int]) -> NDArray[np.int64]:
         """The tokens, ascending, with which a source may be translated, control symbols first."""

@@ -1,7 +1,6 @@
 """Pictures as PNG files: the course of a run (paper 5), and attention as in the paper's Figures 3 to 5."""
 
 import math
-import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,7 +18,7 @@ from matplotlib.font_manager import get_font_names
 from allyouneed.errors import printable
 from allyouneed.evaluation import BracketScores
 from allyouneed.evaluation.bracket_f1 import words_of
-from allyouneed.publish import disk_errors
+from allyouneed.publish import disk_errors, replaced_file
 from allyouneed.training.run_log import Event, read_log
 
 _WIDE_FONTS = ["DejaVu Sans", "Noto Sans CJK JP", "Arial Unicode MS", "Microsoft YaHei", "PingFang SC"]
@@ -226,10 +225,5 @@ def save_figure(figure: Figure, path: Path, form: str = "png", dpi: int = 100, *
     Raises:
         DiskError: It could not be written.
     """
-    aside = path.with_name(f"{path.name}.tmp-{os.getpid()}")
-    with disk_errors(path), any_character():
-        try:
-            figure.savefig(aside, format=form, dpi=dpi, **options)
-            aside.replace(path)
-        finally:
-            aside.unlink(missing_ok=True)
+    with any_character(), replaced_file(path) as aside:
+        figure.savefig(aside, format=form, dpi=dpi, **options)

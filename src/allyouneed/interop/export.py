@@ -47,13 +47,14 @@ _PAPER = {
 """What every format takes for granted; ratios of dropout do not matter to a trained model."""
 
 
-def export_model(model: Path, to: str, out: Path) -> float:
+def export_model(model: Path, to: str, out: Path, say: Callable[[str], None] = lambda line: None) -> float:
     """Publish a model as the folder `out` in the format `to`, one of `FORMATS`.
 
     Args:
         model: A run, a checkpoint in it, or a model folder.
         to: Name of the format.
         out: The folder to make; it must not exist, or be empty.
+        say: Is told of what a killed process had left unfinished at `out`, which is removed.
 
     Returns:
         The largest difference between log-probabilities of a token, as `parity.TOLERANCE` limits it.
@@ -62,11 +63,12 @@ def export_model(model: Path, to: str, out: Path) -> float:
         UsageError: `out` is not free, the other software is not installed, or the model is no translator.
         ModelError: The model is damaged, the format cannot hold it, or the other software computes something
             else from what was written; nothing is left of that.
+        LockedError: Another process is making `out`.
     """
     chosen = FORMATS[to]
     require_free(out)
     _require_package(to, chosen.package)
-    checkpoint = load_checkpoint(resolve_model(model))
+    checkpoint = load_checkpoint(resolve_model(model), (SOURCE_TOKENIZER, TARGET_TOKENIZER))
     _require_translator(model, checkpoint.config.data.task)
     _require_paper_architecture(to, checkpoint.config.model)
     _require_even_heads(to, checkpoint.config.model)
@@ -79,7 +81,7 @@ def export_model(model: Path, to: str, out: Path) -> float:
         "exported_from": checkpoint.directory.name,
         "weights_sha256": checkpoint.manifest["files"][WEIGHTS]["sha256"],
     }
-    with publish_directory(out, to, facts) as aside:
+    with publish_directory(out, to, facts, say=say) as aside:
         chosen.write(original, checkpoint, aside)
         return require_agreement(chosen.load(aside), original, *tokenizers)
 

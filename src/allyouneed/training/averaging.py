@@ -1,14 +1,16 @@
 """The average of a run's last checkpoints (paper 6.1)."""
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from allyouneed.config import RunConfig
 from allyouneed.errors import ModelError, UsageError
-from allyouneed.publish import require_free
-from allyouneed.training.checkpoint import WEIGHTS, Checkpoint, load_checkpoint, save_checkpoint
+from allyouneed.publish import publish_directory
+from allyouneed.training.checkpoint import WEIGHTS, Checkpoint, load_checkpoint, write_checkpoint
 from allyouneed.training.run_directory import RunDirectory
 
 
@@ -35,16 +37,29 @@ def last_checkpoints(run: Path, last: int | None = None) -> list[Path]:
     return [directory.checkpoint(step) for step in steps[-last:]]
 
 
-def average(directories: Sequence[Path], out: Path) -> None:
+def average(directories: Sequence[Path], out: Path, say: Callable[[str], None] = lambda line: None) -> None:
     """Publish as `out` the model whose weights are the mean of those in `directories`.
+
+    Args:
+        directories: Checkpoints of one run.
+        out: The model directory to make; it must not exist, or be empty.
+        say: Is told of what a killed process had left unfinished there, which is removed.
 
     Raises:
         UsageError: No directory or one of them twice is given, or `out` is not free.
         ModelError: One is damaged, or they differ in architecture or tokenisers.
+        LockedError: Another process is making `out`.
     """
-    require_free(out)
     if not directories or len({path.resolve() for path in directories}) < len(directories):
         raise UsageError("averaging wants one or more checkpoints, each once")
+    facts: dict[str, Any] = {}
+    with publish_directory(out, "model", facts, say=say) as aside:
+        mean, facts["parents"] = _mean(directories)
+        write_checkpoint(aside, mean.config, mean.weights, mean.attachments)
+
+
+def _mean(directories: Sequence[Path]) -> tuple[Checkpoint, list[dict[str, Any]]]:
+    """The first checkpoint with the mean of all weights, and what each of them is."""
     first = load_checkpoint(directories[0])
     sums = {name: torch.zeros_like(tensor, dtype=torch.float64) for name, tensor in first.weights.items()}
     parents = []
@@ -57,7 +72,7 @@ def average(directories: Sequence[Path], out: Path) -> None:
             {"checkpoint": directory.name, "sha256": checkpoint.manifest["files"][WEIGHTS]["sha256"]}
         )
     weights = {name: (total / len(directories)).float() for name, total in sums.items()}
-    save_checkpoint(out, first.config, weights, first.attachments, {"parents": parents})
+    return dataclasses.replace(first, weights=weights), parents
 
 
 def _require_alike(first: Checkpoint, other: Checkpoint) -> None:

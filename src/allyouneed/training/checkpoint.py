@@ -1,7 +1,7 @@
 """Models and training states on disk: safetensors, TOML and JSON, published whole; no pickle."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -63,26 +63,35 @@ def save_checkpoint(
 ) -> None:
     """Publish a model directory; `facts` go into its manifest, and it may `replace` one that is there."""
     with publish_directory(directory, "model", facts, replace=replace) as aside:
-        save_file({name: tensor.contiguous() for name, tensor in weights.items()}, aside / WEIGHTS)
-        (aside / CONFIG).write_bytes(config.to_toml().encode())
-        for name, content in attachments.items():
-            (aside / name).write_bytes(content)
+        write_checkpoint(aside, config, weights, attachments)
 
 
-def load_checkpoint(directory: Path) -> Checkpoint:
+def write_checkpoint(directory: Path, config: RunConfig, weights: Weights, attachments: Attachments) -> None:
+    """Write the files of a model into a directory that is to be published."""
+    save_file({name: tensor.contiguous() for name, tensor in weights.items()}, directory / WEIGHTS)
+    (directory / CONFIG).write_bytes(config.to_toml().encode())
+    for name, content in attachments.items():
+        (directory / name).write_bytes(content)
+
+
+def load_checkpoint(directory: Path, attachments: Iterable[str] = ()) -> Checkpoint:
     """Read a model directory, every byte checked against its manifest.
+
+    Args:
+        directory: A model directory.
+        attachments: Names of files that it has to carry besides weights and configuration.
 
     Raises:
         ModelError: The directory is damaged, or no model directory.
     """
-    manifest = read_manifest(directory, "model")
+    manifest = read_manifest(directory, "model", (WEIGHTS, CONFIG, *attachments))
     names = sorted(set(manifest["files"]) - {WEIGHTS, CONFIG})
     try:
         config = RunConfig.from_toml(directory / CONFIG)
     except UserError as error:
         raise ModelError(error.messages) from None
-    attachments = {name: (directory / name).read_bytes() for name in names}
-    return Checkpoint(directory, config, _read_tensors(directory / WEIGHTS), attachments, manifest)
+    carried = {name: (directory / name).read_bytes() for name in names}
+    return Checkpoint(directory, config, _read_tensors(directory / WEIGHTS), carried, manifest)
 
 
 def save_training_state(
@@ -108,14 +117,35 @@ def load_training_state(directory: Path, optimizer: torch.optim.Optimizer) -> di
     Raises:
         ModelError: The directory is damaged, or of another model.
     """
-    read_manifest(directory, "state")
+    read_manifest(directory, "state", (_MOMENTS, _PROGRESS))
+    progress = _read_progress(directory / _PROGRESS)
+    moments = _read_tensors(directory / _MOMENTS)
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     state: dict[int, dict[str, Tensor]] = {}
-    for name, tensor in _read_tensors(directory / _MOMENTS).items():
-        index, _, key = name.partition(".")
-        state.setdefault(int(index), {})[key] = tensor
+    for index, parameter in enumerate(parameters):
+        shapes = {"step": (), "exp_avg": parameter.shape, "exp_avg_sq": parameter.shape}
+        of_parameter = {key: moments.pop(f"{index}.{key}") for key in shapes if f"{index}.{key}" in moments}
+        if of_parameter and {key: tensor.shape for key, tensor in of_parameter.items()} != shapes:
+            raise ModelError(f"{directory / _MOMENTS}: has other moments for parameter {index} than Adam's")
+        if of_parameter:
+            state[index] = of_parameter
+    if moments:
+        raise ModelError(
+            f"{directory / _MOMENTS}: has a tensor {min(moments)} that is no moment of the model"
+        )
     groups = optimizer.state_dict()["param_groups"]
     optimizer.load_state_dict({"state": state, "param_groups": groups})
-    progress: dict[str, Any] = json.loads((directory / _PROGRESS).read_bytes())
+    return progress
+
+
+def _read_progress(path: Path) -> dict[str, Any]:
+    """The JSON object of a state, whose best value is minus infinity at first."""
+    try:
+        progress = json.loads(path.read_bytes())
+    except (ValueError, RecursionError):
+        progress = None
+    if not isinstance(progress, dict):
+        raise ModelError(f"{path}: is no JSON object; take another copy of {path.parent}")
     return progress
 
 

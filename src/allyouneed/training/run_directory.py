@@ -1,30 +1,37 @@
 """A run on disk: its checkpoints, its states, which is the latest and which the best, and who may write."""
 
 import contextlib
-import fcntl
 import json
 import os
+import re
 import shutil
-import time
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from allyouneed.errors import DiskError, LockedError, ModelError
+from allyouneed.errors import DiskError, ModelError, UsageError
 from allyouneed.publish import (
     MANIFEST,
+    discard,
     disk_errors,
+    is_leftover,
     read_manifest,
     remove_directory,
     require_space,
+    require_unlocked,
+    same_file,
+    sign,
+    take_lock,
     write_text,
 )
 
 KEPT_STATES = 2
 _STEP = "step-"
+_MAX_NAME_BYTES = 64
 _LOCK = "lock"
-_UNFINISHED = ".tmp-"
-_SECONDS_TO_SIGN = 0.2
+_WORK = "training here"
+_WRITTEN = re.compile(r"latest|best|config\.toml|exit\.json|\w+\.png")
+"""Names of the files that a run replaces again and again."""
 
 
 class RunDirectory:
@@ -35,6 +42,7 @@ class RunDirectory:
         self.config = path / "config.toml"
         self.log = path / "log.jsonl"
         self._exit = path / "exit.json"
+        self._lock: BinaryIO | None = None
 
     def checkpoint(self, step: int) -> Path:
         """Where the model of `step` is."""
@@ -82,7 +90,10 @@ class RunDirectory:
     def marked(self, name: str) -> int | None:
         """The step that `latest` or `best` names."""
         path = self.path / name
-        return step_of(path.read_bytes().decode(errors="replace").strip()) if path.is_file() else None
+        if not path.is_file():
+            return None
+        with disk_errors(path), path.open("rb") as file:
+            return step_of(file.read(_MAX_NAME_BYTES).decode(errors="replace").strip())
 
     def prune(self, step: int, keep_checkpoints: int, every: int | None = None) -> None:
         """Delete all but the newest scheduled checkpoints and the newest states.
@@ -100,11 +111,11 @@ class RunDirectory:
         states = [saved for saved in _steps(self.path / "state") if saved <= step]
         scheduled = [saved for saved in self.scheduled_steps(every) if saved <= step]
         kept = {step, *scheduled[-keep_checkpoints:], *states[-KEPT_STATES:], self.marked("best")}
-        superseded = [self.state(old) for old in states[:-KEPT_STATES]]
-        superseded += [self.checkpoint(old) for old in checkpoints if old not in kept]
-        for directory in superseded:
-            with contextlib.suppress(DiskError):  # one too many is no reason to stop
-                remove_directory(directory)
+        superseded = [(self.state(old), "state") for old in states[:-KEPT_STATES]]
+        superseded += [(self.checkpoint(old), "model") for old in checkpoints if old not in kept]
+        for directory, kind in superseded:
+            with contextlib.suppress(DiskError, UsageError):  # one too many is no reason to stop
+                remove_directory(directory, kind)
 
     def write_exit(self, code: int, step: int, reason: str) -> None:
         """Say in `exit.json` how the run ended."""
@@ -120,7 +131,13 @@ class RunDirectory:
         if not self.path.is_dir():
             return not self.path.exists()
         with disk_errors(self.path):
-            return all(path.name == _LOCK or _UNFINISHED in path.name for path in self.path.iterdir())
+            return all(path.name == _LOCK or _is_unfinished(path) for path in self.path.iterdir())
+
+    def is_run(self) -> bool:
+        """Whether a run has begun here; a model has a configuration, too."""
+        begun = (self.path / _LOCK, self.log, self.path / "checkpoints")
+        is_model = (self.path / MANIFEST).exists()
+        return self.config.is_file() and not is_model and any(path.exists() for path in begun)
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
@@ -131,24 +148,35 @@ class RunDirectory:
         """
         with disk_errors(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
-            lock = (self.path / _LOCK).open("a+b", buffering=0)
+            lock = take_lock(self.path / _LOCK, self.path, _WORK)
         with lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise self._in_use(lock) from None
             with disk_errors(self.path):
-                lock.truncate(0)
-                lock.write(f"{os.getpid()} on {os.uname().nodename}\n{os.getppid()}\n".encode())
+                sign(lock, str(os.getppid()))
                 self._remove_unfinished()
-            yield
+            self._lock = lock
+            try:
+                yield
+            finally:
+                self._lock = None
+
+    def require_held(self) -> None:
+        """Refuse to write where the directory, locked by this process, has been moved or removed since.
+
+        Raises:
+            DiskError: The lock file is no longer in its place.
+        """
+        if self._lock is not None and not same_file(self._lock, self.path / _LOCK):
+            raise DiskError(
+                f"{self.path}: was moved or removed while this process was training here; nothing more is "
+                "written; where it was moved, go on there with --resume"
+            )
 
     def clear(self, keep: Collection[str] = ()) -> None:
         """Take away all but the lock, which the caller holds, and what is to be kept, by its name."""
         with disk_errors(self.path):
             for path in self.path.iterdir():
                 if path.name != _LOCK and path.name not in keep:
-                    remove_directory(path) if path.is_dir() else path.unlink()
+                    discard(path) if path.is_dir() else path.unlink()
 
     def require_unlocked(self) -> None:
         """Refuse a run in which another process trains, without locking it.
@@ -156,22 +184,8 @@ class RunDirectory:
         Raises:
             LockedError: There is one.
         """
-        if not (self.path / _LOCK).is_file():
-            return
-        with disk_errors(self.path), (self.path / _LOCK).open("rb") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise self._in_use(lock) from None
-
-    def _in_use(self, lock: BinaryIO) -> LockedError:
-        """What to tell of a lock that another process holds."""
-        time.sleep(_SECONDS_TO_SIGN)  # it may have taken it just now
-        lock.seek(0)
-        holder = lock.readline().decode(errors="replace").strip() or "unknown"
-        return LockedError(
-            f"{self.path}: process {holder} is training here; wait for it, or name another folder"
-        )
+        with disk_errors(self.path):
+            require_unlocked(self.path / _LOCK, self.path, _WORK)
 
     def is_of_launcher(self) -> bool:
         """Whether the last to train here was started by the process that has started this one."""
@@ -181,8 +195,16 @@ class RunDirectory:
     def _remove_unfinished(self) -> None:
         """Remove what a killed run had begun to write; nothing of it was ever published."""
         for folder in (".", "checkpoints", "state"):
-            for path in self.path.glob(f"{folder}/*{_UNFINISHED}*"):
-                shutil.rmtree(path) if path.is_dir() else path.unlink()
+            for path in self.path.glob(f"{folder}/*"):
+                if _is_unfinished(path):
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def _is_unfinished(path: Path) -> bool:
+    """Whether a killed run has left this; a step is a directory, all else a file."""
+    if path.is_dir():
+        return is_leftover(path, lambda name: step_of(name) is not None)
+    return is_leftover(path, lambda name: _WRITTEN.fullmatch(name) is not None)
 
 
 def step_name(step: int) -> str:

@@ -3,12 +3,13 @@
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import torch
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from allyouneed.config import RunConfig
-from allyouneed.errors import DivergedError
+from allyouneed.errors import DivergedError, ModelError
 from allyouneed.model import EncoderDecoder
 from allyouneed.training.checkpoint import (
     Attachments,
@@ -18,6 +19,34 @@ from allyouneed.training.checkpoint import (
     save_training_state,
 )
 from allyouneed.training.run_directory import RunDirectory
+
+_Count = Annotated[int, Field(ge=0, lt=2**63)]
+_Amount = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
+
+
+class _Best(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    value: float
+    step: _Count
+    since: _Count
+
+
+class _Progress(BaseModel):
+    """What the progress of a state has to hold; what earlier versions did not write has a default."""
+
+    model_config = ConfigDict(strict=True)
+
+    step: _Count
+    corpus: dict[str, Any]
+    position: dict[str, Any]
+    best: _Best
+    validated_step: _Count
+    skipped: Annotated[list[_Count], Field(min_length=3, max_length=3)]
+    processes: Annotated[int, Field(ge=1, lt=2**31)]
+    seconds: _Amount = 0.0
+    matmul_flops: _Amount = 0.0
+    energy_joules: _Amount | None = None
 
 
 @dataclass(frozen=True)
@@ -38,8 +67,9 @@ class Saves:
 
         Raises:
             DivergedError: A weight is not finite; nothing is saved.
-            DiskError: The disk is full or fails; what was saved before is whole.
+            DiskError: The disk is full or fails, and what was saved before is whole; or the run is gone.
         """
+        self.run.require_held()
         step = progress["step"]
         weights = {name: tensor.detach().cpu() for name, tensor in model.state_dict().items()}
         for name, tensor in weights.items():
@@ -60,7 +90,18 @@ class Saves:
             ModelError: It is damaged.
         """
         model.load_state_dict(load_checkpoint(self.run.checkpoint(step)).build_model().state_dict())
-        return load_training_state(self.run.state(step), optimizer)
+        progress = load_training_state(self.run.state(step), optimizer)
+        try:
+            found = _Progress.model_validate(progress).step
+        except ValidationError as error:
+            fault = error.errors()[0]
+            place = ".".join(str(part) for part in fault["loc"])
+            raise ModelError(
+                f"{self.run.state(step)}: its progress cannot be: {place}: {fault['msg']}"
+            ) from None
+        if found != step:
+            raise ModelError(f"{self.run.state(step)}: is the state of step {found:,}; take another copy")
+        return progress
 
 
 def save_bytes(model: torch.nn.Module) -> int:

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from allyouneed.interfaces.console import notice
+
 
 def average(run: Path, /, *, out: Path, last: int | None = None) -> None:
     """Average the last checkpoints of a run into one model (paper 6.1).
@@ -19,7 +21,7 @@ def average(run: Path, /, *, out: Path, last: int | None = None) -> None:
     """
     from allyouneed.runs import average as average_run
 
-    checkpoints = average_run(run, out, last)
+    checkpoints = average_run(run, out, last, say=notice)
     print(
         f"{out}: the average of {len(checkpoints)} checkpoints, "
         f"{checkpoints[0].name} to {checkpoints[-1].name}"

@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Literal
 
+from allyouneed.interfaces.console import notice
+
 
 def export(model: Path, out: Path, /, *, to: Literal["ctranslate2", "huggingface"]) -> None:
     """Write a model as a folder that other software loads, checked by that software.
@@ -24,5 +26,5 @@ def export(model: Path, out: Path, /, *, to: Literal["ctranslate2", "huggingface
     """
     from allyouneed.interop.export import export_model
 
-    difference = export_model(model, to, out)
+    difference = export_model(model, to, out, say=notice)
     print(f"{out}: {model} for {to}; log-probabilities differ by {difference:.1g} at most")

@@ -6,6 +6,8 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
+from allyouneed.interfaces.console import notice
+
 AtLeastOne = Annotated[int, Parameter(validator=Number(gte=1))]
 
 
@@ -32,17 +34,18 @@ def shortlist(data: Path, /, *, out: Path, translations: AtLeastOne = 50, freque
 
     require_free(out)
     prepared = PreparedData(data)
-    learned = Shortlist.learn(
-        prepared.train,
-        (prepared.source_vocab_size, prepared.target_vocab_size),
-        {
-            SOURCE_TOKENIZER: prepared.facts["source_tokenizer"],
-            TARGET_TOKENIZER: prepared.facts["target_tokenizer"],
-        },
-        translations=translations,
-        frequent=frequent,
-    )
-    learned.save(out)
+    tokenizers = {
+        SOURCE_TOKENIZER: prepared.facts["source_tokenizer"],
+        TARGET_TOKENIZER: prepared.facts["target_tokenizer"],
+    }
+
+    def learn() -> Shortlist:
+        sizes = prepared.source_vocab_size, prepared.target_vocab_size
+        return Shortlist.learn(
+            prepared.train, sizes, tokenizers, translations=translations, frequent=frequent
+        )
+
+    Shortlist.publish(out, learn, notice)
     print(
         f"{out}: up to {translations} translations of each of {prepared.source_vocab_size:,} sub-words, "
         f"learned from {prepared.train.num_pairs:,} pairs"

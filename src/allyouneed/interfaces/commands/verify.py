@@ -23,11 +23,16 @@ def verify(directory: Path, /, *more: Path) -> None:
         more: More of them.
     """
     faults: list[str] = []
-    for published in (part for given in (directory, *more) for part in _published_in(given)):
-        try:
-            print(_check(published), flush=True)
-        except ModelError as error:
-            faults.extend(error.messages)
+    for given in (directory, *more):
+        for published in (parts := list(_published_in(given))):
+            try:
+                print(_check(published), flush=True)
+            except ModelError as error:
+                faults.extend(error.messages)
+        if given in parts and len(parts) > 1:
+            faults.append(
+                f"{given}: is a run, but has a {MANIFEST} of its own; move one to a folder of its own"
+            )
     if faults:
         raise ModelError(faults)
 
@@ -47,4 +52,6 @@ def _published_in(directory: Path) -> Iterator[Path]:
         part for folder in ("checkpoints", "state") for part in sorted((directory / folder).glob("step-*"))
     ]
     whole = [part for part in parts if ".tmp-" not in part.name]
-    yield from whole or [directory]
+    if not whole or (directory / MANIFEST).exists():
+        yield directory
+    yield from whole

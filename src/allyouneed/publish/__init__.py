@@ -1,0 +1,36 @@
+"""Directories and files that are complete or absent: written aside, synced, renamed, and read with checks."""
+
+from allyouneed.publish.directory import publish_directory, remove_directory, require_free
+from allyouneed.publish.disk import disk_errors, require_folder, require_space
+from allyouneed.publish.file import replaced_file, write_text
+from allyouneed.publish.lock import require_unlocked, same_file, sign, take_lock
+from allyouneed.publish.manifest import (
+    FORMAT_VERSION,
+    MANIFEST,
+    read_manifest,
+    read_published,
+    sha256_of,
+)
+from allyouneed.publish.workplace import discard, is_leftover
+
+__all__ = [
+    "FORMAT_VERSION",
+    "MANIFEST",
+    "discard",
+    "disk_errors",
+    "is_leftover",
+    "publish_directory",
+    "read_manifest",
+    "read_published",
+    "remove_directory",
+    "replaced_file",
+    "require_folder",
+    "require_free",
+    "require_space",
+    "require_unlocked",
+    "same_file",
+    "sha256_of",
+    "sign",
+    "take_lock",
+    "write_text",
+]

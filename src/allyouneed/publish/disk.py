@@ -1,0 +1,71 @@
+"""What a disk reports, as one line that names the path and, where it is full, the free space."""
+
+import contextlib
+import errno
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from allyouneed.errors import DiskError
+
+ASIDE = ".tmp-"
+"""Follows a name in the names of what is written beside it."""
+_NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+@contextlib.contextmanager
+def disk_errors(path: Path) -> Iterator[None]:
+    """Turn whatever the disk or the file system reports in the block into a `DiskError` about `path`."""
+    from safetensors import SafetensorError
+
+    try:
+        yield
+    except BrokenPipeError:
+        raise  # the reader of our output has gone: no fault of the disk
+    except OSError as error:
+        remedy = f"; {_free_space(path)}" if error.errno in _NO_SPACE else ""
+        raise DiskError(f"{_named(error, path)}: {error.strerror or error}{remedy}") from error
+    except SafetensorError as error:
+        raise DiskError(f"{path}: could not be written ({error}); {_free_space(path)}") from error
+
+
+def require_folder(path: Path) -> None:
+    """Refuse a file that could not be written as its folder is missing, before any work is done for it."""
+    if not path.parent.is_dir():
+        raise DiskError(f"{path}: there is no folder {path.parent}; make it first")
+
+
+def require_space(path: Path, needed_bytes: int) -> None:
+    """Refuse to begin what the disk that holds `path` has no room for.
+
+    Raises:
+        DiskError: Fewer than `needed_bytes` are free.
+    """
+    with disk_errors(path):
+        if _free_bytes(path) < needed_bytes:
+            raise DiskError(f"{path}: needs {needed_bytes:,} bytes; {_free_space(path)}")
+
+
+def sync(path: Path) -> None:
+    """Hand a file or a directory to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _named(error: OSError, path: Path) -> str:
+    """The path that an error is about; `path` stands for all that is written aside for it."""
+    name = str(error.filename or path)
+    return str(path) if f"/{path.name}{ASIDE}" in f"/{name}" else name
+
+
+def _free_space(path: Path) -> str:
+    return f"{_free_bytes(path):,} bytes are free there; make room or name another place"
+
+
+def _free_bytes(path: Path) -> int:
+    path = path.absolute()
+    return shutil.disk_usage(next(p for p in (path, *path.parents) if p.is_dir())).free
