@@ -98,8 +98,8 @@ def test_a_folder_of_somebody_else_in_place_of_the_workplace_is_left_alone(
 def test_a_link_or_a_file_in_place_of_the_workplace_is_left_alone(tmp_path: Path) -> None:
     killed_while_publishing(tmp_path / "other")
     workplace = tmp_path / "data.tmp-unfinished"
-    for obstacle in (lambda: workplace.symlink_to("other.tmp-unfinished"), workplace.touch):
-        obstacle()
+    for is_link in (True, False):
+        workplace.symlink_to("other.tmp-unfinished") if is_link else workplace.touch()
         with pytest.raises(UsageError, match="is in the way"):
             publish(tmp_path / "data")
         workplace.unlink()

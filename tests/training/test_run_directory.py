@@ -154,17 +154,22 @@ def test_what_a_killed_run_has_not_finished_is_removed_at_the_next_start(run: Pa
         run / "latest.tmp-77",
         directory.checkpoint(2).with_name("step-00000002.tmp-77"),
         directory.state(2).with_name("step-00000002.tmp-78"),
+        directory.state(2).with_name("step-00000002.tmp-unfinished"),
+        run / ("results.md.tmp-" + "0123456789abcdef" * 2),
     ]
-    leftovers[0].write_bytes(b"step-0000")
+    for leftover in (leftovers[0], leftovers.pop()):
+        leftover.write_bytes(b"step-0000")
     for leftover in leftovers[1:]:
         leftover.mkdir()
         (leftover / "model.safetensors").write_bytes(b"half")
-    foreign = run / "notes" / "a.tmp-1"
-    foreign.mkdir(parents=True)
+    foreign = [run / "notes" / "a.tmp-1", run / "notes.tmp-1", run / "checkpoints" / "step-00000001.tmp-mine"]
+    for folder in foreign:
+        folder.mkdir(parents=True)
+    (run / "page.html.tmp-77").write_bytes(b"precious")
     with directory.locked():
         assert not any(leftover.exists() for leftover in leftovers)
         assert directory.resumable_steps() == [1]
-        assert foreign.exists()
+        assert all(folder.exists() for folder in [*foreign, run / "page.html.tmp-77"])
 
 
 def test_a_folder_is_new_while_it_holds_nothing_but_what_an_end_before_the_beginning_leaves(
@@ -187,7 +192,10 @@ def test_a_model_is_a_model_directory_or_the_latest_checkpoint_of_a_run(run: Pat
     assert resolve_model(directory.checkpoint(2)) == directory.checkpoint(2)
 
 
-@pytest.mark.parametrize("latest", [None, b"", b"step-x\n", b"../../etc\n"])
+@pytest.mark.parametrize(
+    "latest",
+    [None, b"", b"step-x\n", b"../../etc\n", b"step-" + b"7" * 5_000, b"step-" * 200_000, bytes(range(256))],
+)
 def test_a_folder_that_names_no_checkpoint_is_no_model(run: Path, latest: bytes | None) -> None:
     if latest is not None:
         (run / "latest").write_bytes(latest)
@@ -195,3 +203,48 @@ def test_a_folder_that_names_no_checkpoint_is_no_model(run: Path, latest: bytes 
         resolve_model(run)
     with pytest.raises(ModelError, match="absent: no such model"):
         resolve_model(run / "absent")
+
+
+def test_a_folder_of_the_name_latest_names_no_checkpoint(run: Path) -> None:
+    (run / "latest").mkdir()
+    with pytest.raises(ModelError, match=f"{run}: is no model"):
+        resolve_model(run)
+
+
+def test_a_checkpoint_with_a_file_of_somebody_else_is_not_pruned(run: Path) -> None:
+    directory = save(run, 1, 2, 3, 4)
+    (directory.checkpoint(1) / "notes.txt").write_bytes(b"precious")
+    directory.prune(4, keep_checkpoints=1)
+    assert directory.checkpoint_steps() == [1, 3, 4]
+    assert (directory.checkpoint(1) / "content").read_bytes() == b"1"
+
+
+def test_a_run_that_is_moved_or_replaced_while_its_lock_is_held_is_noticed(run: Path) -> None:
+    directory = RunDirectory(run)
+    directory.require_held()  # nobody has locked it
+    with directory.locked():
+        directory.require_held()
+        run.rename(run.with_name("elsewhere"))
+        with pytest.raises(DiskError, match=f"^{run}: was moved or removed while this process"):
+            directory.require_held()
+        with RunDirectory(run).locked(), pytest.raises(DiskError):
+            directory.require_held()
+
+
+@pytest.mark.parametrize(
+    ("names", "is_run"),
+    [
+        (["config.toml", "lock"], True),
+        (["config.toml", "log.jsonl"], True),
+        (["config.toml", "checkpoints"], True),
+        (["config.toml"], False),
+        (["lock", "log.jsonl"], False),
+        (["config.toml", "lock", "MANIFEST.json"], False),
+    ],
+)
+def test_a_run_has_a_configuration_and_has_begun_and_a_model_is_none(
+    run: Path, names: list[str], is_run: bool
+) -> None:
+    for name in names:
+        (run / name).write_bytes(b"")
+    assert RunDirectory(run).is_run() is is_run

@@ -17,6 +17,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 from cyclopts import App, CycloptsError, Group, Parameter
@@ -81,6 +82,7 @@ def launch(
         debug: Show where in the code an error arose.
     """
     talk.quiet = quiet or _is_one_of_several()  # of several processes one talks
+    _require_working_directory()
     try:
         return app(tokens)
     except Exception:
@@ -136,6 +138,14 @@ def explain(error: Exception) -> UserError:
     return InternalError(
         f"{type(error).__name__}: {error}; please run it again with --debug and report what it shows"
     )
+
+
+def _require_working_directory() -> None:
+    """Refuse a working directory that is gone, in which torch ends the process when it is imported."""
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        raise DiskError("the working directory has been removed; change to one that is there") from None
 
 
 def _is_one_of_several() -> bool:

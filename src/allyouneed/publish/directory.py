@@ -75,9 +75,10 @@ def remove_directory(target: Path, kind: str) -> None:
 def require_free(target: Path) -> None:
     """Refuse a `target` that is there already, unless it is an empty directory that may be replaced."""
     with disk_errors(target):
-        if os.path.ismount(os.path.realpath(target)):
+        place = Path(os.path.realpath(target))
+        if place.is_mount():
             raise UsageError(f"{target}: is where a file system begins; name a folder in it")
-        if _holds_something(target):
+        if _holds_something(place):
             raise UsageError(f"{target}: exists and is not empty; name a new folder or remove this one")
 
 

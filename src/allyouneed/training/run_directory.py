@@ -128,10 +128,11 @@ class RunDirectory:
 
     def is_new(self) -> bool:
         """Whether nothing is there but what a run leaves that ended before it began."""
-        if not self.path.is_dir():
-            return not self.path.exists()
         with disk_errors(self.path):
-            return all(path.name == _LOCK or _is_unfinished(path) for path in self.path.iterdir())
+            place = Path(os.path.realpath(self.path))  # such as new/.., which will be there
+            if not place.is_dir():
+                return not place.exists()
+            return all(path.name == _LOCK or _is_unfinished(path) for path in place.iterdir())
 
     def is_run(self) -> bool:
         """Whether a run has begun here; a model has a configuration, too."""
@@ -214,8 +215,8 @@ def step_name(step: int) -> str:
 
 def step_of(name: str) -> int | None:
     """The step that a folder's name stands for; None for any other name."""
-    digits = name.removeprefix(_STEP)
-    return int(digits) if digits.isdecimal() and name == step_name(int(digits)) else None
+    found = re.fullmatch(rf"{_STEP}([0-9]{{8,18}})", name)
+    return int(found[1]) if found and name == step_name(int(found[1])) else None
 
 
 def resolve_model(path: Path) -> Path:

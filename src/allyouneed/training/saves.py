@@ -69,7 +69,6 @@ class Saves:
             DivergedError: A weight is not finite; nothing is saved.
             DiskError: The disk is full or fails, and what was saved before is whole; or the run is gone.
         """
-        self.run.require_held()
         step = progress["step"]
         weights = {name: tensor.detach().cpu() for name, tensor in model.state_dict().items()}
         for name, tensor in weights.items():
@@ -77,7 +76,9 @@ class Saves:
                 raise DivergedError(f"{name} is not finite")
         facts = {"step": step, **self.facts}
         directory = self.run.checkpoint(step)
+        self.run.require_held()
         save_checkpoint(directory, self.config, weights, self.attachments, facts, replace=True)
+        self.run.require_held()
         save_training_state(self.run.state(step), optimizer, progress)
         self.run.mark("latest", step)
         training = self.config.training

@@ -63,3 +63,21 @@ def test_what_was_never_published_is_refused(tmp_path: Path, capsys: pytest.Capt
     assert main(["verify", str(tmp_path)]) == 4
     assert main(["verify", str(tmp_path / "absent")]) == 4
     assert "absent: no such directory" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_a_run_with_a_manifest_of_its_own_is_told_first_and_is_a_fault(
+    run: Path, capsys: pytest.CaptureFixture[str], is_whole: bool
+) -> None:
+    with publish_directory(run.parent / "model", "model") as model:
+        (model / "config.toml").write_bytes(b"")
+    for name in ("MANIFEST.json", "config.toml"):
+        (run.parent / "model" / name).rename(run / name)
+    if not is_whole:
+        (run / "config.toml").write_bytes(b"changed")
+    assert main(["verify", str(run)]) == 4
+    out, err = capsys.readouterr()
+    assert out.startswith(f"ok\t{run}\tmodel\t1 files") is is_whole
+    assert out.count("ok\t") == 4 + is_whole
+    assert f"error[E-MODEL]: {run}: is a run, but has a MANIFEST.json of its own" in err
+    assert (f"{run}/config.toml: has 7 bytes, 0 expected" in err) is not is_whole
