@@ -181,3 +181,14 @@ def test_a_pipe_in_place_of_a_file_does_not_hang(published: Path) -> None:
         os.mkfifo(published / name)
         with pytest.raises(ModelError):
             read_manifest(published)
+
+
+def test_every_file_that_is_read_has_to_be_listed(published: Path) -> None:
+    (published / "notes.txt").write_bytes(b"")
+    read_manifest(published, "model", ["weights", "tokenizers/größe.json"])
+    with pytest.raises(ModelError) as caught:
+        read_manifest(published, "model", ["weights", "notes.txt", "absent"])
+    assert caught.value.messages == tuple(
+        f"{published / name}: is not listed in {MANIFEST}; take another copy of {published}"
+        for name in ("absent", "notes.txt")
+    )
