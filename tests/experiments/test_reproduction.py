@@ -201,6 +201,15 @@ def test_a_row_that_is_made_of_others_is_computed_anew_where_one_of_them_was(tmp
     assert said == []
 
 
+def test_files_that_no_row_has_written_are_left_alone_in_a_rows_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "sum" / "seed-1"
+    folder.mkdir(parents=True)
+    (folder / "precious").write_bytes(b"x")
+    with pytest.raises(UsageError, match=f"^{folder}: holds files that no row has written"):
+        run(with_a_sum(), tmp_path, num_seeds=1)
+    assert (folder / "precious").read_bytes() == b"x"
+
+
 def test_what_was_kept_of_other_parts_is_forgotten_also_where_it_was_not_finished(tmp_path: Path) -> None:
     folder, part = tmp_path / "kept" / "seed-1", tmp_path / "base" / "seed-1" / "result.json"
 

@@ -193,10 +193,18 @@ def _figures(row: Row, work: Work) -> Figures:
 
 
 def _forget_what_was_made_of_others(directory: Path, parts: Mapping[str, str]) -> None:
-    """Clear what is left of a row, unless it was begun with the results that there are now."""
-    record = directory / f"{MADE_OF}.json"
+    """Clear what is left of a row, unless it was begun with the results that there are now.
+
+    Raises:
+        UsageError: What is there is no row's, as it has no record of how it was begun.
+    """
+    record, row = directory / f"{MADE_OF}.json", RunDirectory(directory)
+    if not record.is_file() and not row.is_new():
+        raise UsageError(
+            f"{directory}: holds files that no row has written; move them, or name another --out"
+        )
     if not (record.is_file() and read_json(record) == parts):
-        RunDirectory(directory).clear(keep=[record.name])
+        row.clear(keep=[record.name])
     write_text(record, json.dumps(parts) + "\n")
 
 
