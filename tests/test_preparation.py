@@ -21,7 +21,7 @@ from allyouneed.data.store import PairStore
 from allyouneed.data.tokenizer import SMALLEST_VOCABULARY, Tokenizer
 from allyouneed.errors import DataError, DiskError, ModelError, UsageError
 from allyouneed.preparation import SOURCE_TOKENIZER, TARGET_TOKENIZER, CorpusFiles, PreparedData, prepare
-from allyouneed.publish import publish_directory, read_manifest
+from allyouneed.publish import MANIFEST, publish_directory, read_manifest
 from allyouneed.symbols import UNKNOWN
 
 SOURCES = ["Ein Hund rennt.", "Zwei Hunde rennen.", "Ein\u2028Hund \U0001f415 bellt.", "Der </s> Hund <pad>"]
@@ -339,7 +339,7 @@ def test_data_prepared_before_there_were_samples_was_learned_from_everything(
     facts = {key: manifest[key] for key in ("config", "source_vocab_size", "target_vocab_size", "facts")}
     del facts["config"]["vocab_sample_bytes"]
     with publish_directory(tmp_path / "data", "data", facts) as directory:
-        shutil.copytree(toy_data / "train", directory / "train")
+        shutil.copytree(toy_data, directory, ignore=shutil.ignore_patterns(MANIFEST), dirs_exist_ok=True)
     old, new = PreparedData(tmp_path / "data").config, PreparedData(toy_data).config
     assert old == new.replace(vocab_sample_bytes=0) != new
 
