@@ -12,14 +12,14 @@ from torch import Tensor
 
 from allyouneed.config import RunConfig
 from allyouneed.data.lines import read_lines
-from allyouneed.data.tokenizer import CONTROL_SYMBOLS, SMALLEST_VOCABULARY, Tokenizer
+from allyouneed.data.tokenizer import SMALLEST_VOCABULARY, Tokenizer
 from allyouneed.errors import DataError, ModelError, UsageError
 from allyouneed.loading import load_translator
 from allyouneed.model import EncoderDecoder, build_model
 from allyouneed.model_config import ModelConfig
 from allyouneed.native.library import available
 from allyouneed.outputs import Translation
-from allyouneed.symbols import END, START, UNKNOWN
+from allyouneed.symbols import CONTROL_SYMBOLS, END, START, UNKNOWN
 from allyouneed.training.checkpoint import load_checkpoint, save_checkpoint
 from allyouneed.translation import MAX_TOKENS, Translator
 

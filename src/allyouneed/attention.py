@@ -7,13 +7,13 @@ from typing import Any, Final, NamedTuple, Self
 import torch
 
 from allyouneed.config import RunConfig
-from allyouneed.data.tokenizer import CONTROL_SYMBOLS, Tokenizer
+from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.data.words import Span, group_pieces, in_print, split_at_spaces, split_words
 from allyouneed.explorer import attention_frame
 from allyouneed.inference.alignment import Links, align, align_words, alignment_heads
 from allyouneed.inference.attention_capture import AttentionWeights
 from allyouneed.inference.attention_measures import agreement, measure, merge_pieces, strongest_links
-from allyouneed.symbols import END, START
+from allyouneed.symbols import CONTROL_SYMBOLS, END, START
 
 FORMAT: Final = "allyouneed attention 1"
 

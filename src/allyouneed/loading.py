@@ -97,13 +97,15 @@ def _task_of(path: Path) -> str:
 
 
 def _text_units(checkpoint: Checkpoint) -> tuple[Tokenizer, Tokenizer]:
-    directory = checkpoint.directory
-    return Tokenizer.load(directory / SOURCE_TOKENIZER), Tokenizer.load(directory / TARGET_TOKENIZER)
+    directory, model = checkpoint.directory, checkpoint.config.model
+    source = Tokenizer.load(directory / SOURCE_TOKENIZER, model.source_vocab_size)
+    return source, Tokenizer.load(directory / TARGET_TOKENIZER, model.target_vocab_size)
 
 
 def _tree_units(checkpoint: Checkpoint) -> tuple[SourceTokenizer, TreeVocabulary]:
-    source = load_source_tokenizer(checkpoint.directory, checkpoint.config.data)
-    return source, TreeVocabulary.load(checkpoint.directory / TARGET_TOKENIZER)
+    directory, model = checkpoint.directory, checkpoint.config.model
+    source = load_source_tokenizer(directory, checkpoint.config.data, model.source_vocab_size)
+    return source, TreeVocabulary.load(directory / TARGET_TOKENIZER, model.target_vocab_size)
 
 
 def _load_members(

@@ -178,14 +178,16 @@ SourceTokenizer = Tokenizer | WordFeatures
 """What text is cut into: sub-words, or for a parser perhaps words."""
 
 
-def load_source_tokenizer(directory: Path, config: DataConfig) -> SourceTokenizer:
-    """That of prepared data, or of a model that was trained on them.
+def load_source_tokenizer(
+    directory: Path, config: DataConfig, vocab_size: int | None = None
+) -> SourceTokenizer:
+    """The source tokeniser of prepared data, or of a model that was trained on them.
 
     Raises:
-        ModelError: It is missing or damaged.
+        ModelError: It is missing, damaged, or of another size than `vocab_size`.
     """
     kind = WordFeatures if config.tokenizer == "words" else Tokenizer
-    return kind.load(directory / SOURCE_TOKENIZER)
+    return kind.load(directory / SOURCE_TOKENIZER, vocab_size)
 
 
 def _require_place_for_words(config: DataConfig) -> None:

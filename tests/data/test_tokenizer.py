@@ -21,9 +21,10 @@ from tests.patience import PATIENCE_SECONDS
 from tokenizers import models, pre_tokenizers
 
 from allyouneed.data.lines import read_lines
-from allyouneed.data.tokenizer import CONTROL_SYMBOLS, SMALLEST_VOCABULARY, Tokenizer, TokenizerKind
+from allyouneed.data.tokenizer import SMALLEST_VOCABULARY, Tokenizer
+from allyouneed.data.tokenizer_file import TokenizerKind
 from allyouneed.errors import DataError, DiskError, ModelError, UsageError
-from allyouneed.symbols import END, PADDING, SENTINEL, START, UNKNOWN
+from allyouneed.symbols import CONTROL_SYMBOLS, END, PADDING, SENTINEL, START, UNKNOWN
 
 KINDS: tuple[TokenizerKind, ...] = get_args(TokenizerKind)
 CONTROL_IDS = {PADDING, START, END, SENTINEL, UNKNOWN}

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from allyouneed.data.tokenizer import CONTROL_SYMBOLS
 from allyouneed.data.vocabulary_file import VocabularyFile
 from allyouneed.errors import ModelError
+from allyouneed.symbols import CONTROL_SYMBOLS
 
 FILE = VocabularyFile("allyouneed colours", 2, "vocabulary of colours", ("hue", "depth"))
 SYMBOLS = [*CONTROL_SYMBOLS, "rot", "gr\N{LATIN SMALL LETTER U WITH DIAERESIS}n"]

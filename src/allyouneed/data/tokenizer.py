@@ -5,7 +5,6 @@ vocabulary that mix letters and punctuation, while the text is split where lette
 One space is put before the text and taken off again, so that a word is the same at the start of a sentence.
 """
 
-import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,35 +12,28 @@ from contextlib import contextmanager
 from functools import cache
 from itertools import islice, repeat
 from pathlib import Path
-from typing import Any, Final, Literal, Self
+from typing import Final, Self
 
 import tokenizers
-from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
+from tokenizers import models, trainers
 
 from allyouneed import publish
+from allyouneed.data.tokenizer_file import (
+    BYTE_NAMES,
+    TokenizerKind,
+    assemble,
+    rebuilt,
+    smallest_vocabulary,
+    word_pieces,
+)
+from allyouneed.data.vocabulary_file import read_json, require_size
 from allyouneed.errors import DataError, ModelError, UsageError
-from allyouneed.symbols import UNKNOWN
-
-TokenizerKind = Literal["bpe", "wordpiece", "byte"]
-
-CONTROL_SYMBOLS: Final = ("<pad>", "<s>", "</s>", "<sentinel>", "<unk>")
-"""How the ids of `symbols.py` are written in files and pictures, in their order."""
+from allyouneed.symbols import CONTROL_SYMBOLS, UNKNOWN
 
 SMALLEST_VOCABULARY: Final = len(CONTROL_SYMBOLS) + 256
 """Control symbols and bytes; the id of byte b is `len(CONTROL_SYMBOLS) + b` in every vocabulary."""
 
 _MIN_FREQUENCY = 2  # what occurs once cannot be learned from
-_MAX_WORD = 48  # characters; the time of word-pieces grows with the cube of it
-_LETTER = r"[\p{L}\p{M}]"
-_WORDS = "|".join(
-    [
-        rf" ?{_LETTER}(?:{_LETTER}|['’](?={_LETTER})){{0,{_MAX_WORD - 1}}}",  # with the "l'" of "l'eau"
-        rf" ?\p{{N}}{{1,{_MAX_WORD}}}",
-        rf" ?[^\s\p{{L}}\p{{M}}\p{{N}}]{{1,{_MAX_WORD}}}",
-        rf"\s{{1,{_MAX_WORD}}}(?!\S)",  # all spaces but the last, which belongs to the next word
-        rf"\s{{1,{_MAX_WORD}}}",
-    ]
-)
 
 # The library's threads do not survive a fork, of which it warns unless it is told what to do, as here.
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
@@ -68,7 +60,7 @@ class Tokenizer:
             UsageError: `vocab_size` is under 261, or more than the text gives; names the largest possible.
         """
         if kind == "byte":
-            return cls(_assemble(models.BPE(_smallest_vocabulary(), []), "byte"))
+            return cls(assemble(models.BPE(smallest_vocabulary(), []), "byte"))
         if vocab_size < SMALLEST_VOCABULARY:
             raise UsageError(
                 f"vocabulary size {vocab_size}: bytes and control symbols alone are {SMALLEST_VOCABULARY}; "
@@ -80,24 +72,29 @@ class Tokenizer:
                 f"vocabulary size {vocab_size}: this text has only {largest} sub-words that occur "
                 f"{_MIN_FREQUENCY} times or more; use --vocab-size {largest} or less"
             )
-        return cls(_assemble(trained.model if kind == "bpe" else _word_pieces(trained), kind))
+        return cls(assemble(trained.model if kind == "bpe" else word_pieces(trained.get_vocab()), kind))
 
     @classmethod
-    def load(cls, path: Path) -> Self:
+    def load(cls, path: Path, vocab_size: int | None = None) -> Self:
         """Read what `save` has written.
 
+        Args:
+            path: The file.
+            vocab_size: Number of entries that a model has for it; any if not given.
+
         Raises:
-            ModelError: The file is missing, damaged, or no tokeniser of this program.
+            ModelError: The file is missing, damaged, no tokeniser of this program, or of another size.
             DiskError: The file may not be read.
         """
-        content = publish.read_published(path)
+        description = read_json(path, "tokeniser")
         try:
-            library = tokenizers.Tokenizer.from_str(content.decode())
-        except Exception as error:  # the library raises nothing finer
-            raise ModelError(f"{path}: is damaged or no tokeniser ({error}); take another copy") from None
-        if _frame(library) not in _known_frames() or not _has_reserved_ids(library):
-            raise ModelError(f"{path}: is not a tokeniser that allyouneed has made; prepare the data again")
-        return cls(library)
+            tokenizer = cls(rebuilt(description))
+        except ValueError as error:
+            raise ModelError(
+                f"{path}: is not a tokeniser that allyouneed has made: {error}; prepare the data again"
+            ) from None
+        require_size(path, tokenizer.vocab_size, vocab_size)
+        return tokenizer
 
     def save(self, path: Path) -> None:
         """Write one JSON file, which the `tokenizers` library reads on its own, too."""
@@ -189,7 +186,7 @@ class Tokenizer:
         """What a token stands for in a text; nothing for a control symbol."""
         if token < len(CONTROL_SYMBOLS):
             return b""
-        return bytes(map(_BYTE_NAMES.index, self._library.id_to_token(token) or ""))
+        return bytes(map(BYTE_NAMES.index, self._library.id_to_token(token) or ""))
 
 
 def _in_print(character: str) -> str:
@@ -228,78 +225,18 @@ def _characters_of_bytes(content: bytes) -> Iterator[int]:
         content = content[len(valid) + num_invalid :]
 
 
-def _byte_names() -> str:
-    """The character that stands for each byte in vocabularies, as in GPT-2: itself, or one past U+0100."""
-    printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
-    others = iter(range(0x100, 0x200))
-    return "".join(chr(byte if byte in printable else next(others)) for byte in range(256))
-
-
-_BYTE_NAMES: Final = _byte_names()
-
-
-def _smallest_vocabulary() -> dict[str, int]:
-    return {name: token for token, name in enumerate((*CONTROL_SYMBOLS, *_BYTE_NAMES))}
-
-
 def _trained(lines: Iterable[str], vocab_size: int) -> tokenizers.Tokenizer:
-    library = _assemble(models.BPE(), "bpe")
+    library = assemble(models.BPE(), "bpe")
     trainer = trainers.BpeTrainer(
         vocab_size=vocab_size,
         min_frequency=_MIN_FREQUENCY,
         show_progress=False,
         special_tokens=[
-            *_smallest_vocabulary()
-        ],  # only for their place: `_assemble` starts from the bare model
+            *smallest_vocabulary()
+        ],  # only for their place: `assemble` starts from the bare model
     )
     library.train_from_iterator(lines, trainer=trainer)
     return library
-
-
-def _word_pieces(trained: tokenizers.Tokenizer) -> models.WordPiece:
-    """The trained vocabulary without its merges: each word is cut into the longest pieces, from the left."""
-    return models.WordPiece(
-        trained.get_vocab(),
-        unk_token=CONTROL_SYMBOLS[UNKNOWN],
-        continuing_subword_prefix="",
-        max_input_chars_per_word=4 * (_MAX_WORD + 1),
-    )
-
-
-def _assemble(model: models.Model, kind: TokenizerKind) -> tokenizers.Tokenizer:
-    library = tokenizers.Tokenizer(model)
-    to_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    if kind == "byte":
-        library.pre_tokenizer = to_bytes
-        library.decoder = decoders.ByteLevel()
-    else:
-        words = pre_tokenizers.Split(Regex(_WORDS), behavior="isolated")
-        library.normalizer = normalizers.Prepend(" ")
-        library.pre_tokenizer = pre_tokenizers.Sequence([words, to_bytes])
-        library.decoder = decoders.Sequence([decoders.ByteLevel(), decoders.Strip(" ", left=1, right=0)])
-    return library
-
-
-def _frame(library: tokenizers.Tokenizer) -> dict[str, Any]:
-    """All that determines a tokeniser but the learned vocabulary."""
-    description: dict[str, Any] = json.loads(library.to_str())
-    description["model"] = {k: v for k, v in description["model"].items() if k not in ("vocab", "merges")}
-    return description
-
-
-def _known_frames() -> list[dict[str, Any]]:
-    byte_pairs = tokenizers.Tokenizer(models.BPE(_smallest_vocabulary(), []))
-    return [
-        _frame(_assemble(byte_pairs.model, "bpe")),
-        _frame(_assemble(byte_pairs.model, "byte")),
-        _frame(_assemble(_word_pieces(byte_pairs), "wordpiece")),
-    ]
-
-
-def _has_reserved_ids(library: tokenizers.Tokenizer) -> bool:
-    vocabulary = library.get_vocab()
-    reserved = all(vocabulary.get(name) == token for name, token in _smallest_vocabulary().items())
-    return reserved and sorted(vocabulary.values()) == list(range(len(vocabulary)))
 
 
 @contextmanager

@@ -17,12 +17,11 @@ from allyouneed.data.linearisation import (
     linearise,
     unjoined,
 )
-from allyouneed.data.tokenizer import CONTROL_SYMBOLS
 from allyouneed.data.tree_cleaning import without_unary_cycles
 from allyouneed.data.trees import tree_of
 from allyouneed.data.vocabulary_file import VocabularyFile
 from allyouneed.errors import DataError
-from allyouneed.symbols import UNKNOWN
+from allyouneed.symbols import CONTROL_SYMBOLS, UNKNOWN
 
 _FILE = VocabularyFile("allyouneed tree symbols", 1, "vocabulary of trees", ("tags", "brackets"))
 _JOINED = re.compile(r"[^)].*|\)[0-9]{1,5}", re.DOTALL)
@@ -61,14 +60,18 @@ class TreeVocabulary:
         return cls([*CONTROL_SYMBOLS, *in_order], tags, brackets)
 
     @classmethod
-    def load(cls, path: Path) -> Self:
+    def load(cls, path: Path, vocab_size: int | None = None) -> Self:
         """Read what `save` has written.
 
+        Args:
+            path: The file.
+            vocab_size: Number of entries that a model has for it; any if not given.
+
         Raises:
-            ModelError: The file is missing, damaged, or no vocabulary of trees.
+            ModelError: The file is missing, damaged, no vocabulary of trees, or of another size.
             DiskError: The file may not be read.
         """
-        symbols, (tags, brackets) = _FILE.read(path, _is_sound)
+        symbols, (tags, brackets) = _FILE.read(path, _is_sound, vocab_size)
         return cls(symbols, tags, brackets)
 
     def save(self, path: Path) -> None:

@@ -3,11 +3,14 @@
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from allyouneed import publish
-from allyouneed.data.tokenizer import CONTROL_SYMBOLS
 from allyouneed.errors import ModelError
+from allyouneed.symbols import CONTROL_SYMBOLS
+
+MAX_BYTES: Final = 1 << 27
+"""Size of the largest file that is read; a vocabulary of a million entries takes about half of it."""
 
 
 class VocabularyFile(NamedTuple):
@@ -21,27 +24,30 @@ class VocabularyFile(NamedTuple):
     settings: tuple[str, ...]
     """The names of the settings that they hold."""
 
-    def read(self, path: Path, is_sound: Callable[..., bool]) -> tuple[list[str], list[Any]]:
+    def read(
+        self, path: Path, is_sound: Callable[..., bool], vocab_size: int | None = None
+    ) -> tuple[list[str], list[Any]]:
         """The symbols and the settings.
 
         Args:
             path: The file.
             is_sound: Says of symbols, the control symbols first and none twice, and of settings, in their
                 order, whether they can be.
+            vocab_size: Number of symbols that a model has for them; any if not given.
 
         Raises:
-            ModelError: The file is missing, damaged, or no such file.
+            ModelError: The file is missing, damaged, no such file, or has another number of symbols.
             DiskError: It may not be read.
         """
-        content = publish.read_published(path)
+        found = read_json(path, self.noun)
         try:
-            found = json.loads(content)
             symbols, settings = found["symbols"], [found[name] for name in self.settings]
             is_one = found["format"] == self.format and found["format_version"] == self.version
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise ModelError(f"{path}: is damaged or no {self.noun} ({error}); take another copy") from None
+        except (KeyError, TypeError):
+            raise _damaged(path, self.noun, "a key is missing") from None
         if not (is_one and _are_symbols(symbols) and is_sound(symbols, *settings)):
             raise ModelError(f"{path}: is no {self.noun} that this version reads; prepare the data again")
+        require_size(path, len(symbols), vocab_size)
         return symbols, settings
 
     def write(self, path: Path, symbols: Sequence[str], *settings: object) -> None:
@@ -53,6 +59,42 @@ class VocabularyFile(NamedTuple):
             "symbols": symbols,
         }
         publish.write_text(path, json.dumps(content, ensure_ascii=False, indent=1))
+
+
+def read_json(path: Path, noun: str) -> Any:
+    """What a JSON file holds, of a size that vocabularies have.
+
+    Args:
+        path: The file.
+        noun: What it should be, for messages.
+
+    Raises:
+        ModelError: The file is missing, is larger than any vocabulary, or is no JSON.
+        DiskError: It may not be read.
+    """
+    content = publish.read_published(path, MAX_BYTES)
+    try:
+        return json.loads(content)
+    except RecursionError:
+        raise _damaged(path, noun, "it is nested too deep") from None
+    except ValueError as error:
+        raise _damaged(path, noun, error) from None
+
+
+def require_size(path: Path, found: int, wanted: int | None) -> None:
+    """Refuse a vocabulary of another size than the model that is to use it.
+
+    Raises:
+        ModelError: The two differ.
+    """
+    if wanted not in (None, found):
+        raise ModelError(
+            f"{path}: has {found:,} entries, but the model was made for {wanted:,}; take another copy of it"
+        )
+
+
+def _damaged(path: Path, noun: str, reason: object) -> ModelError:
+    return ModelError(f"{path}: is damaged or no {noun} ({reason}); take another copy")
 
 
 def _are_symbols(found: object) -> bool:

@@ -12,10 +12,10 @@ from itertools import product
 from pathlib import Path
 from typing import Final, Self
 
-from allyouneed.data.tokenizer import CONTROL_SYMBOLS, surrogate_error
+from allyouneed.data.tokenizer import surrogate_error
 from allyouneed.data.vocabulary_file import VocabularyFile
 from allyouneed.errors import UsageError
-from allyouneed.symbols import UNKNOWN
+from allyouneed.symbols import CONTROL_SYMBOLS, UNKNOWN
 
 _FILE = VocabularyFile("allyouneed word features", 1, "vocabulary of words", ("ids_per_word",))
 _MIN_FREQUENCY = 2  # what occurs once cannot be learned from
@@ -122,14 +122,18 @@ class WordFeatures:
         return cls([*always, *sorted(learned, key=lambda symbol: (-learned[symbol], symbol))], ids_per_word)
 
     @classmethod
-    def load(cls, path: Path) -> Self:
+    def load(cls, path: Path, vocab_size: int | None = None) -> Self:
         """Read what `save` has written.
 
+        Args:
+            path: The file.
+            vocab_size: Number of entries that a model has for it; any if not given.
+
         Raises:
-            ModelError: The file is missing, damaged, or no vocabulary of words.
+            ModelError: The file is missing, damaged, no vocabulary of words, or of another size.
             DiskError: The file may not be read.
         """
-        symbols, (ids_per_word,) = _FILE.read(path, _is_sound)
+        symbols, (ids_per_word,) = _FILE.read(path, _is_sound, vocab_size)
         return cls(symbols, ids_per_word)
 
     def save(self, path: Path) -> None:
@@ -180,7 +184,7 @@ class WordFeatures:
 
 def _is_sound(symbols: list[str], ids_per_word: object) -> bool:
     always = [*CONTROL_SYMBOLS, *_COARSEST]
-    return ids_per_word in (2, 3) and symbols[: len(always)] == always
+    return isinstance(ids_per_word, int) and ids_per_word in (2, 3) and symbols[: len(always)] == always
 
 
 def _learned(words: Mapping[str, int], minimum: int, ids_per_word: int) -> Counter[str]:

@@ -14,7 +14,6 @@ import tokenizers
 import torch
 
 from allyouneed.config import SearchConfig
-from allyouneed.data.tokenizer import CONTROL_SYMBOLS
 from allyouneed.inference.engine import pad
 from allyouneed.inference.engine_choice import build_engine
 from allyouneed.inference.generate import Batching, generate
@@ -22,7 +21,7 @@ from allyouneed.inference.selection import NEVER_PRODUCED
 from allyouneed.interop.length_normalization import length_exponent
 from allyouneed.native.library import available
 from allyouneed.preparation import SOURCE_TOKENIZER, TARGET_TOKENIZER
-from allyouneed.symbols import END, PADDING
+from allyouneed.symbols import CONTROL_SYMBOLS, END, PADDING
 from allyouneed.training.checkpoint import load_checkpoint
 
 OURS = "allyouneed"

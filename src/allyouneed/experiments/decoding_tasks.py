@@ -86,7 +86,7 @@ def task_of_model(
     filled = [number for number, text in enumerate(texts) if not is_blank(text)]
     if source is not None and not filled:
         raise DataError(f"{source}: holds no sentences; give some to translate")
-    tokenizer = Tokenizer.load(directory / SOURCE_TOKENIZER)
+    tokenizer = Tokenizer.load(directory / SOURCE_TOKENIZER, config.model.source_vocab_size)
     return Task(
         config.model,
         _exported(directory, peers, folder),

@@ -12,7 +12,6 @@ import tokenizers
 from torch import nn
 
 from allyouneed.config import SearchConfig
-from allyouneed.data.tokenizer import CONTROL_SYMBOLS
 from allyouneed.interop.length_normalization import DIFFERENCES, length_exponent
 from allyouneed.interop.parity import Ids
 from allyouneed.model import Transformer
@@ -20,7 +19,7 @@ from allyouneed.model.feed_forward import FeedForward
 from allyouneed.model.layers import AddAndNorm, DecoderLayer, EncoderLayer, Residual
 from allyouneed.model.positional_encoding import LearnedPositions, SinusoidalPositions
 from allyouneed.preparation import SOURCE_TOKENIZER, TARGET_TOKENIZER
-from allyouneed.symbols import END, START, UNKNOWN
+from allyouneed.symbols import CONTROL_SYMBOLS, END, START, UNKNOWN
 from allyouneed.training.checkpoint import Checkpoint
 from allyouneed.translation import MAX_TOKENS
 

@@ -74,9 +74,11 @@ def export_model(model: Path, to: str, out: Path, say: Callable[[str], None] = l
     _require_even_heads(to, checkpoint.config.model)
     original = checkpoint.build_model()
     assert isinstance(original, Transformer)
-    tokenizers = (
-        Tokenizer.load(checkpoint.directory / name) for name in (SOURCE_TOKENIZER, TARGET_TOKENIZER)
-    )
+    sizes = original.config.source_vocab_size, original.config.target_vocab_size
+    tokenizers = [
+        Tokenizer.load(checkpoint.directory / name, size)
+        for name, size in zip((SOURCE_TOKENIZER, TARGET_TOKENIZER), sizes, strict=True)
+    ]
     facts = {
         "exported_from": checkpoint.directory.name,
         "weights_sha256": checkpoint.manifest["files"][WEIGHTS]["sha256"],

@@ -11,7 +11,6 @@ from safetensors.torch import save_file
 from tokenizers.processors import TemplateProcessing
 
 from allyouneed.config import RunConfig
-from allyouneed.data.tokenizer import CONTROL_SYMBOLS
 from allyouneed.errors import ModelError
 from allyouneed.inference.engine import pad
 from allyouneed.inference.selection import NEVER_PRODUCED
@@ -20,7 +19,7 @@ from allyouneed.interop.marian_weights import marian_weights
 from allyouneed.interop.parity import Ids
 from allyouneed.model import Transformer
 from allyouneed.preparation import SOURCE_TOKENIZER, TARGET_TOKENIZER
-from allyouneed.symbols import END, PADDING, SENTINEL, START, UNKNOWN
+from allyouneed.symbols import CONTROL_SYMBOLS, END, PADDING, SENTINEL, START, UNKNOWN
 from allyouneed.training.checkpoint import Checkpoint
 from allyouneed.translation import MAX_TOKENS
 

@@ -50,16 +50,18 @@ def read_manifest(directory: Path, kind: str | None = None, reads: Iterable[str]
     return manifest
 
 
-def read_published(path: Path) -> bytes:
+def read_published(path: Path, max_bytes: int) -> bytes:
     """What a file of a published directory holds.
 
     Raises:
-        ModelError: It is missing.
+        ModelError: It is missing, or larger than `max_bytes`.
         DiskError: It may not be read.
     """
     if not path.exists():
         raise ModelError(f"{path}: no such file; take another copy of {path.parent}")
     with disk_errors(path):
+        if (size := path.stat().st_size) > max_bytes:
+            raise ModelError(f"{path}: has {size:,} bytes, more than the {max_bytes:,} that it may have")
         return path.read_bytes()
 
 

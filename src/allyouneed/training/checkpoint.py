@@ -1,25 +1,31 @@
 """Models and training states on disk: safetensors, TOML and JSON, published whole; no pickle."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import get_ident
 from typing import Any
 
 import torch
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save_file
-from torch import Tensor, nn
+from torch import Tensor
+from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from allyouneed.config import RunConfig
+from allyouneed.data.vocabulary_file import MAX_BYTES
 from allyouneed.errors import ModelError, UserError
 from allyouneed.model import EncoderDecoder, build_model
-from allyouneed.publish import publish_directory, read_manifest
+from allyouneed.publish import publish_directory, read_manifest, read_published
 
 WEIGHTS = "model.safetensors"
 CONFIG = "config.toml"
 _MOMENTS = "state.safetensors"
 _PROGRESS = "state.json"
+
+_TENSORS_THAT_MAY_BE_MISSING = 100  # of a model of which nothing is there, so that each is named
 
 Weights = dict[str, Tensor]
 Attachments = Mapping[str, bytes]
@@ -43,13 +49,41 @@ class Checkpoint:
             ModelError: Weights are missing, left over, misshapen, of a wrong type, or not finite.
         """
         with torch.device("meta"):
-            model = build_model(self.config.model)
-        faults = _weight_faults(model, self.weights)
+            model = self._built()
+        self._require_weights_of(model)
+        return self.load_into(build_model(self.config.model)).eval()
+
+    def load_into(self, model: EncoderDecoder) -> EncoderDecoder:
+        """The given model, with these weights.
+
+        Raises:
+            ModelError: As of `build_model`.
+        """
+        self._require_weights_of(model)
+        model.load_state_dict(self.weights)
+        return model
+
+    def _require_weights_of(self, model: EncoderDecoder) -> None:
+        infinite = [
+            f"{name} holds values that are not finite"
+            for name, tensor in self.weights.items()
+            if tensor.dtype == torch.float32 and not tensor.isfinite().all()
+        ]
+        faults = _misfits(model.state_dict(), self.weights) + infinite
         if faults:
             raise ModelError([f"{self.directory / WEIGHTS}: {fault}" for fault in faults])
-        model = build_model(self.config.model)
-        model.load_state_dict(self.weights)
-        return model.eval()
+
+    def _built(self) -> EncoderDecoder:
+        """The model without its weights, unless it is of sizes that no file of weights like this can have."""
+        try:
+            with _building_at_most(2 * len(self.weights) + _TENSORS_THAT_MAY_BE_MISSING):
+                return build_model(self.config.model)
+        except (RuntimeError, OverflowError, TypeError):  # too many tensors, or one of too many numbers
+            path, model = self.directory / WEIGHTS, self.config.model
+            raise ModelError(
+                f"{path}: has {len(self.weights):,} tensors, too few for {CONFIG} (num_layers = "
+                f"{model.num_layers}, d_model = {model.d_model}, d_ff = {model.d_ff}); take another copy"
+            ) from None
 
 
 def save_checkpoint(
@@ -90,7 +124,7 @@ def load_checkpoint(directory: Path, attachments: Iterable[str] = ()) -> Checkpo
         config = RunConfig.from_toml(directory / CONFIG)
     except UserError as error:
         raise ModelError(error.messages) from None
-    carried = {name: (directory / name).read_bytes() for name in names}
+    carried = {name: read_published(directory / name, MAX_BYTES) for name in names}
     return Checkpoint(directory, config, _read_tensors(directory / WEIGHTS), carried, manifest)
 
 
@@ -101,11 +135,7 @@ def save_training_state(
 
     A state of that name that is there is replaced.
     """
-    moments = {
-        f"{index}.{key}": value
-        for index, entries in optimizer.state_dict()["state"].items()
-        for key, value in entries.items()
-    }
+    moments = _moments(optimizer)
     with publish_directory(directory, "state", replace=True) as aside:
         save_file(moments, aside / _MOMENTS)
         (aside / _PROGRESS).write_bytes(json.dumps(progress).encode())
@@ -149,6 +179,15 @@ def _read_progress(path: Path) -> dict[str, Any]:
     return progress
 
 
+def _moments(optimizer: torch.optim.Optimizer) -> Weights:
+    """Adam's state, a tensor by the number of its parameter and its name."""
+    return {
+        f"{index}.{key}": value
+        for index, entries in optimizer.state_dict()["state"].items()
+        for key, value in entries.items()
+    }
+
+
 def _read_tensors(path: Path) -> Weights:
     try:
         return load_tensors(path.read_bytes())
@@ -156,16 +195,32 @@ def _read_tensors(path: Path) -> Weights:
         raise ModelError(f"{path}: is no file of tensors: {error}") from None
 
 
-def _weight_faults(model: nn.Module, weights: Weights) -> list[str]:
-    expected = model.state_dict()
-    faults = [f"has no tensor {name}" for name in expected if name not in weights]
-    for name, tensor in weights.items():
+@contextmanager
+def _building_at_most(num_tensors: int) -> Iterator[None]:
+    """Stop the building of a model, in this thread, that has more tensors than that."""
+    left, thread = num_tensors, get_ident()
+
+    def count(*_: object) -> None:
+        nonlocal left
+        left -= get_ident() == thread
+        if left < 0:
+            raise RuntimeError(f"more than {num_tensors} tensors")
+
+    handle = register_module_parameter_registration_hook(count)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+def _misfits(expected: Weights, found: Weights) -> list[str]:
+    """Says of all tensors of a file which are not, by name, shape and type, those expected."""
+    faults = [f"has no tensor {name}" for name in expected if name not in found]
+    for name, tensor in found.items():
         if name not in expected:
             faults.append(f"has a tensor {name} that the configuration does not know")
         elif tensor.shape != expected[name].shape:
             faults.append(f"{name} is {tuple(tensor.shape)}, {tuple(expected[name].shape)} expected")
         elif tensor.dtype != torch.float32:
             faults.append(f"{name} is {tensor.dtype}, torch.float32 expected")
-        elif not tensor.isfinite().all():
-            faults.append(f"{name} holds values that are not finite")
     return faults

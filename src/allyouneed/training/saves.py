@@ -90,7 +90,7 @@ class Saves:
         Raises:
             ModelError: It is damaged.
         """
-        model.load_state_dict(load_checkpoint(self.run.checkpoint(step)).build_model().state_dict())
+        load_checkpoint(self.run.checkpoint(step)).load_into(model)
         progress = load_training_state(self.run.state(step), optimizer)
         try:
             found = _Progress.model_validate(progress).step
