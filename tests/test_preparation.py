@@ -298,7 +298,7 @@ def test_data_with_settings_of_another_version_are_refused(toy_data: Path, tmp_p
         shutil.copytree(
             toy_data, directory, dirs_exist_ok=True, ignore=shutil.ignore_patterns("MANIFEST.json")
         )
-    with pytest.raises(ModelError, match=r"brackets-of-old.*prepare the data again"):
+    with pytest.raises(ModelError, match=r"brackets_of_old.*prepare the data again"):
         PreparedData(tmp_path / "data")
 
 

@@ -68,7 +68,8 @@ def load_translator(
         UsageError: The precision is not to be had here.
     """
     models, config, source, target = _load_members([path, *others], "translation", _text_units, device)
-    chosen = None if shortlist is None else Shortlist.load(Path(shortlist), resolve_model(Path(path)))
+    sizes = config.model.source_vocab_size, config.model.target_vocab_size
+    chosen = None if shortlist is None else Shortlist.load(Path(shortlist), resolve_model(Path(path)), sizes)
     return Translator(models, config, source, target, precision=precision, threads=threads, shortlist=chosen)
 
 

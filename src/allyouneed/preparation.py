@@ -29,10 +29,11 @@ from allyouneed.data.store import PairStore, PairWriter
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.data.tree_vocabulary import TreeVocabulary
 from allyouneed.data.treebank import AUGMENTED, UNTAGGED, Files, TreeFiles, paths
+from allyouneed.data.vocabulary_file import read_json
 from allyouneed.data.vocabulary_sample import Sample, Texts, sampled_lines
 from allyouneed.data.word_features import WordFeatures
 from allyouneed.errors import DataError, ModelError, UsageError
-from allyouneed.publish import publish_directory, read_manifest, require_free, sha256_of
+from allyouneed.publish import MANIFEST, publish_directory, read_manifest, require_free, sha256_of
 
 SOURCE_TOKENIZER = "source_tokenizer.json"
 TARGET_TOKENIZER = "target_tokenizer.json"
@@ -86,27 +87,34 @@ class PreparedData:
         read = [path.relative_to(directory).as_posix() for form in _READ for path in directory.glob(form)]
         manifest = read_manifest(directory, KIND, [SOURCE_TOKENIZER, TARGET_TOKENIZER, *read])
         try:
-            self.config = DataConfig.checked(**WITHOUT_RECORD | manifest["config"])
-            self.source_vocab_size: int = manifest["source_vocab_size"]
-            self.target_vocab_size: int = manifest["target_vocab_size"]
-            self.facts: dict[str, str] = manifest["facts"]
+            self.config = DataConfig(**WITHOUT_RECORD).replace(**manifest["config"])
+            self.source_vocab_size, self.target_vocab_size = map(
+                _positive, (manifest["source_vocab_size"], manifest["target_vocab_size"])
+            )
+            self.facts: dict[str, str] = dict(manifest["facts"])
+            _ = self.facts["source_tokenizer"], self.facts["target_tokenizer"]  # what shortlists are made for
         except UsageError as error:
             raise ModelError(
                 f"{directory}: has settings that this version does not know ({error.messages[0]}); "
                 "prepare the data again"
             ) from None
-        except (KeyError, TypeError):
-            raise ModelError(
-                f"{directory}: its manifest describes no prepared data; prepare it again"
-            ) from None
-        self.train = PairStore(directory / "train")
-        self.valid = PairStore(directory / "valid") if (directory / "valid").is_dir() else None
+        except (KeyError, TypeError, ValueError):
+            raise ModelError(f"{directory / MANIFEST}: is damaged; prepare the data again") from None
+        load_source_tokenizer(directory, self.config, self.source_vocab_size)
+        target = TreeVocabulary if self.config.task == "parsing" else Tokenizer
+        target.load(directory / TARGET_TOKENIZER, self.target_vocab_size)
+        self.train = self._store("train")
+        self.valid = self._store("valid") if (directory / "valid").is_dir() else None
 
     @property
     def is_augmented(self) -> bool:
         """Whether the training part holds trees that were repeated, made of others, or made by a parser."""
-        report = json.loads((self.directory / _REPORT).read_bytes())
-        return bool(AUGMENTED & set(report["train"]["notes"]))
+        path = self.directory / _REPORT
+        report = read_json(path, "report")
+        try:
+            return bool(AUGMENTED & set(report["train"]["notes"]))
+        except (KeyError, TypeError):
+            raise ModelError(f"{path}: is damaged; prepare the data again") from None
 
     @property
     def ids_per_word(self) -> int | None:
@@ -121,7 +129,26 @@ class PreparedData:
 
     def lines(self, part: str, side: str) -> list[str]:
         """The cleaned text of a side ("source", "target") of a part ("train", "valid"), pair by pair."""
-        return list(read_lines(_text_path(self.directory, part, side)))
+        path, store = _text_path(self.directory, part, side), self.train if part == "train" else self.valid
+        lines = list(read_lines(path))
+        if store is None or len(lines) != store.num_pairs:
+            raise ModelError(
+                f"{path}: has {len(lines):,} lines, not one for each pair; prepare the data again"
+            )
+        return lines
+
+    def _store(self, part: str) -> PairStore:
+        store = PairStore(self.directory / part)
+        if not store.num_pairs:
+            raise ModelError(f"{self.directory / part}: holds no pairs; prepare the data again")
+        store.require_ids_below(self.source_vocab_size, self.target_vocab_size)
+        return store
+
+
+def _positive(value: object) -> int:
+    if not isinstance(value, int) or value < 1:
+        raise ValueError("a number of entries is wanted")
+    return value
 
 
 def prepare(

@@ -138,6 +138,15 @@ class PairStore:
         self.source_lengths = self._source.lengths
         self.target_lengths = self._target.lengths
 
+    def require_ids_below(self, source_vocab_size: int, target_vocab_size: int) -> None:
+        """Refuse ids that are not of the vocabularies, or that no sentence has.
+
+        Raises:
+            ModelError: There are such; names the shard.
+        """
+        self._source.require_ids_below(source_vocab_size)
+        self._target.require_ids_below(target_vocab_size)
+
     def source(self, index: int) -> NDArray[np.unsignedinteger]:
         """The ids of one source sentence."""
         return self._source.sentence(index)
@@ -208,10 +217,25 @@ class _Side:
         ]
         shard_bounds = np.cumsum([0, *shard_tokens])
         lengths = np.diff(self._offsets)
-        if not np.array_equal(self._offsets[[0, -1]], shard_bounds[[0, -1]]) or lengths.min(initial=0) < 0:
+        if (
+            not np.array_equal(self._offsets[[0, -1]], shard_bounds[[0, -1]])
+            or lengths.min(initial=0) < 0
+            or self._offsets.max() > shard_bounds[-1]  # or else the differences may have overflowed
+            or not np.isin(shard_bounds, self._offsets).all()
+        ):
             raise ModelError(f"{path}: is damaged; prepare the data again")
+        self._directory, self._name = directory, side
         self._shard_starts = shard_bounds[:-1]
         self.lengths = lengths.astype(np.int32)
+
+    def require_ids_below(self, vocab_size: int) -> None:
+        for number, shard in enumerate(self._shards):
+            smallest, largest = (int(shard.min()), int(shard.max())) if shard.size else (END + 1, END + 1)
+            if smallest <= END or largest >= vocab_size:
+                raise ModelError(
+                    f"{_shard_path(self._directory, self._name, number)}: holds ids from {smallest} to "
+                    f"{largest}, {END + 1} to {vocab_size - 1} are possible; prepare the data again"
+                )
 
     def sentence(self, index: int) -> NDArray[np.unsignedinteger]:
         start, end = self._offsets[index], self._offsets[index + 1]

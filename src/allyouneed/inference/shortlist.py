@@ -64,28 +64,54 @@ class Shortlist:
         return cls(kept, order[:frequent].astype(np.int32), target_vocab_size, tokenizers)
 
     @classmethod
-    def load(cls, directory: Path, model: Path | None = None) -> Self:
+    def load(
+        cls, directory: Path, model: Path | None = None, vocab_sizes: tuple[int, int] | None = None
+    ) -> Self:
         """Read what `publish` has published.
 
         Args:
-            directory: Of it.
+            directory: The shortlist.
             model: The directory of the model that it is for, to see that both have the same sub-words.
+            vocab_sizes: Source and target vocabulary sizes of that model.
 
         Raises:
             ModelError: There is none, it is damaged, or it is of other sub-words.
         """
         manifest = read_manifest(directory, KIND, [_FILE])
-        tokenizers = manifest["facts"]["tokenizers"]
-        if model and any(sha256_of(model / name) != sha256 for name, sha256 in tokenizers.items()):
+        path = directory / _FILE
+        try:
+            tensors, facts = load(path.read_bytes()), manifest["facts"]
+            size, tokenizers = facts["target_vocab_size"], facts["tokenizers"]
+            found = cls(tensors["translations"], tensors["frequent"], size, tokenizers)
+        except (SafetensorError, OSError, KeyError, TypeError) as error:
+            raise ModelError(f"{path}: is no shortlist ({error}); make it again") from None
+        if not found._is_sound():
+            raise ModelError(f"{path}: has tokens that are in no vocabulary; make it again")
+        sizes = len(found.translations), found.target_vocab_size
+        if vocab_sizes not in (None, sizes) or (model and not found._is_of(model)):
             raise ModelError(
-                f"{directory}: is of other sub-words than {model};"
+                f"{directory}: is of other sub-words than {model or 'the model'};"
                 " make it from the data that the model was trained on (allyouneed shortlist)"
             )
-        try:
-            tensors = load((directory / _FILE).read_bytes())
-        except (SafetensorError, OSError) as error:
-            raise ModelError(f"{directory / _FILE}: is no file of tensors: {error}") from None
-        return cls(tensors["translations"], tensors["frequent"], **manifest["facts"])
+        return found
+
+    def _is_sound(self) -> bool:
+        """Whether all is of the right types and shapes, and every token is of the target vocabulary."""
+        arrays = self.translations, self.frequent
+        int32 = np.dtype(np.int32)
+        typed = isinstance(self.target_vocab_size, int) and isinstance(self.tokenizers, dict)
+        if not typed or [(array.ndim, array.dtype) for array in arrays] != [(2, int32), (1, int32)]:
+            return False
+        return all(
+            array.min(initial=0) >= 0 and array.max(initial=-1) < self.target_vocab_size for array in arrays
+        )
+
+    def _is_of(self, model: Path) -> bool:
+        """Whether the model has these tokenisers; a name that leads out of its folder is none of these."""
+        return all(
+            Path(name).name == name and (model / name).is_file() and sha256_of(model / name) == sha256
+            for name, sha256 in self.tokenizers.items()
+        )
 
     @classmethod
     def publish(cls, directory: Path, learn: Callable[[], Self], say: Callable[[str], None]) -> Self:
