@@ -4,7 +4,7 @@ import gzip
 import json
 import resource
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -360,3 +360,51 @@ def test_long_pairs_are_encoded_a_few_at_a_time(
     assert prepared.lines("train", "source") == [f"{n} " * 900 for n in range(1_000)]
     assert sum(characters[::2]) == sum(len(f"{n} " * 900) for n in range(1_000))
     assert max(characters) <= 1_100_000
+
+
+def drop_a_line(data: Path) -> None:
+    path = data / "text" / "valid.source"
+    path.write_bytes(path.read_bytes().partition(b"\n")[2])
+
+
+def store_an_unknown_id(data: Path) -> None:
+    path = data / "train" / "target-00000.bin"
+    path.write_bytes(b"\xff\xff" + path.read_bytes()[2:])
+
+
+def take_a_smaller_vocabulary(data: Path) -> None:
+    Tokenizer.train([], "byte", 0).save(data / TARGET_TOKENIZER)
+
+
+@pytest.mark.parametrize(
+    ("facts", "change", "fault"),
+    [
+        ({}, drop_a_line, r"valid\.source: has 19 lines, not one for each pair"),
+        ({}, store_an_unknown_id, r"target-00000\.bin: holds ids from \d+ to 65535, 3 to 289 are possible"),
+        ({}, take_a_smaller_vocabulary, r"target_tokenizer\.json: has 261 entries, .* made for 290"),
+        ({"source_vocab_size": 10**30}, None, r"source_tokenizer\.json: has 290 entries"),
+        ({"source_vocab_size": "290"}, None, r"MANIFEST\.json: is damaged; prepare the data again"),
+        ({"source_vocab_size": -290}, None, r"MANIFEST\.json: is damaged; prepare the data again"),
+        ({"config": 3}, None, r"MANIFEST\.json: is damaged; prepare the data again"),
+        ({"config": {"self": 1}}, None, r"MANIFEST\.json: is damaged; prepare the data again"),
+        ({"facts": {}}, None, r"MANIFEST\.json: is damaged; prepare the data again"),
+        ({"facts": ["a"]}, None, r"MANIFEST\.json: is damaged; prepare the data again"),
+    ],
+)
+def test_data_from_a_stranger_that_are_sealed_but_inconsistent_are_refused(
+    toy_data: Path,
+    tmp_path: Path,
+    facts: dict[str, object],
+    change: Callable[[Path], None] | None,
+    fault: str,
+) -> None:
+    manifest = read_manifest(toy_data)
+    names = ("config", "source_vocab_size", "target_vocab_size", "facts")
+    with publish_directory(
+        tmp_path / "data", "data", {name: manifest[name] for name in names} | facts
+    ) as aside:
+        shutil.copytree(toy_data, aside, dirs_exist_ok=True, ignore=shutil.ignore_patterns("MANIFEST.json"))
+        if change:
+            change(aside)
+    with pytest.raises(ModelError, match=fault):
+        PreparedData(tmp_path / "data").lines("valid", "source")

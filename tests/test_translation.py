@@ -400,3 +400,16 @@ def test_a_translation_can_be_followed_while_it_becomes_certain(toy_model: Path)
         certain = list(translator.follow(text, beam_size=2))
         assert certain[-1] == translator.translate([text], beam_size=2)[0].text
         assert all(certain[-1].startswith(part.rstrip("\ufffd")) for part in certain)
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_a_model_whose_tokeniser_has_another_size_is_refused_with_both_sizes(
+    toy_model: Path, tmp_path: Path, side: str
+) -> None:
+    checkpoint = load_checkpoint(toy_model)
+    Tokenizer.train([], "byte", 0).save(tmp_path / "bytes")
+    attachments = {**checkpoint.attachments, f"{side}_tokenizer.json": (tmp_path / "bytes").read_bytes()}
+    save_checkpoint(tmp_path / "model", checkpoint.config, checkpoint.weights, attachments, {})
+    fault = rf"{side}_tokenizer\.json: has 261 entries, but the model was made for 290; take another copy"
+    with pytest.raises(ModelError, match=fault):
+        load_translator(tmp_path / "model")

@@ -250,3 +250,45 @@ def test_long_sentences_are_written_before_many_of_them_are_held(tmp_path: Path)
     assert store.num_pairs == 500
     assert (store.source(499) == sentence).all()
     assert (store.target(499) == sentence).all()
+
+
+def test_offsets_whose_differences_overflow_are_refused(directory: Path) -> None:
+    for side in ("source", "target"):
+        path = directory / f"{side}_offsets.bin"
+        sound = path.read_bytes()
+        offsets = np.frombuffer(sound, "<i8").copy()
+        offsets[1:-1] = (2**63 - 1, -2)[: len(offsets) - 2]
+        path.write_bytes(offsets.tobytes())
+        with pytest.raises(ModelError, match=rf"{side}_offsets\.bin: is damaged"):
+            PairStore(directory)
+        path.write_bytes(sound)
+
+
+def test_a_sentence_across_shards_is_refused(directory: Path) -> None:
+    header = json.loads((directory / "header.json").read_bytes())
+    first, second, *others = header["source_shards"]
+    header["source_shards"] = [first + 1, second - 1, *others]
+    (directory / "header.json").write_bytes(json.dumps(header).encode())
+    shards = [directory / f"source-{shard:05}.bin" for shard in (0, 1)]
+    ids = b"".join(shard.read_bytes() for shard in shards)
+    cut = (first + 1) * len(ids) // (first + second)
+    shards[0].write_bytes(ids[:cut])
+    shards[1].write_bytes(ids[cut:])
+    with pytest.raises(ModelError, match=r"source_offsets\.bin: is damaged"):
+        PairStore(directory)
+
+
+def test_ids_that_no_sentence_of_the_vocabulary_has_are_refused_with_their_shard(directory: Path) -> None:
+    store = PairStore(directory)
+    largest = [max(int(side(i).max(initial=3)) for i in range(3)) for side in (store.source, store.target)]
+    store.require_ids_below(largest[0] + 1, largest[1] + 1)
+    with pytest.raises(
+        ModelError, match=rf"source-0000\d\.bin: holds ids .* 3 to {largest[0] - 1} are possible"
+    ):
+        store.require_ids_below(largest[0], largest[1] + 1)
+    with pytest.raises(ModelError, match=r"target-0000\d\.bin: holds ids"):
+        store.require_ids_below(largest[0] + 1, largest[1])
+    shard = directory / "target-00000.bin"
+    shard.write_bytes(b"\x02\x00" + shard.read_bytes()[2:])  # an end symbol
+    with pytest.raises(ModelError, match=r"target-00000\.bin: holds ids from 2 to"):
+        PairStore(directory).require_ids_below(largest[0] + 1, largest[1] + 1)

@@ -103,3 +103,29 @@ def test_the_command_prints_both_figures(tmp_path: Path, capsys: pytest.CaptureF
         assert part in out
     assert main(["cost", str(run), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["formula_flops"] == pytest.approx(3.28e18, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"start": None},
+        {"start": {"processes": 0}},
+        {"start": {"environment": "a GPU"}},
+        {"start": {"environment": {"device": "cuda", "device_name": 3}}},
+        {"cost": {"seconds": None}},
+        {"cost": {"peak": None}},
+    ],
+    ids=str,
+)
+def test_a_log_that_no_run_writes_is_refused_with_its_name(
+    tmp_path: Path, changes: dict[str, dict[str, object] | None]
+) -> None:
+    log = write_run(tmp_path / "run", "a GPU that no table knows", 1, 10.0, device="cpu") / "log.jsonl"
+    events = [json.loads(line) for line in log.read_bytes().split(b"\n") if line]
+    changed = [event | (changes.get(event["event"], {}) or {}) for event in events]
+    kept = [event for event in changed if changes.get(event["event"], {}) is not None]
+    log.write_bytes("".join(json.dumps(event) + "\n" for event in kept).encode())
+    with pytest.raises(
+        ModelError, match=r"log\.jsonl: its last events `start` and `cost` are not what a run"
+    ):
+        read_ledger(tmp_path / "run", price_per_hour=1.0)

@@ -1,6 +1,7 @@
 """A shortlist of everything changes nothing; with any, a sentence has its own tokens whatever the batch."""
 
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -162,3 +163,29 @@ def test_a_gpu_finds_what_a_cpu_finds(tiny_model: Any) -> None:
     expected = list(generate(Engine(model, shortlist), sources(30), CONFIG, n_best=2))
     found = list(generate(Engine(model.cuda(), shortlist), sources(30), CONFIG, n_best=2))
     assert [[h.ids for h in best] for best in found] == [[h.ids for h in best] for best in expected]
+
+
+@pytest.mark.parametrize(
+    ("changes", "fault"),
+    [
+        ({"frequent": np.array([VOCAB_SIZE], np.int32)}, "has tokens that are in no vocabulary"),
+        ({"frequent": np.array([-1], np.int32)}, "has tokens that are in no vocabulary"),
+        ({"frequent": np.array([7.0])}, "has tokens that are in no vocabulary"),
+        ({"translations": np.zeros(VOCAB_SIZE, np.int32)}, "has tokens that are in no vocabulary"),
+        ({"target_vocab_size": "many"}, "has tokens that are in no vocabulary"),
+        ({"tokenizers": ["a"]}, "has tokens that are in no vocabulary"),
+        ({"translations": np.zeros((3, 2), np.int32)}, "is of other sub-words than"),
+        ({"tokenizers": {"../model/config.toml": "0"}}, "is of other sub-words than"),
+        ({"tokenizers": {"/dev/zero": "0"}}, "is of other sub-words than"),
+        ({"tokenizers": {"config.toml": 3}}, "is of other sub-words than"),
+    ],
+    ids=str,
+)
+def test_a_shortlist_from_a_stranger_is_of_the_model_or_refused(
+    tmp_path: Path, changes: dict[str, Any], fault: str
+) -> None:
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "config.toml").write_bytes(b"")
+    replace(random_shortlist(), **changes).save(tmp_path / "shortlist")
+    with pytest.raises(ModelError, match=fault):
+        Shortlist.load(tmp_path / "shortlist", tmp_path / "model", (VOCAB_SIZE, VOCAB_SIZE))

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import save_file
+from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from allyouneed.config import RunConfig
 from allyouneed.errors import ModelError
@@ -211,3 +212,60 @@ def test_a_training_state_is_no_model_and_a_model_no_training_state(
         load_checkpoint(directory.with_name("state"))
     with pytest.raises(ModelError, match="is a model directory; a state directory is wanted"):
         load_training_state(directory, optimizer)
+
+
+@pytest.mark.parametrize("layers", [100, 500])
+def test_a_model_with_more_layers_than_its_file_is_not_built(
+    tmp_path: Path, config: RunConfig, weights: Weights, layers: int
+) -> None:
+    save_checkpoint(tmp_path / "deep", config.replace(model={"num_layers": layers}), weights, {}, {})
+    num_built = 0
+
+    def count(*_: object) -> None:
+        nonlocal num_built
+        num_built += 1
+
+    with register_module_parameter_registration_hook(count):
+        (fault,) = faults_of(tmp_path / "deep")
+    assert fault.startswith(f"has {len(weights)} tensors, too few for config.toml (num_layers = {layers}, ")
+    assert num_built <= 2 * len(weights) + 101
+    assert len(load_checkpoint_of(tmp_path / "sound", config, weights)) == len(weights)  # no count is left
+
+
+def load_checkpoint_of(directory: Path, config: RunConfig, weights: Weights) -> Weights:
+    save_checkpoint(directory, config, weights, {}, {})
+    return load_checkpoint(directory).build_model().state_dict()
+
+
+def test_a_model_much_wider_than_its_file_takes_no_memory_to_refuse(
+    tmp_path: Path, config: RunConfig, weights: Weights
+) -> None:
+    wide = config.replace(model={"d_model": 1 << 16, "d_ff": 1 << 16})  # over 50 GB
+    save_checkpoint(tmp_path / "wide", wide, weights, {}, {})
+    assert any("65536) expected" in fault for fault in faults_of(tmp_path / "wide"))
+
+
+def test_weights_are_put_only_into_a_model_of_their_shapes(directory: Path, config: RunConfig) -> None:
+    wider = Transformer(config.replace(model={"d_ff": 40}).model)
+    before = {name: tensor.clone() for name, tensor in wider.state_dict().items()}
+    with pytest.raises(ModelError, match=r"model\.safetensors: .* \(40, 16\) expected"):
+        load_checkpoint(directory).load_into(wider)
+    assert all(torch.equal(tensor, before[name]) for name, tensor in wider.state_dict().items())
+
+
+def test_weights_of_a_type_that_cannot_be_compared_are_refused_by_name(
+    tmp_path: Path, config: RunConfig, weights: Weights
+) -> None:
+    name = next(iter(weights))
+    weights[name] = weights[name].to(torch.float8_e4m3fn)
+    save_checkpoint(tmp_path / "model", config, weights, {}, {})
+    assert faults_of(tmp_path / "model") == [f"{name} is torch.float8_e4m3fn, torch.float32 expected"]
+
+
+def test_a_file_that_is_larger_than_any_vocabulary_is_not_carried(
+    tmp_path: Path, config: RunConfig, weights: Weights, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_checkpoint(tmp_path / "model", config, weights, {"source_tokenizer.json": b"x" * 1_001}, {})
+    monkeypatch.setattr("allyouneed.training.checkpoint.MAX_BYTES", 1_000)
+    with pytest.raises(ModelError, match=r"source_tokenizer\.json: has 1,001 bytes, more than the 1,000"):
+        load_checkpoint(tmp_path / "model")

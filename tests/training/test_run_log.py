@@ -39,3 +39,21 @@ def test_a_torn_last_line_costs_no_other_line(path: Path, torn: bytes) -> None:
 def test_lines_that_are_no_events_are_passed_over(path: Path) -> None:
     path.write_bytes(b'\n[]\n7\n{"step": 1}\n{"event": "train"}\n')
     assert list(read_log(path)) == [{"event": "train"}]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"event": 3}',
+        b'{"event": "train", "step": "two"}',
+        b'{"event": "train", "step": 1.5}',
+        b'{"event": "train", "step": 2, "loss": "low"}',
+        b'{"event": "train", "step": 2, "loss": [1]}',
+        b'{"event": "cost", "step": 2, "seconds": 1' + b"0" * 400 + b"}",
+        b"[" * 100_000,
+    ],
+    ids=lambda line: line[:40].decode(),
+)
+def test_lines_that_no_run_writes_are_passed_over(path: Path, line: bytes) -> None:
+    path.write_bytes(b'{"event": "train", "step": 1, "loss": NaN}\n' + line + b"\n")
+    assert [event["step"] for event in read_log(path)] == [1]

@@ -69,27 +69,34 @@ def read_ledger(run: Path, *, price_per_hour: float | None = None, tflops: float
         ModelError: There is no run, or it has recorded no cost yet.
     """
     directory = RunDirectory(run)
-    last = {event["event"]: event for event in read_log(directory.log)} if directory.log.is_file() else {}
+    path = directory.log
+    last = {event["event"]: event for event in read_log(path)} if path.is_file() else {}
     if not directory.config.is_file():
         raise ModelError(f"{run}: is no run; give one, as RUN or OUT/ROW/seed-1/run")
     if "cost" not in last:
         raise ModelError(f"{run}: has recorded no cost; it does at every checkpoint, so train it until then")
-    found, devices = last["cost"], last["start"]["processes"]
-    where, precision = last["start"]["environment"], RunConfig.from_toml(directory.config).training.precision
-    known = _rate(where["device_name"], precision) if where["device"] == "cuda" else None
-    rate, source = known or (found["peak"] / devices / 1e12, "measured on matrix products")
-    return Ledger(
-        found["step"],
-        found["seconds"],
-        devices,
-        where["device_name"],
-        precision,
-        found["matmul_flops"],
-        tflops or rate,
-        "as given" if tflops else source,
-        found["energy_joules"],
-        None if price_per_hour is None else found["seconds"] / 3600 * devices * price_per_hour,
-    )
+    precision = RunConfig.from_toml(directory.config).training.precision
+    try:
+        found, devices = last["cost"], last["start"]["processes"]
+        where = last["start"]["environment"]
+        known = _rate(where["device_name"], precision) if where["device"] == "cuda" else None
+        rate, source = known or (found["peak"] / devices / 1e12, "measured on matrix products")
+        return Ledger(
+            found["step"],
+            found["seconds"],
+            devices,
+            where["device_name"],
+            precision,
+            found["matmul_flops"],
+            tflops or rate,
+            "as given" if tflops else source,
+            found["energy_joules"],
+            None if price_per_hour is None else found["seconds"] / 3600 * devices * price_per_hour,
+        )
+    except (KeyError, TypeError, ZeroDivisionError):
+        raise ModelError(
+            f"{path}: its last events `start` and `cost` are not what a run writes; take another copy"
+        ) from None
 
 
 def _rate(device_name: str, precision: str) -> tuple[float, str] | None:

@@ -49,9 +49,10 @@ class Checkpoint:
             ModelError: Weights are missing, left over, misshapen, of a wrong type, or not finite.
         """
         with torch.device("meta"):
-            model = self._built()
-        self._require_weights_of(model)
-        return self.load_into(build_model(self.config.model)).eval()
+            self._require_weights_of(self._built())
+        model = build_model(self.config.model)
+        model.load_state_dict(self.weights)
+        return model.eval()
 
     def load_into(self, model: EncoderDecoder) -> EncoderDecoder:
         """The given model, with these weights.
@@ -135,7 +136,11 @@ def save_training_state(
 
     A state of that name that is there is replaced.
     """
-    moments = _moments(optimizer)
+    moments = {
+        f"{index}.{key}": value
+        for index, entries in optimizer.state_dict()["state"].items()
+        for key, value in entries.items()
+    }
     with publish_directory(directory, "state", replace=True) as aside:
         save_file(moments, aside / _MOMENTS)
         (aside / _PROGRESS).write_bytes(json.dumps(progress).encode())
@@ -177,15 +182,6 @@ def _read_progress(path: Path) -> dict[str, Any]:
     if not isinstance(progress, dict):
         raise ModelError(f"{path}: is no JSON object; take another copy of {path.parent}")
     return progress
-
-
-def _moments(optimizer: torch.optim.Optimizer) -> Weights:
-    """Adam's state, a tensor by the number of its parameter and its name."""
-    return {
-        f"{index}.{key}": value
-        for index, entries in optimizer.state_dict()["state"].items()
-        for key, value in entries.items()
-    }
 
 
 def _read_tensors(path: Path) -> Weights:

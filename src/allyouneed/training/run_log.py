@@ -10,6 +10,12 @@ from allyouneed.publish import disk_errors
 
 Event = dict[str, Any]
 
+_NUMBERS = {"step", "loss", "learning_rate", "bleu", "f1"} | {
+    *("processes", "peak", "seconds", "matmul_flops", "energy_joules"),
+}
+"""Fields that readers of logs calculate with or draw."""
+_LARGEST = 1e100
+
 
 class RunLog:
     """Appends events; a line that a killed run left torn is ended first, and readers skip it."""
@@ -35,12 +41,21 @@ class RunLog:
 
 
 def read_log(path: Path) -> Iterator[Event]:
-    """The events of a log in order; torn lines are skipped."""
+    """The events of a log in order; lines that are torn, or that no run writes, are skipped."""
     with path.open("rb") as file:
         for line in file:
             try:
                 event = json.loads(line)
-            except ValueError:
+            except (ValueError, RecursionError):
                 continue
-            if isinstance(event, dict) and "event" in event:
+            if isinstance(event, dict) and _is_sound(event):
                 yield event
+
+
+def _is_sound(event: Event) -> bool:
+    numbers = [event[name] for name in _NUMBERS & event.keys() if event[name] is not None]
+    return (
+        isinstance(event.get("event"), str)
+        and isinstance(event.get("step", 0), int)
+        and all(isinstance(number, (int, float)) and not abs(number) > _LARGEST for number in numbers)
+    )
