@@ -122,6 +122,14 @@ def test_a_file_larger_than_any_vocabulary_is_not_read(tmp_path: Path) -> None:
         Tokenizer.load(tmp_path / "tokenizer.json")
 
 
+def test_a_file_of_more_values_than_any_vocabulary_is_not_parsed(tmp_path: Path) -> None:
+    (tmp_path / "tokenizer.json").write_bytes(b"[" + b"[]," * 4_000_000 + b"1]")
+    with pytest.raises(
+        ModelError, match=r"tokenizer\.json: is damaged .*it holds more than 8,000,000 values"
+    ):
+        Tokenizer.load(tmp_path / "tokenizer.json")
+
+
 def test_a_vocabulary_of_bytes_has_nothing_else(tmp_path: Path) -> None:
     of_bytes = describe("byte", tmp_path)
     assert load(tmp_path / "same.json", of_bytes).vocab_size == SMALLEST_VOCABULARY

@@ -19,3 +19,7 @@ def test_signature_says_what_is_counted() -> None:
     assert perplexity(1.0, 1).signature.startswith(
         "per:word-piece|end:counted|label-smoothing:no|version:allyouneed-"
     )
+
+
+def test_a_loss_that_no_float_can_hold_the_exponential_of_is_an_infinite_perplexity() -> None:
+    assert perplexity(1e30, 1).value == math.inf

@@ -227,7 +227,9 @@ def test_a_model_with_more_layers_than_its_file_is_not_built(
 
     with register_module_parameter_registration_hook(count):
         (fault,) = faults_of(tmp_path / "deep")
-    assert fault.startswith(f"has {len(weights)} tensors, too few for config.toml (num_layers = {layers}, ")
+    assert fault.startswith(
+        f"has {len(weights)} tensors, and is smaller than the model of config.toml (num_layers = {layers}, "
+    )
     assert num_built <= 2 * len(weights) + 101
     assert len(load_checkpoint_of(tmp_path / "sound", config, weights)) == len(weights)  # no count is left
 

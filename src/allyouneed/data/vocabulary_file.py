@@ -12,6 +12,8 @@ from allyouneed.symbols import CONTROL_SYMBOLS
 MAX_BYTES: Final = 1 << 27
 """Size of the largest file that is read; a vocabulary of a million entries takes about half of it."""
 
+_MAX_VALUES = 8_000_000  # twice those of a million entries with their merges; JSON takes memory for each
+
 
 class VocabularyFile(NamedTuple):
     """A kind of such files."""
@@ -73,6 +75,8 @@ def read_json(path: Path, noun: str) -> Any:
         DiskError: It may not be read.
     """
     content = publish.read_published(path, MAX_BYTES)
+    if sum(map(content.count, (b",", b"[", b"{"))) > _MAX_VALUES:
+        raise _damaged(path, noun, f"it holds more than {_MAX_VALUES:,} values")
     try:
         return json.loads(content)
     except RecursionError:

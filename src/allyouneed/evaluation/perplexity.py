@@ -13,6 +13,9 @@ def perplexity(negative_log_likelihood_sum: float, num_tokens: int) -> Score:
         negative_log_likelihood_sum: Of all target tokens, in nats, without label smoothing.
         num_tokens: Target word-pieces, the end symbol of each sentence included.
     """
-    value = math.exp(negative_log_likelihood_sum / num_tokens)
+    try:
+        value = math.exp(negative_log_likelihood_sum / num_tokens)
+    except OverflowError:
+        value = math.inf
     signature = f"per:word-piece|end:counted|label-smoothing:no|version:allyouneed-{__version__}"
     return Score("perplexity", value, signature)

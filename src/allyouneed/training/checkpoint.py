@@ -82,8 +82,8 @@ class Checkpoint:
         except (RuntimeError, OverflowError, TypeError):  # too many tensors, or one of too many numbers
             path, model = self.directory / WEIGHTS, self.config.model
             raise ModelError(
-                f"{path}: has {len(self.weights):,} tensors, too few for {CONFIG} (num_layers = "
-                f"{model.num_layers}, d_model = {model.d_model}, d_ff = {model.d_ff}); take another copy"
+                f"{path}: has {len(self.weights):,} tensors, and is smaller than the model of {CONFIG} "
+                f"(num_layers = {model.num_layers}, d_model = {model.d_model}, d_ff = {model.d_ff}); take another copy"
             ) from None
 
 

@@ -1,7 +1,6 @@
 """`allyouneed score`: how probable a model finds given translations, line by line."""
 
 import json
-import math
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -102,9 +101,11 @@ class _Totals:
             self.num_pairs += 1
 
     def __str__(self) -> str:
+        from allyouneed.training.meters import perplexity_of
+
         if not self.num_pairs:
             return "0 pairs"
-        perplexity = math.exp(-self.log_prob / self.num_tokens)
+        perplexity = perplexity_of(-self.log_prob / self.num_tokens)
         return (
             f"{self.num_pairs:,} pairs, {self.num_tokens:,} target tokens with the end symbols,"
             f" log-probability {self.log_prob:.2f}, perplexity {perplexity:.4f}"
