@@ -83,7 +83,8 @@ class Checkpoint:
             path, model = self.directory / WEIGHTS, self.config.model
             raise ModelError(
                 f"{path}: has {len(self.weights):,} tensors, and is smaller than the model of {CONFIG} "
-                f"(num_layers = {model.num_layers}, d_model = {model.d_model}, d_ff = {model.d_ff}); take another copy"
+                f"(num_layers = {model.num_layers}, d_model = {model.d_model}, d_ff = {model.d_ff}); "
+                "take another copy"
             ) from None
 
 
