@@ -16,6 +16,7 @@ LAYERS = """
 interfaces, experiments
 rehearsal, assessment, loading
 runs, validation_scores, preparation, translation, outputs, attention, rescoring, parsing, interop, explorer
+prepared_data
 training | inference
 model | data | evaluation | native
 presets, fidelity

@@ -20,7 +20,8 @@ from allyouneed.data.lines import write_lines
 from allyouneed.data.store import PairStore
 from allyouneed.data.tokenizer import SMALLEST_VOCABULARY, Tokenizer
 from allyouneed.errors import DataError, DiskError, ModelError, UsageError
-from allyouneed.preparation import SOURCE_TOKENIZER, TARGET_TOKENIZER, CorpusFiles, PreparedData, prepare
+from allyouneed.preparation import CorpusFiles, prepare
+from allyouneed.prepared_data import SOURCE_TOKENIZER, TARGET_TOKENIZER, PreparedData
 from allyouneed.publish import MANIFEST, publish_directory, read_manifest
 from allyouneed.symbols import UNKNOWN
 

@@ -12,7 +12,7 @@ from allyouneed import rehearsal as rehearsal_module
 from allyouneed.data.batching import BatchSchedule, make_batch
 from allyouneed.errors import DiskError, LockedError, UsageError
 from allyouneed.model import Transformer
-from allyouneed.preparation import PreparedData
+from allyouneed.prepared_data import PreparedData
 from allyouneed.rehearsal import Rehearsal, rehearse
 from allyouneed.symbols import PADDING
 from allyouneed.training.run_log import read_log

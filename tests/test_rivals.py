@@ -16,7 +16,7 @@ from allyouneed.inference import generate
 from allyouneed.inference.engine_choice import build_engine
 from allyouneed.interop.export import export_model
 from allyouneed.model import build_model
-from allyouneed.preparation import PreparedData
+from allyouneed.prepared_data import PreparedData
 from allyouneed.symbols import END, START
 from allyouneed.training.loss import projected_loss
 from allyouneed.training.run_directory import RunDirectory

@@ -13,7 +13,12 @@ from allyouneed.errors import ModelError, UserError
 from allyouneed.inference.shortlist import Shortlist
 from allyouneed.model import EncoderDecoder
 from allyouneed.parsing import Parser
-from allyouneed.preparation import SOURCE_TOKENIZER, TARGET_TOKENIZER, SourceTokenizer, load_source_tokenizer
+from allyouneed.prepared_data import (
+    SOURCE_TOKENIZER,
+    TARGET_TOKENIZER,
+    SourceTokenizer,
+    load_source_tokenizer,
+)
 from allyouneed.training.checkpoint import CONFIG, Checkpoint, load_checkpoint
 from allyouneed.training.run_directory import resolve_model
 from allyouneed.translation import Translator

@@ -24,7 +24,7 @@ from allyouneed.inference.joined_tree_constraint import JoinedTreeConstraint
 from allyouneed.inference.restrictions import Constraint
 from allyouneed.inference.tree_constraint import TreeConstraint
 from allyouneed.model import EncoderDecoder
-from allyouneed.preparation import SourceTokenizer
+from allyouneed.prepared_data import SourceTokenizer
 from allyouneed.symbols import UNKNOWN
 
 MAX_TOKENS = 2_048

@@ -8,12 +8,12 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
-from allyouneed.config import WITHOUT_RECORD, DataConfig
+from allyouneed.config import DataConfig
 from allyouneed.data.corpus import (
     CleaningLimits,
     CleaningReport,
@@ -24,24 +24,26 @@ from allyouneed.data.corpus import (
     read_tab_separated,
 )
 from allyouneed.data.linearisation import WORD, symbols_per_word
-from allyouneed.data.lines import encode_line, read_lines
-from allyouneed.data.store import PairStore, PairWriter
+from allyouneed.data.lines import encode_line
+from allyouneed.data.store import PairWriter
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.data.tree_vocabulary import TreeVocabulary
-from allyouneed.data.treebank import AUGMENTED, UNTAGGED, Files, TreeFiles, paths
-from allyouneed.data.vocabulary_file import read_json
+from allyouneed.data.treebank import UNTAGGED, Files, TreeFiles, paths
 from allyouneed.data.vocabulary_sample import Sample, Texts, sampled_lines
 from allyouneed.data.word_features import WordFeatures
-from allyouneed.errors import DataError, ModelError, UsageError
-from allyouneed.publish import MANIFEST, publish_directory, read_manifest, require_free, sha256_of
+from allyouneed.errors import DataError, UsageError
+from allyouneed.prepared_data import (
+    KIND,
+    REPORT,
+    SOURCE_TOKENIZER,
+    TARGET_TOKENIZER,
+    PreparedData,
+    SourceTokenizer,
+    text_path,
+)
+from allyouneed.publish import publish_directory, require_free, sha256_of
 
-SOURCE_TOKENIZER = "source_tokenizer.json"
-TARGET_TOKENIZER = "target_tokenizer.json"
-KIND = "data"
 _COUNTED = {"translation": "pairs", "parsing": "trees"}
-_REPORT = "report.json"
-_READ = (_REPORT, "*/header.json", "*/*.bin", "text/*.source", "text/*.target")
-"""Files that are read besides the tokenisers, as far as they are there."""
 _OPTIONS = {"translation": "--source and --target, or --pairs", "parsing": "--trees"}
 _SHORTEST_FOR_RATIO_TOKENS = 20  # below it a ratio says little
 _ENCODED_AT_ONCE = 4_096
@@ -73,82 +75,6 @@ class CorpusFiles:
 
 NO_FILES = CorpusFiles()
 PAPER_DATA = DataConfig()
-
-
-class PreparedData:
-    """A published DATA directory, every file of it checked.
-
-    Raises:
-        ModelError: It is damaged, of another version, or no prepared data.
-    """
-
-    def __init__(self, directory: Path | str) -> None:
-        self.directory = directory = Path(directory)
-        read = [path.relative_to(directory).as_posix() for form in _READ for path in directory.glob(form)]
-        manifest = read_manifest(directory, KIND, [SOURCE_TOKENIZER, TARGET_TOKENIZER, *read])
-        try:
-            self.config = DataConfig(**WITHOUT_RECORD).replace(**manifest["config"])
-            self.source_vocab_size, self.target_vocab_size = map(
-                _positive, (manifest["source_vocab_size"], manifest["target_vocab_size"])
-            )
-            self.facts: dict[str, str] = dict(manifest["facts"])
-            _ = self.facts["source_tokenizer"], self.facts["target_tokenizer"]  # what shortlists are made for
-        except UsageError as error:
-            raise ModelError(
-                f"{directory}: has settings that this version does not know ({error.messages[0]}); "
-                "prepare the data again"
-            ) from None
-        except (KeyError, TypeError, ValueError):
-            raise ModelError(f"{directory / MANIFEST}: is damaged; prepare the data again") from None
-        load_source_tokenizer(directory, self.config, self.source_vocab_size)
-        target = TreeVocabulary if self.config.task == "parsing" else Tokenizer
-        target.load(directory / TARGET_TOKENIZER, self.target_vocab_size)
-        self.train = self._store("train")
-        self.valid = self._store("valid") if (directory / "valid").is_dir() else None
-
-    @property
-    def is_augmented(self) -> bool:
-        """Whether the training part holds trees that were repeated, made of others, or made by a parser."""
-        path = self.directory / _REPORT
-        report = read_json(path, "report")
-        try:
-            return bool(AUGMENTED & set(report["train"]["notes"]))
-        except (KeyError, TypeError):
-            raise ModelError(f"{path}: is damaged; prepare the data again") from None
-
-    @property
-    def ids_per_word(self) -> int | None:
-        """The ids that every word has on either side, if that is one number: words with joined brackets."""
-        is_fixed = self.config.tokenizer == "words" and self.config.brackets == "joined"
-        return symbols_per_word(self.config.tags) if is_fixed else None
-
-    @cached_property
-    def tokenizers(self) -> dict[str, bytes]:
-        """The two tokenisers' files, as every checkpoint carries them."""
-        return {name: (self.directory / name).read_bytes() for name in (SOURCE_TOKENIZER, TARGET_TOKENIZER)}
-
-    def lines(self, part: str, side: str) -> list[str]:
-        """The cleaned text of a side ("source", "target") of a part ("train", "valid"), pair by pair."""
-        path, store = _text_path(self.directory, part, side), self.train if part == "train" else self.valid
-        lines = list(read_lines(path))
-        if store is None or len(lines) != store.num_pairs:
-            raise ModelError(
-                f"{path}: has {len(lines):,} lines, not one for each pair; prepare the data again"
-            )
-        return lines
-
-    def _store(self, part: str) -> PairStore:
-        store = PairStore(self.directory / part)
-        if not store.num_pairs:
-            raise ModelError(f"{self.directory / part}: holds no pairs; prepare the data again")
-        store.require_ids_below(self.source_vocab_size, self.target_vocab_size)
-        return store
-
-
-def _positive(value: object) -> int:
-    if not isinstance(value, int) or value < 1:
-        raise ValueError("a number of entries is wanted")
-    return value
 
 
 def prepare(
@@ -196,25 +122,9 @@ def prepare(
             if not report.num_kept:
                 raise DataError(f"{part}: 0 of {report.num_read} {counted} are left; see the reasons above")
         contents = {part: report.to_dict() for part, report in reports.items()}
-        (aside / _REPORT).write_bytes(json.dumps(contents, indent=1).encode())
+        (aside / REPORT).write_bytes(json.dumps(contents, indent=1).encode())
         facts |= _facts(aside, config, tokenizers)
     return PreparedData(directory)
-
-
-SourceTokenizer = Tokenizer | WordFeatures
-"""What text is cut into: sub-words, or for a parser perhaps words."""
-
-
-def load_source_tokenizer(
-    directory: Path, config: DataConfig, vocab_size: int | None = None
-) -> SourceTokenizer:
-    """The source tokeniser of prepared data, or of a model that was trained on them.
-
-    Raises:
-        ModelError: It is missing, damaged, or of another size than `vocab_size`.
-    """
-    kind = WordFeatures if config.tokenizer == "words" else Tokenizer
-    return kind.load(directory / SOURCE_TOKENIZER, vocab_size)
 
 
 def _require_place_for_words(config: DataConfig) -> None:
@@ -288,8 +198,8 @@ def _encode(
     vocab_size = max(tokenizers.source.vocab_size, tokenizers.target.vocab_size)
     with (
         PairWriter(directory / part, vocabulary_size=vocab_size) as writer,
-        _text_path(directory, part, "source").open("wb") as sources,
-        _text_path(directory, part, "target").open("wb") as targets,
+        text_path(directory, part, "source").open("wb") as sources,
+        text_path(directory, part, "target").open("wb") as targets,
     ):
         for pair, line_number, source, target in _encoded_pairs(files, tokenizers, report):
             if reason := _reason_to_drop(len(source), len(target), config):
@@ -350,7 +260,3 @@ def _facts(directory: Path, config: DataConfig, tokenizers: _Tokenizers) -> dict
             "target_tokenizer": sha256_of(directory / TARGET_TOKENIZER),
         },
     }
-
-
-def _text_path(directory: Path, part: str, side: str) -> Path:
-    return directory / "text" / f"{part}.{side}"

@@ -14,7 +14,7 @@ from allyouneed.config import RunConfig
 from allyouneed.data.batching import BatchSchedule, PlannedBatch
 from allyouneed.data.store import PairStore
 from allyouneed.model import build_model
-from allyouneed.preparation import PreparedData
+from allyouneed.prepared_data import PreparedData
 from allyouneed.runs import completed, require_run, run_config
 from allyouneed.training.accumulation import Say
 from allyouneed.training.distributed import Processes

@@ -10,7 +10,7 @@ import torch
 
 from allyouneed.config import RunConfig
 from allyouneed.errors import DataError, DiskError, ModelError, UsageError, UserError
-from allyouneed.preparation import PreparedData
+from allyouneed.prepared_data import PreparedData
 from allyouneed.presets import DEFAULT_PRESETS, preset
 from allyouneed.publish import write_text
 from allyouneed.training.averaging import average as average_checkpoints

@@ -9,7 +9,7 @@ from allyouneed.data.trees import sentences_of, tree_of
 from allyouneed.evaluation import bleu_13a, score_trees
 from allyouneed.model import EncoderDecoder
 from allyouneed.parsing import Parser
-from allyouneed.preparation import SOURCE_TOKENIZER, TARGET_TOKENIZER, PreparedData, load_source_tokenizer
+from allyouneed.prepared_data import SOURCE_TOKENIZER, TARGET_TOKENIZER, PreparedData, load_source_tokenizer
 from allyouneed.translation import Translator
 
 Scorer = Callable[[EncoderDecoder], Mapping[str, float]]

@@ -34,7 +34,7 @@ from allyouneed.experiments.decoding_tasks import Task, task_of_model, task_of_s
 from allyouneed.experiments.decoding_team import Entry, Team, Turn
 from allyouneed.experiments.training_workloads import multi30k_lengths
 from allyouneed.model_config import ModelConfig
-from allyouneed.preparation import TARGET_TOKENIZER
+from allyouneed.prepared_data import TARGET_TOKENIZER
 
 PEERS = ("ctranslate2", "huggingface")
 GREEDY = {"beam_size": 1}

@@ -20,7 +20,7 @@ from allyouneed.experiments.scales import Scale
 from allyouneed.experiments.table4 import EXCHANGES, SENTENCES, TABLE4
 from allyouneed.interfaces.reproduction_report import as_terminal_table, write_report
 from allyouneed.loading import load_parser
-from allyouneed.preparation import PreparedData
+from allyouneed.prepared_data import PreparedData
 from allyouneed.presets import parsing_tiny, parsing_wsj
 
 CPU = torch.device("cpu")

@@ -186,6 +186,6 @@ def test_a_shortlist_from_a_stranger_is_of_the_model_or_refused(
 ) -> None:
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "config.toml").write_bytes(b"")
-    replace(random_shortlist(), **changes).save(tmp_path / "shortlist")
+    Shortlist.publish(tmp_path / "shortlist", lambda: replace(random_shortlist(), **changes), print)
     with pytest.raises(ModelError, match=fault):
         Shortlist.load(tmp_path / "shortlist", tmp_path / "model", (VOCAB_SIZE, VOCAB_SIZE))

@@ -14,7 +14,7 @@ from torch import nn
 from allyouneed.config import RunConfig
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.model import Transformer
-from allyouneed.preparation import SOURCE_TOKENIZER, TARGET_TOKENIZER
+from allyouneed.prepared_data import SOURCE_TOKENIZER, TARGET_TOKENIZER
 from allyouneed.training.checkpoint import save_checkpoint
 
 VARIANTS: dict[str, dict[str, Any]] = {

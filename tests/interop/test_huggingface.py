@@ -15,7 +15,7 @@ from allyouneed.interop import huggingface, marian_weights
 from allyouneed.interop.export import FORMATS, export_model
 from allyouneed.interop.huggingface import HuggingFaceModel
 from allyouneed.model import Transformer
-from allyouneed.preparation import SOURCE_TOKENIZER, TARGET_TOKENIZER
+from allyouneed.prepared_data import SOURCE_TOKENIZER, TARGET_TOKENIZER
 from allyouneed.training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 
 pytest.importorskip("transformers", reason="NOT RUN: needs transformers")

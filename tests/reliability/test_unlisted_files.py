@@ -13,7 +13,7 @@ from allyouneed.data.store import PairStore
 from allyouneed.errors import ModelError
 from allyouneed.inference.shortlist import Shortlist
 from allyouneed.interop.export import export_model
-from allyouneed.preparation import PreparedData
+from allyouneed.prepared_data import PreparedData
 from allyouneed.publish import MANIFEST
 from allyouneed.training.run_directory import resolve_model
 

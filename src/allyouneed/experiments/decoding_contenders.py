@@ -20,7 +20,7 @@ from allyouneed.inference.generate import Batching, generate
 from allyouneed.inference.selection import NEVER_PRODUCED
 from allyouneed.interop.length_normalization import length_exponent
 from allyouneed.native.library import available
-from allyouneed.preparation import SOURCE_TOKENIZER, TARGET_TOKENIZER
+from allyouneed.prepared_data import SOURCE_TOKENIZER, TARGET_TOKENIZER
 from allyouneed.symbols import CONTROL_SYMBOLS, END, PADDING
 from allyouneed.training.checkpoint import load_checkpoint
 

@@ -18,7 +18,7 @@ from allyouneed.interop.export import export_model
 from allyouneed.loading import load_for
 from allyouneed.model import Transformer
 from allyouneed.model_config import ModelConfig
-from allyouneed.preparation import SOURCE_TOKENIZER, TARGET_TOKENIZER
+from allyouneed.prepared_data import SOURCE_TOKENIZER, TARGET_TOKENIZER
 from allyouneed.symbols import UNKNOWN
 from allyouneed.training.checkpoint import save_checkpoint
 

@@ -10,7 +10,7 @@ import torch
 
 from allyouneed.errors import SOME_FAILED_EXIT_CODE, UserError
 from allyouneed.experiments.scales import SCALES, Scale
-from allyouneed.preparation import PreparedData
+from allyouneed.prepared_data import PreparedData
 from allyouneed.training.trainer import Report
 
 Figures = Mapping[str, Any]

@@ -26,7 +26,8 @@ from allyouneed.experiments.training_rows import (
     trained,
 )
 from allyouneed.model.positional_encoding import sinusoids
-from allyouneed.preparation import SOURCE_TOKENIZER, TARGET_TOKENIZER, CorpusFiles, PreparedData, prepare
+from allyouneed.preparation import CorpusFiles, prepare
+from allyouneed.prepared_data import SOURCE_TOKENIZER, TARGET_TOKENIZER, PreparedData
 from allyouneed.presets import PRESETS
 from allyouneed.training.run_directory import RunDirectory
 from allyouneed.translation import Translator

@@ -41,7 +41,7 @@ from allyouneed.experiments.experiment import (
     Work,
 )
 from allyouneed.experiments.scales import Scale
-from allyouneed.preparation import PreparedData
+from allyouneed.prepared_data import PreparedData
 from allyouneed.publish import MANIFEST, disk_errors, read_manifest, sha256_of, write_text
 from allyouneed.training.run_directory import RunDirectory, resolve_model
 

@@ -20,7 +20,7 @@ from allyouneed.experiments.training_rows import (
     score_validation,
 )
 from allyouneed.loading import load_translator
-from allyouneed.preparation import PreparedData
+from allyouneed.prepared_data import PreparedData
 from allyouneed.presets import PRESETS
 from allyouneed.rehearsal import updates_within
 

@@ -24,7 +24,8 @@ from allyouneed.experiments.experiment import HYPOTHESES, REFERENCES, Experiment
 from allyouneed.experiments.scales import SCALES, Scale
 from allyouneed.experiments.training_rows import average_in, cost_of, data_of, require_validation
 from allyouneed.loading import load_parser
-from allyouneed.preparation import PreparedData, prepare
+from allyouneed.preparation import prepare
+from allyouneed.prepared_data import PreparedData
 from allyouneed.presets import parsing_semi, parsing_tiny, parsing_wsj
 from allyouneed.publish import publish_directory
 

@@ -13,7 +13,7 @@ from allyouneed.experiments.cost import PUBLISHED, count_parameters
 from allyouneed.experiments.experiment import HYPOTHESES, REFERENCES, Row, Work
 from allyouneed.experiments.ledger import read_ledger
 from allyouneed.loading import load_translator
-from allyouneed.preparation import PreparedData
+from allyouneed.prepared_data import PreparedData
 from allyouneed.presets import PRESETS
 from allyouneed.publish import write_text
 from allyouneed.runs import average, train

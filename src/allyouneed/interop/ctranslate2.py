@@ -18,7 +18,7 @@ from allyouneed.model import Transformer
 from allyouneed.model.feed_forward import FeedForward
 from allyouneed.model.layers import AddAndNorm, DecoderLayer, EncoderLayer, Residual
 from allyouneed.model.positional_encoding import LearnedPositions, SinusoidalPositions
-from allyouneed.preparation import SOURCE_TOKENIZER, TARGET_TOKENIZER
+from allyouneed.prepared_data import SOURCE_TOKENIZER, TARGET_TOKENIZER
 from allyouneed.symbols import CONTROL_SYMBOLS, END, START, UNKNOWN
 from allyouneed.training.checkpoint import Checkpoint
 from allyouneed.translation import MAX_TOKENS

@@ -11,7 +11,7 @@ from allyouneed.interop import ctranslate2, huggingface
 from allyouneed.interop.parity import Exported, require_agreement
 from allyouneed.model import Transformer
 from allyouneed.model_config import ModelConfig
-from allyouneed.preparation import SOURCE_TOKENIZER, TARGET_TOKENIZER
+from allyouneed.prepared_data import SOURCE_TOKENIZER, TARGET_TOKENIZER
 from allyouneed.publish import publish_directory, require_free
 from allyouneed.training.checkpoint import WEIGHTS, Checkpoint, load_checkpoint
 from allyouneed.training.run_directory import resolve_model

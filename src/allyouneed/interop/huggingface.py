@@ -18,7 +18,7 @@ from allyouneed.interop.length_normalization import DIFFERENCES, length_exponent
 from allyouneed.interop.marian_weights import marian_weights
 from allyouneed.interop.parity import Ids
 from allyouneed.model import Transformer
-from allyouneed.preparation import SOURCE_TOKENIZER, TARGET_TOKENIZER
+from allyouneed.prepared_data import SOURCE_TOKENIZER, TARGET_TOKENIZER
 from allyouneed.symbols import CONTROL_SYMBOLS, END, PADDING, SENTINEL, START, UNKNOWN
 from allyouneed.training.checkpoint import Checkpoint
 from allyouneed.translation import MAX_TOKENS

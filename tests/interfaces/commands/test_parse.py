@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from allyouneed.config import RunConfig
-from allyouneed.preparation import PreparedData
+from allyouneed.prepared_data import PreparedData
 from allyouneed.presets import parsing_tiny, parsing_wsj
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from allyouneed.config import DataConfig
-from allyouneed.preparation import PreparedData
+from allyouneed.prepared_data import PreparedData
 
 RunCommand = Callable[..., tuple[int, bytes, str]]
 

@@ -90,7 +90,7 @@ def _shapes(names: Sequence[str], data: Path | None) -> "dict[str, Shape]":
     import numpy as np
 
     from allyouneed.experiments.training_workloads import SHAPES
-    from allyouneed.preparation import PreparedData
+    from allyouneed.prepared_data import PreparedData
 
     shapes = {name: SHAPES[name] for name in names}
     if data is None:

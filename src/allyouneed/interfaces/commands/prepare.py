@@ -15,7 +15,8 @@ from allyouneed.presets import preset as named_preset
 
 if TYPE_CHECKING:
     from allyouneed.data.treebank import TreeFiles
-    from allyouneed.preparation import CorpusFiles, PreparedData
+    from allyouneed.preparation import CorpusFiles
+    from allyouneed.prepared_data import PreparedData
 
 Files = Annotated[tuple[Path, ...], Parameter(consume_multiple=True, show_default=False)]
 

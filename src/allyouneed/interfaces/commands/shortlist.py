@@ -29,7 +29,7 @@ def shortlist(data: Path, /, *, out: Path, translations: AtLeastOne = 50, freque
         frequent: How many of the most frequent target sub-words every sentence may contain.
     """
     from allyouneed.inference.shortlist import Shortlist
-    from allyouneed.preparation import SOURCE_TOKENIZER, TARGET_TOKENIZER, PreparedData
+    from allyouneed.prepared_data import SOURCE_TOKENIZER, TARGET_TOKENIZER, PreparedData
     from allyouneed.publish import require_free
 
     require_free(out)

@@ -133,7 +133,7 @@ def _chosen(
 ) -> "RunConfig | None":
     """The configuration asked for; None where nothing is, so that a run that is there keeps its own."""
     from allyouneed.config import RunConfig
-    from allyouneed.preparation import PreparedData
+    from allyouneed.prepared_data import PreparedData
     from allyouneed.presets import DEFAULT_PRESETS, preset
 
     if options == NOTHING_ASKED and not settings:
