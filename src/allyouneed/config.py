@@ -6,13 +6,17 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import tomli_w
-from pydantic import Field, PositiveFloat, PositiveInt, model_validator
+from pydantic import Field, PositiveFloat, model_validator
 
 from allyouneed.errors import DiskError, UsageError
-from allyouneed.model_config import ModelConfig, Probability
+from allyouneed.model_config import Entries, ModelConfig, Probability
 from allyouneed.settings import Config, line_of, toml_value
 
 Precision = Literal["auto", "float32", "bfloat16"]
+
+Count = Annotated[int, Field(ge=1, le=10**12)]
+"""Of steps and the like: more of them than any run will make."""
+BatchTokens = Annotated[int, Field(ge=1, le=10**9)]
 
 _MICRO_BATCHES = 4
 
@@ -25,14 +29,14 @@ class DataConfig(Config):
     tokenizer: Literal["bpe", "wordpiece", "byte", "words"] = "bpe"
     """Sub-word units: byte-level byte-pair encoding, word-pieces over bytes, or plain bytes; for parsing also
     words, as a fixed number of ids each (`data/word_features.py`)."""
-    vocab_size: PositiveInt = 37_000
+    vocab_size: Entries = 37_000
     """Entries of each vocabulary, the control symbols included."""
     joint_vocabulary: bool = True
     """One vocabulary for both languages, as the paper has for English-German."""
-    vocab_sample_bytes: Annotated[int, Field(ge=0)] = 4 * 2**20
+    vocab_sample_bytes: Annotated[int, Field(ge=0, le=10**12)] = 4 * 2**20
     """Bytes of distinct words to learn each vocabulary from; a corpus with more is sampled. Each takes about
     150 bytes of memory. 0 learns from all of the text."""
-    max_tokens: PositiveInt = 256
+    max_tokens: Entries = 256
     """Pairs with a longer side, in tokens, are dropped."""
     max_length_ratio: PositiveFloat = 4.0
     """Pairs whose sides differ by a larger factor in tokens are dropped, where the longer has over 20."""
@@ -53,15 +57,15 @@ WITHOUT_RECORD: dict[str, Any] = {"vocab_sample_bytes": 0}
 class TrainingConfig(Config):
     """Training (paper 5.1 to 5.4)."""
 
-    batch_tokens: PositiveInt = 25_000
+    batch_tokens: BatchTokens = 25_000
     """Source tokens, and target tokens, that one update holds at most, padding included (5.1)."""
-    micro_batch_tokens: PositiveInt | None = None
+    micro_batch_tokens: BatchTokens | None = None
     """Padded tokens a side that are computed at once; chosen at the start and recorded if not given."""
-    num_steps: PositiveInt = 100_000
+    num_steps: Count = 100_000
     """Updates of the whole run (5.2)."""
     learning_rate_factor: PositiveFloat = 1.0
     """Factor in front of equation 3."""
-    warmup_steps: PositiveInt = 4_000
+    warmup_steps: Count = 4_000
     """Steps over which the learning rate grows (5.3)."""
     adam_beta1: Probability = 0.9
     """Decay of Adam's first moment (5.3)."""
@@ -77,17 +81,17 @@ class TrainingConfig(Config):
     """End before `num_steps` when matrix products have cost so many FLOPs, all updates together."""
     budget_seconds: PositiveFloat | None = None
     """Likewise when so much wall time is used, validations and checkpoints included."""
-    checkpoint_every_steps: PositiveInt | None = None
+    checkpoint_every_steps: Count | None = None
     """Updates between checkpoints; none by steps if not given."""
     checkpoint_every_minutes: PositiveFloat = 10.0
     """Minutes between checkpoints (6.1)."""
-    keep_checkpoints: PositiveInt = 5
+    keep_checkpoints: Count = 5
     """How many of the newest checkpoints are kept, besides the best."""
-    average_last: PositiveInt = 5
+    average_last: Count = 5
     """How many of the last checkpoints `average` takes if not told (6.1)."""
-    validate_every_steps: PositiveInt = 1_000
+    validate_every_steps: Count = 1_000
     """Updates between validations, where there is validation data."""
-    patience: PositiveInt | None = None
+    patience: Count | None = None
     """Stop after this many validations without a better one; never if not given."""
     precision: Precision = "auto"
     """Of the matrix products; "auto" is bfloat16 where the hardware has it. Weights stay float32."""
@@ -120,14 +124,14 @@ class SearchConfig(Config):
     """The factor beta of the coverage penalty (Wu et al. 2016, equation 14); the paper has none."""
     alignments: bool = False
     """Tell which tokens of source and output belong together."""
-    alignment_layer: PositiveInt | None = None
+    alignment_layer: Count | None = None
     """Layer of the decoder, from 1, whose attention gives alignments and coverage; the last but one if not
     given, of two layers the last."""
-    alignment_head: PositiveInt | None = None
+    alignment_head: Count | None = None
     """Head in it, from 1; the mean of all heads if not given."""
     max_extra_tokens: Annotated[int, Field(ge=0, le=100_000)] = 50
     """The longest output has this many tokens more than the source."""
-    max_length: PositiveInt | None = None
+    max_length: Count | None = None
     """The most tokens of any output, the end symbol included, where `max_extra_tokens` allows more."""
     min_length: Annotated[int, Field(ge=0, le=100_000)] = 0
     """The fewest tokens of an output, the end symbol included."""
@@ -141,7 +145,7 @@ class SearchConfig(Config):
     """Draw outputs from the model's distribution, one for each that is wanted, in place of searching."""
     temperature: Annotated[float, Field(ge=0.001, le=100.0)] = 1.0
     """Log-probabilities are divided by this before tokens are drawn: below 1 the probable gain."""
-    top_k: PositiveInt | None = None
+    top_k: Count | None = None
     """Tokens are drawn among this many, the most probable; among all if not given."""
     top_p: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
     """Tokens are drawn among the fewest, the most probable, that have this probability together."""

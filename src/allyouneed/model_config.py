@@ -2,11 +2,15 @@
 
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, PositiveFloat, PositiveInt, model_validator
+from pydantic import Field, PositiveFloat, model_validator
 
 from allyouneed.settings import Config
 
 Probability = Annotated[float, Field(ge=0.0, lt=1.0)]
+Width = Annotated[int, Field(ge=1, le=1_000_000)]
+Heads = Annotated[int, Field(ge=1, le=10_000)]
+Entries = Annotated[int, Field(ge=1, le=10_000_000)]
+"""Sizes up to these bounds multiply to tensors that PyTorch can describe, far beyond what it can hold."""
 
 _TRANSFORMER = {"transformer"}
 _ARCHITECTURES_THAT_KNOW = {
@@ -31,27 +35,27 @@ class ModelConfig(Config):
 
     architecture: Literal["transformer", "recurrent", "convolutional", "bytenet"] = "transformer"
     """The paper's, or a rival of its Table 2: GNMT, ConvS2S or ByteNet; see docs/rivals.md."""
-    source_vocab_size: PositiveInt = 37_000
+    source_vocab_size: Entries = 37_000
     """Entries of the source vocabulary, the control symbols included (5.1); set by the prepared data."""
-    target_vocab_size: PositiveInt = 37_000
+    target_vocab_size: Entries = 37_000
     """Entries of the target vocabulary; equal to the source's where the two share one."""
-    d_model: PositiveInt = 512
+    d_model: Width = 512
     """Width of every sub-layer output (3.1)."""
-    d_ff: PositiveInt = 2048
+    d_ff: Width = 2048
     """Width inside the feed-forward network (3.3)."""
-    num_layers: PositiveInt = 6
+    num_layers: Annotated[int, Field(ge=1, le=500)] = 6
     """Layers of the encoder, and of the decoder (3.1)."""
-    num_heads: PositiveInt = 8
+    num_heads: Heads = 8
     """Attention heads (3.2.2)."""
-    d_k: PositiveInt | None = None
+    d_k: Width | None = None
     """Width of the queries and keys of one head (3.2.2); d_model / num_heads if not given."""
-    d_v: PositiveInt | None = None
+    d_v: Width | None = None
     """Width of the values of one head (3.2.2); d_model / num_heads if not given."""
     dropout: Probability = 0.1
     """Rate after each sub-layer and on the sums of embeddings and positions (5.4)."""
     attention: Literal["scaled", "unscaled", "additive"] = "scaled"
     """What compares queries with keys (3.2.1): dot products over sqrt(d_k), plain ones, a small network."""
-    neighbourhood: PositiveInt | None = None
+    neighbourhood: Entries | None = None
     """Positions around each to which self-attention is restricted, r (4): at most r / 2 away, in the decoder
     before it; to all if not given. Attention to the source stays whole."""
     attention_dropout: Probability = 0.0
@@ -61,36 +65,36 @@ class ModelConfig(Config):
     experts (Shazeer et al. 2017), which a recurrent model has in front of the last layer of either stack."""
     feed_forward_dropout: Probability = 0.0
     """Rate after the ReLU, or on the values that are parameters; the paper has none."""
-    parameter_heads: PositiveInt = 8
+    parameter_heads: Heads = 8
     """Heads h_p of attention over parameters."""
-    parameter_d_k: PositiveInt = 64
+    parameter_d_k: Width = 64
     """Width of its queries and keys."""
-    parameter_d_v: PositiveInt = 64
+    parameter_d_v: Width = 64
     """Width of its values."""
-    parameter_pairs: PositiveInt = 1_536
+    parameter_pairs: Width = 1_536
     """Keys, and values, of each of its heads, n_p."""
-    num_experts: Annotated[int, Field(ge=2)] = 32
+    num_experts: Annotated[int, Field(ge=2, le=10_000)] = 32
     """Experts of a mixture, each with a width of d_ff inside."""
-    experts_per_token: PositiveInt = 2
+    experts_per_token: Annotated[int, Field(ge=1, le=10_000)] = 2
     """How many of them compute a token."""
     expert_balance: Annotated[float, Field(ge=0.0)] = 0.01
     """Weight of the losses that spread tokens over the experts."""
-    kernel_width: PositiveInt = 3
+    kernel_width: Annotated[int, Field(ge=1, le=1_000)] = 3
     """Positions that a convolution sees, in convolutional models and ByteNet."""
-    num_dilations: PositiveInt = 5
+    num_dilations: Annotated[int, Field(ge=1, le=16)] = 5
     """Blocks of ByteNet after which dilations, which double, begin anew at 1 (3.5 there: five, of bytes)."""
     symbol_dropout: Probability = 0.0
     """Rate at which a sentinel replaces input tokens of either side (paper's source only; 0.1 there)."""
     guided_alignment: Annotated[float, Field(ge=0.0)] = 0.0
     """Weight of the loss by which one head of the last layer learns to look at the word that comes next; for
     parsing with as many ids a word on both sides (docs/parsing.md)."""
-    ids_per_word: PositiveInt = 1
+    ids_per_word: Annotated[int, Field(ge=1, le=1_000)] = 1
     """What is meant by that; set by the prepared data."""
     norm: Literal["post", "pre"] = "post"
     """Normalisation after each sum (3.1), or before each sub-layer and once after the last."""
     positions: Literal["sinusoidal", "concatenated", "learned"] = "sinusoidal"
     """Positional encoding (3.5): sines and cosines in turn, all sines first, or learned (Table 3, row E)."""
-    max_positions: PositiveInt = 1024
+    max_positions: Entries = 1024
     """Longest sequence in tokens that learned positions cover; sinusoids have no limit."""
     tied_embeddings: Literal["all", "target", "none"] = "all"
     """Which of source embedding, target embedding and pre-softmax matrix are one (3.4)."""

@@ -13,7 +13,7 @@ import torch
 from allyouneed.config import RunConfig
 from allyouneed.data.batching import BatchSchedule, PlannedBatch
 from allyouneed.data.store import PairStore
-from allyouneed.model import build_model
+from allyouneed.model import count_parameters
 from allyouneed.prepared_data import PreparedData
 from allyouneed.runs import completed, require_run, run_config
 from allyouneed.training.accumulation import Say
@@ -129,8 +129,7 @@ def rehearse(
     prepared = PreparedData(data)
     config = run_config(directory, config, prepared, device)
     schedule = _schedule(config, prepared.train)
-    with torch.device("meta"):
-        parameters = sum(parameter.numel() for parameter in build_model(config.model).parameters())
+    parameters = count_parameters(config.model)
     disk = _disk(directory, config, parameters)
     return Rehearsal(
         config,

@@ -5,8 +5,8 @@ Names of axes in the signatures: `batch` sentences, `source_len` and `target_len
 entries. A mask is True where a query may attend.
 """
 
-from allyouneed.model.architectures import build_model
+from allyouneed.model.architectures import build_model, count_parameters
 from allyouneed.model.encoder_decoder import EncoderDecoder
 from allyouneed.model.transformer import Transformer
 
-__all__ = ["EncoderDecoder", "Transformer", "build_model"]
+__all__ = ["EncoderDecoder", "Transformer", "build_model", "count_parameters"]

@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+import torch
+
 from allyouneed.model.encoder_decoder import EncoderDecoder
 from allyouneed.model.rivals.bytenet import ByteNet
 from allyouneed.model.rivals.convolutional import Convolutional
@@ -21,3 +23,9 @@ ARCHITECTURES: Mapping[str, type[Transformer | Recurrent | Convolutional | ByteN
 def build_model(config: ModelConfig) -> EncoderDecoder:
     """A model with initial weights, on PyTorch's default device."""
     return ARCHITECTURES[config.architecture](config)
+
+
+def count_parameters(config: ModelConfig) -> int:
+    """The parameters of such a model, which takes no memory here."""
+    with torch.device("meta"):
+        return sum(parameter.numel() for parameter in build_model(config).parameters())

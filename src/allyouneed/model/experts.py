@@ -64,6 +64,8 @@ class Experts(AuxiliaryLoss, nn.Module):
         """Draw the experts' matrices Glorot uniform; gates and their noise are zero (appendix A there)."""
         nn.init.zeros_(self.gate)
         nn.init.zeros_(self.noise)
+        if self.inner.is_meta:
+            return  # the model is only counted, and there may be thousands of experts
         for matrix in (*self.inner, *self.outer):
             nn.init.xavier_uniform_(matrix)
 

@@ -92,7 +92,9 @@ def pairs_in_reach(config: ModelConfig, length: int, *, causal: bool) -> int:
     if config.reach is None:
         return length * length
     farthest = min(config.reach, length - 1)
-    behind = sum(range(farthest)) + (length - farthest) * farthest  # of the first positions, of the others
+    behind = (
+        farthest * (farthest - 1) // 2 + (length - farthest) * farthest
+    )  # of the first positions, of the others
     return length + (1 if causal else 2) * behind
 
 
