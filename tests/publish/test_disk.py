@@ -60,4 +60,4 @@ def test_a_file_that_cannot_be_written_is_named_as_it_was_given(tmp_path: Path) 
     path = tmp_path / "nowhere" / "page.html"
     with pytest.raises(DiskError) as raised:
         write_text(path, "x")
-    assert str(raised.value) == f"{path}: No such file or directory"
+    assert str(raised.value) == f"{path}: there is no folder {path.parent}; make it first"

@@ -9,29 +9,34 @@ from allyouneed.errors import UsageError
 
 
 def results_so_far(path: Path) -> dict[str, Any]:
-    """What a file of results holds, if it is there.
+    """What a file of results holds, if it is there; its folder is made where that is missing.
 
     Raises:
-        UsageError: It holds something else.
+        UsageError: It holds something else, or is no regular file.
+        DiskError: It cannot be read, or not be written.
     """
+    from allyouneed.publish import disk_errors, require_file
+
+    with disk_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    require_file(path)
     if not path.exists():
         return {}
     try:
-        return dict(json.loads(path.read_bytes()))
-    except (ValueError, TypeError):
+        with disk_errors(path):
+            return dict(json.loads(path.read_bytes()))
+    except (ValueError, TypeError, RecursionError):
         raise UsageError(f"--out {path}: holds no results of bench; name another file") from None
 
 
 def keep(results: Mapping[str, Any], path: Path) -> None:
-    """Write a file of results, and its folder where that is missing.
+    """Write a file of results.
 
     Raises:
         DiskError: It cannot be written.
     """
-    from allyouneed.publish import disk_errors, write_text
+    from allyouneed.publish import write_text
 
-    with disk_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
     write_text(path, json.dumps(results, indent=1) + "\n")
 
 

@@ -223,6 +223,7 @@ def save_figure(figure: Figure, path: Path, form: str = "png", dpi: int = 100, *
         **options: As of matplotlib's `savefig`.
 
     Raises:
+        UsageError: `path` is a pipe or a device.
         DiskError: It could not be written.
     """
     with any_character(), replaced_file(path) as aside:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from allyouneed.errors import DiskError
+from allyouneed.errors import UserError
 from allyouneed.interfaces.console import notice
 from allyouneed.interfaces.progress import Progress, progress
 
@@ -71,7 +71,7 @@ class RunReporter:
 
         try:
             plot_run(self._run)
-        except DiskError as error:  # no reason to stop: the checkpoint is safe
+        except UserError as error:  # no reason to stop: the checkpoint is safe
             notice(f"NOTICE: {error.messages[0]}; the run goes on without the picture")
 
 

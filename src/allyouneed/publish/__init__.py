@@ -1,8 +1,8 @@
 """Directories and files that are complete or absent: written aside, synced, renamed, and read with checks."""
 
 from allyouneed.publish.directory import publish_directory, remove_directory, require_free
-from allyouneed.publish.disk import disk_errors, require_folder, require_space
-from allyouneed.publish.file import replaced_file, write_text
+from allyouneed.publish.disk import disk_errors, require_space
+from allyouneed.publish.file import replaced_file, require_file, write_text
 from allyouneed.publish.lock import require_unlocked, same_file, sign, take_lock
 from allyouneed.publish.manifest import (
     FORMAT_VERSION,
@@ -24,7 +24,7 @@ __all__ = [
     "read_published",
     "remove_directory",
     "replaced_file",
-    "require_folder",
+    "require_file",
     "require_free",
     "require_space",
     "require_unlocked",

@@ -30,12 +30,6 @@ def disk_errors(path: Path) -> Iterator[None]:
         raise DiskError(f"{path}: could not be written ({error}); {_free_space(path)}") from error
 
 
-def require_folder(path: Path) -> None:
-    """Refuse a file that could not be written as its folder is missing, before any work is done for it."""
-    if not path.parent.is_dir():
-        raise DiskError(f"{path}: there is no folder {path.parent}; make it first")
-
-
 def require_space(path: Path, needed_bytes: int) -> None:
     """Refuse to begin what the disk that holds `path` has no room for.
 

@@ -14,7 +14,7 @@ from allyouneed.data.lines import is_blank, read_lines
 from allyouneed.errors import DataError, UsageError
 from allyouneed.interfaces.device import Device, torch_device
 from allyouneed.interfaces.progress import progress
-from allyouneed.publish import require_folder, write_text
+from allyouneed.publish import require_file, write_text
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -162,7 +162,7 @@ def _check_options(files: Files, selected: Selected, sort: str | None) -> None:
     if sort == "agreement" and selected.kind not in (None, "cross"):
         raise UsageError("--sort agreement: only attention to the source has it; leave out --kind")
     for path in wanted.values():
-        require_folder(path)
+        require_file(path)
 
 
 def _check_sentence(source: str | None, targets: Path | None) -> None:

@@ -23,7 +23,7 @@ from allyouneed.interfaces.console import notice
 from allyouneed.interfaces.device import Device, torch_device
 from allyouneed.interfaces.search_options import AS_THE_MODEL_SAYS, SearchOptions
 from allyouneed.interfaces.tree_scores import print_scores, score_parser, score_tree_file
-from allyouneed.publish import require_folder
+from allyouneed.publish import require_file
 
 
 @Parameter(name="*")
@@ -113,7 +113,7 @@ def _check_options(trees: TreeOptions, hypotheses: Sequence[Path] | None, search
     if hypotheses is not None and (trees.unconstrained or search != AS_THE_MODEL_SAYS):
         raise UsageError("--hypotheses are scored as they are; leave out what says how to search")
     if trees.length_plot:
-        require_folder(trees.length_plot)
+        require_file(trees.length_plot)
 
 
 def _scores_of_model(

@@ -18,7 +18,7 @@ from allyouneed.interfaces.console import notice
 from allyouneed.interfaces.device import Device, torch_device
 from allyouneed.interfaces.line_output import StreamOutput
 from allyouneed.interfaces.tree_drawing import draw_trees
-from allyouneed.publish import require_folder, write_text
+from allyouneed.publish import require_file, write_text
 
 if TYPE_CHECKING:
     from allyouneed.data.trees import Tree
@@ -102,7 +102,7 @@ def parse(
         device: Where to compute.
     """
     if lines.svg:
-        require_folder(lines.svg)
+        require_file(lines.svg)
     from allyouneed.loading import load_parser
     from allyouneed.training.hardware import give_back_freed_memory
 
