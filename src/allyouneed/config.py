@@ -1,6 +1,5 @@
 """The settings of a run: frozen, checked, kept as TOML; the defaults are the paper's base model."""
 
-import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -10,7 +9,7 @@ from pydantic import Field, PositiveFloat, model_validator
 
 from allyouneed.errors import DiskError, UsageError
 from allyouneed.model_config import Entries, ModelConfig, Probability
-from allyouneed.settings import Config, line_of, toml_value
+from allyouneed.settings import LONGEST_TEXT, Config, line_of, parse_toml, toml_value
 
 Precision = Literal["auto", "float32", "bfloat16"]
 
@@ -188,13 +187,14 @@ class RunConfig(Config):
             UsageError: There is no such file, or it has an unknown key or a wrong value; names file and line.
         """
         try:
-            text = path.read_bytes().decode()
-            changes = tomllib.loads(text)
+            with path.open("rb") as file:
+                text = file.read(LONGEST_TEXT + 1).decode()
+            changes = parse_toml(text)
         except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
             raise UsageError(f"{path}: {error.strerror}; name a TOML file of settings") from None
         except OSError as error:
             raise DiskError(f"{path}: {error.strerror}") from error
-        except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        except ValueError as error:
             raise UsageError(f"{path}: is not TOML: {error}") from None
         return self.changed(changes, lambda key: f"{path}:{line_of(key, text)}")
 

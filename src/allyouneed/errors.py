@@ -3,6 +3,8 @@
 Every message says what is wrong, where (file, line, column or key), and what to do about it.
 """
 
+import contextlib
+import sys
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -93,9 +95,24 @@ SOME_FAILED_EXIT_CODE = 9
 """All that was asked for was gone through, but some of its lines, or rows of an experiment, failed."""
 
 
+_LONGEST_MESSAGE = 1_200
+"""Characters of a message; of a longer one, which repeats what it was given, the middle is left out."""
+
+
 def printable(message: str) -> str:
     """The message with control characters escaped, so that no input can drive the terminal or add a line."""
+    if len(message) > _LONGEST_MESSAGE:
+        half = _LONGEST_MESSAGE // 2
+        left_out = f" ... ({len(message) - 2 * half:,} characters) ... "
+        return printable(message[:half]) + left_out + printable(message[-half:])
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in message)
+
+
+def say(line: str) -> None:
+    """Write a line on standard error, if that is there: a message never stops the work that it is about."""
+    if sys.stderr is not None:  # print would take standard output
+        with contextlib.suppress(OSError, ValueError):
+            print(line, file=sys.stderr, flush=True)
 
 
 def is_out_of_memory(error: BaseException) -> bool:

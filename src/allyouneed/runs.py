@@ -10,12 +10,14 @@ import torch
 
 from allyouneed.config import RunConfig
 from allyouneed.errors import DataError, DiskError, ModelError, UsageError, UserError
+from allyouneed.model import count_parameters
 from allyouneed.prepared_data import PreparedData
 from allyouneed.presets import DEFAULT_PRESETS, preset
 from allyouneed.publish import write_text
 from allyouneed.training.averaging import average as average_checkpoints
 from allyouneed.training.averaging import last_checkpoints
 from allyouneed.training.distributed import Processes, device_of_process, joined_processes, num_restarts
+from allyouneed.training.hardware import require_memory
 from allyouneed.training.run_directory import RunDirectory
 from allyouneed.training.saves import save_bytes
 from allyouneed.training.trainer import Corpus, Report, Trainer
@@ -183,6 +185,7 @@ def completed(
 
     Raises:
         UsageError: A setting does not fit the data or the architecture.
+        ResourceError: The model does not fit into memory.
     """
     training = config.training
     longest = _longest(prepared)
@@ -209,7 +212,7 @@ def completed(
         model["ids_per_word"] = prepared.ids_per_word
     if not prepared.config.joint_vocabulary and config.model.tied_embeddings == "all":
         model["tied_embeddings"] = "target"
-    return config.replace(
+    complete = config.replace(
         model=model,
         data=prepared.config.model_dump(),
         training={
@@ -217,6 +220,9 @@ def completed(
             "micro_batch_tokens": training.resolved_micro_batch_tokens(longest, num_processes),
         },
     )
+    kept_here = 1 if training.sharded or device.type != "cpu" else 4  # weights; gradients, Adam's moments
+    require_memory(kept_here * 4 * count_parameters(complete.model))
+    return complete
 
 
 def _longest(prepared: PreparedData) -> int:

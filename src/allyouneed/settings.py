@@ -7,7 +7,12 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from allyouneed.errors import UsageError
+from allyouneed.errors import MAX_REPORTED, UsageError
+
+LONGEST_TEXT = 1 << 20
+"""Characters of TOML."""
+_DEEPEST_KEY = 64
+"""Dots of a line of TOML; reading a key takes time by the square of its parts."""
 
 
 class Config(BaseModel):
@@ -30,7 +35,7 @@ class Config(BaseModel):
         try:
             return type(self).model_validate(_merged(self.model_dump(), changes))
         except ValidationError as error:
-            raise UsageError([_message(type(self), detail, place) for detail in error.errors()]) from None
+            raise UsageError(_messages(type(self), error, place)) from None
 
     @classmethod
     def checked(cls, **settings: Any) -> Self:
@@ -42,7 +47,7 @@ class Config(BaseModel):
         try:
             return cls(**settings)
         except ValidationError as error:
-            raise UsageError([_message(cls, detail, _option) for detail in error.errors()]) from None
+            raise UsageError(_messages(cls, error, _option)) from None
 
 
 def _merged(old: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -57,12 +62,21 @@ def _option(key: Sequence[str]) -> str:
     return "--" + ".".join(key).replace("_", "-")
 
 
+def _messages(
+    config: type[Config], error: ValidationError, place: Callable[[Sequence[str]], str]
+) -> list[str]:
+    """What is wrong, each with its place; what is only counted is not looked for."""
+    details = error.errors(include_url=False)
+    told = [_message(config, detail, place) for detail in details[:MAX_REPORTED]]
+    return [*told, *(detail["msg"] for detail in details[MAX_REPORTED:])]
+
+
 def _message(config: type[Config], detail: Any, place: Callable[[Sequence[str]], str]) -> str:
     key = tuple(str(part) for part in detail["loc"])
     name = ".".join(key)
     if detail["type"] != "extra_forbidden":
         reason = detail["msg"].removeprefix("Value error, ")
-        given = "" if detail["type"] == "value_error" else f", not {detail['input']!r}"
+        given = "" if detail["type"] == "value_error" else f", not {_shown(detail['input'])}"
         return f"{place(key)}: {name}: {reason}{given}"
     known = sorted(_fields(config, key[:-1]))
     nearest = difflib.get_close_matches(key[-1], known, n=1)
@@ -72,20 +86,51 @@ def _message(config: type[Config], detail: Any, place: Callable[[Sequence[str]],
     return f"{place(key)}: unknown setting {name}; {remedy}"
 
 
+def _shown(value: object) -> str:
+    try:
+        return repr(value)
+    except ValueError:  # Python writes no number of more than 4,300 digits
+        return "a number of thousands of digits"
+
+
 def _fields(config: type[Config], path: Sequence[str]) -> list[str]:
     for name in path:
         config = config.model_fields[name].annotation  # type: ignore[assignment]
     return list(config.model_fields)
 
 
+def parse_toml(text: str) -> dict[str, Any]:
+    """What a TOML text holds, in a time that its length bounds.
+
+    Raises:
+        ValueError: It is no TOML, or too long or too deep to be settings.
+    """
+    if len(text) > LONGEST_TEXT:
+        raise ValueError(f"more than {LONGEST_TEXT:,} characters")
+    for number, line in enumerate(text.split("\n"), start=1):
+        code = line.partition("#")[0]
+        if (line if {'"', "'"} & set(code) else code).count(".") > _DEEPEST_KEY:
+            raise ValueError(f"a key with more than {_DEEPEST_KEY} dots (at line {number})")
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise ValueError("values too deep in one another") from None
+    except tomllib.TOMLDecodeError:
+        raise
+    except ValueError:
+        raise ValueError("a number of more than 4,300 digits") from None
+
+
 def toml_value(setting: str, value: str) -> Any:
     """A `--set` value as TOML; a bare word is taken as a string, as a shell has eaten its quotes."""
     try:
-        return tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
+        found, _ = parse_toml(f"value = [{value}, 0]")["value"]  # nothing of it may be a comment
+        if "\n" not in value:
+            return found
+    except ValueError:
         if value.replace("-", "_").isidentifier():
             return value
-        raise UsageError(f"--set {setting}: {value!r} is not a TOML value") from None
+    raise UsageError(f"--set {setting}: {value!r} is not a TOML value") from None
 
 
 def line_of(key: Sequence[str], text: str) -> int:

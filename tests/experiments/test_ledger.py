@@ -105,27 +105,50 @@ def test_the_command_prints_both_figures(tmp_path: Path, capsys: pytest.CaptureF
     assert json.loads(capsys.readouterr().out)["formula_flops"] == pytest.approx(3.28e18, rel=1e-3)
 
 
+START = {"event": "start", "processes": 1, "environment": {"device": "cpu", "device_name": "CPU"}}
+COST = {"event": "cost", "step": 1, "seconds": 1.0, "matmul_flops": 1.0, "energy_joules": None, "peak": 1e9}
+
+
 @pytest.mark.parametrize(
-    "changes",
+    "events",
     [
-        {"start": None},
-        {"start": {"processes": 0}},
-        {"start": {"environment": "a GPU"}},
-        {"start": {"environment": {"device": "cuda", "device_name": 3}}},
-        {"cost": {"seconds": None}},
-        {"cost": {"peak": None}},
+        [COST],
+        [START, {"event": "cost"}],
+        [START, COST | {"seconds": "long"}],
+        [START, COST | {"seconds": float("nan")}],
+        [START, COST | {"seconds": 10**400}],
+        [START | {"processes": 0}, COST],
+        [START | {"environment": []}, COST],
+        [{"event": "start"}, COST],
     ],
-    ids=str,
 )
-def test_a_log_that_no_run_writes_is_refused_with_its_name(
-    tmp_path: Path, changes: dict[str, dict[str, object] | None]
+def test_a_damaged_log_is_one_line(
+    events: list[dict[str, object]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    log = write_run(tmp_path / "run", "a GPU that no table knows", 1, 10.0, device="cpu") / "log.jsonl"
-    events = [json.loads(line) for line in log.read_bytes().split(b"\n") if line]
-    changed = [event | (changes.get(event["event"], {}) or {}) for event in events]
-    kept = [event for event in changed if changes.get(event["event"], {}) is not None]
-    log.write_bytes("".join(json.dumps(event) + "\n" for event in kept).encode())
-    with pytest.raises(
-        ModelError, match=r"log\.jsonl: its last events `start` and `cost` are not what a run"
-    ):
-        read_ledger(tmp_path / "run", price_per_hour=1.0)
+    run = write_run(tmp_path / "run", "Tesla P100", 8, 1.0)
+    (run / "log.jsonl").write_bytes("".join(json.dumps(event) + "\n" for event in events).encode())
+    assert main(["cost", str(run)]) == 4
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1
+    assert "log.jsonl: is damaged: its last start or cost is no such event" in err
+
+
+def test_lines_of_a_log_that_are_no_events_are_skipped(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = write_run(tmp_path / "run", "Tesla P100", 8, 1.0)
+    with (run / "log.jsonl").open("ab") as log:
+        log.write(b'{"event": []}\n[]\n' + b"[" * 100_000 + b'\n\xff\n{"event": ' + b"9" * 5_000 + b"}\n")
+    assert main(["cost", str(run)]) == 0
+    capsys.readouterr()
+
+
+def test_a_run_that_took_no_time_has_no_share(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cost", str(write_run(tmp_path / "run", "Tesla P100", 8, 0.0))]) == 0
+    assert "counted of formula" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "0", "-1", "1e309"])
+def test_a_price_is_a_positive_number(value: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cost", str(tmp_path), f"--price-per-hour={value}"]) == 2
+    assert "Must be > 0 and <= 1e+30." in capsys.readouterr().err

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from allyouneed.errors import UsageError
-from allyouneed.interfaces.configuration import NOTHING_ASKED, ConfigurationOptions
+from allyouneed.interfaces.cli import main
+from allyouneed.interfaces.configuration import NOTHING_ASKED, ConfigurationOptions, one_setting_each
 from allyouneed.presets import base, big, demo
 
 
@@ -34,3 +35,25 @@ def test_a_file_goes_over_the_preset_and_settings_over_both(tmp_path: Path) -> N
 def test_an_unknown_preset_is_refused_before_anything_is_read() -> None:
     with pytest.raises(UsageError, match="--preset bigg: unknown preset; did you mean big"):
         ConfigurationOptions(preset="bigg", config=Path("absent.toml")).resolve(base())
+
+
+@pytest.mark.parametrize(
+    ("given", "understood"),
+    [
+        ("--set a=1 b=2 RUN", "--set a=1 --set b=2 RUN"),
+        ("RUN --set a=1 b=2 --data d", "RUN --set a=1 --set b=2 --data d"),
+        ("--set=a=1 b=2 RUN x=1", "--set=a=1 --set b=2 RUN x=1"),
+        ("--set a=1 --set b=2 c=3 -- d=4", "--set a=1 --set b=2 --set c=3 -- d=4"),
+        ("x --set a=1 --resume b=2", "x --set a=1 --resume b=2"),
+        ("--set x RUN", "--set x RUN"),
+        ("--set", "--set"),
+    ],
+)
+def test_after_settings_comes_what_is_none(given: str, understood: str) -> None:
+    assert list(one_setting_each(given.split())) == understood.split()
+
+
+def test_a_run_may_follow_its_settings(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    arguments = ["--set", "training.seed=1", "model.dropout=0.2", str(tmp_path / "run"), "--data", "no-data"]
+    assert main(["train", *arguments]) == 4
+    assert "no-data: no such directory" in capsys.readouterr().err

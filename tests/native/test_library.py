@@ -101,3 +101,20 @@ def test_without_a_place_to_keep_it_it_is_made_each_time(
 def test_it_can_be_declined(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ALLYOUNEED_NATIVE", "0")
     assert library() is None
+
+
+@pytest.mark.parametrize("home", ["relative", ".", "", "missing"])
+def test_no_folder_is_made_for_a_home_that_is_none(
+    cache: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    home: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", "")
+    monkeypatch.setenv("HOME", str(tmp_path / "missing") if home == "missing" else home)
+    compiler(tmp_path / "bin", "exit 1", monkeypatch)  # that it is looked for is enough
+    assert library() is None
+    assert [path.name for path in tmp_path.iterdir()] == ["bin"]
+    assert capsys.readouterr().err.count("let XDG_CACHE_HOME name one") == 1

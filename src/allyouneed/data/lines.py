@@ -5,6 +5,7 @@ Everything else that Unicode calls a separator (U+2028, U+0085, form feed, ..) i
 """
 
 import contextlib
+import errno
 import gzip
 import io
 import re
@@ -254,6 +255,8 @@ def reading_errors(name: str, counts: LineCounts) -> Iterator[None]:
             f"{name}: compressed data damaged or cut off {place}; fetch the file again"
         ) from error
     except OSError as error:
+        if error.errno == errno.EBADF:
+            raise DiskError(f"{name}: is closed; give it something to read, or </dev/null") from None
         raise DiskError(f"{name}: {error.strerror or error}; check the file and its permissions") from error
 
 

@@ -12,6 +12,7 @@ raises `UserError` for what a user can mend, and may return an exit code; `--deb
 care of here.
 """
 
+import errno
 import os
 import signal
 import sys
@@ -22,8 +23,18 @@ from typing import Annotated, Any, NoReturn
 
 from cyclopts import App, CycloptsError, Group, Parameter
 
-from allyouneed.errors import DiskError, InternalError, ResourceError, UsageError, UserError, is_out_of_memory
-from allyouneed.interfaces.console import talk, use_utf8
+from allyouneed.errors import (
+    DiskError,
+    InternalError,
+    ResourceError,
+    UsageError,
+    UserError,
+    is_out_of_memory,
+    say,
+)
+from allyouneed.interfaces.configuration import one_setting_each
+from allyouneed.interfaces.console import open_standard_streams, report, talk
+from allyouneed.interfaces.environment import correct_environment
 from allyouneed.interfaces.termination import end_by_signals
 from allyouneed.version import __version__
 
@@ -84,7 +95,7 @@ def launch(
     talk.quiet = quiet or _is_one_of_several()  # of several processes one talks
     _require_working_directory()
     try:
-        return app(tokens)
+        return app(list(one_setting_each(tokens)))
     except Exception:
         if debug:
             traceback.print_exc()
@@ -94,7 +105,8 @@ def launch(
 def run() -> NoReturn:
     """Run the program on this process's arguments, and end the process."""
     end_by_signals()
-    use_utf8()
+    open_standard_streams()
+    correct_environment()
     code = main(sys.argv[1:])
     try:
         print(end="", flush=True)
@@ -113,11 +125,11 @@ def main(arguments: Sequence[str]) -> int:
     except BrokenPipeError:  # whoever read our output has enough of it
         return 128 + signal.SIGPIPE
     except KeyboardInterrupt:
-        print("allyouneed: interrupted", file=sys.stderr)
+        say("allyouneed: interrupted")
         return 128 + signal.SIGINT
     except Exception as error:
         failure = explain(error)
-        print(*failure.lines(), sep="\n", file=sys.stderr)
+        report(failure)
         return failure.exit_code
     return code or 0
 
@@ -133,6 +145,8 @@ def explain(error: Exception) -> UserError:
             return ResourceError(
                 "there is not enough memory; give it less at a time (smaller batches or inputs)"
             )
+        case OSError(errno=errno.EBADF, filename=None):
+            return DiskError("standard output: is closed; send it to a file, or to /dev/null")
         case OSError():
             return DiskError(f"{error.filename or 'standard output'}: {error.strerror or error}")
     return InternalError(
@@ -150,7 +164,7 @@ def _require_working_directory() -> None:
 
 def _is_one_of_several() -> bool:
     """Whether `torchrun` has started this process beside a first one."""
-    return int(os.environ.get("WORLD_SIZE", "1")) > 1 and int(os.environ.get("RANK", "0")) > 0
+    return os.environ.get("WORLD_SIZE", "1") != "1" and os.environ.get("RANK", "0") != "0"
 
 
 def _usage_message(error: CycloptsError) -> str:

@@ -1,5 +1,6 @@
 """`--preset`, `--fidelity`, `--config` and `--set`: the options of commands that take a configuration."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -21,7 +22,7 @@ class ConfigurationOptions:
     """Whose recipe, over the preset: the paper's (the default), or that of its authors' code."""
     config: Path | None = None
     """A TOML file of settings, over both."""
-    set_: Annotated[list[str] | None, Parameter(name="--set", consume_multiple=True)] = None
+    set_: Annotated[list[str] | None, Parameter(name="--set")] = None
     """Settings as group.key=value, over all."""
 
     def resolve(self, otherwise: "RunConfig") -> "RunConfig":
@@ -35,6 +36,18 @@ class ConfigurationOptions:
         if self.config is not None:
             chosen = chosen.with_toml(self.config)
         return chosen.with_settings(self.set_ or ())
+
+
+def one_setting_each(tokens: Sequence[str]) -> Iterator[str]:
+    """Command line tokens in which `--set a=1 b=2 RUN` has become `--set a=1 --set b=2 RUN`."""
+    begun = goes_on = False
+    for token in tokens:
+        goes_on = goes_on and "=" in token and not token.startswith("-")
+        if goes_on:
+            yield "--set"
+        yield token
+        goes_on |= begun or token.startswith("--set=")
+        begun = token == "--set" and not begun
 
 
 NOTHING_ASKED = ConfigurationOptions()

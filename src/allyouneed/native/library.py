@@ -12,10 +12,11 @@ import platform
 import shutil
 import stat
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
+
+from allyouneed.errors import printable, say
 
 FORMS = "float32", "bfloat16", "int8"
 """What weights can be packed as, in the order of `enum form` in `linear.c`."""
@@ -52,11 +53,10 @@ def library() -> Any:
     try:
         loaded = _loaded()
     except (OSError, RuntimeError, subprocess.SubprocessError, AttributeError) as error:
-        reason = str(error).partition("\n")[0]
-        print(
+        reason = printable(str(error).partition("\n")[0])
+        say(
             f"allyouneed: no kernels in C, PyTorch computes, more slowly ({reason});"
-            " ALLYOUNEED_NATIVE=0 does without this message",
-            file=sys.stderr,
+            " ALLYOUNEED_NATIVE=0 does without this message"
         )
         return None
     return loaded if loaded is not None and loaded.linear_forms() else None
@@ -76,6 +76,11 @@ def _loaded() -> Any:
             pass
     if compiler is None:
         return None
+    if cache is None:
+        say(
+            "allyouneed: the kernels in C are compiled anew at every start, which takes seconds: there is no"
+            " folder to keep them in; let XDG_CACHE_HOME name one that you own and only you can write to"
+        )
     with tempfile.TemporaryDirectory(dir=cache) as folder:
         made = Path(folder) / name
         _compile(compiler, [str(source) for source in sources if source.suffix == ".c"], made)
@@ -108,8 +113,13 @@ def _cache() -> Path | None:
     """The folder where libraries are kept, which nobody else can write to; None where there can be none."""
     given = Path(os.environ.get("XDG_CACHE_HOME", ""))
     try:
-        folder = (given if given.is_absolute() else Path.home() / ".cache") / "allyouneed"
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        home = Path.home()
+        base = given if given.is_absolute() else home / ".cache"
+        if base != given and not (os.environ.get("HOME") != "" and home.is_absolute() and home.is_dir()):
+            return None
+        folder = base / "allyouneed"
+        for each in (base, folder):
+            each.mkdir(mode=0o700, exist_ok=True)
     except (OSError, RuntimeError):  # no home, or a file system that is only read
         return None
     return folder if _is_ours(folder) and os.access(folder, os.W_OK) else None

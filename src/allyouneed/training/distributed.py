@@ -5,6 +5,7 @@ Without `torchrun` there is one process, and nothing here does anything.
 
 import contextlib
 import os
+import re
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
@@ -16,7 +17,7 @@ from torch import Tensor
 from torch.distributed.distributed_c10d import PrefixStore, Store
 from torch.distributed.rendezvous import rendezvous
 
-from allyouneed.errors import ResourceError, is_out_of_memory
+from allyouneed.errors import ResourceError, UsageError, is_out_of_memory
 
 HANG_SECONDS = 90.0
 """A process that is waited for so long is taken for hanging."""
@@ -170,10 +171,16 @@ def joined_processes(device: torch.device) -> Iterator[Processes]:
 
     Args:
         device: Of the tensors that are exchanged.
+
+    Raises:
+        UsageError: The environment does not say which of the processes this is, as `torchrun` does.
     """
-    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+    if _number("WORLD_SIZE", 1) == 1:
         yield Processes()
         return
+    if _number("RANK") >= _number("WORLD_SIZE"):
+        raise UsageError(f"RANK={_number('RANK')}: there are {_number('WORLD_SIZE')} processes; use torchrun")
+    _number("MASTER_PORT")
     store, rank, size = next(rendezvous("env://"))
     # The launcher's store outlives a restart; what was left there before must not be read.
     store = PrefixStore(f"start-{num_restarts()}", store)
@@ -194,11 +201,22 @@ def device_of_process(device: torch.device) -> torch.device:
     """The device for this process: of several GPUs the one that `torchrun` means for it."""
     if device.type != "cuda":
         return device
-    own = torch.device("cuda", int(os.environ.get("LOCAL_RANK", device.index or 0)))
+    own = torch.device("cuda", _number("LOCAL_RANK", device.index or 0))
     torch.cuda.set_device(own)
     return own
 
 
 def num_restarts() -> int:
     """How often `torchrun` has started the processes anew after one of them had died."""
-    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
+    return _number("TORCHELASTIC_RESTART_COUNT", 0)
+
+
+def _number(name: str, otherwise: int | None = None) -> int:
+    """A number of the environment, which `torchrun` sets."""
+    given = os.environ.get(name, "" if otherwise is None else str(otherwise))
+    if not re.fullmatch("[0-9]{1,9}", given) or (name == "WORLD_SIZE" and int(given) == 0):
+        raise UsageError(
+            f"{name}={given}: this variable of the environment is no such number as torchrun sets; unset it, "
+            "or start the processes with torchrun"
+        )
+    return int(given)

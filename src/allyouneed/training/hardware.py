@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from allyouneed.config import Precision
+from allyouneed.errors import ResourceError
 from allyouneed.version import __version__
 
 _MATRIX_SIZES = {"cpu": 1024, "cuda": 8192}
@@ -55,6 +56,20 @@ def matmul_peak(device: torch.device, precision: Precision, size: int | None = N
     while len(seconds) < _FEWEST_PRODUCTS or sum(seconds) < _MEASURED_SECONDS:
         seconds.append(_seconds_of_product(left, right))
     return float(2 * size**3 / min(seconds))
+
+
+def require_memory(num_bytes: int) -> None:
+    """Refuse what does not fit into the machine's memory, before any of it is allocated.
+
+    Raises:
+        ResourceError: `num_bytes` are more than there is.
+    """
+    there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if num_bytes > there:
+        raise ResourceError(
+            f"the model needs {num_bytes:,} bytes of memory, and this machine has {there:,}; make it smaller "
+            "(`allyouneed plan` shows what takes how much)"
+        )
 
 
 def memory_bytes(device: torch.device) -> int:

@@ -10,10 +10,8 @@ from allyouneed.publish import disk_errors
 
 Event = dict[str, Any]
 
-_NUMBERS = {"step", "loss", "learning_rate", "bleu", "f1"} | {
-    *("processes", "peak", "seconds", "matmul_flops", "energy_joules"),
-}
-"""Fields that readers of logs calculate with or draw."""
+_NUMBERS = {"step", "loss", "learning_rate", "bleu", "f1"}
+"""Fields that curves are drawn from."""
 _LARGEST = 1e100
 
 

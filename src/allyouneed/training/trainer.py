@@ -4,7 +4,6 @@ import functools
 import json
 import math
 import signal
-import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -15,7 +14,7 @@ import torch
 from allyouneed.config import RunConfig
 from allyouneed.data.batching import BatchSchedule, PlannedBatch
 from allyouneed.data.store import PairStore
-from allyouneed.errors import DataError, DivergedError
+from allyouneed.errors import DataError, DivergedError, say
 from allyouneed.model import EncoderDecoder
 from allyouneed.model.evaluation_mode import evaluation_mode
 from allyouneed.training.checkpoint import Attachments
@@ -333,7 +332,7 @@ class Trainer:
         if self.processes.is_first:
             self._write("notice", step=self.step, text=text)
         else:
-            print(f"allyouneed: process {self.processes.rank}: {text}", file=sys.stderr)
+            say(f"allyouneed: process {self.processes.rank}: {text}")
 
     def _write(self, event: str, **fields: Any) -> None:
         if self._log is not None:

@@ -111,7 +111,7 @@ def test_every_kind_of_vocabulary_goes_from_text_to_translations(
         ("model.dropout=1.0", "--set model.dropout: model.dropout: Input should be less than 1, not 1.0"),
         (
             "training.num_steps=0",
-            "--set training.num_steps: training.num_steps: Input should be greater than 0",
+            "--set training.num_steps: training.num_steps: Input should be greater than or equal to 1",
         ),
         ("training.num_steps=true", "training.num_steps: Input should be a valid integer, not True"),
         ("training.num_steps=many", "training.num_steps: Input should be a valid integer, not 'many'"),
@@ -233,3 +233,14 @@ def test_json_without_a_dry_run_is_refused(train: RunCommand, tmp_path: Path) ->
     assert code == 2
     assert "--json is for --dry-run" in err
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("dry_run", [["--dry-run"], []])
+def test_a_model_that_fits_into_no_memory_is_refused_before_any_of_it_is_allocated(
+    run_command: RunCommand, tmp_path: Path, toy_data: Path, dry_run: list[str]
+) -> None:
+    sizes = ["model.d_model=1000000", "model.d_ff=1000000", "model.num_heads=1000"]
+    code, out, err = run_command("train", tmp_path / "run", "--data", toy_data, "--set", *sizes, *dry_run)
+    assert (code, out, err.count("\n")) == (7, b"", 1)
+    assert "error[E-MEMORY]: the model needs " in err
+    assert not (tmp_path / "run" / "config.toml").exists()

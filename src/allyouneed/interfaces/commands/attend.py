@@ -5,14 +5,14 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from cyclopts import Parameter
-from cyclopts.validators import Number
 
 from allyouneed.data.lines import is_blank, read_lines
 from allyouneed.errors import DataError, UsageError
 from allyouneed.interfaces.device import Device, torch_device
+from allyouneed.interfaces.number_options import AtLeastOne
 from allyouneed.interfaces.progress import progress
 from allyouneed.publish import require_file, write_text
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     Measures = dict[str, dict[str, Tensor]]
 
-_Counted = Annotated[int, Parameter(validator=Number(gte=1))]
 MeasureName = Literal["entropy", "distance", "diagonal", "previous", "next", "control", "agreement"]
 
 
@@ -63,10 +62,10 @@ class Selected:
     kind: Literal["encoder", "decoder", "cross"] | None = None
     """Attention of the encoder, of the decoder to itself, or of the decoder to the source; by default a
     figure shows the last, and a list all three."""
-    layer: _Counted | None = None
+    layer: AtLeastOne | None = None
     """From 1; by default a figure shows the layer that aligns words (the last but one; of two the last), and
     a list all."""
-    head: list[_Counted] | None = None
+    head: list[AtLeastOne] | None = None
     """From 1, can be repeated; by default all heads."""
     word: list[str] | None = None
     """Only of a figure: show only where this word looks; can be repeated."""

@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
-from cyclopts.validators import Number
 
 from allyouneed.interfaces.bench_results import keep, results_so_far, size_of, table
 from allyouneed.interfaces.console import notice
 from allyouneed.interfaces.device import Device, torch_device
+from allyouneed.interfaces.number_options import AtLeastOne
 from allyouneed.interfaces.progress import progress
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def train(
     *,
     shape: Annotated[tuple[ShapeName, ...], _SEVERAL] = ("small",),
     precision: Annotated[tuple[Precision, ...], _SEVERAL] = ("float32", "bfloat16"),
-    rounds: Annotated[int, Parameter(validator=Number(gte=1))] = 5,
+    rounds: AtLeastOne = 5,
     against: Annotated[tuple[Peer, ...], _SEVERAL] = ("tutorial", "marian"),
     data: Path | None = None,
     device: Device = "auto",

@@ -7,11 +7,11 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
-from cyclopts.validators import Number
 
 from allyouneed.errors import UsageError
 from allyouneed.interfaces.bench_results import keep, results_so_far, size_of, table
 from allyouneed.interfaces.console import notice
+from allyouneed.interfaces.number_options import AtLeastOne, Threads
 from allyouneed.interfaces.progress import progress
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ ShapeName = Literal["small", "base"]
 Precision = Literal["float32", "bfloat16", "int8"]
 
 _SEVERAL = Parameter(consume_multiple=True)
-_POSITIVE = Parameter(validator=Number(gte=1))
 _SHORT_NAMES = {"ctranslate2": "CT2", "huggingface": "HF"}
 _REMARKS = (
     "Medians of rounds in which all take turns on the same sentences, each in its best layout; ratios are of",
@@ -52,15 +51,15 @@ class Conditions:
         length: Tokens of all outputs of a shape, end symbol included.
     """
 
-    beam_size: Annotated[int, _POSITIVE] = 4
+    beam_size: AtLeastOne = 4
     length_penalty: float | None = None
     precision: Annotated[tuple[Precision, ...], _SEVERAL] = ("float32", "bfloat16", "int8")
     against: Annotated[tuple[Peer, ...], _SEVERAL] = ("ctranslate2", "huggingface")
-    rounds: Annotated[int, _POSITIVE] = 5
-    threads: Annotated[int, _POSITIVE] | None = None
+    rounds: AtLeastOne = 5
+    threads: Threads | None = None
     lengths: bool = False
-    sentences: Annotated[int, _POSITIVE] = 256
-    length: Annotated[int, _POSITIVE] = 15
+    sentences: AtLeastOne = 256
+    length: AtLeastOne = 15
 
 
 def translate(

@@ -3,23 +3,20 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from cyclopts import Parameter
-from cyclopts.validators import Number
+from allyouneed.interfaces.number_options import Positive
 
 if TYPE_CHECKING:
     from allyouneed.experiments.ledger import Ledger
-
-_POSITIVE = Parameter(validator=Number(gt=0))
 
 
 def cost(
     run: Path,
     /,
     *,
-    price_per_hour: Annotated[float | None, _POSITIVE] = None,
-    tflops: Annotated[float | None, _POSITIVE] = None,
+    price_per_hour: Positive | None = None,
+    tflops: Positive | None = None,
     json_: bool = False,
 ) -> None:
     """Show what a run has cost: time, FLOPs counted and by the paper's formula, energy, price.
@@ -51,7 +48,8 @@ def _as_text(ledger: "Ledger") -> Iterator[str]:
     yield _row("FLOPs, counted", f"{ledger.matmul_flops:.2e}", "of matrix products, 2 a multiply-add")
     formula = f"time x devices x {ledger.device_tflops:g} TFLOPS ({ledger.tflops_source})"
     yield _row("FLOPs, by the formula", f"{ledger.formula_flops:.2e}", formula)
-    yield _row("counted of formula", f"{ledger.matmul_flops / ledger.formula_flops:.0%}")
+    share = f"{ledger.matmul_flops / ledger.formula_flops:.0%}" if ledger.formula_flops else "-"
+    yield _row("counted of formula", share)
     if ledger.energy_joules is None:
         yield _row("energy", "-", "this system does not tell it, or there were several processes")
     else:

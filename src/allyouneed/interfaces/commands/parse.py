@@ -14,9 +14,10 @@ from cyclopts.validators import Number
 from allyouneed.data.lines import Line
 from allyouneed.data.windows import read_windows
 from allyouneed.errors import MAX_REPORTED, SOME_FAILED_EXIT_CODE, DataError
-from allyouneed.interfaces.console import notice
+from allyouneed.interfaces.console import notice, report
 from allyouneed.interfaces.device import Device, torch_device
 from allyouneed.interfaces.line_output import StreamOutput
+from allyouneed.interfaces.number_options import AtLeastOne, Threads, Whole
 from allyouneed.interfaces.tree_drawing import draw_trees
 from allyouneed.publish import require_file, write_text
 
@@ -30,7 +31,6 @@ _NAME = "standard input"
 
 _MOST_DRAWN = 100
 
-AtLeastOne = Annotated[int, Parameter(validator=Number(gte=1))]
 Share = Annotated[float, Parameter(validator=Number(gte=0, lte=1))]
 
 
@@ -65,13 +65,13 @@ def parse(
     *,
     lines: LineOptions = LineOptions(),
     unconstrained: bool = False,
-    beam_size: int | None = None,
+    beam_size: Whole | None = None,
     length_penalty: float | None = None,
-    max_extra_tokens: int | None = None,
+    max_extra_tokens: Whole | None = None,
     batch_tokens: AtLeastOne = 8_192,
     precision: Literal["float32", "bfloat16", "int8"] = "float32",
-    workers: AtLeastOne | None = None,
-    threads: AtLeastOne = 1,
+    workers: Threads | None = None,
+    threads: Threads = 1,
     device: Device = "auto",
 ) -> int:
     """Parse standard input, a sentence a line, to trees on standard output.
@@ -192,4 +192,4 @@ class _Account:
 
     def _report(self, error: DataError) -> None:
         self._num_failed += 1
-        print(*error.lines(), sep="\n", file=sys.stderr)
+        report(error)

@@ -3,19 +3,16 @@
 import json
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
-
-from cyclopts import Parameter
-from cyclopts.validators import Number
+from typing import TYPE_CHECKING, Any
 
 from allyouneed.errors import UsageError
 from allyouneed.interfaces.configuration import NOTHING_ASKED, ConfigurationOptions
+from allyouneed.interfaces.number_options import AtLeastOne, Positive
 
 if TYPE_CHECKING:
     from allyouneed.config import RunConfig
     from allyouneed.experiments.cost import Cost, Published
 
-_AT_LEAST_ONE = Parameter(validator=Number(gte=1))
 _TABLE3_TITLES = ("N", "d_model", "d_ff", "h", "d_k", "d_v", "P_drop", "eps_ls", "steps")
 _TITLES = (*_TABLE3_TITLES, "vocab", "params", "paper", "FLOPs")
 
@@ -23,9 +20,9 @@ _TITLES = (*_TABLE3_TITLES, "vocab", "params", "paper", "FLOPs")
 def plan(
     *,
     configuration: ConfigurationOptions = NOTHING_ASKED,
-    vocab_size: Annotated[int | None, _AT_LEAST_ONE] = None,
-    length: Annotated[int, _AT_LEAST_ONE] = 25,
-    tflops: Annotated[float | None, Parameter(validator=Number(gt=0))] = None,
+    vocab_size: AtLeastOne | None = None,
+    length: AtLeastOne = 25,
+    tflops: Positive | None = None,
     all_: bool = False,
     json_: bool = False,
 ) -> None:

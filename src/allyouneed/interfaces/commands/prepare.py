@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
-from cyclopts.validators import Number
 
 from allyouneed.config import DataConfig
 from allyouneed.errors import UsageError
 from allyouneed.interfaces.console import notice
+from allyouneed.interfaces.number_options import AtLeastOne, Whole, between
 from allyouneed.presets import DEFAULT_PRESETS
 from allyouneed.presets import preset as named_preset
 
@@ -44,9 +44,9 @@ class TextOptions:
     """Held-out trees."""
     silver_trees: Files = ()
     """Trees that a parser has made of raw text, mixed in (`allyouneed parse --min-confidence`)."""
-    repeat_trees: Annotated[int, Parameter(validator=Number(gte=1))] = 1
+    repeat_trees: AtLeastOne = 1
     """How often each of `--trees` is there, which sets their share beside silver ones."""
-    exchange: Annotated[int, Parameter(validator=Number(gte=0))] = 0
+    exchange: Annotated[int, between(0, 1_000_000_000)] = 0
     """New trees made of `--trees`: a constituent in each is that of another tree with the same label."""
 
     def parts(self, task: str) -> tuple["CorpusFiles | TreeFiles", "CorpusFiles | TreeFiles"]:
@@ -88,15 +88,15 @@ class DataOptions:
     tokenizer: Literal["bpe", "wordpiece", "byte", "words"] | None = None
     """Sub-word units: byte-pair encoding, word-pieces, or plain bytes; for parsing also words, as so many ids
     each as joined brackets have symbols a word."""
-    vocab_size: int | None = None
+    vocab_size: Whole | None = None
     """Entries of each vocabulary of text, control symbols and bytes included: 37,000 as in the paper, for
     parsing 16,000, if no preset says otherwise. Of words there may be fewer."""
     separate_vocabularies: bool = False
     """Learn one vocabulary for each language in place of a joint one."""
-    vocab_sample_bytes: int | None = None
+    vocab_sample_bytes: Whole | None = None
     """Bytes of distinct words to learn each vocabulary from, 4,194,304 if no preset says otherwise; a corpus
     with more is sampled. Each takes about 150 bytes of memory. 0 learns from all of the text."""
-    max_tokens: int | None = None
+    max_tokens: Whole | None = None
     """Pairs with a longer side are dropped: 256, for parsing 1,024, if no preset says otherwise."""
     max_length_ratio: float | None = None
     """Pairs whose sides differ by a larger factor in tokens, 4 if no preset says otherwise, are dropped,

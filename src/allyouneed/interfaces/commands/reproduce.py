@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
-from cyclopts.validators import Number
 
 from allyouneed.errors import SOME_FAILED_EXIT_CODE
 from allyouneed.interfaces.console import notice
 from allyouneed.interfaces.device import Device, torch_device
+from allyouneed.interfaces.number_options import AtLeastOne
 from allyouneed.interfaces.run_reporter import run_reporter
 
 Name = Literal[
@@ -36,7 +36,7 @@ def reproduce(
     *,
     given: Given = Given(),
     scale: Literal["tiny", "small", "paper"] = "tiny",
-    seeds: Annotated[int | None, Parameter(validator=Number(gte=1))] = None,
+    seeds: AtLeastOne | None = None,
     rows: Annotated[list[str] | None, Parameter(consume_multiple=True)] = None,
     out: Path | None = None,
     device: Device = "auto",

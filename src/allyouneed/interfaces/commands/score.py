@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
-from cyclopts.validators import Number
 
 from allyouneed.data.lines import read_each_line, write_line
 from allyouneed.errors import SOME_FAILED_EXIT_CODE, DataError, UsageError
-from allyouneed.interfaces.console import notice
+from allyouneed.interfaces.console import notice, report
 from allyouneed.interfaces.device import Device, torch_device
+from allyouneed.interfaces.number_options import Threads
 
 if TYPE_CHECKING:
     from allyouneed.rescoring import PairScore
@@ -31,8 +31,8 @@ def score(
     length_penalty: float | None = None,
     length_normalization: Literal["gnmt", "average", "none"] | None = None,
     precision: Literal["float32", "bfloat16", "int8"] = "float32",
-    workers: Annotated[int | None, Parameter(validator=Number(gte=1))] = None,
-    threads: Annotated[int, Parameter(validator=Number(gte=1))] = 1,
+    workers: Threads | None = None,
+    threads: Threads = 1,
     device: Device = "auto",
 ) -> int:
     """Write the log-probability of each target line, given its source line: forced decoding.
@@ -145,4 +145,4 @@ class _AlignedFiles:
 
     def _report(self, error: DataError) -> None:
         self.num_failed += 1
-        print(*error.lines(), sep="\n", file=sys.stderr)
+        report(error)

@@ -1,14 +1,9 @@
 """`allyouneed shortlist`: what each word may be translated with, for faster translation."""
 
 from pathlib import Path
-from typing import Annotated
-
-from cyclopts import Parameter
-from cyclopts.validators import Number
 
 from allyouneed.interfaces.console import notice
-
-AtLeastOne = Annotated[int, Parameter(validator=Number(gte=1))]
+from allyouneed.interfaces.number_options import AtLeastOne
 
 
 def shortlist(data: Path, /, *, out: Path, translations: AtLeastOne = 50, frequent: AtLeastOne = 100) -> None:

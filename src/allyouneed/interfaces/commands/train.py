@@ -11,6 +11,7 @@ from allyouneed.errors import UsageError
 from allyouneed.interfaces.configuration import NOTHING_ASKED, ConfigurationOptions
 from allyouneed.interfaces.console import notice, talk
 from allyouneed.interfaces.device import Device, torch_device
+from allyouneed.interfaces.number_options import Whole
 from allyouneed.interfaces.run_reporter import RunReporter
 from allyouneed.interfaces.tensorboard import TensorBoard
 
@@ -26,7 +27,7 @@ def train(
     *,
     data: Path,
     configuration: ConfigurationOptions = NOTHING_ASKED,
-    steps: int | None = None,
+    steps: Whole | None = None,
     precision: Literal["float32", "bfloat16"] | None = None,
     resume: bool = False,
     device: Device = "auto",
@@ -85,7 +86,7 @@ def train(
 def _check_rehearsal(dry_run: bool, json_: bool) -> None:
     if json_ and not dry_run:
         raise UsageError("--json is for --dry-run; a run's own figures are in its log.jsonl")
-    if dry_run and int(os.environ.get("WORLD_SIZE", "1")) > 1:
+    if dry_run and os.environ.get("WORLD_SIZE", "1") != "1":
         raise UsageError("--dry-run is for one process; run it without torchrun")
 
 

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
-from cyclopts.validators import Number
 
 from allyouneed.data.lines import Line
 from allyouneed.data.windows import read_windows
 from allyouneed.errors import MAX_REPORTED, SOME_FAILED_EXIT_CODE, DataError, UsageError
-from allyouneed.interfaces.console import notice
+from allyouneed.interfaces.console import notice, report
 from allyouneed.interfaces.device import Device, torch_device
 from allyouneed.interfaces.line_output import LineOutput, StreamOutput, resumed_output
+from allyouneed.interfaces.number_options import AtLeastOne, Outputs, Threads
 from allyouneed.interfaces.requests import Format, JsonLines, PlainText, Request
 from allyouneed.interfaces.search_options import AS_THE_MODEL_SAYS, SearchOptions
 
@@ -34,7 +34,7 @@ _NAME = "standard input"
 class LineOptions:
     """What lines hold, and what is written."""
 
-    n_best: int | None = None
+    n_best: Outputs | None = None
     """Write the best N translations of each line, or N samples, as LINE TAB RANK TAB SCORE TAB TEXT; always N
     rows a line, empty ones where there are fewer."""
     scores: bool = False
@@ -67,12 +67,12 @@ def translate(
     *,
     search: Annotated[SearchOptions, Parameter(name="*")] = AS_THE_MODEL_SAYS,
     lines: LineOptions = LineOptions(),
-    batch_tokens: int = 8_192,
-    batch_size: int | None = None,
+    batch_tokens: AtLeastOne = 8_192,
+    batch_size: AtLeastOne | None = None,
     shortlist: Path | None = None,
     precision: Literal["float32", "bfloat16", "int8"] = "float32",
-    workers: int | None = None,
-    threads: Annotated[int, Parameter(validator=Number(gte=1))] = 1,
+    workers: Threads | None = None,
+    threads: Threads = 1,
     device: Device = "auto",
 ) -> int:
     """Translate standard input, line by line, to standard output.
@@ -205,4 +205,4 @@ class _StandardInput:
     def _report(self, request: Request, error: DataError) -> None:
         request.error = error
         self._num_failed += 1
-        print(*error.lines(), sep="\n", file=sys.stderr)
+        report(error)

@@ -1,0 +1,35 @@
+"""Variables of the environment that libraries take at their word, corrected before they see them."""
+
+import contextlib
+import os
+import re
+from pathlib import Path
+
+_NARROWEST, _WIDEST = 20, 500
+"""Columns in which help and progress can be set; on none at all, a library tries for ever."""
+
+
+def correct_environment() -> None:
+    """Leave out a home that is none, and sizes of a terminal in which nothing can be set."""
+    if not is_home(os.environ.get("HOME", "")):
+        os.environ.pop("HOME", None)  # or else folders would be made for it, wherever that is
+    for name in ("COLUMNS", "LINES"):
+        if not re.fullmatch("0*[1-9][0-9]{0,3}", os.environ.get(name, "")):
+            os.environ.pop(name, None)
+    columns = int(os.environ.get("COLUMNS", "0")) or _columns_of_terminal()
+    if columns and not _NARROWEST <= columns <= _WIDEST:
+        os.environ["COLUMNS"] = str(min(max(columns, _NARROWEST), _WIDEST))
+
+
+def is_home(name: str) -> bool:
+    """Whether this is the absolute path of a directory."""
+    with contextlib.suppress(OSError, ValueError):
+        return Path(name).is_absolute() and Path(name).is_dir()
+    return False
+
+
+def _columns_of_terminal() -> int:
+    for descriptor in range(3):
+        with contextlib.suppress(OSError):
+            return os.get_terminal_size(descriptor).columns
+    return 0

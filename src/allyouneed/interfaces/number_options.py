@@ -1,0 +1,38 @@
+"""Options that are numbers: whole ones written in digits, all of them between bounds that are told."""
+
+import re
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+_GREATEST = 1e30
+
+
+def _whole(_: type, tokens: Sequence[Any]) -> int:
+    """The number that is written; a fraction is none, not even one that could be rounded."""
+    written = str(tokens[0].value)
+    if not re.fullmatch("[+-]?[0-9][0-9_]*", written):
+        raise ValueError(f"{written!r} is no whole number")
+    return int(written)
+
+
+def between(least: int, most: int) -> Parameter:
+    """A whole number with these bounds."""
+    return Parameter(converter=_whole, validator=Number(gte=least, lte=most))
+
+
+def _check_positive(_: type, value: float | None) -> None:
+    if value is not None and not 0 < value <= _GREATEST:  # nan is neither
+        raise ValueError(f"Must be > 0 and <= {_GREATEST:g}.")
+
+
+Whole = Annotated[int, Parameter(converter=_whole)]
+"""The configuration that it becomes part of knows its bounds."""
+AtLeastOne = Annotated[int, between(1, 1_000_000_000)]
+Threads = Annotated[int, between(1, 1_024)]
+"""And processes: more than any machine has cores."""
+Outputs = Annotated[int, between(1, 10_000)]
+"""Of one input: memory and time grow with them."""
+Positive = Annotated[float, Parameter(validator=_check_positive)]
