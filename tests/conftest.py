@@ -30,11 +30,14 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
             pytest.skip("NOT RUN: needs a CUDA device")
 
 
+_COUNTED = "tests/reliability/", "tests/siege/"
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Tell what each test of reliability has counted, so that one that did nothing is seen."""
+    """Tell what the tests of reliability and of the siege counted, so that one that did nothing is seen."""
     passed = [report for report in terminalreporter.getreports("passed") if report.when == "call"]
     for report in passed:
-        if "tests/reliability" in report.nodeid and report.user_properties:
+        if report.nodeid.startswith(_COUNTED) and report.user_properties:
             counts = ", ".join(f"{value} {name}" for name, value in report.user_properties)
             terminalreporter.write_line(f"COUNT {report.nodeid}: {counts}")
 

@@ -2,16 +2,14 @@
 
 import hashlib
 import json
-import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import pytest
+from tests.forking.forker import Forker, Program
 from tests.patience import wait_until
 
 from allyouneed.config import DataConfig, RunConfig
@@ -35,64 +33,6 @@ CONFIG = RunConfig().replace(
         "precision": "float32",
     },
 )
-
-
-class Program:
-    """An `allyouneed` program that runs on its own, in a process group of its own."""
-
-    def __init__(self, forker: "Forker", pid: int, output: Path) -> None:
-        self.pid = pid
-        self._forker, self._output = forker, output
-
-    def signal(self, number: int) -> None:
-        """Send a signal to its whole group."""
-        os.killpg(self.pid, number)
-
-    def wait(self) -> int:
-        """Its exit code, or minus the signal that ended it."""
-        return self._forker.ask({"wait": self.pid})
-
-    def said(self) -> str:
-        """What it has written on standard output and standard error."""
-        return self._output.read_bytes().decode()
-
-    def errors(self) -> list[str]:
-        """The lines in which it has told a user what went wrong."""
-        return [line for line in self.said().split("\n") if line.startswith("allyouneed: error[")]
-
-
-class Forker:
-    """Starts programs from a process that has torch imported; see fork_trainers.py."""
-
-    def __init__(self, data: Path, folder: Path) -> None:
-        self._folder, self._started = folder, 0
-        script = Path(__file__).with_name("fork_trainers.py")
-        (folder / "config.toml").write_text(CONFIG.to_toml())
-        self._process = subprocess.Popen(
-            [sys.executable, script, data, folder / "config.toml"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        )
-
-    def ask(self, request: dict[str, Any]) -> int:
-        """Its answer to one request."""
-        assert self._process.stdin
-        assert self._process.stdout
-        self._process.stdin.write(json.dumps(request).encode() + b"\n")
-        self._process.stdin.flush()
-        return int(self._process.stdout.readline())
-
-    def start(self, *arguments: str | Path, output: Path | None = None, paused: bool = False) -> Program:
-        """Run `allyouneed ARGUMENTS`; paused, it waits for SIGCONT before it does anything."""
-        self._started += 1
-        output = output or self._folder / f"output-{self._started}.txt"
-        output.touch()
-        request = {"start": [str(a) for a in arguments], "output": str(output), "paused": paused}
-        return Program(self, self.ask(request), output)
-
-    def close(self) -> None:
-        """Start no more."""
-        self._process.communicate()
 
 
 @dataclass(frozen=True)
@@ -187,7 +127,9 @@ def final_state(run: Path) -> str:
 
 @pytest.fixture(scope="session")
 def forker(tmp_path_factory: pytest.TempPathFactory, toy_data: Path) -> Iterator[Forker]:
-    forker = Forker(toy_data, tmp_path_factory.mktemp("programs"))
+    folder = tmp_path_factory.mktemp("programs")
+    (folder / "config.toml").write_text(CONFIG.to_toml())
+    forker = Forker(toy_data, folder / "config.toml", folder)
     yield forker
     forker.close()
 

@@ -9,7 +9,8 @@ import pytest
 from tests.patience import wait_until
 
 if TYPE_CHECKING:
-    from tests.reliability.conftest import Laboratory, Program
+    from tests.forking.forker import Program
+    from tests.reliability.conftest import Laboratory
 
 
 @pytest.mark.parametrize("num_races", [2, pytest.param(20, marks=pytest.mark.release)])

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from tests.reliability.conftest import Laboratory, Program
+    from tests.forking.forker import Program
+    from tests.reliability.conftest import Laboratory
 
 Record = Callable[[str, object], None]
 

@@ -1,0 +1,83 @@
+"""Real `allyouneed` programs that tests start, disturb and wait for, each within milliseconds."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+CLOSED = ""
+"""In place of a file: the standard descriptor is closed."""
+
+
+class Program:
+    """An `allyouneed` program that runs on its own, in a process group of its own."""
+
+    def __init__(self, forker: "Forker", pid: int, output: Path) -> None:
+        self.pid = pid
+        self._forker, self._output = forker, output
+
+    def signal(self, number: int) -> None:
+        """Send a signal to its whole group."""
+        os.killpg(self.pid, number)
+
+    def wait(self) -> int:
+        """Its exit code, or minus the signal that ended it."""
+        return self._forker.ask({"wait": self.pid})
+
+    def said(self) -> str:
+        """What it has written on standard error, and on standard output where that is the same file."""
+        return self._output.read_bytes().decode(errors="backslashreplace")
+
+    def errors(self) -> list[str]:
+        """The lines in which it has told a user what went wrong."""
+        return [line for line in self.said().split("\n") if line.startswith("allyouneed: error[")]
+
+
+class Forker:
+    """Starts programs from a process that has torch imported; see fork_programs.py.
+
+    Args:
+        data: Prepared data to train a little on, so that everything is loaded before the first program.
+        config: The run's configuration (a TOML file).
+        folder: Directory for the programs' outputs.
+    """
+
+    def __init__(self, data: Path, config: Path, folder: Path) -> None:
+        self._folder, self._started = folder, 0
+        self._process = subprocess.Popen(
+            [sys.executable, Path(__file__).with_name("fork_programs.py"), data, config],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+
+    def ask(self, request: dict[str, Any]) -> int:
+        """Its answer to one request."""
+        assert self._process.stdin
+        assert self._process.stdout
+        self._process.stdin.write(json.dumps(request).encode() + b"\n")
+        self._process.stdin.flush()
+        return int(self._process.stdout.readline())
+
+    def start(
+        self, *arguments: str | Path, output: Path | None = None, paused: bool = False, **others: Any
+    ) -> Program:
+        """Run `allyouneed ARGUMENTS`; paused, it waits for SIGCONT before it does anything.
+
+        Args:
+            *arguments: The command and its arguments.
+            output: File that gets standard output and standard error; a new one by default.
+            paused: Whether to wait.
+            **others: Fields of `Start` in fork_programs.py.
+        """
+        self._started += 1
+        output = output or self._folder / f"output-{self._started}.txt"
+        output.touch()
+        streams = {"stdout": str(output), "stderr": str(output)} | others
+        wanted = {"arguments": [str(a) for a in arguments], "paused": paused, **streams}
+        return Program(self, self.ask({"start": wanted}), output)
+
+    def close(self) -> None:
+        """Start no more."""
+        self._process.communicate()
