@@ -35,6 +35,7 @@ PR_SET_PTRACER = 0x59616D61
 PR_SET_KEEPCAPS, PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE = 8, 47, 2
 LINUX_CAPABILITY_VERSION_3, CAP_DAC_READ_SEARCH = 0x20080522, 2
 NOBODY = 65534
+MEMORY = "RLIMIT_AS", "RLIMIT_DATA"
 CLOSED = ""
 
 
@@ -54,7 +55,8 @@ class Start:
     environment: Mapping[str, str | None] = field(default_factory=dict)
     """Variables to set, or to remove."""
     limits: Mapping[str, int] = field(default_factory=dict)
-    """Soft limits by their names in `resource`, such as RLIMIT_CPU."""
+    """Soft limits by their names in `resource`, such as RLIMIT_CPU; those of memory are beyond what this
+    process has, as the programs begin with it."""
     unprivileged: bool = False
     """Run as nobody who may read everything, where this process is root's."""
     cores: list[int] | None = None
@@ -112,16 +114,23 @@ def enter(wanted: Start) -> None:
         os.sched_setaffinity(0, wanted.cores)
     if wanted.folder is not None:
         os.chdir(wanted.folder)
-    if wanted.unprivileged and os.geteuid() == 0:
-        become_nobody()
     if wanted.folder_vanishes:
         Path.cwd().rmdir()
+    if wanted.unprivileged and os.geteuid() == 0:
+        become_nobody()
     for name, limit in wanted.limits.items():
+        if name in MEMORY:
+            limit += memory_of_this_process()
         number = getattr(resource, name)
         resource.setrlimit(number, (limit, resource.getrlimit(number)[1]))
     if wanted.paused:
         ctypes.CDLL(None).prctl(PR_SET_PTRACER, ctypes.c_ulong(-1))  # any process may trace this one
         signal.raise_signal(signal.SIGSTOP)
+
+
+def memory_of_this_process() -> int:
+    """Bytes of address space."""
+    return int(Path("/proc/self/statm").read_bytes().split()[0]) * resource.getpagesize()
 
 
 def become_nobody() -> None:

@@ -16,6 +16,9 @@ Snapshot = dict[str, tuple[object, ...]]
 MAX_LINE_CHARACTERS = 2_000
 """A message that is longer repeats what it was given."""
 
+OURS = "allyouneed: ", "libgomp: Invalid value for environment variable"
+"""How messages begin. The second is said by a library when it is loaded, before any of our code runs."""
+
 _ENDED_BY = {
     -signal.SIGXCPU: "computed longer than it may: hangs",
     -signal.SIGKILL: "waited longer than it may: hangs, or was killed",
@@ -71,7 +74,7 @@ def _of_the_messages(case: Case, code: int, said: str) -> list[str]:
     lines = said.split("\n")
     if said and not said.endswith("\n"):
         found.append("the last message is no whole line")
-    strange = [line for line in lines if line and not line.startswith("allyouneed: ")]
+    strange = [line for line in lines if line and not line.startswith(OURS)]
     if strange:
         found.append(f"said what is no message: {strange[0][:200]!r}, and {len(strange) - 1} more lines")
     if "E-INTERNAL" in said:

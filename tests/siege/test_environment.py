@@ -153,8 +153,7 @@ def fuzzed(number: int) -> Case:
     )
     if draw.random() < 0.3:
         limit = draw.choice(["RLIMIT_NOFILE", "RLIMIT_FSIZE", "RLIMIT_DATA", "RLIMIT_AS"])
-        least = 0 if limit in ("RLIMIT_NOFILE", "RLIMIT_FSIZE") else 1 << 24
-        settings["limits"] = {limit: draw.randint(least, 64 if limit == "RLIMIT_NOFILE" else 1 << 31)}
+        settings["limits"] = {limit: draw.randint(0, 64 if limit == "RLIMIT_NOFILE" else 1 << 28)}
     arguments = draw.choice(COMMANDS)
     rows = 3 if "model" in arguments and arguments[0] == "translate" else None
     return Case(
