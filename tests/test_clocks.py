@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).parent
-WAITING = {TESTS / "patience.py", TESTS / "reliability" / "fork_trainers.py"}
-"""Files that read a clock, to end what hangs."""
+WAITING = {TESTS / "patience.py", TESTS / "forking" / "fork_programs.py"}
+"""Files that read a clock, to end what hangs; the second also lets the clocks of programs leap."""
 
 _NAMES = (
     "perf_counter",

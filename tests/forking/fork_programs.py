@@ -119,10 +119,8 @@ def enter(wanted: Start) -> None:
     if wanted.unprivileged and os.geteuid() == 0:
         become_nobody()
     for name, limit in wanted.limits.items():
-        if name in MEMORY:
-            limit += memory_of_this_process()
-        number = getattr(resource, name)
-        resource.setrlimit(number, (limit, resource.getrlimit(number)[1]))
+        number, begun_with = getattr(resource, name), memory_of_this_process() if name in MEMORY else 0
+        resource.setrlimit(number, (begun_with + limit, resource.getrlimit(number)[1]))
     if wanted.paused:
         ctypes.CDLL(None).prctl(PR_SET_PTRACER, ctypes.c_ulong(-1))  # any process may trace this one
         signal.raise_signal(signal.SIGSTOP)

@@ -76,7 +76,7 @@ class Siege:
                 shutil.copyfile(self.camp / name, kept / f"its-{name}")
             found.append(f"kept in {kept}")
         else:
-            shutil.rmtree(folder)
+            shutil.rmtree(folder, ignore_errors=True)  # some are gone, which is their point
         return found
 
     def outcome(self, case: Case, folder: Path) -> Outcome:
