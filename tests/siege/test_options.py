@@ -143,6 +143,6 @@ def fuzzed(number: int) -> Case:
     return Case(str(number), tuple(arguments), targets=("new",), stdin=b"sun moon\n\nstar\n", rows=rows)
 
 
-@pytest.mark.parametrize("count", [60, pytest.param(1_500, marks=pytest.mark.release)])
+@pytest.mark.parametrize("count", [30, pytest.param(1_200, marks=pytest.mark.release)])
 def test_options_are_heeded_or_refused_in_a_line(siege: Siege, count: int, record_property: Record) -> None:
     siege.hold("options", TABLE, fuzzed, count, record_property)

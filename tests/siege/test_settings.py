@@ -95,6 +95,6 @@ def fuzzed(number: int) -> Case:
     return Case(str(number), ("plan", "--set", *values))
 
 
-@pytest.mark.parametrize("count", [50, pytest.param(1_500, marks=pytest.mark.release)])
+@pytest.mark.parametrize("count", [30, pytest.param(1_300, marks=pytest.mark.release)])
 def test_settings_are_taken_or_refused_in_a_line(siege: Siege, count: int, record_property: Record) -> None:
     siege.hold("settings", TABLE, fuzzed, count, record_property)
