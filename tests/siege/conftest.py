@@ -47,7 +47,9 @@ class Siege:
 
     def hold(self, surface: str, table: Iterable[Case], fuzzed: Fuzzed, count: int, record: Record) -> None:
         """Try all of the table, and so many fuzzed cases; none may fail."""
-        cases = {f"{surface}-{case.name}": case for case in table}
+        listed = [*table]
+        cases = {f"{surface}-{case.name}": case for case in listed}
+        assert len(cases) == len(listed), "two cases have one name"
         names = [*cases, *(f"{surface}-{number}" for number in range(count))]
         if only := os.environ.get(ONLY):
             names = [only] if only.startswith(f"{surface}-") else []

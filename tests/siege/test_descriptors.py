@@ -8,7 +8,7 @@ from tests.forking.forker import CLOSED
 from tests.siege.cases import FILLED, Case, parse, prepare, train, translate
 from tests.siege.conftest import Record, Siege
 
-ODD = {"closed": CLOSED, "full": "/dev/full", "nothing": "/dev/null", "a folder": "/", "as it is": None}
+ODD = {"closed": CLOSED, "full": "/dev/full", "nothing": "/dev/null", "as it is": None}
 BAD = b"sun\n\xff\nmoon\n"
 """Three lines of which one is an error."""
 COMMANDS = {
@@ -34,7 +34,7 @@ COMMANDS = {
 def redirected(
     command: str, stdin: str = "as it is", stdout: str = "as it is", stderr: str = "as it is"
 ) -> Case:
-    """The command with its descriptors as named; standard output and error cannot be a folder."""
+    """The command with its descriptors as named."""
     case = COMMANDS[command]
     chosen = {"stdin": ODD[stdin], "stdout": ODD[stdout], "stderr": ODD[stderr]}
     streams = {name: path for name, path in chosen.items() if path is not None}
@@ -55,7 +55,7 @@ TABLE = [
     *(
         redirected(command, stdin=odd)
         for command in ("translate", "parse", "plan", "train")
-        for odd in ("closed", "a folder")
+        for odd in ("closed", "nothing")
     ),
     redirected("translate", stdin="closed", stdout="closed", stderr="closed"),
     redirected("wrong", stdin="closed", stdout="closed", stderr="closed").ending(2),
@@ -69,9 +69,7 @@ def fuzzed(number: int) -> Case:
     """Any command with any descriptors."""
     draw = random.Random(f"descriptors-{number}")
     streams = list(
-        itertools.product(
-            ["closed", "nothing", "a folder", "as it is"], *[["closed", "full", "nothing", "as it is"]] * 2
-        )
+        itertools.product(["closed", "nothing", "as it is"], *[["closed", "full", "nothing", "as it is"]] * 2)
     )
     return redirected(draw.choice(sorted(COMMANDS)), *draw.choice(streams))
 

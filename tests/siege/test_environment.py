@@ -65,7 +65,8 @@ def given(environment: dict[str, str | None], *, fresh: bool = False) -> dict[st
 
 def limited(case: Case, **limits: int) -> Case:
     """The case with less than it wants; it may find that it is enough."""
-    return Case(**{**vars(case), "settings": {"limits": limits}}).ending(0, 2, 4, 6, 7, 9)
+    name = ", ".join([case.name, *(f"{limit}={most}" for limit, most in limits.items())])
+    return Case(**{**vars(case), "name": name, "settings": {"limits": limits}}).ending(0, 2, 4, 6, 7, 9)
 
 
 def gone(name: str, arguments: tuple[str, ...]) -> Case:

@@ -62,7 +62,9 @@ TABLE = [
     ),
     *(
         Case(
-            f"cost of a log of {name}", ("cost", "run", *options), change=content("run/log.jsonl", written)
+            " ".join(("cost of a log of", name, *options)),
+            ("cost", "run", *options),
+            change=content("run/log.jsonl", written),
         ).ending(0, 3, 4)
         for name, written in (
             ("nothing", b""),
