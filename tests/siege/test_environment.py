@@ -121,7 +121,9 @@ TABLE = [
         )
     ),
     translate("on one core", settings={"cores": [min(os.sched_getaffinity(0))]}).ending(0),
-    train("on one core", "--steps", "1", settings={"cores": [min(os.sched_getaffinity(0))]}).ending(0),
+    train("trained on one core", "--steps", "1", settings={"cores": [min(os.sched_getaffinity(0))]}).ending(
+        0
+    ),
     *(
         limited(case, **limits)
         for case in (translate("translate"), train("train", "--steps", "1"), resume("resume"))

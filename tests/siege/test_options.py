@@ -113,7 +113,10 @@ TABLE = [
     Case("a command of a megabyte", ("x" * 100_000,)).ending(2),
     Case("a command that is near one", ("translat",)).ending(2, says="translate"),
     Case("version", ("--version",)).ending(0),
-    *(Case(f"help of {command[0]}", (command[0], "--help")).ending(0) for command in OPTIONS),
+    *(
+        Case(f"help of {command}", (command, "--help")).ending(0)
+        for command in sorted({command[0] for command in OPTIONS})
+    ),
     *(
         Case(name, ("plan", option, value)).ending(2, says=option)
         for name, option, value in (
