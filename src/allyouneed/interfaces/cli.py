@@ -147,6 +147,10 @@ def explain(error: Exception) -> UserError:
             )
         case OSError(errno=errno.EBADF, filename=None):
             return DiskError("standard output: is closed; send it to a file, or to /dev/null")
+        case RuntimeError() if "can't start new thread" in str(error):
+            return ResourceError(
+                "no more threads may be started; raise the limit (`ulimit -u`), or use fewer --workers"
+            )
         case OSError():
             return DiskError(f"{error.filename or 'standard output'}: {error.strerror or error}")
     return InternalError(
