@@ -61,3 +61,15 @@ def test_training_names_the_variable_that_is_no_number(
     assert main(["train", str(tmp_path / "run"), "--data", str(toy_data), "--device", "cpu"]) == 2
     assert named in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("command", [["plan"], ["doctor"], ["verify", "model"]])
+def test_in_a_deleted_directory_every_command_says_so(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert main(command) == 6
+    told = "allyouneed: error[E-DISK]: the working directory has been deleted; change to one that is there\n"
+    assert capsys.readouterr().err == told

@@ -18,7 +18,6 @@ import signal
 import sys
 import traceback
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 from cyclopts import App, CycloptsError, Group, Parameter
@@ -34,7 +33,7 @@ from allyouneed.errors import (
 )
 from allyouneed.interfaces.configuration import one_setting_each
 from allyouneed.interfaces.console import open_standard_streams, report, talk
-from allyouneed.interfaces.environment import correct_environment
+from allyouneed.interfaces.environment import correct_environment, require_working_directory
 from allyouneed.interfaces.termination import end_by_signals
 from allyouneed.version import __version__
 
@@ -93,7 +92,7 @@ def launch(
         debug: Show where in the code an error arose.
     """
     talk.quiet = quiet or _is_one_of_several()  # of several processes one talks
-    _require_working_directory()
+    require_working_directory()
     try:
         return app(list(one_setting_each(tokens)))
     except Exception:
@@ -156,14 +155,6 @@ def explain(error: Exception) -> UserError:
     return InternalError(
         f"{type(error).__name__}: {error}; please run it again with --debug and report what it shows"
     )
-
-
-def _require_working_directory() -> None:
-    """Refuse a working directory that is gone, in which torch ends the process when it is imported."""
-    try:
-        Path.cwd()
-    except FileNotFoundError:
-        raise DiskError("the working directory has been removed; change to one that is there") from None
 
 
 def _is_one_of_several() -> bool:

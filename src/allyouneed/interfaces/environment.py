@@ -5,6 +5,8 @@ import os
 import re
 from pathlib import Path
 
+from allyouneed.errors import DiskError
+
 _NARROWEST, _WIDEST = 20, 500
 """Columns in which help and progress can be set; on none at all, a library tries for ever."""
 
@@ -19,6 +21,18 @@ def correct_environment() -> None:
     columns = int(os.environ.get("COLUMNS", "0")) or _columns_of_terminal()
     if columns and not _NARROWEST <= columns <= _WIDEST:
         os.environ["COLUMNS"] = str(min(max(columns, _NARROWEST), _WIDEST))
+
+
+def require_working_directory() -> None:
+    """Refuse to work in a directory that has been deleted, where libraries end the process.
+
+    Raises:
+        DiskError: It is so.
+    """
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        raise DiskError("the working directory has been deleted; change to one that is there") from None
 
 
 def is_home(name: str) -> bool:

@@ -67,7 +67,7 @@ def test_a_working_directory_that_is_gone_is_told_in_one_line(
     code, out, err = run_command(*commands[name]("x"))
     assert (code, out) == (6, b"")
     assert err == (
-        "allyouneed: error[E-DISK]: the working directory has been removed; change to one that is there\n"
+        "allyouneed: error[E-DISK]: the working directory has been deleted; change to one that is there\n"
     )
 
 
