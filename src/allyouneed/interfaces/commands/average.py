@@ -3,10 +3,10 @@
 from pathlib import Path
 
 from allyouneed.interfaces.console import notice
-from allyouneed.interfaces.number_options import AtLeastOne
+from allyouneed.interfaces.number_options import Whole
 
 
-def average(run: Path, /, *, out: Path, last: AtLeastOne | None = None) -> None:
+def average(run: Path, /, *, out: Path, last: Whole | None = None) -> None:
     """Average the last checkpoints of a run into one model (paper 6.1).
 
     ```
