@@ -49,3 +49,9 @@ def test_a_number_beyond_its_bounds_is_refused_with_the_bound(
 def test_numbers_in_digits_are_taken(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", "--length", "1_000", "--vocab-size", "+9"]) == 0
     assert "sentences of 1000 tokens" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "1.5", "-0.1"])
+def test_a_share_is_a_number_from_0_to_1(value: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["parse", "no-model", f"--min-confidence={value}"]) == 2
+    assert "Must be >= 0 and <= 1." in capsys.readouterr().err

@@ -28,6 +28,11 @@ def _check_positive(_: type, value: float | None) -> None:
         raise ValueError(f"Must be > 0 and <= {_GREATEST:g}.")
 
 
+def _check_share(_: type, value: float | None) -> None:
+    if value is not None and not 0 <= value <= 1:
+        raise ValueError("Must be >= 0 and <= 1.")
+
+
 Whole = Annotated[int, Parameter(converter=_whole)]
 """The configuration that it becomes part of knows its bounds."""
 AtLeastOne = Annotated[int, between(1, 1_000_000_000)]
@@ -36,3 +41,4 @@ Threads = Annotated[int, between(1, 1_024)]
 Outputs = Annotated[int, between(1, 10_000)]
 """Of one input: memory and time grow with them."""
 Positive = Annotated[float, Parameter(validator=_check_positive)]
+Share = Annotated[float, Parameter(validator=_check_share)]

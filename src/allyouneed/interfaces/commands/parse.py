@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
 from cyclopts import Parameter
-from cyclopts.validators import Number
 
 from allyouneed.data.lines import Line
 from allyouneed.data.windows import read_windows
@@ -17,7 +16,7 @@ from allyouneed.errors import MAX_REPORTED, SOME_FAILED_EXIT_CODE, DataError
 from allyouneed.interfaces.console import notice, report
 from allyouneed.interfaces.device import Device, torch_device
 from allyouneed.interfaces.line_output import StreamOutput
-from allyouneed.interfaces.number_options import AtLeastOne, Threads, Whole
+from allyouneed.interfaces.number_options import AtLeastOne, Share, Threads, Whole
 from allyouneed.interfaces.tree_drawing import draw_trees
 from allyouneed.publish import require_file, write_text
 
@@ -30,8 +29,6 @@ if TYPE_CHECKING:
 _NAME = "standard input"
 
 _MOST_DRAWN = 100
-
-Share = Annotated[float, Parameter(validator=Number(gte=0, lte=1))]
 
 
 @Parameter(name="*")
