@@ -144,14 +144,12 @@ def explain(error: Exception) -> UserError:
             return ResourceError(
                 "there is not enough memory; give it less at a time (smaller batches or inputs)"
             )
-        case OSError(errno=errno.EBADF, filename=None):
-            return DiskError("standard output: is closed; send it to a file, or to /dev/null")
         case RuntimeError() if "can't start new thread" in str(error):
             return ResourceError(
                 "no more threads may be started; raise the limit (`ulimit -u`), or use fewer --workers"
             )
         case OSError():
-            return DiskError(f"{error.filename or 'standard output'}: {error.strerror or error}")
+            return DiskError(_disk_message(error))
     return InternalError(
         f"{type(error).__name__}: {error}; please run it again with --debug and report what it shows"
     )
@@ -160,6 +158,12 @@ def explain(error: Exception) -> UserError:
 def _is_one_of_several() -> bool:
     """Whether `torchrun` has started this process beside a first one."""
     return os.environ.get("WORLD_SIZE", "1") != "1" and os.environ.get("RANK", "0") != "0"
+
+
+def _disk_message(error: OSError) -> str:
+    if error.errno == errno.EBADF and error.filename is None:
+        return "standard output: is closed; send it to a file, or to /dev/null"
+    return f"{error.filename or 'standard output'}: {error.strerror or error}"
 
 
 def _usage_message(error: CycloptsError) -> str:
