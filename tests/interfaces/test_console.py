@@ -103,3 +103,14 @@ def test_help_is_shown_whatever_the_environment_says_of_the_terminal(name: str, 
     assert (done.returncode, done.stderr) == (0, b"")
     assert done.stdout.startswith(b"Usage: allyouneed")
     assert max(map(len, done.stdout.decode().split("\n"))) <= 500
+
+
+def test_a_line_of_a_library_on_standard_error_is_not_held_back() -> None:
+    code = """
+import os, sys
+from allyouneed.interfaces.console import open_standard_streams
+open_standard_streams()
+sys.stderr.write("a warning\\n")
+os._exit(0)
+"""
+    assert python("", code).stderr == b"a warning\n"

@@ -54,7 +54,7 @@ def open_standard_streams() -> None:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape", newline="\n")
     messages = io.BufferedWriter(_Messages(2, "wb", closefd=False))
-    sys.stderr = io.TextIOWrapper(messages, "utf-8", "backslashreplace", "\n", write_through=True)
+    sys.stderr = io.TextIOWrapper(messages, "utf-8", "backslashreplace", "\n", line_buffering=True)
 
 
 class _Messages(io.FileIO):
