@@ -192,22 +192,26 @@ def test_a_model_is_a_model_directory_or_the_latest_checkpoint_of_a_run(run: Pat
     assert resolve_model(directory.checkpoint(2)) == directory.checkpoint(2)
 
 
-@pytest.mark.parametrize(
-    "latest",
-    [None, b"", b"step-x\n", b"../../etc\n", b"step-" + b"7" * 5_000, b"step-" * 200_000, bytes(range(256))],
-)
-def test_a_folder_that_names_no_checkpoint_is_no_model(run: Path, latest: bytes | None) -> None:
-    if latest is not None:
-        (run / "latest").write_bytes(latest)
+def test_a_folder_without_a_checkpoint_is_no_model(run: Path) -> None:
     with pytest.raises(ModelError, match=f"{run}: is no model"):
         resolve_model(run)
     with pytest.raises(ModelError, match="absent: no such model"):
         resolve_model(run / "absent")
 
 
+@pytest.mark.parametrize(
+    "latest",
+    [b"", b"step-x\n", b"../../etc\n", b"step-" + b"7" * 5_000, b"step-" * 200_000, bytes(range(256))],
+)
+def test_a_mark_that_names_no_checkpoint_is_told(run: Path, latest: bytes) -> None:
+    (run / "latest").write_bytes(latest)
+    with pytest.raises(ModelError, match=f"{run}/latest: names no checkpoint; give one of {run}/checkpoints"):
+        resolve_model(run)
+
+
 def test_a_folder_of_the_name_latest_names_no_checkpoint(run: Path) -> None:
     (run / "latest").mkdir()
-    with pytest.raises(ModelError, match=f"{run}: is no model"):
+    with pytest.raises(ModelError, match=f"{run}/latest: names no checkpoint"):
         resolve_model(run)
 
 

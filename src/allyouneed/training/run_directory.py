@@ -231,6 +231,10 @@ def resolve_model(path: Path) -> Path:
         raise ModelError(f"{path}: no such model; name a run, a checkpoint in it, or a model directory")
     run = RunDirectory(path)
     latest = run.marked("latest") if path.is_dir() else None
+    if latest is None and (path / "latest").exists():
+        raise ModelError(
+            f"{path / 'latest'}: names no checkpoint; give one of {path / 'checkpoints'} instead"
+        )
     if latest is None:
         raise ModelError(f"{path}: is no model: it has neither a {MANIFEST} nor a finished checkpoint")
     return run.checkpoint(latest)
