@@ -3,6 +3,7 @@
 import os
 import random
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +67,9 @@ def given(environment: dict[str, str | None], *, fresh: bool = False) -> dict[st
 def limited(case: Case, **limits: int) -> Case:
     """The case with less than it wants; it may find that it is enough."""
     name = ", ".join([case.name, *(f"{limit}={most}" for limit, most in limits.items())])
-    return Case(**{**vars(case), "name": name, "settings": {"limits": limits}}).ending(0, 2, 4, 6, 7, 9)
+    silent = limits.get("RLIMIT_FSIZE") == 0  # standard error is a file, too
+    changes: dict[str, Any] = {"name": name, "settings": {"limits": limits}, "silent": silent}
+    return replace(case, **changes).ending(0, 2, 4, 6, 7, 9)
 
 
 def gone(name: str, arguments: tuple[str, ...]) -> Case:
