@@ -4,6 +4,7 @@ Every message says what is wrong, where (file, line, column or key), and what to
 """
 
 import contextlib
+import errno
 import sys
 from collections.abc import Sequence
 from typing import ClassVar
@@ -97,6 +98,28 @@ SOME_FAILED_EXIT_CODE = 9
 
 _LONGEST_MESSAGE = 1_200
 """Characters of a message; of a longer one, which repeats what it was given, the middle is left out."""
+
+
+_REMEDIES = {
+    errno.EACCES: "change its permissions, or name another place",
+    errno.EPERM: "change its permissions, or name another place",
+    errno.EROFS: "name a place on another one",
+    errno.ENOENT: "check the path",
+    errno.ENOTDIR: "check the path, part of which is a file",
+    errno.EISDIR: "name a file",
+    errno.EEXIST: "name another place",
+    errno.ELOOP: "check where the links lead",
+    errno.ENAMETOOLONG: "name a shorter one",
+    errno.EMFILE: "raise the limit of open files (`ulimit -n`)",
+    errno.EIO: "check the disk",
+}
+"""What to do about an error of the system."""
+
+
+def system_fault(error: OSError) -> str:
+    """What the system reports, and what to do about it."""
+    remedy = _REMEDIES.get(error.errno or 0)
+    return f"{error.strerror or error}{f'; {remedy}' if remedy else ''}"
 
 
 def printable(message: str) -> str:

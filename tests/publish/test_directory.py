@@ -111,7 +111,7 @@ def test_a_deleted_directory_leaves_nothing_and_an_absent_one_is_a_disk_error(pu
 def test_a_missing_permission_is_a_disk_error_without_talk_of_space(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     with (
-        pytest.raises(DiskError, match=r"file.*: Not a directory$"),
+        pytest.raises(DiskError, match=r"file.*: Not a directory; check"),
         publish_directory(tmp_path / "file" / "model", "model"),
     ):
         pytest.fail("the block must not run")
@@ -152,7 +152,7 @@ def test_a_directory_that_cannot_change_places_is_put_back_where_the_new_one_fai
     monkeypatch.setattr(Path, "rename", fail_for_the_new_one)
     before = read_manifest(published)
     with (
-        pytest.raises(DiskError, match=f"^{published}: Input/output error$"),
+        pytest.raises(DiskError, match=f"^{published}: Input/output error; check the disk$"),
         publish_directory(published, "model", replace=True) as aside,
     ):
         (aside / "weights").write_bytes(WEIGHTS)

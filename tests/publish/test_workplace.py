@@ -130,6 +130,6 @@ def test_a_leftover_that_cannot_be_removed_is_a_disk_error_and_stays_a_leftover(
 
     with monkeypatch.context() as patched:
         patched.setattr("shutil.rmtree", fail)
-        with pytest.raises(DiskError, match=f"^{tmp_path / 'data'}: Permission denied$"):
+        with pytest.raises(DiskError, match=f"^{tmp_path / 'data'}: Permission denied; "):
             publish(tmp_path / "data")
     assert len(publish(tmp_path / "data")) == 1

@@ -30,6 +30,7 @@ from allyouneed.errors import (
     UserError,
     is_out_of_memory,
     say,
+    system_fault,
 )
 from allyouneed.interfaces.configuration import one_setting_each
 from allyouneed.interfaces.console import open_standard_streams, report, talk
@@ -163,7 +164,7 @@ def _is_one_of_several() -> bool:
 def _disk_message(error: OSError) -> str:
     if error.errno == errno.EBADF and error.filename is None:
         return "standard output: is closed; send it to a file, or to /dev/null"
-    return f"{error.filename or 'standard output'}: {error.strerror or error}"
+    return f"{error.filename or 'standard output'}: {system_fault(error)}"
 
 
 def _usage_message(error: CycloptsError) -> str:

@@ -78,6 +78,8 @@ def require_free(target: Path) -> None:
         place = Path(os.path.realpath(target))
         if place.is_mount():
             raise UsageError(f"{target}: is where a file system begins; name a folder in it")
+        if place.exists() and not place.is_dir():
+            raise UsageError(f"{target}: is no directory; name a new one")
         if _holds_something(place):
             raise UsageError(f"{target}: exists and is not empty; name a new folder or remove this one")
 

@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from allyouneed.errors import DiskError
+from allyouneed.errors import DiskError, system_fault
 
 ASIDE = ".tmp-"
 """Follows a name in the names of what is written beside it."""
@@ -25,7 +25,7 @@ def disk_errors(path: Path) -> Iterator[None]:
         raise  # the reader of our output has gone: no fault of the disk
     except OSError as error:
         remedy = f"; {_free_space(path)}" if error.errno in _NO_SPACE else ""
-        raise DiskError(f"{_named(error, path)}: {error.strerror or error}{remedy}") from error
+        raise DiskError(f"{_named(error, path)}: {system_fault(error)}{remedy}") from error
     except SafetensorError as error:
         raise DiskError(f"{path}: could not be written ({error}); {_free_space(path)}") from error
 

@@ -189,7 +189,9 @@ def _read_tensors(path: Path) -> Weights:
     try:
         return load_tensors(path.read_bytes())
     except Exception as error:  # safetensors raises its own type, ValueError, KeyError or MemoryError
-        raise ModelError(f"{path}: is no file of tensors: {error}") from None
+        raise ModelError(
+            f"{path}: is no file of tensors: {error}; take another copy of {path.parent}"
+        ) from None
 
 
 @contextmanager
