@@ -1,6 +1,8 @@
 """One process at a time makes a directory, and what a killed one had begun is removed, but nothing else."""
 
+import contextlib
 import os
+import resource
 import shutil
 import signal
 from pathlib import Path
@@ -48,6 +50,21 @@ def test_a_second_process_is_refused_before_it_begins_and_the_first_ends_unharme
                 pytest.fail("the block must not run")
     assert read_manifest(target)["files"]["file"]["size"] == 5
     assert names_in(tmp_path) == ["data"]
+
+
+def test_nothing_is_left_where_the_work_has_opened_as_many_files_as_it_may(tmp_path: Path) -> None:
+    child = os.fork()
+    if child == 0:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (256, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+        opened = []
+        with contextlib.suppress(DiskError), publish_directory(tmp_path / "data", "data") as aside:
+            (aside / "folder" / "folder").mkdir(parents=True)
+            (aside / "folder" / "folder" / "file").write_bytes(b"half")
+            while True:
+                opened.append(os.open(os.devnull, os.O_RDONLY))
+        os._exit(0 if opened else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert names_in(tmp_path) == []
 
 
 def test_two_names_of_one_directory_are_one_place(tmp_path: Path) -> None:

@@ -18,6 +18,8 @@ from allyouneed.publish.lock import lock_holder, sign, take_lock
 
 _SUFFIX = f"{ASIDE}unfinished"
 _LOCK, _CONTENT, _OLD = "lock", "content", "old"
+_SPARE_DESCRIPTORS = 6
+"""As many as deleting a directory takes that is as deep as any that is published."""
 _LEFTOVER = re.compile(
     rf"(?P<name>.+){re.escape(ASIDE)}(?:unfinished|\d+(?:-old)?|(?P<unique>[0-9a-f]{{32}}))"
 )
@@ -60,7 +62,7 @@ def workplace(target: Path, say: Say = lambda line: None) -> Iterator[Workplace]
     """
     folder = target.with_name(f"{target.name}{_SUFFIX}")
     place = Workplace(folder)
-    with _entered(folder, target) as lock:
+    with _spare_descriptors() as spare, _entered(folder, target) as lock:
         _require_own(folder, lock, target)
         if place.content.exists() or place.old.exists():
             place.clear()
@@ -69,6 +71,7 @@ def workplace(target: Path, say: Say = lambda line: None) -> Iterator[Workplace]
         try:
             yield place
         finally:
+            spare.close()
             place.leave()
 
 
@@ -95,6 +98,14 @@ def is_leftover(path: Path, is_ours: Callable[[str], bool]) -> bool:
     return found is not None and (found["unique"] is not None or is_ours(found["name"]))
 
 
+def _spare_descriptors() -> contextlib.ExitStack:
+    """Open files that are closed to clean up, where the work has opened as many as the system allows."""
+    with contextlib.ExitStack() as spare:
+        for _ in range(_SPARE_DESCRIPTORS):
+            spare.callback(os.close, os.open(os.devnull, os.O_RDONLY))
+        return spare.pop_all()
+
+
 def _entered(folder: Path, target: Path) -> BinaryIO:
     """The lock of the folder, which is made; both may vanish at any time, as another process leaves."""
     while True:
@@ -104,7 +115,12 @@ def _entered(folder: Path, target: Path) -> BinaryIO:
             except FileExistsError:
                 if not _may_be_ours(folder):
                     raise _in_the_way(folder) from None
-            return take_lock(folder / _LOCK, target, "making or removing this directory")
+            try:
+                return take_lock(folder / _LOCK, target, "making or removing this directory")
+            except OSError:
+                with contextlib.suppress(OSError):
+                    folder.rmdir()  # as it may have been made for nothing
+                raise
 
 
 def _may_be_ours(folder: Path) -> bool:
