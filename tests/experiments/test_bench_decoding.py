@@ -119,6 +119,7 @@ def test_several_processes_translate_as_one_does_and_in_order(random_task: Task)
         assert 0 < grown < peak
 
 
+@pytest.mark.release
 def test_the_record_tells_who_was_measured_on_what(toy_task: Task) -> None:
     entries = [
         Entry(OURS, "float32"),

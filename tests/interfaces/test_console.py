@@ -26,11 +26,11 @@ def python(redirections: str, code: str) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(command, capture_output=True, check=False)
 
 
-@pytest.mark.parametrize("redirections", CLOSED_OR_FULL[:2])
-def test_n_lines_come_out_where_no_message_can_be_written(redirections: str, toy_model: Path) -> None:
+def test_n_lines_come_out_where_no_message_can_be_written(toy_model: Path) -> None:
     code, out, _ = shell("", "translate", toy_model, "--device", "cpu", stdin=LINES)
     assert (code, out.count(b"\n")) == (9, 3)
-    assert shell(redirections, "translate", toy_model, "--device", "cpu", stdin=LINES) == (9, out, b"")
+    for redirections in CLOSED_OR_FULL[:2]:
+        assert shell(redirections, "translate", toy_model, "--device", "cpu", stdin=LINES) == (9, out, b"")
 
 
 @pytest.mark.parametrize("redirections", CLOSED_OR_FULL)

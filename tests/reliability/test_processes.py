@@ -165,15 +165,17 @@ class Exact:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("num_processes", [2, pytest.param(4, marks=pytest.mark.release)])
-def test_one_process_and_several_make_the_same_updates_and_three_with_a_sharded_model(
-    launch: Launch, laboratory: "Laboratory", tmp_path: Path, num_processes: int
+@pytest.mark.parametrize(
+    ("num_processes", "sharded"),
+    [(3, True), *(pytest.param(number, False, marks=pytest.mark.release) for number in (2, 4))],
+)
+def test_one_process_and_several_make_the_same_updates_also_with_a_sharded_model(
+    launch: Launch, laboratory: "Laboratory", tmp_path: Path, num_processes: int, sharded: bool
 ) -> None:
     """Three processes share four micro-batches, so that two of them compute one for nothing."""
     exact = Exact(launch, laboratory, tmp_path)
     alone = exact.losses(1)
-    assert exact.losses(num_processes) == pytest.approx(alone, rel=1e-9, abs=0)
-    assert exact.losses(3, sharded=True) == pytest.approx(alone, rel=1e-9, abs=0)
+    assert exact.losses(num_processes, sharded=sharded) == pytest.approx(alone, rel=1e-9, abs=0)
 
 
 def test_one_process_and_two_make_the_same_first_update_in_single_precision(
