@@ -1,6 +1,6 @@
 # make demo          a toy corpus, trained on, translated, scored and drawn, in a few minutes
 # make test          the tests; those that need real data look where ALLYOUNEED_DATA points
-# make test-release  what takes long: reliability with full counts, heads that align, variants and rivals that learn; over two hours
+# make test-release  what takes long: reliability and the siege with full counts, heads that align, what has to be learned; over two hours
 # make check         format, lint, types, architecture
 # make bench         every benchmark
 # make multi30k      the Multi30k model, trained and scored; goes on where it was interrupted
