@@ -68,7 +68,7 @@ def test_every_whole_number_has_a_least_and_a_greatest_value(config: type[Config
         ("model.source_vocab_size=4000000000", 10_000_000),
         ("model.num_dilations=1000", 16),
         ("data.vocab_size=4000000000", 10_000_000),
-        ("training.num_steps=10000000000000", 10**12),
+        ("training.num_steps=10000000000000000000", 2**63 - 1),
         ("training.batch_tokens=10000000000", 10**9),
     ],
 )

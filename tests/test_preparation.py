@@ -409,3 +409,10 @@ def test_data_from_a_stranger_that_are_sealed_but_inconsistent_are_refused(
             change(aside)
     with pytest.raises(ModelError, match=fault):
         PreparedData(tmp_path / "data").lines("valid", "source")
+
+
+def test_files_of_the_user_in_folders_of_his_own_are_no_matter(toy_data: Path, tmp_path: Path) -> None:
+    data = shutil.copytree(toy_data, tmp_path / "data")
+    (data / "cache").mkdir()
+    (data / "cache" / "a.bin").write_bytes(b"mine")
+    assert PreparedData(data).train.num_pairs == PreparedData(toy_data).train.num_pairs

@@ -13,8 +13,8 @@ from allyouneed.settings import LONGEST_TEXT, Config, line_of, parse_toml, toml_
 
 Precision = Literal["auto", "float32", "bfloat16"]
 
-Count = Annotated[int, Field(ge=1, le=10**12)]
-"""Of steps and the like: more of them than any run will make."""
+Count = Annotated[int, Field(ge=1, le=2**63 - 1)]
+"""A number of steps and the like; some are set so high that they never come."""
 BatchTokens = Annotated[int, Field(ge=1, le=10**9)]
 
 _MICRO_BATCHES = 4

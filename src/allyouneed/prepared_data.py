@@ -19,7 +19,10 @@ SOURCE_TOKENIZER = "source_tokenizer.json"
 TARGET_TOKENIZER = "target_tokenizer.json"
 KIND = "data"
 REPORT = "report.json"
-_READ = (REPORT, "*/header.json", "*/*.bin", "text/*.source", "text/*.target")
+_READ = (
+    *(REPORT, "text/*.source", "text/*.target"),
+    *(f"{part}/{form}" for part in ("train", "valid") for form in ("header.json", "*.bin")),
+)
 """Files that are read besides the tokenisers, as far as they are there."""
 
 

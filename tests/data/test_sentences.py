@@ -184,3 +184,10 @@ def test_texts_that_seem_to_be_one_sentence_are_not_segmented(monkeypatch: pytes
     for text in ("A dog runs.", "It costs 3.50 today", "no end", "A dog. Runs."):
         lost.check("line 1", text, "Ein Hund.")
     assert segmented == ["A dog. Runs."]
+
+
+def test_marks_without_end_are_searched_once() -> None:
+    """With closers and white space without bounds, each of a million marks would be followed to the end."""
+    told: list[str] = []
+    LostSentences("en", "de", lambda text: True, told.append).check("1", "." * 1_000_000, "x")
+    assert told == []

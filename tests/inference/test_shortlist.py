@@ -175,6 +175,7 @@ def test_a_gpu_finds_what_a_cpu_finds(tiny_model: Any) -> None:
         ({"target_vocab_size": "many"}, "has tokens that are in no vocabulary"),
         ({"tokenizers": ["a"]}, "has tokens that are in no vocabulary"),
         ({"translations": np.zeros((3, 2), np.int32)}, "is of other sub-words than"),
+        ({"tokenizers": {}}, "is of other sub-words than"),
         ({"tokenizers": {"../model/config.toml": "0"}}, "is of other sub-words than"),
         ({"tokenizers": {"/dev/zero": "0"}}, "is of other sub-words than"),
         ({"tokenizers": {"config.toml": 3}}, "is of other sub-words than"),

@@ -304,3 +304,13 @@ def test_another_user_can_read_what_is_published(tmp_path: Path) -> None:
         os._exit(0)
     os.close(model)
     assert os.waitpid(child, 0)[1] == 0
+
+
+def test_a_file_in_the_place_of_what_is_to_be_replaced_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "state").write_bytes(b"mine")
+    with (
+        pytest.raises(UsageError, match="is no directory"),
+        publish_directory(tmp_path / "state", "state", replace=True) as aside,
+    ):
+        (aside / "file").write_bytes(b"new")
+    assert (tmp_path / "state").read_bytes() == b"mine"

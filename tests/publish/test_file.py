@@ -3,6 +3,8 @@
 import os
 import socket
 import stat
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -156,3 +158,19 @@ def test_every_command_refuses_a_pipe_before_it_does_any_work(
     assert main([*command, str(tmp_path / "pipe")]) == 2
     assert "pipe: is a pipe or a device" in capsys.readouterr().err
     assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+
+
+@pytest.mark.parametrize("name", ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"])
+def test_a_file_that_standard_output_is_appended_to_is_not_replaced(name: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"precious")
+    code = f"""
+from pathlib import Path
+from allyouneed.publish import write_text
+write_text(Path({name!r}), "new")
+"""
+    with (tmp_path / "file").open("ab") as stdout:
+        ended = subprocess.run(
+            [sys.executable, "-c", code], stdout=stdout, stderr=subprocess.PIPE, check=False
+        )
+    assert b"is a file that is open already" in ended.stderr
+    assert (tmp_path / "file").read_bytes() == b"precious"

@@ -107,7 +107,7 @@ def test_a_folder_of_somebody_else_in_place_of_the_workplace_is_left_alone(
     folder.mkdir()
     for name in names:
         (folder / name).write_bytes(b"precious")
-    with pytest.raises(UsageError, match=f"^{folder}: is in the way and was not made by allyouneed"):
+    with pytest.raises(UsageError, match=f"^{folder}(/lock)?: is in the way and was not made by allyouneed"):
         publish(tmp_path / "data")
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == dict.fromkeys(names, b"precious")
 
@@ -150,3 +150,12 @@ def test_a_leftover_that_cannot_be_removed_is_a_disk_error_and_stays_a_leftover(
         with pytest.raises(DiskError, match=f"^{tmp_path / 'data'}: Permission denied; "):
             publish(tmp_path / "data")
     assert len(publish(tmp_path / "data")) == 1
+
+
+def test_a_lock_of_somebody_else_is_neither_written_nor_removed(tmp_path: Path) -> None:
+    (tmp_path / "data.tmp-unfinished").mkdir()
+    lock = tmp_path / "data.tmp-unfinished" / "lock"
+    lock.write_bytes(b"my own\n")
+    with pytest.raises(UsageError, match=f"{lock}: is in the way and was not made by allyouneed"):
+        publish(tmp_path / "data")
+    assert lock.read_bytes() == b"my own\n"

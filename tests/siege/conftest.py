@@ -22,7 +22,7 @@ Fuzzed = Callable[[int], Case]
 """The case of a number, always the same."""
 
 NOBODY = 65534
-LIMITS = {"RLIMIT_CPU": 10, "RLIMIT_AS": 3 << 30, "RLIMIT_FSIZE": 1 << 30, "RLIMIT_CORE": 0}
+LIMITS = {"RLIMIT_CPU": 60, "RLIMIT_AS": 3 << 30, "RLIMIT_FSIZE": 1 << 30, "RLIMIT_CORE": 0}
 """Seconds and bytes; far more than any of the cases needs."""
 ONLY = "ALLYOUNEED_SIEGE"
 """The variable that names the one case to be tried, as the message of a failure does."""

@@ -108,7 +108,7 @@ class Shortlist:
 
     def _is_of(self, model: Path) -> bool:
         """Whether the model has these tokenisers; a name that leads out of its folder is none of these."""
-        return all(
+        return bool(self.tokenizers) and all(
             Path(name).name == name and (model / name).is_file() and sha256_of(model / name) == sha256
             for name, sha256 in self.tokenizers.items()
         )

@@ -90,6 +90,8 @@ def _holds_something(target: Path) -> bool:
 
 def _require_ours(target: Path, kind: str, new: Path | None = None) -> None:
     """Refuse to remove a directory unless all that is in it was published as `kind`, or is in `new` too."""
+    if not target.is_dir():
+        raise UsageError(f"{target}: is no directory; move it away")
     if foreign := foreign_files(target, kind, new):
         raise UsageError(f"{target}: holds {foreign[0]}, which allyouneed has not written; move it away")
 

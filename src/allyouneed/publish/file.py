@@ -10,6 +10,7 @@ from pathlib import Path
 from allyouneed.errors import DiskError, UsageError
 from allyouneed.publish.disk import ASIDE, disk_errors, sync
 
+_MOST_LINKS = 40
 _NAME_BYTES_ASIDE = 200
 """What is kept of a long name, so that what is added fits, too."""
 
@@ -64,8 +65,22 @@ def require_file(path: Path) -> None:
                 raise DiskError(f"{path}: is a directory; name a file in it")
             if not stat.S_ISREG(mode):
                 raise UsageError(f"{path}: is a pipe or a device, no regular file; name one to write")
+        if _is_open_file(path):
+            raise UsageError(f"{path}: is a file that is open already, and may be written to; name another")
         folder = (Path(os.path.realpath(path)) if path.is_symlink() else path).parent
         if not folder.is_dir():
             raise DiskError(f"{path}: there is no folder {folder}; make it first")
         if not os.access(folder, os.W_OK | os.X_OK):
             raise DiskError(f"{path}: may not be written to {folder}; name another folder")
+
+
+def _is_open_file(path: Path) -> bool:
+    """Whether its links lead through the open files of a process, as those of /dev/stdout do."""
+    for _ in range(_MOST_LINKS):
+        folder = os.path.realpath(path.parent)
+        if folder.startswith("/proc/") and folder.endswith("/fd"):
+            return True
+        if not path.is_symlink():
+            return False
+        path = path.parent / path.readlink()
+    return False

@@ -2,13 +2,15 @@
 
 import fcntl
 import os
+import re
 import time
 from pathlib import Path
 from typing import BinaryIO
 
-from allyouneed.errors import LockedError
+from allyouneed.errors import LockedError, UsageError
 
 _SECONDS_TO_SIGN = 0.2
+_SIGNATURE = re.compile(r"\d+ on .+")
 
 
 def take_lock(path: Path, place: Path, work: str) -> BinaryIO:
@@ -21,6 +23,7 @@ def take_lock(path: Path, place: Path, work: str) -> BinaryIO:
 
     Raises:
         LockedError: Another process holds it.
+        UsageError: It is no lock but a file of the user.
         FileNotFoundError: Its last holder has removed it just now.
     """
     lock = path.open("a+b", buffering=0)
@@ -28,6 +31,8 @@ def take_lock(path: Path, place: Path, work: str) -> BinaryIO:
         _flock(lock, fcntl.LOCK_EX, place, work)
         if not same_file(lock, path):
             raise FileNotFoundError(2, "No such file or directory", str(path))
+        if (holder := lock_holder(lock)) and not _SIGNATURE.fullmatch(holder):
+            raise UsageError(f"{path}: is in the way and was not made by allyouneed; move or rename it")
     except BaseException:
         lock.close()
         raise
