@@ -59,6 +59,10 @@ COMMANDS = (
     prepare("", "--pairs", "pairs.tsv", "--vocab-size", "280").arguments,
 )
 
+MEMORY = "RLIMIT_AS", "RLIMIT_DATA"
+THREADLESS = "--workers", "1"
+"""For limits of memory: Python waits for ever for a thread that finds no memory before its first line."""
+
 
 def given(environment: dict[str, str | None], *, fresh: bool = False) -> dict[str, Any]:
     return {"environment": environment, "fresh": fresh}
@@ -137,11 +141,18 @@ TABLE = [
             {"RLIMIT_FSIZE": 0},
             {"RLIMIT_FSIZE": 1_000},
             {"RLIMIT_FSIZE": 10_000},
-            {"RLIMIT_AS": 1 << 20},
-            {"RLIMIT_DATA": 1 << 20},
             {"RLIMIT_NPROC": 1},
             {"RLIMIT_STACK": 1 << 16},
         )
+    ),
+    *(
+        limited(case, **{limit: 1 << 20})
+        for case in (
+            translate("translate", *THREADLESS),
+            train("train", "--steps", "1"),
+            resume("resume"),
+        )
+        for limit in MEMORY
     ),
     gone("plan", ("plan",)).ending(0, 2, 6),
     gone("help", ("--help",)).ending(0, 2, 6),
@@ -157,11 +168,13 @@ def fuzzed(number: int) -> Case:
     settings: dict[str, Any] = given(
         {draw.choice(NAMES): draw.choice(ODD) for _ in range(draw.randint(1, 3))}
     )
-    if draw.random() < 0.3:
-        limit = draw.choice(["RLIMIT_NOFILE", "RLIMIT_FSIZE", "RLIMIT_DATA", "RLIMIT_AS"])
+    limit = draw.choice(["RLIMIT_NOFILE", "RLIMIT_FSIZE", *MEMORY]) if draw.random() < 0.3 else None
+    if limit:
         settings["limits"] = {limit: draw.randint(0, 64 if limit == "RLIMIT_NOFILE" else 1 << 28)}
     arguments = draw.choice(COMMANDS)
     rows = 3 if "model" in arguments and arguments[0] == "translate" else None
+    if rows and limit in MEMORY:
+        arguments = *arguments, *THREADLESS
     return Case(
         str(number),
         arguments,
