@@ -15,12 +15,12 @@ from typing import Any
 import torch
 from playwright.sync_api import CDPSession, Page, sync_playwright
 
-from allyouneed.attention import Pieces, look_into
-from allyouneed.config import RunConfig
+from allyouneed.config.run import RunConfig
 from allyouneed.data.tokenizer import SMALLEST_VOCABULARY, Tokenizer
 from allyouneed.explorer import attention_page
+from allyouneed.hardware.machine import environment
 from allyouneed.inference import AttentionWeights
-from allyouneed.training.hardware import environment
+from allyouneed.tasks.attention import Pieces, look_into
 
 RESULTS = Path(__file__).parent / "results" / "explorer.json"
 TEXT = "ab," * 49 + "ab"  # 99 words in 149 pieces, and the end symbol

@@ -16,10 +16,10 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from allyouneed.config.model import ModelConfig
+from allyouneed.hardware.machine import environment
 from allyouneed.model import Transformer
-from allyouneed.model_config import ModelConfig
 from allyouneed.native.linear import PackedLinear
-from allyouneed.training.hardware import environment
 
 ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 20
 RESULTS = Path(__file__).parent / "results" / "invariance.json"

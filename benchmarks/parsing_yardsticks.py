@@ -21,9 +21,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from allyouneed.data.tree_cleaning import clean_trees, without_unary_cycles
-from allyouneed.data.trees import Constituent, Tree, labels_around_words, read_trees
-from allyouneed.evaluation import format_scores, score_trees
+from allyouneed.evaluation import format_scores
+from allyouneed.tasks.parsing.bracket_f1 import score_trees
+from allyouneed.tasks.parsing.tree_cleaning import clean_trees, without_unary_cycles
+from allyouneed.tasks.parsing.trees import Constituent, Tree, labels_around_words, read_trees
 
 _SAMPLE = Path(os.environ.get("ALLYOUNEED_DATA", ".")) / "ptb_sample"
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from allyouneed.training.hardware import environment
+from allyouneed.hardware.machine import environment
 
 NUM_PAIRS = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
 RESULTS = Path(__file__).parent / "results" / "prepare_memory.json"

@@ -20,11 +20,11 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
-from allyouneed.experiments.layer_costs import exponent, peak_bytes
+from allyouneed.hardware.machine import environment
 from allyouneed.model.attention import SoftmaxAttention
 from allyouneed.model.comparison.layers import RestrictedSelfAttention
 from allyouneed.model.neighbourhood import NeighbourhoodMask
-from allyouneed.training.hardware import environment
+from allyouneed.paper.layer_costs import exponent, peak_bytes
 
 ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 10
 RESULTS = Path(__file__).parent / "results" / "restricted_attention.json"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import torch
 
-from allyouneed.training.hardware import environment
+from allyouneed.hardware.machine import environment
 
 ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 10
 RESULTS = Path(__file__).parent / "results" / "startup.json"

@@ -20,12 +20,12 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from allyouneed.config import Precision
+from allyouneed.config.presets import preset
+from allyouneed.config.run import Precision
 from allyouneed.data.batching import Batch
 from allyouneed.model import Transformer
 from allyouneed.model.attention import fused_attention, scaled_dot_product_attention
 from allyouneed.model.dropout import Dropout
-from allyouneed.presets import preset
 from allyouneed.training import update
 from allyouneed.training.loss import loss_of_logits
 from allyouneed.training.optimizer import build_optimizer

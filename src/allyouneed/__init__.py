@@ -27,18 +27,18 @@ from typing import TYPE_CHECKING, Any
 from allyouneed.version import __version__
 
 if TYPE_CHECKING:
-    from allyouneed import presets
-    from allyouneed.assessment import evaluate
-    from allyouneed.config import DataConfig, RunConfig
-    from allyouneed.data.treebank import TreeFiles
+    from allyouneed.config import presets
+    from allyouneed.config.run import DataConfig, RunConfig
     from allyouneed.errors import UserError
-    from allyouneed.loading import load
-    from allyouneed.outputs import Translation
-    from allyouneed.parsing import Parse, Parser
-    from allyouneed.preparation import CorpusFiles, prepare
-    from allyouneed.rescoring import PairScore
-    from allyouneed.runs import average, train
-    from allyouneed.translation import Translator
+    from allyouneed.tasks.evaluating import evaluate
+    from allyouneed.tasks.loading import load
+    from allyouneed.tasks.parsing.parser import Parse, Parser
+    from allyouneed.tasks.parsing.treebank import TreeFiles
+    from allyouneed.tasks.preparing import CorpusFiles, prepare
+    from allyouneed.tasks.running import average, train
+    from allyouneed.tasks.translation.outputs import Translation
+    from allyouneed.tasks.translation.pair_scores import PairScore
+    from allyouneed.tasks.translation.translator import Translator
 
 __all__ = [
     "CorpusFiles",
@@ -61,27 +61,27 @@ __all__ = [
 ]
 
 _MODULES = {
-    "CorpusFiles": "allyouneed.preparation",
-    "DataConfig": "allyouneed.config",
-    "PairScore": "allyouneed.rescoring",
-    "Parse": "allyouneed.parsing",
-    "Parser": "allyouneed.parsing",
-    "RunConfig": "allyouneed.config",
-    "Translation": "allyouneed.outputs",
-    "Translator": "allyouneed.translation",
-    "TreeFiles": "allyouneed.data.treebank",
+    "CorpusFiles": "allyouneed.tasks.preparing",
+    "DataConfig": "allyouneed.config.run",
+    "PairScore": "allyouneed.tasks.translation.pair_scores",
+    "Parse": "allyouneed.tasks.parsing.parser",
+    "Parser": "allyouneed.tasks.parsing.parser",
+    "RunConfig": "allyouneed.config.run",
+    "Translation": "allyouneed.tasks.translation.outputs",
+    "Translator": "allyouneed.tasks.translation.translator",
+    "TreeFiles": "allyouneed.tasks.parsing.treebank",
     "UserError": "allyouneed.errors",
-    "average": "allyouneed.runs",
-    "evaluate": "allyouneed.assessment",
-    "load": "allyouneed.loading",
-    "prepare": "allyouneed.preparation",
-    "train": "allyouneed.runs",
+    "average": "allyouneed.tasks.running",
+    "evaluate": "allyouneed.tasks.evaluating",
+    "load": "allyouneed.tasks.loading",
+    "prepare": "allyouneed.tasks.preparing",
+    "train": "allyouneed.tasks.running",
 }
 
 
 def __getattr__(name: str) -> Any:
     if name == "presets":
-        return import_module("allyouneed.presets")
+        return import_module("allyouneed.config.presets")
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_MODULES[name]), name)

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import torch
 
-from allyouneed.attention import Attention, Pieces, look_into
-from allyouneed.config import RunConfig
+from allyouneed.config.run import RunConfig
 from allyouneed.data.tokenizer import SMALLEST_VOCABULARY, Tokenizer
 from allyouneed.explorer import attention_page
 from allyouneed.inference import AttentionWeights
+from allyouneed.tasks.attention import Attention, Pieces, look_into
 
 MakeAttention = Callable[..., Attention]
 OpenPage = Callable[..., Any]

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from allyouneed.attention import KINDS, Attention
 from allyouneed.explorer import attention_page
-from allyouneed.interfaces.attention_figures import head_colour
+from allyouneed.interfaces.reports.attention_figures import head_colour
+from allyouneed.tasks.attention import KINDS, Attention
 
 pytestmark = pytest.mark.browser
 

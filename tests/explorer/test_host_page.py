@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from allyouneed.attention import Attention
 from allyouneed.explorer.page import pack_weights
+from allyouneed.tasks.attention import Attention
 
 pytestmark = pytest.mark.browser
 

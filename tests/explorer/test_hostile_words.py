@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from allyouneed.attention import Attention
 from allyouneed.explorer import attention_frame, attention_page
+from allyouneed.tasks.attention import Attention
 
 PAYLOADS = [
     "<script>alert(1)</script>",

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from allyouneed.config import SearchConfig
+from allyouneed.config.run import SearchConfig
 from allyouneed.errors import UsageError
 from allyouneed.inference import Batching, Engine, capture_attention, generate
 from allyouneed.inference.alignment import SourceAttention, align, align_words, coverage_penalty

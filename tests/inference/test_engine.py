@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 import torch
 
-from allyouneed.config import SearchConfig
+from allyouneed.config.run import SearchConfig
 from allyouneed.errors import UsageError
 from allyouneed.inference import Batching, Engine, generate
 from allyouneed.inference.engine_choice import build_engine, knows

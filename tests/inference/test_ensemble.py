@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from allyouneed.config import SearchConfig
+from allyouneed.config.run import SearchConfig
 from allyouneed.inference import Batching, Engine, Ensemble, Hypothesis, generate, score_targets
 from allyouneed.inference.engine_choice import build_engine
 from allyouneed.inference.native_engine import NativeEngine

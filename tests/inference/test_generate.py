@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from allyouneed.config import SearchConfig
+from allyouneed.config.run import SearchConfig
 from allyouneed.errors import UsageError
 from allyouneed.inference import Batching, Engine, Hypothesis, follow, generate, score_targets
 from allyouneed.inference.engine import TransformerDecoding

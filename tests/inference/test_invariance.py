@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import torch
 
-from allyouneed.config import SearchConfig
+from allyouneed.config.model import ModelConfig
+from allyouneed.config.run import SearchConfig
 from allyouneed.inference import Batching, generate
 from allyouneed.inference.native_engine import NativeEngine
 from allyouneed.model import Transformer
-from allyouneed.model_config import ModelConfig
 from allyouneed.native.library import FORMS, available
 from allyouneed.symbols import UNKNOWN
 

@@ -9,11 +9,11 @@ import torch
 from torch.nn import functional
 from torch.optim.swa_utils import AveragedModel
 
-from allyouneed.config import SearchConfig
+from allyouneed.config.model import ModelConfig
+from allyouneed.config.run import SearchConfig
 from allyouneed.inference import Engine, generate
 from allyouneed.inference.engine import pad
 from allyouneed.model import Transformer
-from allyouneed.model_config import ModelConfig
 from allyouneed.symbols import END, PADDING, START, UNKNOWN
 
 VOCAB_SIZE = 15

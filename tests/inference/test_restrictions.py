@@ -10,7 +10,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from allyouneed.config import SearchConfig
+from allyouneed.config.run import SearchConfig
 from allyouneed.inference import BeamSearch, Engine, Hypothesis, Sentence, generate
 from allyouneed.symbols import END, START, UNKNOWN
 

@@ -12,7 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from allyouneed.config import SearchConfig
+from allyouneed.config.run import SearchConfig
 from allyouneed.errors import UsageError
 from allyouneed.inference import Batching, Engine, Hypothesis, generate, score_targets
 from allyouneed.inference.engine_choice import build_engine

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from allyouneed.config import SearchConfig
+from allyouneed.config.run import SearchConfig
 from allyouneed.inference import Engine, generate, score_targets
 from allyouneed.inference.native_engine import NativeEngine
 from allyouneed.native.library import FORMS, available

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from allyouneed.config import SearchConfig
+from allyouneed.config.run import SearchConfig
 from allyouneed.inference import BeamSearch, Hypothesis, Sentence, length_penalty
 from allyouneed.inference.selection import stable_top_k, top_log_probs
 from allyouneed.symbols import END, PADDING, SENTINEL, START, UNKNOWN

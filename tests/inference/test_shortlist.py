@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from allyouneed.config import SearchConfig
+from allyouneed.config.run import SearchConfig
 from allyouneed.data.store import PairStore, write_store
 from allyouneed.errors import ModelError
 from allyouneed.inference import Batching, Engine, Hypothesis, generate

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 import torch
 
-from allyouneed.config import SearchConfig
+from allyouneed.config.model import ModelConfig
+from allyouneed.config.run import SearchConfig
 from allyouneed.errors import UsageError
 from allyouneed.inference import Batching, Ensemble, capture_attention, generate, score_targets
 from allyouneed.inference.engine import log_probs_of
@@ -15,7 +16,6 @@ from allyouneed.inference.stepwise import StepwiseEngine
 from allyouneed.model.architectures import ARCHITECTURES
 from allyouneed.model.encoder_decoder import StepwiseModel
 from allyouneed.model.rivals.convolution import Convolution
-from allyouneed.model_config import ModelConfig
 from allyouneed.symbols import END, START
 
 RIVALS: dict[str, dict[str, Any]] = {

@@ -16,7 +16,7 @@ from allyouneed.errors import DataError, DiskError, LockedError, ModelError, Use
 from allyouneed.interfaces import cli
 from allyouneed.interfaces.cli import COMMANDS, app, explain, main
 from allyouneed.interfaces.console import notice
-from allyouneed.publish import publish_directory
+from allyouneed.storage.publish import publish_directory
 from allyouneed.version import __version__
 
 Register = Callable[[Callable[..., object]], object]
@@ -209,7 +209,7 @@ def test_termination_leaves_nothing_half_written(tmp_path: Path) -> None:
     code = f"""
 import time; from pathlib import Path
 from allyouneed.interfaces import cli
-from allyouneed.publish import publish_directory
+from allyouneed.storage.publish import publish_directory
 def probe():
     with publish_directory(Path({str(tmp_path / "model")!r}), "model") as folder:
         print(folder, flush=True)

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from allyouneed.config.presets import base, big, demo
 from allyouneed.errors import UsageError
 from allyouneed.interfaces.cli import main
 from allyouneed.interfaces.configuration import NOTHING_ASKED, ConfigurationOptions, one_setting_each
-from allyouneed.presets import base, big, demo
 
 
 def test_where_nothing_is_asked_another_configuration_stands_in() -> None:

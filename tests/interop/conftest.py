@@ -11,11 +11,11 @@ import pytest
 import torch
 from torch import nn
 
-from allyouneed.config import RunConfig
+from allyouneed.config.run import RunConfig
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.model import Transformer
-from allyouneed.prepared_data import SOURCE_TOKENIZER, TARGET_TOKENIZER
-from allyouneed.training.checkpoint import save_checkpoint
+from allyouneed.storage.checkpoint import save_checkpoint
+from allyouneed.tasks.prepared_data import SOURCE_TOKENIZER, TARGET_TOKENIZER
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "tied": {},

@@ -13,7 +13,7 @@ from allyouneed.errors import ModelError
 from allyouneed.interop import ctranslate2
 from allyouneed.interop.export import FORMATS, export_model
 from allyouneed.model import Transformer
-from allyouneed.training.checkpoint import Checkpoint
+from allyouneed.storage.checkpoint import Checkpoint
 
 pytest.importorskip("ctranslate2", reason="NOT RUN: needs ctranslate2")
 

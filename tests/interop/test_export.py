@@ -9,7 +9,7 @@ import pytest
 
 from allyouneed.errors import ModelError, UsageError
 from allyouneed.interop.export import FORMATS, export_model
-from allyouneed.publish import read_manifest, sha256_of
+from allyouneed.storage.publish import read_manifest, sha256_of
 
 RandomModel = Callable[..., Path]
 

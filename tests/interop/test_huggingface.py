@@ -15,8 +15,8 @@ from allyouneed.interop import huggingface, marian_weights
 from allyouneed.interop.export import FORMATS, export_model
 from allyouneed.interop.huggingface import HuggingFaceModel
 from allyouneed.model import Transformer
-from allyouneed.prepared_data import SOURCE_TOKENIZER, TARGET_TOKENIZER
-from allyouneed.training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from allyouneed.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from allyouneed.tasks.prepared_data import SOURCE_TOKENIZER, TARGET_TOKENIZER
 
 pytest.importorskip("transformers", reason="NOT RUN: needs transformers")
 

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 import pytest
 import torch
 
+from allyouneed.config.model import ModelConfig
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import ModelError
 from allyouneed.inference.engine import Engine
 from allyouneed.inference.scoring import score_targets
 from allyouneed.interop.parity import SENTENCES, TOLERANCE, Ids, require_agreement
 from allyouneed.model import Transformer
-from allyouneed.model_config import ModelConfig
 
 TOKENIZER = Tokenizer.train([], "byte", 261)
 

@@ -7,10 +7,10 @@ import pytest
 import torch
 from torch import nn
 
+from allyouneed.config.model import ModelConfig
 from allyouneed.errors import UsageError
 from allyouneed.model import build_model
 from allyouneed.model.experts import Experts, chosen_with_probability, squared_variation
-from allyouneed.model_config import ModelConfig
 
 
 def random_experts(num_experts: int = 5, per_token: int = 2, balance: float = 0.5) -> Experts:

@@ -5,10 +5,10 @@ import math
 import pytest
 import torch
 
+from allyouneed.config.model import ModelConfig
 from allyouneed.model import build_model
 from allyouneed.model.attention import scaled_dot_products
 from allyouneed.model.guided_alignment import GuidedAttention, alignment_loss
-from allyouneed.model_config import ModelConfig
 
 SOURCE = torch.tensor([[9, 5, 12, 7, 8, 6, 2], [6, 16, 11, 2, 0, 0, 0]])  # two words of three ids, and one
 TARGET = torch.tensor([[1, 8, 8, 11, 4, 5, 6], [1, 13, 5, 7, 0, 0, 0]])

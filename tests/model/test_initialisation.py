@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from allyouneed.config.model import ModelConfig
 from allyouneed.model import Transformer
-from allyouneed.model_config import ModelConfig
 
 D = 64
 D_FF = 160

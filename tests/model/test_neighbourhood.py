@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from allyouneed.config.model import ModelConfig
 from allyouneed.model import Transformer
 from allyouneed.model.attention import (
     AdditiveCompatibility,
@@ -22,7 +23,6 @@ from allyouneed.model.attention import (
 )
 from allyouneed.model.neighbourhood import NeighbourhoodMask
 from allyouneed.model.packing import PackedMask, pack
-from allyouneed.model_config import ModelConfig
 from allyouneed.symbols import PADDING
 
 FORMS: dict[str, AttentionFunction] = {

@@ -4,10 +4,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from allyouneed.config.model import ModelConfig
 from allyouneed.model import Transformer
 from allyouneed.model.attention import AttentionFunction, fused_attention, scaled_dot_product_attention
 from allyouneed.model.packing import PackedIds, PackedMask, pack
-from allyouneed.model_config import ModelConfig
 
 CPU = torch.device("cpu")
 SOURCE = torch.tensor([[9, 5, 12, 7, 2], [6, 16, 2, 0, 0], [2, 0, 0, 0, 0]])

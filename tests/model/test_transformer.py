@@ -9,13 +9,13 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional
 
+from allyouneed.config.model import ModelConfig
+from allyouneed.config.presets import PRESETS
 from allyouneed.model import Transformer
 from allyouneed.model.attention import AttentionFunction, fused_attention, scaled_dot_product_attention
 from allyouneed.model.dropout import Dropout
 from allyouneed.model.layers import AddAndNorm
 from allyouneed.model.masks import padding_mask
-from allyouneed.model_config import ModelConfig
-from allyouneed.presets import PRESETS
 
 VOCAB_SIZE = 17
 D_K, D_V = 5, 4

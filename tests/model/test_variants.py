@@ -8,6 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from allyouneed.config.model import ModelConfig
+from allyouneed.config.presets import PRESETS
 from allyouneed.model import Transformer
 from allyouneed.model.attention import (
     AdditiveCompatibility,
@@ -22,8 +24,6 @@ from allyouneed.model.feed_forward import FeedForward
 from allyouneed.model.layers import EncoderLayer, NormAndAdd
 from allyouneed.model.masks import causal_mask, padding_mask
 from allyouneed.model.positional_encoding import concatenated_sinusoids, sinusoids
-from allyouneed.model_config import ModelConfig
-from allyouneed.presets import PRESETS
 from allyouneed.symbols import PADDING, SENTINEL, START
 
 VARIANTS: dict[str, dict[str, Any]] = {

@@ -12,11 +12,12 @@ import pytest
 from tests.forking.forker import Forker, Program
 from tests.patience import wait_until
 
-from allyouneed.config import DataConfig, RunConfig
-from allyouneed.preparation import CorpusFiles, prepare
-from allyouneed.training.checkpoint import load_checkpoint
-from allyouneed.training.run_directory import RunDirectory, resolve_model
-from allyouneed.training.run_log import read_log
+from allyouneed.config.run import DataConfig, RunConfig
+from allyouneed.storage.checkpoint import load_checkpoint
+from allyouneed.storage.run_directory import RunDirectory, resolve_model
+from allyouneed.storage.run_log import read_log
+from allyouneed.tasks.loading import model_of
+from allyouneed.tasks.preparing import CorpusFiles, prepare
 
 LAST_STEP = 50
 MOST_UPDATES_AFTER_A_SIGNAL = 1
@@ -83,7 +84,7 @@ class Laboratory:
     def require_sound(self, run: Path) -> None:
         """Whatever has happened to a run: what it names as its latest checkpoint is whole, and of a model."""
         if (run / "latest").exists():
-            load_checkpoint(resolve_model(run)).build_model()
+            model_of(load_checkpoint(resolve_model(run)))
 
     def logged(self, run: Path, event: str) -> list[int]:
         """The steps of which the run has logged the event."""

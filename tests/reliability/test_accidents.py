@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from allyouneed.config import DataConfig
-from allyouneed.preparation import CorpusFiles, prepare
+from allyouneed.config.run import DataConfig
+from allyouneed.tasks.preparing import CorpusFiles, prepare
 
 if TYPE_CHECKING:
     from tests.forking.forker import Program

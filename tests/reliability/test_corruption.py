@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from allyouneed.config import RunConfig
+from allyouneed.config.run import RunConfig
 from allyouneed.errors import ModelError
-from allyouneed.training.checkpoint import load_checkpoint, load_training_state
+from allyouneed.storage.checkpoint import load_checkpoint, load_training_state
+from allyouneed.storage.run_directory import RunDirectory
+from allyouneed.tasks.loading import model_of
 from allyouneed.training.optimizer import build_optimizer
-from allyouneed.training.run_directory import RunDirectory
 
 if TYPE_CHECKING:
     from tests.reliability.conftest import Laboratory
@@ -41,7 +42,7 @@ def newest_files(run: Path) -> Sequence[Path]:
 def load_newest(run: Path) -> None:
     directory = RunDirectory(run)
     step = directory.resumable_steps()[-1]
-    model = load_checkpoint(directory.checkpoint(step)).build_model()
+    model = model_of(load_checkpoint(directory.checkpoint(step)))
     config = RunConfig.from_toml(directory.config)
     load_training_state(directory.state(step), build_optimizer(model, config.training))
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.patience import PATIENCE_SECONDS, wait_until
 
-from allyouneed.config import RunConfig
-from allyouneed.training.run_log import read_log
+from allyouneed.config.run import RunConfig
+from allyouneed.storage.run_log import read_log
 
 if TYPE_CHECKING:
     from tests.reliability.conftest import Laboratory

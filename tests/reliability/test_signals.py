@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from allyouneed.config import RunConfig
-from allyouneed.preparation import CorpusFiles
-from allyouneed.training.run_directory import RunDirectory
+from allyouneed.config.run import RunConfig
+from allyouneed.storage.run_directory import RunDirectory
+from allyouneed.tasks.preparing import CorpusFiles
 
 if TYPE_CHECKING:
     from tests.reliability.conftest import Laboratory

@@ -13,9 +13,9 @@ from allyouneed.data.store import PairStore
 from allyouneed.errors import ModelError
 from allyouneed.inference.shortlist import Shortlist
 from allyouneed.interop.export import export_model
-from allyouneed.prepared_data import PreparedData
-from allyouneed.publish import MANIFEST
-from allyouneed.training.run_directory import resolve_model
+from allyouneed.storage.publish import MANIFEST
+from allyouneed.storage.run_directory import resolve_model
+from allyouneed.tasks.prepared_data import PreparedData
 
 
 def unlist(directory: Path, name: str) -> None:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import torch
 
-from allyouneed.config import RunConfig
-from allyouneed.runs import train
+from allyouneed.config.run import RunConfig
+from allyouneed.tasks.running import train
 
 run, data, config = sys.argv[1:]
 torch.set_default_dtype(torch.float64)

@@ -7,8 +7,8 @@ from pathlib import Path
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
-from allyouneed.config import RunConfig
-from allyouneed.runs import train
+from allyouneed.config.run import RunConfig
+from allyouneed.tasks.running import train
 
 STEP = 5
 run, data, config, rank = sys.argv[1:]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from allyouneed.publish import MANIFEST
+from allyouneed.storage.publish import MANIFEST
 
 Mutation = Callable[[random.Random, bytes], bytes]
 

@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from allyouneed.config import RunConfig
+from allyouneed.config.run import RunConfig
 
 TINY = RunConfig().replace(
     model={"d_model": 16, "d_ff": 32, "num_heads": 2, "num_layers": 1},

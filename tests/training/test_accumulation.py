@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from allyouneed.training.run_log import Event, read_log
+from allyouneed.storage.run_log import Event, read_log
 
 SCRIPT = Path(__file__).with_name("train_in_little_memory.py")
 

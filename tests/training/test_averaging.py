@@ -5,13 +5,14 @@ from typing import Protocol
 import pytest
 import torch
 
-from allyouneed.config import RunConfig
+from allyouneed.config.run import RunConfig
 from allyouneed.errors import ModelError, UsageError
 from allyouneed.model import Transformer
-from allyouneed.publish import sha256_of
+from allyouneed.storage.checkpoint import Weights, load_checkpoint, save_checkpoint
+from allyouneed.storage.publish import sha256_of
+from allyouneed.storage.run_directory import RunDirectory
+from allyouneed.tasks.loading import model_of
 from allyouneed.training.averaging import average, last_checkpoints
-from allyouneed.training.checkpoint import Weights, load_checkpoint, save_checkpoint
-from allyouneed.training.run_directory import RunDirectory
 
 TOKENIZERS = {"source_tokenizer.json": b"{}", "target_tokenizer.json": b"[]"}
 
@@ -39,7 +40,7 @@ def filled(config: RunConfig, value: float) -> Weights:
 
 
 def weights_of(directory: Path) -> Weights:
-    return load_checkpoint(directory).build_model().state_dict()
+    return model_of(load_checkpoint(directory)).state_dict()
 
 
 def are_equal(one: Weights, other: Weights) -> bool:

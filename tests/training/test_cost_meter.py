@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from allyouneed.config import RunConfig, TrainingConfig
+from allyouneed.config.run import RunConfig, TrainingConfig
+from allyouneed.hardware.energy import EnergyMeter
+from allyouneed.storage.run_directory import RunDirectory
+from allyouneed.storage.run_log import Event, read_log
 from allyouneed.training import cost_meter
 from allyouneed.training.cost_meter import CostMeter
-from allyouneed.training.energy import EnergyMeter
 from allyouneed.training.flops import batch_flops
-from allyouneed.training.run_directory import RunDirectory
-from allyouneed.training.run_log import Event, read_log
 from allyouneed.training.trainer import Corpus, Trainer
 
 CPU = torch.device("cpu")

@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from allyouneed.config.model import ModelConfig
 from allyouneed.data.batching import Batch
 from allyouneed.model import Transformer, build_model
-from allyouneed.model_config import ModelConfig
 from allyouneed.symbols import PADDING
 from allyouneed.training.flops import pairs_in_reach, training_flops
 from allyouneed.training.update import accumulate_gradient

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from allyouneed.config import TrainingConfig
+from allyouneed.config.run import TrainingConfig
 from allyouneed.training.gradients import FiniteWatch, Gradients
 from allyouneed.training.optimizer import build_optimizer
 

@@ -2,8 +2,8 @@ import pytest
 import torch
 from torch import nn
 
-from allyouneed.config import RunConfig, TrainingConfig
-from allyouneed.presets import base, big
+from allyouneed.config.presets import base, big
+from allyouneed.config.run import RunConfig, TrainingConfig
 from allyouneed.training.optimizer import build_optimizer, learning_rate
 
 

@@ -11,15 +11,16 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from allyouneed.config import RunConfig
+from allyouneed.config.run import RunConfig
 from allyouneed.data.store import PairStore, write_store
 from allyouneed.errors import DataError, DivergedError, ModelError
-from allyouneed.publish import sha256_of
-from allyouneed.training.checkpoint import load_checkpoint, save_checkpoint
-from allyouneed.training.hardware import environment
+from allyouneed.hardware.machine import environment
+from allyouneed.storage.checkpoint import load_checkpoint, save_checkpoint
+from allyouneed.storage.publish import sha256_of
+from allyouneed.storage.run_directory import RunDirectory, resolve_model
+from allyouneed.storage.run_log import Event, read_log
+from allyouneed.tasks.loading import model_of
 from allyouneed.training.optimizer import learning_rate
-from allyouneed.training.run_directory import RunDirectory, resolve_model
-from allyouneed.training.run_log import Event, read_log
 from allyouneed.training.trainer import Corpus, Trainer
 from allyouneed.training.validation import validation_loss
 
@@ -153,7 +154,7 @@ def test_a_validation_is_of_the_weights_of_its_step_without_dropout(
     logged = events(run, "validate")
     assert [event["step"] for event in logged] == [4, 8, 12]
     for event in logged:
-        model = load_checkpoint(RunDirectory(run).checkpoint(event["step"])).build_model()
+        model = model_of(load_checkpoint(RunDirectory(run).checkpoint(event["step"])))
         assert event["loss"] == pytest.approx(validation_loss(model, corpus.valid), rel=1e-6)
 
 
@@ -221,7 +222,7 @@ def test_wherever_a_save_is_cut_short_a_whole_checkpoint_is_left_and_the_run_goe
 
     assert {moment.name.partition("-before-")[2] for moment in moments} == acts
     for moment in moments:
-        load_checkpoint(resolve_model(moment)).build_model()
+        model_of(load_checkpoint(resolve_model(moment)))
         with RunDirectory(moment).locked():
             assert not list(moment.rglob("*.tmp-*"))
             resume(new_trainer(moment, num_steps=4, **settings)).train()
@@ -339,7 +340,7 @@ def test_a_run_that_diverges_ends_before_anything_that_is_not_finite_is_saved(
     ):
         trainer.train()
     for step in RunDirectory(run).checkpoint_steps():
-        load_checkpoint(RunDirectory(run).checkpoint(step)).build_model()
+        model_of(load_checkpoint(RunDirectory(run).checkpoint(step)))
     assert all(math.isfinite(event["loss"]) for event in events(run, "train"))
 
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from allyouneed.config import RunConfig
+from allyouneed.config.run import RunConfig
 from allyouneed.data.batching import Batch, make_batch
 from allyouneed.model import Transformer
 from allyouneed.model.attention import SelfAttention, fused_attention, scaled_dot_product_attention

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from allyouneed.config import RunConfig
+from allyouneed.config.run import RunConfig
 from allyouneed.inference.engine import Engine
 from allyouneed.inference.scoring import score_targets
 from allyouneed.model import Transformer

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import torch
 
-from allyouneed.config import RunConfig
+from allyouneed.config.run import RunConfig
 from allyouneed.data.store import PairStore, write_store
 from allyouneed.errors import UserError
+from allyouneed.storage.run_directory import RunDirectory
 from allyouneed.symbols import UNKNOWN
-from allyouneed.training.run_directory import RunDirectory
 from allyouneed.training.trainer import Corpus, Trainer
 
 SHORTEST = 20

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from allyouneed.data.lines import LineCounts, is_blank, read_lines
 from allyouneed.errors import MAX_REPORTED, DataError, UsageError
-from allyouneed.publish import disk_errors
+from allyouneed.storage.publish import disk_errors
 
 MAX_EXAMPLES = 5
 """How many places are named for each reason why pairs were dropped."""

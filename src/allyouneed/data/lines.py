@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 
 from allyouneed.errors import MAX_REPORTED, DataError, DiskError, UsageError
-from allyouneed.publish import disk_errors
+from allyouneed.storage.publish import disk_errors
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer

@@ -17,7 +17,6 @@ from typing import Final, Self
 import tokenizers
 from tokenizers import models, trainers
 
-from allyouneed import publish
 from allyouneed.data.tokenizer_file import (
     BYTE_NAMES,
     TokenizerKind,
@@ -28,6 +27,7 @@ from allyouneed.data.tokenizer_file import (
 )
 from allyouneed.data.vocabulary_file import read_json, require_size
 from allyouneed.errors import DataError, ModelError, UsageError
+from allyouneed.storage import publish
 from allyouneed.symbols import CONTROL_SYMBOLS, UNKNOWN
 
 SMALLEST_VOCABULARY: Final = len(CONTROL_SYMBOLS) + 256

@@ -3,14 +3,11 @@
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
-from allyouneed import publish
 from allyouneed.errors import ModelError
+from allyouneed.storage import publish
 from allyouneed.symbols import CONTROL_SYMBOLS
-
-MAX_BYTES: Final = 1 << 27
-"""Size of the largest file that is read; a vocabulary of a million entries takes about half of it."""
 
 _MAX_VALUES = 8_000_000  # twice those of a million entries with their merges; JSON takes memory for each
 
@@ -74,7 +71,7 @@ def read_json(path: Path, noun: str) -> Any:
         ModelError: The file is missing, is larger than any vocabulary, or is no JSON.
         DiskError: It may not be read.
     """
-    content = publish.read_published(path, MAX_BYTES)
+    content = publish.read_published(path)
     if sum(map(content.count, (b",", b"[", b"{"))) > _MAX_VALUES:
         raise _damaged(path, noun, f"it holds more than {_MAX_VALUES:,} values")
     try:

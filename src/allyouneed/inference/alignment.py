@@ -9,14 +9,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from allyouneed.config import SearchConfig
+from allyouneed.config.model import ModelConfig
+from allyouneed.config.run import SearchConfig
 from allyouneed.errors import UsageError
 from allyouneed.inference.beams import Hypothesis
 from allyouneed.inference.engine import pad
 from allyouneed.model import EncoderDecoder, Transformer
 from allyouneed.model.layers import DecoderLayer
 from allyouneed.model.masks import padding_mask
-from allyouneed.model_config import ModelConfig
 from allyouneed.symbols import END, START
 
 Links = list[tuple[int, int]]

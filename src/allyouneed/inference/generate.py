@@ -9,7 +9,7 @@ from itertools import chain, islice, repeat
 
 import torch
 
-from allyouneed.config import SearchConfig
+from allyouneed.config.run import SearchConfig
 from allyouneed.errors import UsageError
 from allyouneed.inference.alignment import looking_back
 from allyouneed.inference.beams import NOTHING, Hypothesis

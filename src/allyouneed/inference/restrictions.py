@@ -9,7 +9,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 from torch import Tensor
 
-from allyouneed.config import SearchConfig
+from allyouneed.config.run import SearchConfig
 from allyouneed.inference.beams import NOTHING, Beams
 from allyouneed.inference.selection import Restrict
 from allyouneed.inference.sentence import Sentence

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from allyouneed.config import SearchConfig
+from allyouneed.config.run import SearchConfig
 from allyouneed.inference.selection import NEVER_PRODUCED, Restrict, stable_top_k
 from allyouneed.inference.sentence import Sentence
 

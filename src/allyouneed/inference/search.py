@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
-from allyouneed.config import SearchConfig
+from allyouneed.config.run import SearchConfig
 from allyouneed.inference.beams import NOTHING, Beams, Hypothesis
 from allyouneed.inference.restrictions import Constraint, Restrictions
 from allyouneed.inference.selection import Candidates, Restrict, top_log_probs

@@ -13,7 +13,7 @@ from safetensors.numpy import load, save_file
 from allyouneed.data.store import PairStore
 from allyouneed.data.translation_table import learn_translation_table
 from allyouneed.errors import ModelError
-from allyouneed.publish import publish_directory, read_manifest, sha256_of
+from allyouneed.storage.publish import publish_directory, read_manifest, sha256_of
 from allyouneed.symbols import UNKNOWN
 
 KIND = "shortlist"

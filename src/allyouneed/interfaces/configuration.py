@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 if TYPE_CHECKING:
-    from allyouneed.config import RunConfig
+    from allyouneed.config.run import RunConfig
 
 
 @Parameter(name="*")
@@ -27,12 +27,12 @@ class ConfigurationOptions:
 
     def resolve(self, otherwise: "RunConfig") -> "RunConfig":
         """The configuration asked for; `otherwise` stands in for a preset where none is named."""
-        from allyouneed.fidelity import follow
-        from allyouneed.presets import preset
+        from allyouneed.config.fidelity import with_recipe
+        from allyouneed.config.presets import preset
 
         chosen = otherwise if self.preset is None else preset(self.preset)
         if self.fidelity is not None:
-            chosen = follow(self.fidelity, chosen)
+            chosen = with_recipe(self.fidelity, chosen)
         if self.config is not None:
             chosen = chosen.with_toml(self.config)
         return chosen.with_settings(self.set_ or ())

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from allyouneed.data.lines import encode_line
 from allyouneed.errors import LockedError, UsageError
-from allyouneed.publish import disk_errors
+from allyouneed.storage.publish import disk_errors
 
 _NUM_COMPARED = 16
 """The last answers of a run that is continued, which are computed again to see that it is the same run."""

@@ -10,7 +10,7 @@ from allyouneed.data.strict_json import parse_object
 from allyouneed.errors import DataError
 
 if TYPE_CHECKING:
-    from allyouneed.outputs import Translation
+    from allyouneed.tasks.translation.outputs import Translation
 
 _KEYS = ("text", "id", "target_prefix")
 

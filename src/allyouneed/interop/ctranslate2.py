@@ -11,17 +11,17 @@ from typing import Any
 import tokenizers
 from torch import nn
 
-from allyouneed.config import SearchConfig
+from allyouneed.config.run import SearchConfig
 from allyouneed.interop.length_normalization import DIFFERENCES, length_exponent
 from allyouneed.interop.parity import Ids
 from allyouneed.model import Transformer
 from allyouneed.model.feed_forward import FeedForward
 from allyouneed.model.layers import AddAndNorm, DecoderLayer, EncoderLayer, Residual
 from allyouneed.model.positional_encoding import LearnedPositions, SinusoidalPositions
-from allyouneed.prepared_data import SOURCE_TOKENIZER, TARGET_TOKENIZER
+from allyouneed.storage.checkpoint import Checkpoint
 from allyouneed.symbols import CONTROL_SYMBOLS, END, START, UNKNOWN
-from allyouneed.training.checkpoint import Checkpoint
-from allyouneed.translation import MAX_TOKENS
+from allyouneed.tasks.prepared_data import SOURCE_TOKENIZER, TARGET_TOKENIZER
+from allyouneed.tasks.translation.translator import MAX_TOKENS
 
 _README = """\
 # A model in the format of CTranslate2

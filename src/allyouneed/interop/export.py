@@ -5,16 +5,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from allyouneed.config.model import ModelConfig
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import ModelError, UsageError
 from allyouneed.interop import ctranslate2, huggingface
 from allyouneed.interop.parity import Exported, require_agreement
 from allyouneed.model import Transformer
-from allyouneed.model_config import ModelConfig
-from allyouneed.prepared_data import SOURCE_TOKENIZER, TARGET_TOKENIZER
-from allyouneed.publish import publish_directory, require_free
-from allyouneed.training.checkpoint import WEIGHTS, Checkpoint, load_checkpoint
-from allyouneed.training.run_directory import resolve_model
+from allyouneed.storage.checkpoint import WEIGHTS, Checkpoint, load_checkpoint
+from allyouneed.storage.publish import publish_directory, require_free
+from allyouneed.storage.run_directory import resolve_model
+from allyouneed.tasks.loading import model_of
+from allyouneed.tasks.prepared_data import SOURCE_TOKENIZER, TARGET_TOKENIZER
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ def export_model(model: Path, to: str, out: Path, say: Callable[[str], None] = l
     _require_translator(model, checkpoint.config.data.task)
     _require_paper_architecture(to, checkpoint.config.model)
     _require_even_heads(to, checkpoint.config.model)
-    original = checkpoint.build_model()
+    original = model_of(checkpoint)
     assert isinstance(original, Transformer)
     sizes = original.config.source_vocab_size, original.config.target_vocab_size
     tokenizers = [

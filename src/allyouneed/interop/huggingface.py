@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import save_file
 from tokenizers.processors import TemplateProcessing
 
-from allyouneed.config import RunConfig
+from allyouneed.config.run import RunConfig
 from allyouneed.errors import ModelError
 from allyouneed.inference.engine import pad
 from allyouneed.inference.selection import NEVER_PRODUCED
@@ -18,10 +18,10 @@ from allyouneed.interop.length_normalization import DIFFERENCES, length_exponent
 from allyouneed.interop.marian_weights import marian_weights
 from allyouneed.interop.parity import Ids
 from allyouneed.model import Transformer
-from allyouneed.prepared_data import SOURCE_TOKENIZER, TARGET_TOKENIZER
+from allyouneed.storage.checkpoint import Checkpoint
 from allyouneed.symbols import CONTROL_SYMBOLS, END, PADDING, SENTINEL, START, UNKNOWN
-from allyouneed.training.checkpoint import Checkpoint
-from allyouneed.translation import MAX_TOKENS
+from allyouneed.tasks.prepared_data import SOURCE_TOKENIZER, TARGET_TOKENIZER
+from allyouneed.tasks.translation.translator import MAX_TOKENS
 
 _TARGET = "target_tokenizer"
 """Folder of the tokeniser of translations, where it is another than that of sources."""

@@ -1,6 +1,6 @@
 """Length normalisation as other software has it: scores are divided by n^exponent, for n tokens."""
 
-from allyouneed.config import SearchConfig
+from allyouneed.config.run import SearchConfig
 
 DIFFERENCES = {
     "gnmt": "it divides scores by n^alpha for n tokens, where allyouneed has ((5 + n) / 6)^alpha",

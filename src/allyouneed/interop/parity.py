@@ -5,14 +5,14 @@ from typing import Protocol
 
 import numpy as np
 
-from allyouneed.config import SearchConfig
+from allyouneed.config.model import ModelConfig
+from allyouneed.config.run import SearchConfig
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import ModelError
 from allyouneed.inference.engine import Engine
 from allyouneed.inference.generate import generate
 from allyouneed.inference.scoring import score_targets
 from allyouneed.model import Transformer
-from allyouneed.model_config import ModelConfig
 from allyouneed.symbols import SENTINEL
 
 TOLERANCE = 1e-4

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 
 import torch
 
+from allyouneed.config.model import ModelConfig
 from allyouneed.model.encoder_decoder import EncoderDecoder
 from allyouneed.model.rivals.bytenet import ByteNet
 from allyouneed.model.rivals.convolutional import Convolutional
 from allyouneed.model.rivals.recurrent import Recurrent
 from allyouneed.model.transformer import Transformer
-from allyouneed.model_config import ModelConfig
 
 ARCHITECTURES: Mapping[str, type[Transformer | Recurrent | Convolutional | ByteNet]] = {
     "transformer": Transformer,

@@ -9,13 +9,13 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
+from allyouneed.config.model import ModelConfig
 from allyouneed.model.attention import AttentionFunction
 from allyouneed.model.auxiliary_loss import AuxiliaryLoss
 from allyouneed.model.dropout import Dropout, SymbolDropout
 from allyouneed.model.embedding import Embeddings, Role
 from allyouneed.model.packing import PackedIds
 from allyouneed.model.rivals.convolution import Convolution
-from allyouneed.model_config import ModelConfig
 
 State = tuple[Tensor, ...]
 """What a decoder keeps of the tokens it has read: tensors (sentences, beams, ...), none of which grows."""

@@ -5,9 +5,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional
 
+from allyouneed.config.model import ModelConfig
 from allyouneed.model.auxiliary_loss import AuxiliaryLoss
 from allyouneed.model.dropout import Dropout
-from allyouneed.model_config import ModelConfig
 
 _SMALL = 1e-10
 """Keeps a quotient finite, as in the authors' code."""

@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from allyouneed.config.model import ModelConfig
 from allyouneed.model.attention import (
     COMPATIBILITIES,
     AttentionFunction,
@@ -32,7 +33,6 @@ from allyouneed.model.positional_encoding import (
     TargetSpace,
     build_positions,
 )
-from allyouneed.model_config import ModelConfig
 from allyouneed.symbols import PADDING
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from allyouneed.config import TrainingConfig
+from allyouneed.config.run import TrainingConfig
 from allyouneed.data.batching import Indices, PlannedBatch, make_batch
 from allyouneed.data.store import PairStore
 from allyouneed.errors import ResourceError, is_out_of_memory

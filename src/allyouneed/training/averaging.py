@@ -7,11 +7,12 @@ from typing import Any
 
 import torch
 
-from allyouneed.config import RunConfig
+from allyouneed.config.run import RunConfig
 from allyouneed.errors import ModelError, UsageError
-from allyouneed.publish import publish_directory
-from allyouneed.training.checkpoint import WEIGHTS, Checkpoint, load_checkpoint, write_checkpoint
-from allyouneed.training.run_directory import RunDirectory
+from allyouneed.model.weights import model_from_weights
+from allyouneed.storage.checkpoint import WEIGHTS, Checkpoint, load_checkpoint, write_checkpoint
+from allyouneed.storage.publish import publish_directory
+from allyouneed.storage.run_directory import RunDirectory
 
 
 def last_checkpoints(run: Path, last: int | None = None) -> list[Path]:
@@ -76,7 +77,9 @@ def _mean(directories: Sequence[Path]) -> tuple[Checkpoint, list[dict[str, Any]]
 
 
 def _require_alike(first: Checkpoint, other: Checkpoint) -> None:
-    other.build_model()  # refuses missing, foreign and non-finite weights by name
+    model_from_weights(
+        other.config.model, other.weights, other.weights_path
+    )  # refuses missing, foreign and non-finite weights by name
     if other.config.model != first.config.model or other.attachments != first.attachments:
         raise ModelError(
             f"{other.directory}: has another architecture or vocabulary than {first.directory}; "

@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
-from allyouneed.config import TrainingConfig
-from allyouneed.training.energy import EnergyMeter
+from allyouneed.config.run import TrainingConfig
+from allyouneed.hardware.energy import EnergyMeter
 
 
 class CostMeter:

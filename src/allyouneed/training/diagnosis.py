@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from allyouneed.config import TrainingConfig
+from allyouneed.config.run import TrainingConfig
 from allyouneed.data.batching import PlannedBatch, make_batch
 from allyouneed.data.store import PairStore
 from allyouneed.model import EncoderDecoder

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Mapping
 
+from allyouneed.config.model import ModelConfig
 from allyouneed.data.batching import PlannedBatch
 from allyouneed.data.store import PairStore
 from allyouneed.model.rivals.bytenet import unfolded_length
-from allyouneed.model_config import ModelConfig
 
 _FLOPS_PER_MULTIPLY_ADD = 2
 _PASSES = 3

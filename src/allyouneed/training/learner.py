@@ -4,16 +4,16 @@ from collections.abc import Callable
 
 import torch
 
-from allyouneed.config import RunConfig
+from allyouneed.config.run import RunConfig
 from allyouneed.data.batching import PlannedBatch
 from allyouneed.data.store import PairStore
 from allyouneed.errors import DivergedError, ResourceError, is_out_of_memory
+from allyouneed.hardware.machine import keep_freed_memory
 from allyouneed.model import build_model
 from allyouneed.training.accumulation import Accumulation, Say
 from allyouneed.training.diagnosis import locate_non_finite
 from allyouneed.training.distributed import Processes
 from allyouneed.training.gradients import MOST_SKIPPED_IN_A_ROW, FiniteWatch
-from allyouneed.training.hardware import keep_freed_memory
 from allyouneed.training.optimizer import learning_rate
 from allyouneed.training.replicas import Replicas, Shards
 from allyouneed.training.saves import fingerprint

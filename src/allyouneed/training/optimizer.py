@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from allyouneed.config import TrainingConfig
+from allyouneed.config.run import TrainingConfig
 
 
 def learning_rate(step: int, d_model: int, warmup_steps: int, factor: float) -> float:

@@ -9,7 +9,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
-from allyouneed.config import TrainingConfig
+from allyouneed.config.run import TrainingConfig
 from allyouneed.model import EncoderDecoder, Transformer
 from allyouneed.training.distributed import Processes
 from allyouneed.training.gradients import Gradients

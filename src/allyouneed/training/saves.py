@@ -8,17 +8,18 @@ from typing import Annotated, Any
 import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from allyouneed.config import RunConfig
+from allyouneed.config.run import RunConfig
 from allyouneed.errors import DivergedError, ModelError
 from allyouneed.model import EncoderDecoder
-from allyouneed.training.checkpoint import (
+from allyouneed.model.weights import load_weights
+from allyouneed.storage.checkpoint import (
     Attachments,
     load_checkpoint,
     load_training_state,
     save_checkpoint,
     save_training_state,
 )
-from allyouneed.training.run_directory import RunDirectory
+from allyouneed.storage.run_directory import RunDirectory
 
 _Count = Annotated[int, Field(ge=0, lt=2**63)]
 _Amount = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
@@ -90,7 +91,8 @@ class Saves:
         Raises:
             ModelError: It is damaged.
         """
-        load_checkpoint(self.run.checkpoint(step)).load_into(model)
+        checkpoint = load_checkpoint(self.run.checkpoint(step))
+        load_weights(model, checkpoint.weights, checkpoint.weights_path)
         progress = load_training_state(self.run.state(step), optimizer)
         try:
             found = _Progress.model_validate(progress).step

@@ -11,21 +11,21 @@ from typing import Any
 
 import torch
 
-from allyouneed.config import RunConfig
+from allyouneed.config.run import RunConfig
 from allyouneed.data.batching import BatchSchedule, PlannedBatch
 from allyouneed.data.store import PairStore
 from allyouneed.errors import DataError, DivergedError, say
+from allyouneed.hardware.machine import environment, matmul_peak, memory_bytes
 from allyouneed.model import EncoderDecoder
 from allyouneed.model.evaluation_mode import evaluation_mode
-from allyouneed.training.checkpoint import Attachments
+from allyouneed.storage.checkpoint import Attachments
+from allyouneed.storage.run_directory import RunDirectory
+from allyouneed.storage.run_log import Event, RunLog
 from allyouneed.training.cost_meter import CostMeter
 from allyouneed.training.distributed import Processes
 from allyouneed.training.flops import batch_flops
-from allyouneed.training.hardware import environment, matmul_peak, memory_bytes
 from allyouneed.training.learner import Learner
 from allyouneed.training.meters import Best, Interval, perplexity_of
-from allyouneed.training.run_directory import RunDirectory
-from allyouneed.training.run_log import Event, RunLog
 from allyouneed.training.saves import Saves
 from allyouneed.training.stop_signals import StopSignals
 from allyouneed.training.validation import validation_loss

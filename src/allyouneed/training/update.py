@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from allyouneed.config import Precision
+from allyouneed.config.run import Precision
 from allyouneed.data.batching import Batch
 from allyouneed.model import EncoderDecoder
 from allyouneed.model.attention import fused_attention, scaled_dot_product_attention

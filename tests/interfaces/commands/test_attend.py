@@ -4,10 +4,10 @@ from typing import Any, get_args
 
 import pytest
 
-from allyouneed.attention import Attention
 from allyouneed.explorer import attention_page
 from allyouneed.interfaces.commands.attend import MeasureName
-from allyouneed.loading import load, load_translator
+from allyouneed.tasks.attention import Attention
+from allyouneed.tasks.loading import load, load_translator
 
 SENTENCE = "sun sees moon"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from allyouneed.training.checkpoint import load_checkpoint
+from allyouneed.storage.checkpoint import load_checkpoint
 
 RunCommand = Callable[..., tuple[int, bytes, str]]
 

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple, get_args
 
 import pytest
 
-from allyouneed.experiments import bench_training
-from allyouneed.experiments.training_contenders import CONTENDERS, OURS
-from allyouneed.experiments.training_workloads import SHAPES, Shape, equal_lengths, multi30k_lengths
+from allyouneed.bench import training as bench_training
+from allyouneed.bench.training_contenders import CONTENDERS, OURS
+from allyouneed.bench.training_workloads import SHAPES, Shape, equal_lengths, multi30k_lengths
+from allyouneed.config.model import ModelConfig
 from allyouneed.interfaces.cli import main
 from allyouneed.interfaces.commands.bench_train import Peer, ShapeName
-from allyouneed.model_config import ModelConfig
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 

@@ -6,14 +6,14 @@ from typing import get_args
 
 import pytest
 
-from allyouneed.experiments import decoding_contenders
-from allyouneed.experiments.decoding_contenders import CONTENDERS, OURS
-from allyouneed.experiments.decoding_lengths import LENGTHS
-from allyouneed.experiments.training_workloads import SHAPES, Shape
+from allyouneed.bench import decoding_contenders
+from allyouneed.bench.decoding_contenders import CONTENDERS, OURS
+from allyouneed.bench.decoding_lengths import LENGTHS
+from allyouneed.bench.training_workloads import SHAPES, Shape
+from allyouneed.config.model import ModelConfig
 from allyouneed.interfaces.cli import main
 from allyouneed.interfaces.commands.bench_translate import Peer, ShapeName
 from allyouneed.interop.export import FORMATS
-from allyouneed.model_config import ModelConfig
 
 Capture = pytest.CaptureFixture[str]
 QUICK = ("--precision", "float32", "--rounds", "1", "--threads", "1")

@@ -9,7 +9,7 @@ import pytest
 from allyouneed.interfaces.cli import main
 from allyouneed.interop.export import FORMATS
 from allyouneed.model import Transformer
-from allyouneed.training.checkpoint import load_checkpoint, save_checkpoint
+from allyouneed.storage.checkpoint import load_checkpoint, save_checkpoint
 
 RunCommand = Callable[..., tuple[int, bytes, str]]
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from allyouneed.config import RunConfig
-from allyouneed.prepared_data import PreparedData
-from allyouneed.presets import parsing_tiny, parsing_wsj
+from allyouneed.config.presets import parsing_tiny, parsing_wsj
+from allyouneed.config.run import RunConfig
+from allyouneed.tasks.prepared_data import PreparedData
 
 if TYPE_CHECKING:
     from tests.interfaces.conftest import RunCommand

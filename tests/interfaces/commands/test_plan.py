@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from allyouneed.experiments.cost import cost
+from allyouneed.config.presets import PRESETS, base
+from allyouneed.cost.plan import cost
 from allyouneed.interfaces.cli import main
-from allyouneed.presets import PRESETS, base
 
 Capture = pytest.CaptureFixture[str]
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from allyouneed.config import DataConfig
-from allyouneed.prepared_data import PreparedData
+from allyouneed.config.run import DataConfig
+from allyouneed.tasks.prepared_data import PreparedData
 
 RunCommand = Callable[..., tuple[int, bytes, str]]
 

@@ -6,10 +6,10 @@ from typing import get_args
 
 import pytest
 
-from allyouneed.experiments.catalogue import EXPERIMENTS
-from allyouneed.experiments.scales import SCALES, Scale
 from allyouneed.interfaces.cli import main
 from allyouneed.interfaces.commands.reproduce import reproduce
+from allyouneed.paper.catalogue import EXPERIMENTS
+from allyouneed.paper.scales import SCALES, Scale
 
 
 def test_it_wants_data_for_rows_that_train(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

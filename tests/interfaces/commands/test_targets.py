@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from allyouneed.publish import publish_directory, read_manifest
+from allyouneed.storage.publish import publish_directory, read_manifest
 
 RunCommand = Callable[..., tuple[int, bytes, str]]
 Commands = dict[str, Callable[[str | Path], list[str | Path]]]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from allyouneed import rehearsal
-from allyouneed.config import RunConfig
+from allyouneed.config.run import RunConfig
+from allyouneed.tasks import rehearsing as rehearsal
 
 RunCommand = Callable[..., tuple[int, bytes, str]]
 TINY = (

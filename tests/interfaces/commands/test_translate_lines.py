@@ -17,7 +17,7 @@ import pytest
 
 import allyouneed
 from allyouneed.interfaces.cli import main
-from allyouneed.translation import Translator
+from allyouneed.tasks.translation.translator import Translator
 
 RunCommand = Callable[..., tuple[int, bytes, str]]
 WORDS = ("sun", "moon", "star", "tree", "river", "stone", "bird", "fish", "wolf", "bear")

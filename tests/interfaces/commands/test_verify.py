@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from allyouneed.interfaces.cli import main
-from allyouneed.publish import publish_directory
+from allyouneed.storage.publish import publish_directory
 
 
 @pytest.fixture

@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import nn
 
+from allyouneed.config.model import ModelConfig
 from allyouneed.model.architectures import ARCHITECTURES
 from allyouneed.model.encoder_decoder import StepwiseModel
-from allyouneed.model_config import ModelConfig
 
 RIVALS: dict[str, dict[str, Any]] = {
     "recurrent": {"architecture": "recurrent"},

@@ -7,10 +7,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from allyouneed.config.model import ModelConfig
 from allyouneed.errors import UsageError
 from allyouneed.model.experts import Experts
 from allyouneed.model.rivals.recurrent import Recurrent
-from allyouneed.model_config import ModelConfig
 
 
 def unrolled(lstm: Any, inputs: list[Tensor]) -> list[Tensor]:

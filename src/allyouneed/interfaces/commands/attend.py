@@ -14,14 +14,14 @@ from allyouneed.errors import DataError, UsageError
 from allyouneed.interfaces.device import Device, torch_device
 from allyouneed.interfaces.number_options import AtLeastOne
 from allyouneed.interfaces.progress import progress
-from allyouneed.publish import require_file, write_text
+from allyouneed.storage.publish import require_file, write_text
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from allyouneed.attention import Attention
-    from allyouneed.interfaces.attention_figures import Form, Selection
-    from allyouneed.model_config import ModelConfig
+    from allyouneed.config.model import ModelConfig
+    from allyouneed.interfaces.reports.attention_figures import Form
+    from allyouneed.tasks.attention import Attention, Selection
 
     Measures = dict[str, dict[str, Tensor]]
 
@@ -132,7 +132,7 @@ def attend(
         _check_sentences(files, source)
     pairs = [] if sources is None else _pairs(sources, targets)
 
-    from allyouneed.loading import load
+    from allyouneed.tasks.loading import load
 
     loaded = load(model, device=torch_device(device))
     selected.check(loaded.config.model)
@@ -183,7 +183,7 @@ def _check_sentences(files: Files, source: str | None) -> None:
 
 def _write(attention: "Attention", files: Files, selected: Selected) -> None:
     from allyouneed.explorer import attention_page
-    from allyouneed.interfaces.attention_figures import draw_lines, shown_rows
+    from allyouneed.interfaces.reports.attention_figures import draw_lines, shown_rows
 
     selection = _selection(attention, selected)
     shown_rows(attention, selection)  # whatever is wrong is told before anything is written
@@ -197,7 +197,7 @@ def _write(attention: "Attention", files: Files, selected: Selected) -> None:
 
 
 def _selection(attention: "Attention", selected: Selected) -> "Selection":
-    from allyouneed.interfaces.attention_figures import Selection
+    from allyouneed.tasks.attention import Selection
 
     kind, layer = selected.kind or "cross", selected.layer or attention.alignment_layer
     heads = selected.head or range(1, getattr(attention.weights, kind).size(1) + 1)

@@ -20,7 +20,7 @@ def average(run: Path, /, *, out: Path, last: Whole | None = None) -> None:
         last: How many checkpoints; by default what the run's configuration says, or all where there are
             fewer.
     """
-    from allyouneed.runs import average as average_run
+    from allyouneed.tasks.running import average as average_run
 
     checkpoints = average_run(run, out, last, say=notice)
     print(

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from allyouneed.interfaces.bench_results import keep, results_so_far, size_of, table
 from allyouneed.interfaces.console import notice
 from allyouneed.interfaces.device import Device, torch_device
 from allyouneed.interfaces.number_options import AtLeastOne
 from allyouneed.interfaces.progress import progress
+from allyouneed.interfaces.reports.bench_results import keep, results_so_far, size_of, table
 
 if TYPE_CHECKING:
-    from allyouneed.experiments.training_workloads import Shape
+    from allyouneed.bench.training_workloads import Shape
 
 ShapeName = Literal["small", "base", "length"]
 Peer = Literal["tutorial", "marian", "opennmt"]
@@ -69,8 +69,8 @@ def train(
     """
     results = results_so_far(out)
 
-    from allyouneed.experiments.bench_training import Entry, bench_shape, num_turns
-    from allyouneed.experiments.training_contenders import OURS
+    from allyouneed.bench.training import Entry, bench_shape, num_turns
+    from allyouneed.bench.training_contenders import OURS
 
     shapes = _shapes(shape, data)
     entries = [Entry(name, each) for name in (OURS, *_installed(against)) for each in precision]
@@ -89,8 +89,8 @@ def train(
 def _shapes(names: Sequence[str], data: Path | None) -> "dict[str, Shape]":
     import numpy as np
 
-    from allyouneed.experiments.training_workloads import SHAPES
-    from allyouneed.prepared_data import PreparedData
+    from allyouneed.bench.training_workloads import SHAPES
+    from allyouneed.tasks.prepared_data import PreparedData
 
     shapes = {name: SHAPES[name] for name in names}
     if data is None:
@@ -101,7 +101,7 @@ def _shapes(names: Sequence[str], data: Path | None) -> "dict[str, Shape]":
 
 
 def _installed(peers: Sequence[Peer]) -> Iterator[Peer]:
-    from allyouneed.experiments.training_contenders import missing_package
+    from allyouneed.bench.training_contenders import missing_package
 
     for peer in peers:
         if requirement := missing_package(peer):

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from allyouneed.errors import UsageError
-from allyouneed.interfaces.bench_results import keep, results_so_far, size_of, table
 from allyouneed.interfaces.console import notice
 from allyouneed.interfaces.number_options import AtLeastOne, Threads
 from allyouneed.interfaces.progress import progress
+from allyouneed.interfaces.reports.bench_results import keep, results_so_far, size_of, table
 
 if TYPE_CHECKING:
-    from allyouneed.experiments.decoding_tasks import Task
+    from allyouneed.bench.decoding_workloads import Task
 
 Peer = Literal["ctranslate2", "huggingface"]
 ShapeName = Literal["small", "base"]
@@ -125,8 +125,8 @@ def _tasks(
     """The name of each in the file of results, and how to make it."""
     from functools import partial
 
-    from allyouneed.experiments.decoding_tasks import task_of_model, task_of_shape
-    from allyouneed.experiments.training_workloads import SHAPES
+    from allyouneed.bench.decoding_workloads import task_of_model, task_of_shape
+    from allyouneed.bench.training_workloads import SHAPES
 
     for model in models:
         yield model.resolve().name, partial(task_of_model, model, source, reference)
@@ -144,7 +144,7 @@ def _search(conditions: Conditions) -> dict[str, float | bool]:
 
 
 def _installed(peers: Sequence[Peer]) -> Iterator[Peer]:
-    from allyouneed.experiments.decoding_contenders import is_missing
+    from allyouneed.bench.decoding_contenders import is_missing
 
     for peer in peers:
         if is_missing(peer):
@@ -154,9 +154,9 @@ def _installed(peers: Sequence[Peer]) -> Iterator[Peer]:
 
 
 def _speeds(make: Make, conditions: Conditions) -> dict[str, Any]:
-    from allyouneed.experiments.bench_decoding import bench_task, num_turns
-    from allyouneed.experiments.decoding_contenders import OURS, precisions
-    from allyouneed.experiments.decoding_team import Entry
+    from allyouneed.bench.decoding import bench_task, num_turns
+    from allyouneed.bench.decoding_contenders import OURS, precisions
+    from allyouneed.bench.decoding_team import Entry
     from allyouneed.inference.generate import available_cores
 
     peers, threads = tuple(_installed(conditions.against)), conditions.threads or available_cores()
@@ -174,8 +174,8 @@ def _speeds(make: Make, conditions: Conditions) -> dict[str, Any]:
 
 
 def _lengths(make: Make, conditions: Conditions) -> dict[str, Any]:
-    from allyouneed.experiments.decoding_contenders import OURS, precisions
-    from allyouneed.experiments.decoding_lengths import bench_lengths, num_turns_of_lengths
+    from allyouneed.bench.decoding_contenders import OURS, precisions
+    from allyouneed.bench.decoding_lengths import bench_lengths, num_turns_of_lengths
 
     chosen = [precision for precision in conditions.precision if precision in precisions(OURS)]
     with TemporaryDirectory(prefix="allyouneed-bench-") as folder:

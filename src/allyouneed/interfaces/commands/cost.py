@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from allyouneed.interfaces.number_options import Positive
 
 if TYPE_CHECKING:
-    from allyouneed.experiments.ledger import Ledger
+    from allyouneed.cost.ledger import Ledger
 
 
 def cost(
@@ -36,7 +36,7 @@ def cost(
         tflops: What a device sustains, in 10^12 FLOPs a second, in place of the table's value.
         json_: Print one JSON object.
     """
-    from allyouneed.experiments.ledger import read_ledger
+    from allyouneed.cost.ledger import read_ledger
 
     ledger = read_ledger(run, price_per_hour=price_per_hour, tflops=tflops)
     print(json.dumps(ledger.as_json()) if json_ else "\n".join(_as_text(ledger)))

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 from allyouneed.interfaces.console import notice
 from allyouneed.interfaces.device import Device, torch_device
-from allyouneed.interfaces.run_reporter import run_reporter
+from allyouneed.interfaces.reports.run_reporter import run_reporter
 
 if TYPE_CHECKING:
-    from allyouneed.experiments.demo import DemoResult
+    from allyouneed.demo.run import DemoResult
 
 _NUM_SHOWN = 6
 
@@ -29,7 +29,7 @@ def demo(*, out: Path = Path("runs/demo"), device: Device = "auto") -> None:
         out: The folder to work in; an interrupted demo goes on where it was.
         device: Where to compute.
     """
-    from allyouneed.experiments.demo import run_demo
+    from allyouneed.demo.run import run_demo
 
     with run_reporter(out / "run") as report:
         result = run_demo(out, torch_device(device), report=report, say=notice)
@@ -53,8 +53,8 @@ def _show(result: "DemoResult") -> None:
 
 def _draw_attention(out: Path, source: str) -> Path:
     """The heads of the decoder's last layer, looking at the source while its translation is written."""
-    from allyouneed.interfaces.plots import plot_attention
-    from allyouneed.loading import load_translator
+    from allyouneed.interfaces.reports.plots import plot_attention
+    from allyouneed.tasks.loading import load_translator
 
     attention = load_translator(out / "model").attention(source)
     picture = out / "attention.png"

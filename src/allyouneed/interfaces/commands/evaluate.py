@@ -21,9 +21,9 @@ from allyouneed.evaluation.conventions import EXPLANATIONS
 from allyouneed.evaluation.significance import SIGNIFICANT, paired_bootstrap
 from allyouneed.interfaces.console import notice
 from allyouneed.interfaces.device import Device, torch_device
+from allyouneed.interfaces.reports.tree_scores import print_scores, score_parser, score_tree_file
 from allyouneed.interfaces.search_options import AS_THE_MODEL_SAYS, SearchOptions
-from allyouneed.interfaces.tree_scores import print_scores, score_parser, score_tree_file
-from allyouneed.publish import require_file
+from allyouneed.storage.publish import require_file
 
 
 @Parameter(name="*")
@@ -124,8 +124,8 @@ def _scores_of_model(
     search: SearchOptions,
     device: Device,
 ) -> list[Score]:
-    from allyouneed.assessment import evaluate as evaluate_translator
-    from allyouneed.loading import load_translator
+    from allyouneed.tasks.evaluating import evaluate as evaluate_translator
+    from allyouneed.tasks.loading import load_translator
 
     lines, references = read_aligned(source, reference)
     translator = load_translator(model, device=torch_device(device))
@@ -193,7 +193,7 @@ def _evaluate_trees(
         raise UsageError("with --trees give a MODEL to parse their words, or --hypotheses, a file of trees")
     print_scores(*scored, labels=options.labels, lengths=options.lengths, as_json=json_)
     if options.length_plot:
-        from allyouneed.interfaces.plots import plot_f1_by_length
+        from allyouneed.interfaces.reports.plots import plot_f1_by_length
 
         plot_f1_by_length(scored[0], options.length_plot)
 

@@ -17,12 +17,12 @@ from allyouneed.interfaces.console import notice, report
 from allyouneed.interfaces.device import Device, torch_device
 from allyouneed.interfaces.line_output import StreamOutput
 from allyouneed.interfaces.number_options import AtLeastOne, Share, Threads, Whole
-from allyouneed.interfaces.tree_drawing import draw_trees
-from allyouneed.publish import require_file, write_text
+from allyouneed.interfaces.reports.tree_drawing import draw_trees
+from allyouneed.storage.publish import require_file, write_text
 
 if TYPE_CHECKING:
-    from allyouneed.data.trees import Tree
-    from allyouneed.parsing import Parse, Sentence
+    from allyouneed.tasks.parsing.parser import Parse, Sentence
+    from allyouneed.tasks.parsing.trees import Tree
 
     Stream = Callable[..., Iterator[Parse]]
 
@@ -100,8 +100,8 @@ def parse(
     """
     if lines.svg:
         require_file(lines.svg)
-    from allyouneed.loading import load_parser
-    from allyouneed.training.hardware import give_back_freed_memory
+    from allyouneed.hardware.machine import give_back_freed_memory
+    from allyouneed.tasks.loading import load_parser
 
     give_back_freed_memory()
     parser = load_parser(*models, device=torch_device(device), precision=precision, threads=threads)

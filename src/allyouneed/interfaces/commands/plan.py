@@ -10,8 +10,8 @@ from allyouneed.interfaces.configuration import NOTHING_ASKED, ConfigurationOpti
 from allyouneed.interfaces.number_options import AtLeastOne, Positive
 
 if TYPE_CHECKING:
-    from allyouneed.config import RunConfig
-    from allyouneed.experiments.cost import Cost, Published
+    from allyouneed.config.run import RunConfig
+    from allyouneed.cost.plan import Cost, Published
 
 _TABLE3_TITLES = ("N", "d_model", "d_ff", "h", "d_k", "d_v", "P_drop", "eps_ls", "steps")
 _TITLES = (*_TABLE3_TITLES, "vocab", "params", "paper", "FLOPs")
@@ -43,8 +43,8 @@ def plan(
         all_: Every preset in a row, in the columns of the paper's Table 3.
         json_: Print one JSON object; with `--all`, preset -> object.
     """
-    from allyouneed.experiments.cost import cost
-    from allyouneed.presets import PRESETS, base
+    from allyouneed.config.presets import PRESETS, base
+    from allyouneed.cost.plan import cost
 
     entries = (
         [] if vocab_size is None else [f"model.{s}_vocab_size={vocab_size}" for s in ("source", "target")]
@@ -118,7 +118,7 @@ def _as_text(config: "RunConfig", found: "Cost", length: int, tflops: float | No
 
 def _published_parameters(parameters: int, vocab_size: int, paper: "Published") -> Iterator[str]:
     """Why Table 3 prints another count, where it does."""
-    from allyouneed.experiments.cost import VOCAB_SIZE_OF_2017
+    from allyouneed.cost.plan import VOCAB_SIZE_OF_2017
 
     yield f"  The paper prints {paper.parameters_millions} million (Table 3)."
     if round(parameters / 1e6) != paper.parameters_millions:
@@ -132,7 +132,7 @@ def _published_parameters(parameters: int, vocab_size: int, paper: "Published") 
 
 def _published_flops(counted: float, paper: "Published") -> Iterator[str]:
     """The paper's own figure, which is an upper bound of what its GPUs did."""
-    from allyouneed.experiments.cost import NUM_P100, P100_TFLOPS
+    from allyouneed.cost.plan import NUM_P100, P100_TFLOPS
 
     assert paper.training_flops is not None
     formula = f"{paper.training_hours:g} hours x {NUM_P100} P100 x {P100_TFLOPS} TFLOPS"

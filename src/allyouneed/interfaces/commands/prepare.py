@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from allyouneed.config import DataConfig
+from allyouneed.config.presets import DEFAULT_PRESETS
+from allyouneed.config.presets import preset as named_preset
+from allyouneed.config.run import DataConfig
 from allyouneed.errors import UsageError
 from allyouneed.interfaces.console import notice
 from allyouneed.interfaces.number_options import AtLeastOne, Whole, between
-from allyouneed.presets import DEFAULT_PRESETS
-from allyouneed.presets import preset as named_preset
 
 if TYPE_CHECKING:
-    from allyouneed.data.treebank import TreeFiles
-    from allyouneed.preparation import CorpusFiles
-    from allyouneed.prepared_data import PreparedData
+    from allyouneed.tasks.parsing.treebank import TreeFiles
+    from allyouneed.tasks.prepared_data import PreparedData
+    from allyouneed.tasks.preparing import CorpusFiles
 
 Files = Annotated[tuple[Path, ...], Parameter(consume_multiple=True, show_default=False)]
 
@@ -55,8 +55,8 @@ class TextOptions:
         Raises:
             UsageError: Something is given that the task has no use for.
         """
-        from allyouneed.data.treebank import TreeFiles
-        from allyouneed.preparation import CorpusFiles
+        from allyouneed.tasks.parsing.treebank import TreeFiles
+        from allyouneed.tasks.preparing import CorpusFiles
 
         of_pairs = (
             self.source,
@@ -153,7 +153,7 @@ def prepare(
         preset: Of which the settings of data are taken; `base` if not given, for parsing `parsing_wsj`.
         options: What is to be otherwise.
     """
-    from allyouneed.preparation import prepare as prepare_data
+    from allyouneed.tasks.preparing import prepare as prepare_data
 
     name = preset or DEFAULT_PRESETS[task or "translation"]
     defaults = named_preset(name).data

@@ -10,7 +10,7 @@ from allyouneed.errors import SOME_FAILED_EXIT_CODE
 from allyouneed.interfaces.console import notice
 from allyouneed.interfaces.device import Device, torch_device
 from allyouneed.interfaces.number_options import AtLeastOne
-from allyouneed.interfaces.run_reporter import run_reporter
+from allyouneed.interfaces.reports.run_reporter import run_reporter
 
 Name = Literal[
     "table1", "table2", "table3", "table4", "aop", "scaling", "extrapolation", "variants", "figures"
@@ -50,9 +50,8 @@ def reproduce(
     allyouneed reproduce table1
     ```
 
-    It can be stopped at any time, and goes on where it was with the same command. Each row is a run, or a
-    measurement, in OUT/ROW/seed-N; after each, OUT/results.md, .csv and .html are written anew. A row that
-    fails is named with the reason, the others go on, and the exit code is 9.
+    Stop it at any time: the same command continues it. Each row is a run or a measurement in OUT/ROW/seed-N;
+    OUT/results.md, .csv and .html show what is known. If rows fail, the exit code is 9.
 
     Args:
         experiment: `table1`: types of layers, their cost and their paths, which needs no data; `table2`: the
@@ -62,31 +61,32 @@ def reproduce(
             `variants`: what no table of the paper has; `figures`: Figures 3 to 5.
         given: What it is computed from.
         scale: `tiny` is for hours on two cores, `small` for half an hour on a data-centre GPU; or `paper`.
-        seeds: How often rows that are to be compared closely are trained, by default 3 times, and once for
-            `table2`; the others are trained once.
+        seeds: Runs of each row that is to be compared closely: 3 by default, 1 for `table2`.
         rows: Which to compute; all if not given. What they are compared with is computed too.
         out: The folder to work in; by default runs/EXPERIMENT-SCALE.
         device: Where to compute.
     """
-    from allyouneed.experiments.catalogue import EXPERIMENTS
-    from allyouneed.experiments.experiment import Inputs
-    from allyouneed.experiments.reproduction import reproduce as run_rows
-    from allyouneed.interfaces.reproduction_report import as_terminal_table, write_report
+    from allyouneed.interfaces.reports.attention_figures import draw_in_every_form
+    from allyouneed.interfaces.reports.reproduction import as_terminal_table, write_report
+    from allyouneed.paper.catalogue import EXPERIMENTS
+    from allyouneed.paper.experiment import Inputs
+    from allyouneed.paper.reproduction import reproduce as run_rows
 
-    chosen, out = EXPERIMENTS[experiment], out or Path("runs") / f"{experiment}-{scale}"
+    chosen = EXPERIMENTS[experiment]
     computing = run_rows(
         chosen,
-        out,
+        out or Path("runs") / f"{experiment}-{scale}",
         chosen.scales[scale],
         torch_device(device),
         Inputs(given.data, given.text or (), given.model),
         num_seeds=seeds,
         only=rows or (),
-        follow=run_reporter,
+        reporter=run_reporter,
+        draw=draw_in_every_form,
         say=notice,
     )
     for results in computing:
         written = write_report(results)
-    print("\n".join(as_terminal_table(results)))
+    print(*as_terminal_table(results), sep="\n")
     notice(f"written: {', '.join(map(str, written))}")
     return SOME_FAILED_EXIT_CODE if results.failures() else 0

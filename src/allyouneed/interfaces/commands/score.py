@@ -17,7 +17,7 @@ from allyouneed.interfaces.device import Device, torch_device
 from allyouneed.interfaces.number_options import Threads
 
 if TYPE_CHECKING:
-    from allyouneed.rescoring import PairScore
+    from allyouneed.tasks.translation.pair_scores import PairScore
 
 
 def score(
@@ -61,7 +61,7 @@ def score(
         threads: Threads of a worker.
         device: Where to compute.
     """
-    from allyouneed.loading import load_translator
+    from allyouneed.tasks.loading import load_translator
 
     if tokens and normalized:
         raise UsageError("--tokens writes the normalized score too; leave out --normalized")

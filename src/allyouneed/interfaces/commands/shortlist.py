@@ -24,8 +24,8 @@ def shortlist(data: Path, /, *, out: Path, translations: AtLeastOne = 50, freque
         frequent: How many of the most frequent target sub-words every sentence may contain.
     """
     from allyouneed.inference.shortlist import Shortlist
-    from allyouneed.prepared_data import SOURCE_TOKENIZER, TARGET_TOKENIZER, PreparedData
-    from allyouneed.publish import require_free
+    from allyouneed.storage.publish import require_free
+    from allyouneed.tasks.prepared_data import SOURCE_TOKENIZER, TARGET_TOKENIZER, PreparedData
 
     require_free(out)
     prepared = PreparedData(data)

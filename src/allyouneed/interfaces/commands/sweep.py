@@ -44,10 +44,10 @@ def sweep(
         length_penalties: To try: alpha.
         json_: Print one JSON object; `p_value` is that of the difference from the best pair.
     """
-    from allyouneed.config import SearchConfig
+    from allyouneed.config.run import SearchConfig
     from allyouneed.evaluation import bleu_13a
     from allyouneed.evaluation.significance import SIGNIFICANT, paired_bootstrap
-    from allyouneed.loading import load_translator
+    from allyouneed.tasks.loading import load_translator
 
     sources, references = read_aligned(source, reference)
     translator = load_translator(model, device=torch_device(device))

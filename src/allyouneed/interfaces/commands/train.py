@@ -12,12 +12,12 @@ from allyouneed.interfaces.configuration import NOTHING_ASKED, ConfigurationOpti
 from allyouneed.interfaces.console import notice, talk
 from allyouneed.interfaces.device import Device, torch_device
 from allyouneed.interfaces.number_options import Whole
-from allyouneed.interfaces.run_reporter import RunReporter
-from allyouneed.interfaces.tensorboard import TensorBoard
+from allyouneed.interfaces.reports.run_reporter import RunReporter
+from allyouneed.interfaces.reports.tensorboard import TensorBoard
 
 if TYPE_CHECKING:
-    from allyouneed.config import RunConfig
-    from allyouneed.training.run_log import Event
+    from allyouneed.config.run import RunConfig
+    from allyouneed.storage.run_log import Event
     from allyouneed.training.trainer import Report
 
 
@@ -69,7 +69,7 @@ def train(
         _print_rehearsal(run, data, chosen, resume, device, json_)
         return 0
 
-    from allyouneed.runs import train as train_run
+    from allyouneed.tasks.running import train as train_run
 
     with contextlib.ExitStack() as stack:
         report = _reporter(run, tensorboard, stack)
@@ -108,7 +108,7 @@ def _notice_end(run: Path) -> None:
     """Say why training is over, what it has found, and what to do with it."""
     if talk.quiet:  # as all processes of `torchrun` but the first are, which may be still writing
         return
-    from allyouneed.training.run_directory import RunDirectory
+    from allyouneed.storage.run_directory import RunDirectory
 
     directory = RunDirectory(run)
     ended = json.loads((run / "exit.json").read_bytes())
@@ -122,8 +122,8 @@ def _notice_end(run: Path) -> None:
 def _print_rehearsal(
     run: Path, data: Path, config: "RunConfig | None", resume: bool, device: Device, json_: bool
 ) -> None:
-    from allyouneed.interfaces.rehearsal_text import as_json, as_text
-    from allyouneed.rehearsal import rehearse
+    from allyouneed.interfaces.reports.rehearsal_text import as_json, as_text
+    from allyouneed.tasks.rehearsing import rehearse
 
     found = rehearse(run, data, config, resume=resume, device=torch_device(device), say=notice)
     print(json.dumps(as_json(found)) if json_ else "\n".join(as_text(found)))
@@ -133,9 +133,9 @@ def _chosen(
     run: Path, data: Path, options: ConfigurationOptions, settings: Sequence[str]
 ) -> "RunConfig | None":
     """The configuration asked for; None where nothing is, so that a run that is there keeps its own."""
-    from allyouneed.config import RunConfig
-    from allyouneed.prepared_data import PreparedData
-    from allyouneed.presets import DEFAULT_PRESETS, preset
+    from allyouneed.config.presets import DEFAULT_PRESETS, preset
+    from allyouneed.config.run import RunConfig
+    from allyouneed.tasks.prepared_data import PreparedData
 
     if options == NOTHING_ASKED and not settings:
         return None

@@ -22,7 +22,7 @@ from allyouneed.interfaces.search_options import AS_THE_MODEL_SAYS, SearchOption
 
 if TYPE_CHECKING:
     from allyouneed.data.sentences import LostSentences
-    from allyouneed.outputs import Translation
+    from allyouneed.tasks.translation.outputs import Translation
 
     Stream = Callable[..., Iterator[list[Translation]]]
 
@@ -102,8 +102,8 @@ def translate(
         threads: Threads of a worker; more of them translate a single line sooner.
         device: Where to compute.
     """
-    from allyouneed.loading import load_translator
-    from allyouneed.training.hardware import give_back_freed_memory
+    from allyouneed.hardware.machine import give_back_freed_memory
+    from allyouneed.tasks.loading import load_translator
 
     give_back_freed_memory()
     translator = load_translator(

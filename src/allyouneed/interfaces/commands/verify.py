@@ -5,7 +5,7 @@ from pathlib import Path
 
 from allyouneed.errors import ModelError
 from allyouneed.interfaces.console import notice
-from allyouneed.publish import MANIFEST, read_manifest
+from allyouneed.storage.publish import MANIFEST, read_manifest
 
 
 def verify(directory: Path, /, *more: Path) -> None:

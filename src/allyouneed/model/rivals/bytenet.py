@@ -8,11 +8,11 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
+from allyouneed.config.model import ModelConfig
 from allyouneed.model.dropout import Dropout
 from allyouneed.model.encoder_decoder import Memory, State, StepwiseModel
 from allyouneed.model.initialisation import initialise
 from allyouneed.model.rivals.convolution import Convolution
-from allyouneed.model_config import ModelConfig
 from allyouneed.symbols import PADDING
 
 _UNFOLDING = 6, 5

@@ -8,12 +8,12 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
+from allyouneed.config.model import ModelConfig
 from allyouneed.model.encoder_decoder import Memory, State, StepwiseModel
 from allyouneed.model.initialisation import initialise
 from allyouneed.model.masks import padding_mask
 from allyouneed.model.positional_encoding import LearnedPositions, build_positions
 from allyouneed.model.rivals.convolution import NormalisedConvolution
-from allyouneed.model_config import ModelConfig
 
 _KEPT = math.sqrt(0.5)
 """A sum of two, times this, has the variance of either."""

@@ -6,12 +6,12 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from allyouneed.config.model import ModelConfig
 from allyouneed.model.attention import AdditiveCompatibility
 from allyouneed.model.encoder_decoder import Memory, State, StepwiseModel
 from allyouneed.model.experts import Experts, build_experts
 from allyouneed.model.initialisation import initialise
 from allyouneed.model.masks import padding_mask
-from allyouneed.model_config import ModelConfig
 
 _FIRST_RESIDUAL = 2
 """Residual connections begin at the third layer from the bottom (3.1 there)."""

@@ -1,0 +1,1 @@
+"""What `allyouneed bench` runs: contenders that do the same work in turns."""

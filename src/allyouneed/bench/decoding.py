@@ -1,0 +1,213 @@
+"""How fast translation is: several contenders in turns, on the same sentences, each in its best layout.
+
+First everyone tries its layouts on a part of the sentences, and the best few on all. Then, in every round,
+each translates all sentences; ratios are taken within a round, so that a busy machine slows all alike.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from importlib import metadata
+from typing import Any
+
+import numpy as np
+import torch
+
+from allyouneed.bench.decoding_contenders import (
+    ONE_BY_ONE,
+    PACKAGES,
+    Ids,
+    Layout,
+    other_batches,
+    ways_to_share,
+)
+from allyouneed.bench.decoding_team import Entry, Team, Turn
+from allyouneed.bench.decoding_workloads import Task
+from allyouneed.bench.training import SETTINGS, spread
+from allyouneed.hardware.machine import environment
+
+_CPU = torch.device("cpu")
+_TRIED_SENTENCES = 256
+_FINALISTS = 2
+_LATENCY_SENTENCES, _LATENCY_TURNS = 80, 4
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What was found out about an entry."""
+
+    layout: Layout
+    tried: Sequence[tuple[Layout, float]]
+    """Layouts, and sentences a second of each on a part of the text."""
+    turns: Sequence[Turn]
+    """Round by round."""
+    latencies: Sequence[float]
+    """Seconds for a sentence alone, by one thread."""
+    peak_bytes: int
+    grown_bytes: int
+    """By how much the processes grew from before the model was loaded."""
+
+
+def bench_task(
+    task: Task,
+    entries: Sequence[Entry],
+    num_rounds: int,
+    threads: int,
+    advance: Callable[[], None] = lambda: None,
+) -> dict[str, Any]:
+    """Measure everyone on a task; the record of it as it is kept in files.
+
+    Args:
+        task: Model and sentences.
+        entries: Who takes part.
+        num_rounds: Besides one that warms up.
+        threads: That everyone has, to share out as suits it best.
+        advance: Is called after every turn, `num_turns` times in all.
+    """
+    chosen = {entry: try_layouts(task, entry, threads, advance) for entry in entries}
+    measured = dict(_measure(task, chosen, num_rounds, advance))
+    return {
+        "date": datetime.now(UTC).date().isoformat(),
+        "environment": environment(_CPU) | {"threads": threads} | _versions(entries),
+        "settings": {name: os.environ[name] for name in SETTINGS if name in os.environ},
+        "model": task.model.model_dump(),
+        "search": task.search.model_dump(),
+        "sentences": len(task.sources),
+        "source_tokens": sum(map(len, task.sources)),
+        "rounds": num_rounds,
+        "rows": summarise(task, measured),
+    }
+
+
+def num_turns(entries: Sequence[Entry], num_rounds: int, threads: int) -> int:
+    """How many turns `bench_task` takes."""
+    tried = 0
+    for entry in entries:
+        shared = ways_to_share(entry.contender, threads)
+        tried += len(shared) + len(other_batches(entry.contender, shared[0])) + _FINALISTS
+    return tried + len(entries) * (num_rounds + 1 + _LATENCY_TURNS)
+
+
+def try_layouts(
+    task: Task, entry: Entry, threads: int, advance: Callable[[], None]
+) -> list[tuple[Layout, float]]:
+    """Layouts with sentences a second, the best first.
+
+    The ways to share out the threads are tried on a part of the text, of the best of them several sizes of
+    batches, and of these the best few on the whole text.
+    """
+    sample = evenly(task.sources, _TRIED_SENTENCES)
+    shared = ways_to_share(entry.contender, threads)
+    with Team(task, entry, max(layout.processes for layout in shared)) as team:
+
+        def speed(layout: Layout, sources: Sequence[Ids]) -> float:
+            team.arrange(layout)
+            seconds = team.take_turn(sources).seconds
+            advance()
+            return len(sources) / seconds
+
+        team.take_turn(sample)  # loads code and wakes the threads
+        tried = sorted(((layout, speed(layout, sample)) for layout in shared), key=_slowest_last)
+        tried += [(layout, speed(layout, sample)) for layout in other_batches(entry.contender, tried[0][0])]
+        tried.sort(key=_slowest_last)
+        finalists = [(layout, speed(layout, task.sources)) for layout, _ in tried[:_FINALISTS]]
+    return [*sorted(finalists, key=_slowest_last), *tried[_FINALISTS:]]
+
+
+def _slowest_last(tried: tuple[Layout, float]) -> float:
+    return -tried[1]
+
+
+def _measure(
+    task: Task,
+    chosen: Mapping[Entry, Sequence[tuple[Layout, float]]],
+    num_rounds: int,
+    advance: Callable[[], None],
+) -> Iterator[tuple[Entry, Measured]]:
+    with ExitStack() as stack:
+        teams: dict[Entry, Team] = {}
+        for entry, tried in chosen.items():
+            teams[entry] = stack.enter_context(Team(task, entry, tried[0][0].processes))
+            teams[entry].arrange(tried[0][0])
+
+        def play() -> dict[Entry, Turn]:
+            turns = {}
+            for entry, team in teams.items():
+                turns[entry] = team.take_turn(task.sources)
+                advance()
+            return turns
+
+        play()
+        rounds = [play() for _ in range(num_rounds)]
+        memory = {entry: team.memory() for entry, team in teams.items()}
+        latencies = _latencies(teams, task, advance)
+    for entry, tried in chosen.items():
+        turns = [turns[entry] for turns in rounds]
+        yield entry, Measured(tried[0][0], tried, turns, latencies[entry], *memory[entry])
+
+
+def _latencies(
+    teams: Mapping[Entry, Team], task: Task, advance: Callable[[], None]
+) -> dict[Entry, list[float]]:
+    """Seconds for each of some sentences alone, in turns of a few."""
+    sample = evenly(task.sources, _LATENCY_SENTENCES)
+    found: dict[Entry, list[float]] = {entry: [] for entry in teams}
+    for team in teams.values():
+        team.arrange(ONE_BY_ONE)
+    for number in range(_LATENCY_TURNS):
+        for entry, team in teams.items():
+            found[entry] += team.latencies(sample[number::_LATENCY_TURNS])
+            advance()
+    return found
+
+
+def evenly(sources: Sequence[Ids], most: int) -> list[Ids]:
+    """At most so many of the sources, evenly from all lengths."""
+    ordered = sorted(sources, key=len)
+    places = np.linspace(0, len(ordered) - 1, min(most, len(ordered))).round().astype(int)
+    return [ordered[place] for place in places]
+
+
+def summarise(task: Task, measured: Mapping[Entry, Measured]) -> list[dict[str, Any]]:
+    """A row for each entry, speeds with their spread over the rounds; ratios of sentences a second."""
+    first = next(iter(measured.values())).turns[-1].outputs
+    return [
+        {
+            "contender": entry.contender,
+            "precision": entry.precision,
+            "layout": asdict(found.layout),
+            "sentences_per_second": spread(len(task.sources) / seconds(found)),
+            "target_tokens_per_second": spread(
+                task.num_tokens(turn.outputs) / turn.seconds for turn in found.turns
+            ),
+            "target_tokens": task.num_tokens(found.turns[-1].outputs),
+            "times_as_fast_as": {
+                " ".join(other): spread(seconds(of_other) / seconds(found))
+                for other, of_other in measured.items()
+            },
+            "latency_seconds": {
+                "median": float(np.median(found.latencies)),
+                "p99": float(np.quantile(found.latencies, 0.99)),
+            },
+            "peak_memory_bytes": found.peak_bytes,
+            "grown_memory_bytes": found.grown_bytes,
+            "bleu": task.bleu(found.turns[-1].outputs),
+            "same_as_first": float(
+                np.mean([a == b for a, b in zip(found.turns[-1].outputs, first, strict=True)])
+            ),
+            "tried": [asdict(layout) | {"sentences_per_second": speed} for layout, speed in found.tried],
+        }
+        for entry, found in measured.items()
+    ]
+
+
+def seconds(found: Measured) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Of the turns, round by round."""
+    return np.array([turn.seconds for turn in found.turns])
+
+
+def _versions(entries: Sequence[Entry]) -> dict[str, str]:
+    packages = {PACKAGES[contender] for contender, _ in entries if contender in PACKAGES}
+    return {package: metadata.version(package) for package in sorted(packages)}

@@ -1,0 +1,230 @@
+"""The decoders that `bench translate` compares: ours, and other software on what `export` has written for it.
+
+All take and give token ids, search with the same beam, and stop when as many hypotheses have ended as it is
+wide.
+"""
+
+import importlib.util
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal, Protocol
+
+import tokenizers
+import torch
+
+from allyouneed.config.run import SearchConfig
+from allyouneed.inference.engine import pad
+from allyouneed.inference.engine_choice import build_engine
+from allyouneed.inference.generate import Batching, generate
+from allyouneed.inference.selection import NEVER_PRODUCED
+from allyouneed.interop.length_normalization import length_exponent
+from allyouneed.native.library import available
+from allyouneed.storage.checkpoint import load_checkpoint
+from allyouneed.symbols import CONTROL_SYMBOLS, END, PADDING
+from allyouneed.tasks.loading import model_of
+from allyouneed.tasks.prepared_data import SOURCE_TOKENIZER, TARGET_TOKENIZER
+
+OURS = "allyouneed"
+
+Ids = Sequence[int]
+Precision = Literal["float32", "bfloat16", "int8"]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How the work is shared out, and how much of it is computed at once."""
+
+    processes: int
+    """That each have a model and decode batches of their own."""
+    workers: int
+    """Of a process, which share its model and decode batches of their own."""
+    threads: int
+    """That share a product of matrices."""
+    batch: int
+    unit: Literal["sentences", "source tokens"] = "sentences"
+    """In which `batch` counts."""
+
+
+ONE_BY_ONE = Layout(processes=1, workers=1, threads=1, batch=1)
+"""One sentence, one thread."""
+
+
+class Contender(Protocol):
+    """A model in a process, ready to translate."""
+
+    def arrange(self, layout: Layout) -> None:
+        """Get ready to decode so; the layout's number of processes is none of its concern."""
+
+    def translate(self, sources: Sequence[Ids]) -> list[list[int]]:
+        """The best translation of each source; neither has control symbols."""
+
+
+class OurDecoder:
+    """What `allyouneed translate` does between splitting text into sub-words and joining them."""
+
+    def __init__(self, folder: Path, precision: Precision, search: SearchConfig) -> None:
+        self._model = model_of(load_checkpoint(folder))
+        self._precision, self._search = precision, search
+        self.arrange(ONE_BY_ONE)
+
+    def arrange(self, layout: Layout) -> None:
+        """Pack the weights for so many threads."""
+        self._layout = layout
+        self._engine = build_engine(self._model, self._precision, layout.threads)
+
+    def translate(self, sources: Sequence[Ids]) -> list[list[int]]:
+        """The best translation of each source."""
+        batching = Batching(tokens=None, size=self._layout.batch, workers=self._layout.workers)
+        found = generate(self._engine, sources, self._search, batching=batching)
+        return [hypotheses[0].ids for hypotheses in found]
+
+
+class CTranslate2Decoder:
+    """`ctranslate2.Translator`, which sorts by length and batches by itself."""
+
+    def __init__(self, folder: Path, precision: Precision, search: SearchConfig) -> None:
+        self._folder, self._precision, self._search = folder, precision, search
+        source, target = (
+            tokenizers.Tokenizer.from_file(str(folder / name))
+            for name in (SOURCE_TOKENIZER, TARGET_TOKENIZER)
+        )
+        self._pieces = [source.id_to_token(token) for token in range(source.get_vocab_size())]
+        self._ids = target.get_vocab()
+        self.arrange(ONE_BY_ONE)
+
+    def arrange(self, layout: Layout) -> None:
+        """Load the model for so many threads."""
+        from ctranslate2 import Translator
+
+        self._layout = layout
+        self._translator = Translator(
+            str(self._folder),
+            compute_type=self._precision,
+            inter_threads=layout.workers,
+            intra_threads=layout.threads,
+        )
+
+    def translate(self, sources: Sequence[Ids]) -> list[list[int]]:
+        """The best translation of each source."""
+        results = self._translator.translate_batch(
+            [[self._pieces[token] for token in ids] for ids in sources],
+            beam_size=self._search.beam_size,
+            length_penalty=length_exponent(self._search),
+            min_decoding_length=self._search.min_length,
+            max_decoding_length=longest_output(sources, self._search),
+            max_input_length=0,
+            suppress_sequences=[[CONTROL_SYMBOLS[token]] for token in NEVER_PRODUCED],
+            max_batch_size=self._layout.batch,
+            batch_type="examples" if self._layout.unit == "sentences" else "tokens",
+        )
+        return [[self._ids[piece] for piece in result.hypotheses[0]] for result in results]
+
+
+class HuggingFaceDecoder:
+    """`generate` of a Marian model of transformers, on sentences sorted by length."""
+
+    def __init__(self, folder: Path, precision: Precision, search: SearchConfig) -> None:
+        from transformers import AutoModelForSeq2SeqLM
+        from transformers.utils import logging
+
+        logging.disable_progress_bar()
+        logging.set_verbosity_error()
+        dtype = torch.bfloat16 if precision == "bfloat16" else torch.float32
+        self._model = AutoModelForSeq2SeqLM.from_pretrained(folder, local_files_only=True, dtype=dtype).eval()
+        self._search, self._layout = search, ONE_BY_ONE
+
+    def arrange(self, layout: Layout) -> None:
+        """Tell PyTorch how many threads share a product."""
+        self._layout = layout
+        torch.set_num_threads(layout.threads)
+
+    def translate(self, sources: Sequence[Ids]) -> list[list[int]]:
+        """The best translation of each source."""
+        results: list[list[int]] = [[] for _ in sources]
+        for batch in sorted_batches(sources, self._layout.batch):
+            for index, ids in zip(batch, self._generate([sources[i] for i in batch]), strict=True):
+                results[index] = ids
+        return results
+
+    def _generate(self, sources: Sequence[Ids]) -> Iterator[list[int]]:
+        source = pad([[*ids, END] for ids in sources], torch.device("cpu"))
+        beams = {"length_penalty": length_exponent(self._search), "early_stopping": True}
+        written = self._model.generate(
+            source,
+            attention_mask=(source != PADDING).long(),
+            num_beams=self._search.beam_size,
+            min_new_tokens=self._search.min_length,
+            max_new_tokens=longest_output(sources, self._search),
+            **(beams if self._search.beam_size > 1 else {}),
+        )
+        for _start, *ids in written.tolist():
+            ends = [place for place, token in enumerate(ids) if token in (END, PADDING)]
+            yield ids[: ends[0]] if ends else ids
+
+
+def longest_output(sources: Sequence[Ids], search: SearchConfig) -> int:
+    """Tokens that suffice for all sources, end symbol included."""
+    longest = max(map(len, sources)) + 1 + search.max_extra_tokens
+    return longest if search.max_length is None else min(longest, search.max_length)
+
+
+def sorted_batches(sources: Sequence[Ids], size: int) -> list[list[int]]:
+    """The places of the sources, longest first, in batches of some sentences."""
+    order = sorted(range(len(sources)), key=lambda place: -len(sources[place]))
+    return [order[start : start + size] for start in range(0, len(order), size)]
+
+
+Build = Callable[[Path, Precision, SearchConfig], Contender]
+"""Folder of the model, precision and settings of search -> a contender."""
+
+CONTENDERS: dict[str, Build] = {
+    OURS: OurDecoder,
+    "ctranslate2": CTranslate2Decoder,
+    "huggingface": HuggingFaceDecoder,
+}
+"""Name on the command line -> what builds it."""
+
+PACKAGES = {"ctranslate2": "ctranslate2", "huggingface": "transformers"}
+"""Contender -> the package that it needs."""
+
+_USUAL_BATCH = 32
+_BATCHES = 8, 16, 32, 64, 128
+_BATCHES_OF_TOKENS = (512, 1_024, 2_048)
+
+
+def is_missing(contender: str) -> bool:
+    """Whether a package that a contender needs is not installed."""
+    return contender in PACKAGES and importlib.util.find_spec(PACKAGES[contender]) is None
+
+
+def precisions(contender: str) -> list[Precision]:
+    """What a contender can compute in on this CPU."""
+    offered: set[str] = {"float32", "bfloat16"}
+    if contender == OURS:
+        offered |= set(available())
+    if contender == "ctranslate2":
+        import ctranslate2
+
+        offered = ctranslate2.get_supported_compute_types("cpu")
+    known: tuple[Precision, ...] = ("float32", "bfloat16", "int8")
+    return [precision for precision in known if precision in offered]
+
+
+def ways_to_share(contender: str, threads: int) -> list[Layout]:
+    """Layouts that keep so many threads busy, with batches of a size that suits most.
+
+    Python's lock lets only one thread of a process run transformers' own code, so that it has processes.
+    """
+    shares = [(threads // each, each) for each in range(1, threads + 1) if threads % each == 0]
+    if contender == "huggingface":
+        return [Layout(num, 1, each, _USUAL_BATCH) for num, each in shares]
+    return [Layout(1, num, each, _USUAL_BATCH) for num, each in shares]
+
+
+def other_batches(contender: str, layout: Layout) -> list[Layout]:
+    """The same with batches of other sizes."""
+    found = [replace(layout, batch=batch) for batch in _BATCHES if batch != layout.batch]
+    if contender == "ctranslate2":
+        found += [replace(layout, batch=batch, unit="source tokens") for batch in _BATCHES_OF_TOKENS]
+    return found

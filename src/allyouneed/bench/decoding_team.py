@@ -1,0 +1,138 @@
+"""A contender in processes of its own, which translate in turns and are timed from outside.
+
+The time of a turn includes handing ids to the process and back, some milliseconds for a thousand sentences.
+"""
+
+import importlib
+import time
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+from typing import NamedTuple, Self
+
+import torch
+
+from allyouneed.bench.decoding_contenders import (
+    CONTENDERS,
+    ONE_BY_ONE,
+    PACKAGES,
+    Contender,
+    Ids,
+    Layout,
+    Precision,
+    sorted_batches,
+)
+from allyouneed.bench.decoding_workloads import Task
+from allyouneed.hardware.machine import memory_bytes
+
+_CPU = torch.device("cpu")
+
+
+class Entry(NamedTuple):
+    """Who takes part, and in which precision of the matrix products."""
+
+    contender: str
+    precision: Precision
+
+
+@dataclass(frozen=True)
+class Turn:
+    """All sentences, translated once."""
+
+    seconds: float
+    outputs: Sequence[Sequence[int]]
+    """Token ids without end symbols, in the order of the sources."""
+
+
+class Team:
+    """The processes of an entry, each with the model loaded.
+
+    Args:
+        task: Whose model they load.
+        entry: Which contender.
+        num_processes: The most that a layout wants.
+    """
+
+    def __init__(self, task: Task, entry: Entry, num_processes: int) -> None:
+        self._layout = ONE_BY_ONE
+        self._pools = [
+            ProcessPoolExecutor(1, get_context("spawn"), _enter, (task, entry)) for _ in range(num_processes)
+        ]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for pool in self._pools:
+            pool.shutdown()
+
+    def arrange(self, layout: Layout) -> None:
+        """Get ready to translate so."""
+        self._layout = layout
+        for ready in [pool.submit(_arrange, layout) for pool in self._pools]:
+            ready.result()
+
+    def take_turn(self, sources: Sequence[Ids]) -> Turn:
+        """Translate everything, timed; several processes take batches as they get free."""
+        began = time.perf_counter()
+        if self._layout.processes == 1:
+            outputs = self._pools[0].submit(_translate, sources).result()
+            return Turn(time.perf_counter() - began, outputs)
+        batches = iter(sorted_batches(sources, self._layout.batch))
+        results: dict[int, list[int]] = {}
+
+        def work(pool: ProcessPoolExecutor) -> None:
+            for batch in batches:
+                found = pool.submit(_translate, [sources[place] for place in batch]).result()
+                results.update(zip(batch, found, strict=True))
+
+        pools = self._pools[: self._layout.processes]
+        with ThreadPoolExecutor(len(pools)) as threads:
+            list(threads.map(work, pools))
+        return Turn(time.perf_counter() - began, [results[place] for place in range(len(sources))])
+
+    def latencies(self, sources: Sequence[Ids]) -> list[float]:
+        """Seconds for each source alone, timed in the first process."""
+        return self._pools[0].submit(_time_each, sources).result()
+
+    def memory(self) -> tuple[int, int]:
+        """The most bytes of all processes together, and by how much they grew since they had no model."""
+        each = [pool.submit(_memory).result() for pool in self._pools]
+        return sum(peak for peak, _ in each), sum(grown for _, grown in each)
+
+
+_entered: list[tuple[Contender, int]] = []
+"""The contender of this process, if it is that of one, and the most memory before it was there."""
+
+
+def _enter(task: Task, entry: Entry) -> None:
+    if entry.contender in PACKAGES:
+        importlib.import_module(PACKAGES[entry.contender])
+    before = memory_bytes(_CPU)
+    build = CONTENDERS[entry.contender]
+    _entered.append((build(task.folders[entry.contender], entry.precision, task.search), before))
+
+
+def _arrange(layout: Layout) -> None:
+    _entered[0][0].arrange(layout)
+
+
+def _translate(sources: Sequence[Ids]) -> list[list[int]]:
+    return _entered[0][0].translate(sources)
+
+
+def _time_each(sources: Sequence[Ids]) -> list[float]:
+    contender, _ = _entered[0]
+    contender.translate(sources[:1])  # wakes it
+    seconds = []
+    for source in sources:
+        began = time.perf_counter()
+        contender.translate([source])
+        seconds.append(time.perf_counter() - began)
+    return seconds
+
+
+def _memory() -> tuple[int, int]:
+    peak = memory_bytes(_CPU)
+    return peak, peak - _entered[0][1]

@@ -1,0 +1,138 @@
+"""What `bench translate` translates: a text by a trained model, or random ids by one of random weights."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from allyouneed.bench.decoding_contenders import OURS
+from allyouneed.bench.training_workloads import multi30k_lengths
+from allyouneed.config.model import ModelConfig
+from allyouneed.config.run import RunConfig, SearchConfig
+from allyouneed.data.lines import is_blank, read_lines
+from allyouneed.data.tokenizer import Tokenizer
+from allyouneed.errors import DataError
+from allyouneed.evaluation import bleu_13a
+from allyouneed.interop.export import export_model
+from allyouneed.model import Transformer
+from allyouneed.storage.checkpoint import save_checkpoint
+from allyouneed.symbols import UNKNOWN
+from allyouneed.tasks.loading import load_for
+from allyouneed.tasks.prepared_data import SOURCE_TOKENIZER, TARGET_TOKENIZER
+
+_SEED = 1
+_WORD_LETTERS = 8
+
+
+@dataclass(frozen=True)
+class Task:
+    """Sentences, and a model in the formats of all contenders."""
+
+    model: ModelConfig
+    folders: Mapping[str, Path]
+    """Contender -> where it finds the model."""
+    search: SearchConfig
+    sources: Sequence[Sequence[int]]
+    """Token ids, without end symbol; at least one each."""
+    references: Sequence[str] | None = None
+    """The right translation of each source, where it is known."""
+
+    def num_tokens(self, outputs: Sequence[Sequence[int]]) -> int:
+        """Target tokens that were written, end symbols included."""
+        most = self.search.max_length
+        return sum(len(ids) + 1 if most is None else min(len(ids) + 1, most) for ids in outputs)
+
+    def bleu(self, outputs: Sequence[Sequence[int]]) -> float | None:
+        """Of translations, where references are known."""
+        if self.references is None:
+            return None
+        tokenizer = Tokenizer.load(self.folders[OURS] / TARGET_TOKENIZER)
+        return bleu_13a([tokenizer.decode(ids) for ids in outputs], self.references).value
+
+
+def task_of_model(
+    model: Path,
+    source: Path | None,
+    reference: Path | None,
+    peers: Sequence[str],
+    search: Mapping[str, object],
+    folder: Path,
+) -> Task:
+    """A model and a text, the model exported to peers.
+
+    Args:
+        model: A run, a checkpoint in it, or a model folder.
+        source: Sentences, one a line; blank ones are left out. There are none if it is not given.
+        reference: Their translations.
+        peers: Names of formats that `export` writes.
+        search: Settings of `SearchConfig` that are to differ from the model's own.
+        folder: Where to put the exports.
+
+    Raises:
+        ModelError: There is no model, or it is not for translation.
+        DataError: Source and reference have different numbers of lines, or nothing is in them.
+    """
+    checkpoint = load_for(model, "translation")
+    directory, config = checkpoint.directory, checkpoint.config
+    texts = [] if source is None else list(read_lines(source))
+    references = None if reference is None else list(read_lines(reference))
+    if references is not None and len(references) != len(texts):
+        raise DataError(
+            f"{source} has {len(texts):,} lines, {reference} has {len(references):,}; "
+            "give the translation of each line"
+        )
+    filled = [number for number, text in enumerate(texts) if not is_blank(text)]
+    if source is not None and not filled:
+        raise DataError(f"{source}: holds no sentences; give some to translate")
+    tokenizer = Tokenizer.load(directory / SOURCE_TOKENIZER, config.model.source_vocab_size)
+    return Task(
+        config.model,
+        _exported(directory, peers, folder),
+        SearchConfig.checked(**config.search.model_dump() | dict(search)),
+        tokenizer.encode_batch([texts[number] for number in filled]),
+        references and [references[number] for number in filled],
+    )
+
+
+def task_of_shape(
+    model: ModelConfig,
+    num_sentences: int,
+    num_tokens: int,
+    peers: Sequence[str],
+    search: Mapping[str, object],
+    folder: Path,
+) -> Task:
+    """Random weights and random ids: sources as long as in Multi30k, outputs that all have `num_tokens`."""
+    torch.manual_seed(_SEED)
+    tokenizer = folder / "tokenizer.json"
+    _tokenizer_of_size(model.source_vocab_size).save(tokenizer)
+    names = SOURCE_TOKENIZER, TARGET_TOKENIZER
+    weights = dict(Transformer(model).state_dict())
+    attachments = dict.fromkeys(names, tokenizer.read_bytes())
+    config = RunConfig(model=model)
+    save_checkpoint(folder / OURS, config, weights, attachments, {})
+    draw = np.random.default_rng(_SEED)
+    return Task(
+        model,
+        _exported(folder / OURS, peers, folder),
+        SearchConfig.checked(**dict(search) | {"min_length": num_tokens, "max_length": num_tokens}),
+        [
+            draw.integers(UNKNOWN + 1, model.source_vocab_size, length).tolist()
+            for length in multi30k_lengths()[:num_sentences, 0]
+        ],
+    )
+
+
+def _exported(model: Path, peers: Sequence[str], folder: Path) -> dict[str, Path]:
+    for peer in peers:
+        export_model(model, peer, folder / peer)
+    return {OURS: model, **{peer: folder / peer for peer in peers}}
+
+
+def _tokenizer_of_size(vocab_size: int) -> Tokenizer:
+    """Sub-words of random letters: enough words, each twice, to give as many as are wanted."""
+    letters = np.random.default_rng(_SEED).integers(ord("a"), ord("z") + 1, (vocab_size, _WORD_LETTERS))
+    words = [bytes(word.tolist()).decode() for word in letters]
+    return Tokenizer.train([*words, *words], "bpe", vocab_size)

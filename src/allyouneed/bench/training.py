@@ -1,0 +1,269 @@
+"""How fast training is: steps of several contenders in turns, on the same batches, and the machine's limit.
+
+In every round each contender takes a few steps on the same batches, and large matrix products are timed too.
+So a busy machine slows all alike; ratios are taken within a round, and of all figures the medians are told.
+Each contender lives in a process of its own, so that none meets the memory that another has left behind.
+"""
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import islice
+from multiprocessing import get_context
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from allyouneed.bench.training_contenders import CONTENDERS, Contender
+from allyouneed.bench.training_workloads import Shape, make_batches
+from allyouneed.config.model import ModelConfig
+from allyouneed.config.run import RunConfig
+from allyouneed.data.batching import Batch
+from allyouneed.hardware.machine import environment, matmul_peak, memory_bytes, wait_for
+from allyouneed.training.flops import training_flops
+
+BenchPrecision = Literal["float32", "bfloat16"]
+
+_SEED = 1
+_MEMORY_STEPS = 2
+_NUM_TURNS_OF_OTHER_BATCHES = 2
+_LIMIT_SIZE = {"cpu": 2048, "cuda": 8192}
+SETTINGS = (
+    *("LD_PRELOAD", "GLIBC_TUNABLES", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"),
+    *("OMP_NUM_THREADS", "OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "ONEDNN_PRIMITIVE_CACHE_CAPACITY"),
+)
+"""Environment variables on which speed depends: those of the allocator change that of the peers by a half."""
+
+
+class Entry(NamedTuple):
+    """Who takes part, and in which precision of the matrix products."""
+
+    contender: str
+    precision: BenchPrecision
+
+
+@dataclass(frozen=True)
+class Turn:
+    """Some steps of one contender."""
+
+    seconds: float
+    target_tokens: int
+    """Without padding."""
+    flops: int
+    """Of the matrix products, counted on the batches: the same for all contenders."""
+
+    @property
+    def target_tokens_per_second(self) -> float:
+        """Speed."""
+        return self.target_tokens / self.seconds
+
+    @property
+    def flops_per_second(self) -> float:
+        """Speed of the arithmetic."""
+        return self.flops / self.seconds
+
+
+@dataclass(frozen=True)
+class Round:
+    """One turn of everyone."""
+
+    limits: Mapping[BenchPrecision, float]
+    """FLOPs a second of large matrix products alone."""
+    turns: Mapping[tuple[str, Entry], Turn]
+    """Of every workload and entry."""
+
+
+def bench_shape(
+    shape: Shape,
+    entries: Sequence[Entry],
+    num_rounds: int,
+    device: torch.device,
+    advance: Callable[[], None] = lambda: None,
+) -> dict[str, Any]:
+    """Measure a shape; the record of it as it is kept in files.
+
+    Args:
+        shape: The model and the workloads.
+        entries: Who takes part.
+        num_rounds: Besides one that warms up.
+        device: Where to compute.
+        advance: Is called after every turn, `num_turns` times in all.
+    """
+    rows = summarise(rounds := list(play_rounds(shape, entries, num_rounds, device, advance)))
+    if shape.studies_length:
+        for row, entry in zip(rows[-len(entries) :], entries, strict=True):
+            row["step_memory_bytes"] = step_memory(shape, entry, device)
+            advance()
+    return {
+        "date": datetime.now(UTC).date().isoformat(),
+        "environment": environment(device),
+        "settings": {name: os.environ[name] for name in SETTINGS if name in os.environ},
+        "model": shape.model.model_dump(),
+        "batch_tokens": shape.batch_tokens,
+        "micro_batch_tokens": shape.micro_batch_tokens,
+        "steps_per_turn": shape.steps,
+        "rounds": num_rounds,
+        "limit_flops_per_second": {
+            precision: spread(each.limits[precision] for each in rounds) for precision in rounds[0].limits
+        },
+        "rows": rows,
+    }
+
+
+def num_turns(shape: Shape, entries: Sequence[Entry], num_rounds: int) -> int:
+    """How many turns `bench_shape` takes."""
+    return len(entries) * ((num_rounds + 1) * len(shape.workloads) + shape.studies_length)
+
+
+def play_rounds(
+    shape: Shape,
+    entries: Sequence[Entry],
+    num_rounds: int,
+    device: torch.device,
+    advance: Callable[[], None],
+) -> Iterator[Round]:
+    """Measure round after round, after one that warms up and is not told."""
+    drawn = {workload: draw() for workload, draw in shape.workloads.items()}
+    longest = 1 + max(int(lengths.max()) for lengths in drawn.values())
+    # Training meets the same shapes of batches again and again, and they are fast from the second time on.
+    batches = {
+        workload: list(islice(_endless(lengths, shape), _NUM_TURNS_OF_OTHER_BATCHES * shape.steps))
+        for workload, lengths in drawn.items()
+    }
+    with ExitStack() as stack:
+        processes = {
+            entry: stack.enter_context(
+                ProcessPoolExecutor(1, get_context("spawn"), _enter, (shape, entry, longest, device))
+            )
+            for entry in entries
+        }
+
+        def take_turns(part: slice) -> dict[tuple[str, Entry], Turn]:
+            turns = {}
+            for workload, whole in batches.items():
+                for entry, process in processes.items():
+                    turns[workload, entry] = process.submit(_take_turn, whole[part], shape, device).result()
+                    advance()
+            return turns
+
+        take_turns(slice(None))
+        for number in range(num_rounds):
+            size = _LIMIT_SIZE[device.type]
+            limits = {precision: matmul_peak(device, precision, size) for _, precision in entries}
+            first = number % _NUM_TURNS_OF_OTHER_BATCHES * shape.steps
+            yield Round(limits, take_turns(slice(first, first + shape.steps)))
+
+
+def _endless(lengths: NDArray[np.int64], shape: Shape) -> Iterator[Batch]:
+    return make_batches(lengths, shape.batch_tokens, shape.model.target_vocab_size)
+
+
+_entered: list[Contender] = []
+"""The contender of this process, if it is that of one."""
+
+
+def _enter(shape: Shape, entry: Entry, longest: int, device: torch.device) -> None:
+    _entered.append(build_contender(shape, entry, longest, device))
+
+
+def _take_turn(batches: Sequence[Batch], shape: Shape, device: torch.device) -> Turn:
+    return take_turn(_entered[0], batches, shape.model, device)
+
+
+def build_contender(shape: Shape, entry: Entry, longest: int, device: torch.device) -> Contender:
+    """The entry's model and optimizer, ready for sentences of up to `longest` tokens."""
+    torch.manual_seed(_SEED)
+    training = {
+        "batch_tokens": shape.batch_tokens,
+        "micro_batch_tokens": shape.micro_batch_tokens,
+        "precision": entry.precision,
+    }
+    config = RunConfig(model=shape.model).replace(training=training)
+    return CONTENDERS[entry.contender](config, longest, device)
+
+
+def take_turn(
+    contender: Contender, batches: Sequence[Batch], model: ModelConfig, device: torch.device
+) -> Turn:
+    """Time a step on each of the batches."""
+    wait_for(device)
+    began = time.perf_counter()
+    for batch in batches:
+        contender.step(batch)
+    wait_for(device)
+    seconds = time.perf_counter() - began
+    flops = sum(flops_of(batch, model) for batch in batches)
+    return Turn(seconds, sum(batch.num_target_tokens for batch in batches), flops)
+
+
+def flops_of(batch: Batch, model: ModelConfig) -> int:
+    """FLOPs of the matrix products of a step on the batch."""
+    rows, source_len = batch.source.shape
+    return training_flops(model, rows, source_len, batch.target_output.shape[1], batch.num_target_tokens)
+
+
+def step_memory(shape: Shape, entry: Entry, device: torch.device) -> int:
+    """Bytes by which a new process grows, at most, while it builds the entry's model and takes two steps.
+
+    That is weights, gradients, Adam's moments, and what a step on the shape's last workload keeps.
+    """
+    # In this process memory that was used before would be used again, unseen.
+    with ProcessPoolExecutor(1, get_context("spawn")) as process:
+        return process.submit(_growth, shape, entry, device).result()
+
+
+def summarise(rounds: Sequence[Round]) -> list[dict[str, Any]]:
+    """A row for each workload and entry, every figure with its spread over the rounds.
+
+    A row has the ratios to all entries on its workload, and to itself on the first workload.
+    """
+    workloads = list(dict.fromkeys(workload for workload, _ in rounds[0].turns))
+    return [
+        {
+            "workload": workload,
+            "contender": entry.contender,
+            "precision": entry.precision,
+            "target_tokens_per_second": spread(speeds(rounds, workload, entry)),
+            "flops_per_second": spread(each.turns[workload, entry].flops_per_second for each in rounds),
+            "share_of_limit": spread(
+                each.turns[workload, entry].flops_per_second / each.limits[entry.precision] for each in rounds
+            ),
+            "times_as_fast_as": {
+                " ".join(other): spread(speeds(rounds, workload, entry) / speeds(rounds, workload, other))
+                for workload_of_other, other in rounds[0].turns
+                if workload_of_other == workload
+            },
+            "kept_of_first_workload": spread(
+                speeds(rounds, workload, entry) / speeds(rounds, workloads[0], entry)
+            ),
+        }
+        for workload, entry in rounds[0].turns
+    ]
+
+
+def speeds(rounds: Sequence[Round], workload: str, entry: Entry) -> NDArray[np.float64]:
+    """Target tokens per second, round by round."""
+    return np.array([each.turns[workload, entry].target_tokens_per_second for each in rounds])
+
+
+def spread(values: Iterable[float]) -> dict[str, float]:
+    """Median and quartiles."""
+    lower, median, upper = np.quantile(list(values), (0.25, 0.5, 0.75))
+    return {"median": float(median), "lower_quartile": float(lower), "upper_quartile": float(upper)}
+
+
+def _growth(shape: Shape, entry: Entry, device: torch.device) -> int:
+    lengths = list(shape.workloads.values())[-1]()
+    batches = make_batches(lengths, shape.batch_tokens, shape.model.target_vocab_size)
+    before = memory_bytes(device)
+    contender = build_contender(shape, entry, 1 + int(lengths.max()), device)
+    for batch in islice(batches, _MEMORY_STEPS):
+        contender.step(batch)
+    wait_for(device)
+    return memory_bytes(device) - before

@@ -1,0 +1,104 @@
+"""What `bench train` trains on: models of some sizes, random ids, and lengths as in real text."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from allyouneed.config.model import ModelConfig
+from allyouneed.data.batching import Batch, BatchSchedule
+from allyouneed.symbols import END, PADDING, START, UNKNOWN
+
+Lengths = NDArray[np.int64]
+"""Tokens of source and target of each pair, without end symbols: (num_pairs, 2)."""
+
+_SEED = 1
+_NUM_PAIRS = 29_000
+"""As many as Multi30k has: with fewer to choose from, batches have more padding."""
+_MULTI30K_MEANS = 14.29, 14.81
+"""Tokens of an English and a German sentence of Multi30k's training part, by joint BPE of 8,000 entries."""
+_MULTI30K_DEVIATIONS = 4.74, 5.46
+_MULTI30K_CORRELATION = 0.866
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A model, and the kinds of batches that it is trained on."""
+
+    model: ModelConfig
+    batch_tokens: int
+    """Of a batch, either side, padding included."""
+    micro_batch_tokens: int
+    """That `allyouneed` computes at once: as its presets of such models do, or the whole batch."""
+    steps: int
+    """In a turn, each on another batch."""
+    workloads: dict[str, Callable[[], Lengths]]
+    """A few words on the lengths -> what draws them."""
+    studies_length: bool = False
+    """Whether it is about lengths of its own; memory of a step on the last is then measured too."""
+
+    def on_lengths(self, lengths: Lengths, words: str) -> Self:
+        """The same with sentences of these lengths, unless it is about lengths of its own."""
+        return self if self.studies_length else replace(self, workloads={words: partial(np.asarray, lengths)})
+
+
+def multi30k_lengths(factor: int = 1) -> Lengths:
+    """Lengths drawn from the joint log-normal law that has Multi30k's moments, times `factor`."""
+    means, deviations = np.array(_MULTI30K_MEANS), np.array(_MULTI30K_DEVIATIONS)
+    correlations = np.array([[1, _MULTI30K_CORRELATION], [_MULTI30K_CORRELATION, 1]])
+    # The moments of a log-normal variable, solved for those of its logarithm.
+    covariance = np.log1p(correlations * np.outer(deviations / means, deviations / means))
+    centres = np.log(means) - covariance.diagonal() / 2
+    logarithms = np.random.default_rng(_SEED).multivariate_normal(centres, covariance, _NUM_PAIRS)
+    lengths: Lengths = np.maximum(1, np.rint(factor * np.exp(logarithms))).astype(np.int64)
+    return lengths
+
+
+def equal_lengths(tokens: int) -> Lengths:
+    """Pairs whose sides all have so many tokens, end symbol included."""
+    return np.full((_NUM_PAIRS, 2), tokens - 1)
+
+
+def make_batches(lengths: Lengths, batch_tokens: int, vocab_size: int) -> Iterator[Batch]:
+    """Batches of random ids without end, planned as training plans them: pairs of similar length together."""
+    random = np.random.default_rng(_SEED)
+    schedule = BatchSchedule(
+        lengths[:, 0], lengths[:, 1], batch_tokens=batch_tokens, micro_batch_tokens=batch_tokens, seed=_SEED
+    )
+    for planned in schedule.batches_from(0):
+        (pairs,) = planned.micro_batches
+        source, target = (_random_sentences(side, vocab_size, random) for side in lengths[pairs].T)
+        shifted = np.pad(target, ((0, 0), (1, 0)), constant_values=START)[:, :-1]
+        target_input = np.where(shifted == END, PADDING, shifted)
+        yield Batch(source, target_input, target, planned.num_target_tokens, pairs)
+
+
+def _random_sentences(lengths: NDArray[np.int64], vocab_size: int, random: np.random.Generator) -> Lengths:
+    """Random ids and an end symbol, padded: (rows, longest + 1)."""
+    ids = random.integers(UNKNOWN + 1, vocab_size, (len(lengths), lengths.max() + 1))
+    columns = np.arange(ids.shape[1])
+    ids[columns == lengths[:, None]] = END
+    ids[columns > lengths[:, None]] = PADDING
+    return ids
+
+
+_SMALL = ModelConfig(
+    source_vocab_size=8_000, target_vocab_size=8_000, d_model=256, d_ff=1024, num_layers=3, num_heads=4
+)
+
+SHAPES = {
+    "small": Shape(_SMALL, 4_096, 1_024, 4, {"Multi30k's lengths": multi30k_lengths}),
+    "base": Shape(ModelConfig(), 2_048, 2_048, 1, {"twice Multi30k's lengths": partial(multi30k_lengths, 2)}),
+    "length": Shape(
+        _SMALL,
+        4_096,
+        1_024,
+        1,
+        {"32 tokens": partial(equal_lengths, 32), "1,024 tokens": partial(equal_lengths, 1_024)},
+        studies_length=True,
+    ),
+}
+"""Name on the command line -> what is measured."""

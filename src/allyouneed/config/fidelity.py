@@ -1,0 +1,145 @@
+"""Whose recipe "the paper's" is: that of its text, or of its authors' code; and what departs from it."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from allyouneed.config.model import ModelConfig
+from allyouneed.config.presets import PAPER_PRESETS, PRESETS
+from allyouneed.config.run import RunConfig
+
+_RELEASED_2017: dict[str, dict[str, Any]] = {
+    "model": {"positions": "concatenated", "decoder_start": "zeros", "target_space": True},
+    "training": {"label_smoothing_over": "others"},
+}
+_RELEASED_LATER: dict[str, dict[str, Any]] = {
+    "model": {
+        **_RELEASED_2017["model"],
+        "norm": "pre",
+        "attention_dropout": 0.1,
+        "feed_forward_dropout": 0.1,
+        "attention_bias": False,
+        "tied_embeddings": "none",
+    },
+    "training": {
+        **_RELEASED_2017["training"],
+        "adam_beta2": 0.997,
+        "learning_rate_factor": 2.0,
+        "warmup_steps": 8_000,
+    },
+}
+
+RECIPES: dict[str, Mapping[str, Mapping[str, Any]]] = {
+    "paper": {},
+    "released-2017": _RELEASED_2017,
+    "released-later": _RELEASED_LATER,
+}
+"""Name -> settings that it changes: tensor2tensor as first released, and as its defaults were in the end."""
+
+_NOT_PART_OF_IT = {
+    "data": {"max_tokens", "max_length_ratio", "vocab_sample_bytes", "source_language", "target_language"},
+    "model": {"source_vocab_size", "target_vocab_size", "ids_per_word", "max_positions"},
+    "training": {
+        "micro_batch_tokens",
+        "keep_checkpoints",
+        "validate_every_steps",
+        "precision",
+        "sharded",
+        "seed",
+    },
+    "search": {"alignments", "alignment_layer", "alignment_head", "temperature", "top_k", "top_p", "seed"},
+}
+"""Settings on which the paper's results do not depend, or that the data set."""
+
+_REMARKS = {
+    "model.architecture": "a rival of Table 2",
+    "model.norm": "3.1 normalises after the sum; before it costs about 1 BLEU with 6 layers",
+    "model.attention": "3.2.1 divides by sqrt(d_k)",
+    "model.neighbourhood": "section 4 leaves restricted self-attention to future work",
+    "model.attention_dropout": "in the paper's source only, where 0.2 and 0.3 were tried",
+    "model.symbol_dropout": "in the paper's source only, at 0.1",
+    "model.guided_alignment": "not in the paper; as Garg et al. 2019",
+    "model.feed_forward": "3.3; attention over parameters is in the paper's source only",
+    "model.positions": "3.5; learned ones are Table 3 (E), concatenated ones the code of 2017",
+    "model.decoder_start": "the code of 2017 shifts in zeros",
+    "model.target_space": "the code of 2017 adds a learned vector to the source",
+    "model.tied_embeddings": "3.4 has one matrix for all three",
+    "training.label_smoothing_over": "the code of 2017 spreads it over the other entries",
+    "training.adam_beta2": "5.3",
+    "training.learning_rate_factor": "5.3 has no factor",
+    "training.warmup_steps": "5.3",
+    "training.batch_tokens": "5.1: about 25,000 a side",
+    "search.length_normalization": "6.1 has that of Wu et al. 2016",
+}
+
+
+@dataclass(frozen=True)
+class Deviation:
+    """A setting that is not the paper's."""
+
+    setting: str
+    value: object
+    paper: object
+    """What the paper has; None where it has no such thing."""
+    remark: str
+
+
+def with_recipe(recipe: str, config: RunConfig) -> RunConfig:
+    """The configuration changed to a recipe of `RECIPES`; the paper's is what every preset has."""
+    return config.replace(**RECIPES[recipe])
+
+
+def nearest_of_paper(config: RunConfig) -> str:
+    """Of the paper's models of the same task and sizes that from which the fewest settings depart.
+
+    Where none has these sizes, it is the first for that task: base, or the parser.
+    """
+    names = [name for name in PAPER_PRESETS if PRESETS[name]().data.task == config.data.task]
+    same = [name for name in names if sizes(PRESETS[name]().model) == sizes(config.model)]
+    return min(same or names[:1], key=lambda name: len(list(_differences(config, PRESETS[name]()))))
+
+
+def sizes(model: ModelConfig) -> tuple[object, ...]:
+    """What makes a model another row of Table 3, whatever else is varied."""
+    return (
+        model.architecture,
+        model.num_layers,
+        model.d_model,
+        model.d_ff,
+        model.num_heads,
+        *model.head_widths,
+    )
+
+
+def deviations(config: RunConfig) -> list[Deviation]:
+    """Every setting that departs from the nearest of the paper's models."""
+    found = list(_differences(config, PRESETS[nearest_of_paper(config)]()))
+    if config.model.attention_bias and config.model.architecture == "transformer":
+        remark = "the formula of 3.2.2 has no biases, the counts of Table 3 need them"
+        return [Deviation("model.attention_bias", True, False, remark), *found]
+    return found
+
+
+def _differences(config: RunConfig, paper: RunConfig) -> Iterator[Deviation]:
+    given, printed = config.model_dump(), paper.model_dump()
+    for group, left_out in _NOT_PART_OF_IT.items():
+        passed_over = left_out | {"attention_bias"} | _unused(config)
+        for name in (name for name in given[group] if name not in passed_over):
+            value, of_paper = given[group][name], printed[group][name]
+            if value != of_paper and not (name in ("d_k", "d_v") and _same_width(config, paper, name)):
+                setting = f"{group}.{name}"
+                yield Deviation(setting, value, of_paper, _REMARKS.get(setting, ""))
+
+
+def _unused(config: RunConfig) -> set[str]:
+    feed_forward = config.model.feed_forward
+    names = config.model.model_dump()
+    over_parameters = {name for name in names if name.startswith("parameter_")}
+    of_experts = {name for name in names if "expert" in name}
+    unused = {"network": over_parameters | of_experts, "parameters": of_experts | {"d_ff"}}
+    return {*unused.get(feed_forward, over_parameters), "kernel_width"}
+
+
+def _same_width(config: RunConfig, paper: RunConfig, name: str) -> bool:
+    place = ("d_k", "d_v").index(name)
+    return config.model.head_widths[place] == paper.model.head_widths[place]

@@ -1,0 +1,132 @@
+"""What a run has cost: time, FLOPs counted and FLOPs by the paper's formula (6.1), energy, and a price."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from allyouneed.config.run import RunConfig
+from allyouneed.cost.plan import P100_TFLOPS
+from allyouneed.errors import ModelError
+from allyouneed.storage.publish import disk_errors
+from allyouneed.storage.run_directory import RunDirectory
+from allyouneed.storage.run_log import Event, read_log
+
+_PAPER = {"K80": 2.8, "K40": 3.7, "M40": 6.0, "P100": P100_TFLOPS}
+"""Sustained single-precision TFLOPS, as the paper estimates them (6.1)."""
+_SINGLE = {"V100": 15.7, "T4": 8.1, "A100": 19.5, "A10": 31.2, "L40S": 91.6, "L4": 30.3}
+_SINGLE |= {"RTX 3090": 35.6, "RTX 4090": 82.6, "H100": 66.9, "H200": 66.9}
+_BFLOAT16 = {"A100": 312.0, "A10": 125.0, "L40S": 362.0, "L4": 121.0}
+_BFLOAT16 |= {"RTX 3090": 71.0, "RTX 4090": 165.2, "H100": 989.0, "H200": 989.0}
+
+_GREATEST = 1e30
+"""Of the numbers of a log: sums and products of some are still numbers."""
+
+_SLOWER = "(?! PCIe| NVL)"
+"""What must not follow a GPU's name: H100 and H200 are those on SXM boards, `H100 80GB HBM3`."""
+
+TFLOPS = {"the paper (6.1)": _PAPER, "data sheet, bfloat16": _BFLOAT16, "data sheet, float32": _SINGLE}
+"""Where a rate comes from -> GPU -> TFLOPS, without sparsity; not every GPU has one in bfloat16."""
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """What the updates of a run have cost, those that a killed run lost and made again counted once."""
+
+    step: int
+    seconds: float
+    """Wall time, validations and checkpoints included."""
+    devices: int
+    device_name: str
+    precision: str
+    matmul_flops: float
+    """Counted, of the matrix products of all updates."""
+    device_tflops: float
+    """What the paper's formula takes a device to sustain."""
+    tflops_source: str
+    """Where that comes from."""
+    energy_joules: float | None
+    price: float | None
+    """In whatever currency the price of an hour was given."""
+
+    @property
+    def formula_flops(self) -> float:
+        """Time x devices x sustained rate: the paper's estimate, which bounds the count."""
+        return self.seconds * self.devices * self.device_tflops * 1e12
+
+    def as_json(self) -> dict[str, Any]:
+        """All of it."""
+        return asdict(self) | {"formula_flops": self.formula_flops}
+
+
+def read_ledger(run: Path, *, price_per_hour: float | None = None, tflops: float | None = None) -> Ledger:
+    """The ledger of a run, from its log.
+
+    A run that was resumed on other hardware is taken to have been on its last all the time.
+
+    Args:
+        run: A run directory.
+        price_per_hour: Of one device.
+        tflops: That a device sustains, in place of what the table says.
+
+    Raises:
+        ModelError: There is no run, or it has recorded no cost yet.
+    """
+    directory = RunDirectory(run)
+    if not directory.config.is_file():
+        raise ModelError(f"{run}: is no run; give one, as RUN or OUT/ROW/seed-1/run")
+    precision = RunConfig.from_toml(directory.config).training.precision
+    with disk_errors(directory.log):
+        last = {str(event["event"]): event for event in _events(directory)}
+    if "cost" not in last:
+        raise ModelError(f"{run}: has recorded no cost; it does at every checkpoint, so train it until then")
+    try:
+        return _ledger(last["start"], last["cost"], precision, price_per_hour, tflops)
+    except (KeyError, TypeError, ValueError, ArithmeticError):
+        raise ModelError(
+            f"{directory.log}: is damaged: its last start or cost is no such event; restore the file, "
+            "or train on until the next checkpoint"
+        ) from None
+
+
+def _events(directory: RunDirectory) -> Iterator[Event]:
+    return read_log(directory.log) if directory.log.is_file() else iter(())
+
+
+def _ledger(
+    start: Event, found: Event, precision: str, price_per_hour: float | None, tflops: float | None
+) -> Ledger:
+    where, devices = start["environment"], int(_number(start["processes"], least=1))
+    known = _rate(where["device_name"], precision) if where["device"] == "cuda" else None
+    rate, source = known or (_number(found["peak"]) / devices / 1e12, "measured on matrix products")
+    seconds, energy = _number(found["seconds"]), found["energy_joules"]
+    return Ledger(
+        int(_number(found["step"])),
+        seconds,
+        devices,
+        str(where["device_name"]),
+        precision,
+        _number(found["matmul_flops"]),
+        tflops or rate,
+        "as given" if tflops else source,
+        None if energy is None else _number(energy),
+        None if price_per_hour is None else seconds / 3600 * devices * price_per_hour,
+    )
+
+
+def _number(value: Any, least: float = 0) -> float:
+    """What a log has as a number, if it is one."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < _GREATEST:
+        raise ValueError(f"{value!r} is no number of a log")
+    return value
+
+
+def _rate(device_name: str, precision: str) -> tuple[float, str] | None:
+    """The TFLOPS of a GPU by the paper or a data sheet; None of what no table knows."""
+    for source, table in TFLOPS.items():
+        for gpu, rate in table.items():
+            fits = precision == "bfloat16" or table is not _BFLOAT16
+            if fits and re.search(rf"\b{gpu}\b{_SLOWER}", device_name):
+                return rate, source
+    return None

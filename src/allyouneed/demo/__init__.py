@@ -1,0 +1,1 @@
+"""The demo: its grammar, its yardsticks and its run."""

@@ -1,0 +1,150 @@
+"""The demo corpus: pairs with trees and alignments, split so that the test part asks for recombination."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from random import Random
+from zlib import crc32
+
+from allyouneed.demo.grammar import english, german
+from allyouneed.demo.grammar.constructions import CONSTRUCTIONS
+from allyouneed.demo.grammar.expressions import BY
+from allyouneed.demo.grammar.lexicon import VERBS, Noun, Verb
+from allyouneed.demo.grammar.sampling import Sampler
+from allyouneed.demo.grammar.syntax import (
+    Adjunct,
+    Clause,
+    Nominal,
+    NounPhrase,
+    Pair,
+    RelativePronoun,
+    Sentence,
+)
+from allyouneed.demo.grammar.trees import (
+    as_written,
+    bracketed,
+    leaves,
+    sentence_text,
+    word_alignment,
+)
+
+SHORTEST = 7
+LONGEST_IN_TRAIN = 18
+LONGEST_IN_TEST = 20
+"""In English words, without punctuation."""
+
+SHARE_OF_LONGER = 0.25
+"""Of the test part: sentences longer than any of the train part."""
+
+HELD_OUT_SHARE = 0.12
+"""Of the pairs of a noun and a verb: never together, as subject or object, outside the test part."""
+
+
+@dataclass(frozen=True, slots=True)
+class DemoPair:
+    """An English sentence and its German translation, with what the grammar knows of both.
+
+    The trees are Penn brackets whose leaves, punctuation included, are the words of the sentences. The
+    alignment is the sorted pairs (source leaf, target leaf), counted from 0.
+    """
+
+    source: str
+    target: str
+    source_tree: str
+    target_tree: str
+    alignment: tuple[tuple[int, int], ...]
+    construction: str
+
+
+@dataclass(frozen=True, slots=True)
+class DemoCorpus:
+    """The three parts; no two pairs have the same source sentence."""
+
+    train: list[DemoPair]
+    valid: list[DemoPair]
+    test: list[DemoPair]
+
+
+def generate_demo_corpus(
+    num_train: int = 60000, num_valid: int = 500, num_test: int = 1000, seed: int = 1
+) -> DemoCorpus:
+    """The corpus of the demo, which depends on the arguments alone.
+
+    Every test sentence has a noun as subject or object of a verb that it never has in the other parts, and
+    `SHARE_OF_LONGER` of them are longer than any sentence of the other parts.
+    """
+    seen: set[str] = set()
+    short, long = range(SHORTEST, LONGEST_IN_TRAIN + 1), range(LONGEST_IN_TRAIN + 1, LONGEST_IN_TEST + 1)
+    known = _pairs(Random(f"{seed} known"), seen, short, held_out=False)
+    similar = _pairs(Random(f"{seed} similar"), seen, short, held_out=True)
+    longer = _pairs(Random(f"{seed} longer"), seen, long, held_out=True)
+    num_longer = round(num_test * SHARE_OF_LONGER)
+    return DemoCorpus(
+        train=list(islice(known, num_train)),
+        valid=list(islice(known, num_valid)),
+        test=[*islice(similar, num_test - num_longer), *islice(longer, num_longer)],
+    )
+
+
+def is_held_out(noun: Noun, verb: Verb) -> bool:
+    """Whether the noun is the verb's subject or object in the test part only."""
+    return crc32(f"{noun.english} {verb.german_infinitive}".encode()) % 1000 < 1000 * HELD_OUT_SHARE
+
+
+def realise(sentence: Sentence, construction: str) -> DemoPair:
+    """Both sides of a sentence."""
+    source_tree, target_tree = as_written(english.sentence(sentence)), as_written(german.sentence(sentence))
+    source, target = leaves(source_tree), leaves(target_tree)
+    return DemoPair(
+        source=sentence_text(source),
+        target=sentence_text(target),
+        source_tree=bracketed(source_tree),
+        target_tree=bracketed(target_tree),
+        alignment=word_alignment(source, target),
+        construction=construction,
+    )
+
+
+def _pairs(rng: Random, seen: set[str], lengths: range, *, held_out: bool) -> Iterator[DemoPair]:
+    """Pairs without end whose source is new, of a length in `lengths`, and has held-out pairs or none."""
+    sampler = Sampler(rng)
+    while True:
+        construction = sampler.pick(tuple(CONSTRUCTIONS))
+        sentence = CONSTRUCTIONS[construction](sampler)
+        if any(is_held_out(noun, verb) for noun, verb in noun_verb_pairs(sentence)) is not held_out:
+            continue
+        pair = realise(sentence, construction)
+        if pair.source not in seen and len(pair.source.split()) in lengths:
+            seen.add(pair.source)
+            yield pair
+
+
+# Which nouns are subjects and objects of which verbs
+
+
+def noun_verb_pairs(sentence: Sentence) -> Iterator[tuple[Noun, Verb]]:
+    """Every noun that is subject, object or agent of a full verb anywhere in the sentence, with that verb."""
+    for clause in sentence.clauses:
+        yield from _clause_pairs(clause)
+
+
+def _clause_pairs(clause: Clause) -> Iterator[tuple[Noun, Verb]]:
+    agents = (
+        item.nominal for item in clause.adjuncts if isinstance(item, Adjunct) and item.preposition is BY
+    )
+    arguments = [
+        part for argument in (clause.subject, *clause.objects, *agents) for part in _conjuncts(argument)
+    ]
+    for argument in arguments:
+        if isinstance(argument, NounPhrase | RelativePronoun) and clause.verb.german_infinitive in VERBS:
+            yield argument.noun, clause.verb
+    standard = clause.predicate.standard if clause.predicate else None
+    for nominal in (*arguments, standard):
+        if isinstance(nominal, NounPhrase) and nominal.relative:
+            yield from _clause_pairs(nominal.relative)
+    if clause.subordinate:
+        yield from _clause_pairs(clause.subordinate.clause)
+
+
+def _conjuncts(nominal: Nominal) -> tuple[Nominal, ...]:
+    return (nominal.left, nominal.right) if isinstance(nominal, Pair) else (nominal,)

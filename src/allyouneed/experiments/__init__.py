@@ -1,1 +1,0 @@
-"""What the paper reports, computed again: its costs and its tables."""

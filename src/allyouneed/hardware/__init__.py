@@ -1,0 +1,1 @@
+"""What runs are computed on: devices, memory, threads, precision and energy."""

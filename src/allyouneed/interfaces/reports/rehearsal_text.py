@@ -1,0 +1,73 @@
+"""What a rehearsal has found, for people and for programs."""
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from allyouneed.tasks.rehearsing import Rehearsal
+
+
+def as_json(found: "Rehearsal") -> dict[str, Any]:
+    """One object, the configuration left out, which a run keeps in `config.toml`."""
+    training = found.config.training
+    return {
+        "parameters": found.parameters,
+        "device": str(found.device),
+        "precision": training.precision,
+        "batch_tokens": training.batch_tokens,
+        "micro_batch_tokens": training.micro_batch_tokens,
+        "steps_done": found.steps_done,
+        "updates": found.updates,
+        "epochs": found.epochs,
+        "training_flops": found.training_flops,
+        "training_seconds": found.training_seconds,
+        "epoch": asdict(found.epoch),
+        "speed": asdict(found.speed),
+        "disk": asdict(found.disk),
+    }
+
+
+def as_text(found: "Rehearsal") -> Iterator[str]:
+    """Lines of name, value and remark."""
+    training, epoch, speed, disk = found.config.training, found.epoch, found.speed, found.disk
+    yield _row("parameters", f"{found.parameters:,}")
+    yield _row("device", str(found.device), f"in {training.precision}")
+    tokens = f"{epoch.source_tokens:,} source and {epoch.target_tokens:,} target tokens"
+    yield _row("pairs", f"{epoch.pairs:,}", tokens)
+    done = f", after {found.steps_done:,} that are done" if found.steps_done else ""
+    yield _row("updates", f"{found.updates:,}", f"{found.epochs:.1f} epochs of {epoch.updates:,}{done}")
+    micro_batches = f"{epoch.micro_batches / epoch.updates:.1f} micro-batches"
+    limits = f"of at most {training.micro_batch_tokens:,} tokens a side"
+    yield _row(
+        "tokens an update", f"{epoch.target_tokens / epoch.updates:,.0f}", f"in {micro_batches} {limits}"
+    )
+    yield _row("padding", f"{epoch.padding_share:.1%}", "of what is computed")
+    yield _row("FLOPs", f"{found.training_flops:.2e}", "of matrix products, forward and backward")
+    yield _row(
+        "speed",
+        f"{speed.target_tokens_per_second:,.0f}",
+        f"target tokens/s, as measured over {speed.updates} update{'s' * (speed.updates > 1)}",
+    )
+    peak = f"of the {speed.peak_flops_per_second / 1e9:,.0f} GFLOP/s of a large matrix product"
+    yield _row("  share of peak", f"{speed.share_of_peak:.0%}", peak)
+    time = timedelta(seconds=round(found.training_seconds))
+    yield _row("time", str(time), "at that speed, validations and checkpoints apart")
+    yield _row(
+        "memory",
+        _bytes(speed.memory_bytes),
+        "after these updates, the largest micro-batch included; on a CPU it grows for a while",
+    )
+    yield _row(
+        "checkpoint", _bytes(disk.checkpoint_bytes), f"and {_bytes(disk.state_bytes)} to resume from it"
+    )
+    yield _row("disk", _bytes(disk.most_bytes), f"at most; {_bytes(disk.free_bytes)} are free")
+
+
+def _row(name: str, value: str, remark: str = "") -> str:
+    return f"{name:<20}{value:>18}  {remark}".rstrip()
+
+
+def _bytes(count: int) -> str:
+    return f"{count / 1e6:,.0f} MB"

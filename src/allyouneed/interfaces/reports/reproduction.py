@@ -1,0 +1,307 @@
+"""The results of `reproduce` as a table for terminals, Markdown, CSV, and one HTML page with plots."""
+
+import base64
+import csv
+import html
+import io
+import re
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+
+from matplotlib.figure import Figure
+
+from allyouneed.interfaces.reports import scaling_page, table1_page
+from allyouneed.interfaces.reports.html_parts import embedded_png, heading
+from allyouneed.paper.experiment import FAILED, PICTURES, RESULT, Results, Row
+from allyouneed.paper.verdicts import RowComparison, bootstrapped, compare, deviation
+from allyouneed.storage.publish import write_text
+
+SECTIONS: dict[str, Callable[[Results], Iterator[str]]] = {
+    "table1": table1_page.sections,
+    "scaling": scaling_page.sections,
+}
+"""Experiment -> what its page shows besides the table and plots that all have."""
+
+_STYLE = """body{font:15px/1.5 system-ui,sans-serif;max-width:80em;margin:2em auto;padding:0 1em;color:#222}
+.table{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums}
+td,th{padding:.25em .6em;text-align:right;border-bottom:1px solid #ddd;white-space:nowrap}
+th{vertical-align:bottom;white-space:normal;border-bottom:2px solid #888}tr:hover td{background:#f3f6fa}
+td:first-child,th:first-child,td:nth-child(2),th:nth-child(2){text-align:left}
+h2{font-size:1.1em;margin:1.6em 0 .3em}p{max-width:60em}img{max-width:100%;display:block;margin:1em 0}
+figure{margin:2em 0}figcaption{color:#555}"""
+_TITLES = {
+    "bleu": "BLEU",
+    "bracket_f1": "bracket F1",
+    "f1_unconstrained": "F1 unconstrained",
+    "formula_flops": "FLOPs by formula",
+    "parameters_millions": "10⁶ parameters",
+}
+"""Of figures whose name alone would read badly."""
+_GROUPED_FROM, _BY_POWERS_FROM = 1e4, 1e9
+_MARKS = {"as the paper": "✓", "not as the paper": "✗", "noise": "~", "differs": "≠"}
+_VERDICTS = {
+    "as the paper": "The paper's direction holds",
+    "not as the paper": "It does not hold",
+    "differs": "Differs, where the paper has no figure",
+    "noise": "Cannot be told from noise",
+}
+
+
+def write_report(results: Results) -> list[Path]:
+    """Write `results.md`, `results.csv` and `results.html` into the experiment's folder.
+
+    Raises:
+        DiskError: One cannot be written.
+    """
+    cells = table_of(results)
+    texts = {
+        "results.md": _markdown(results, cells),
+        "results.csv": _csv(results),
+        "results.html": _html(results, cells),
+    }
+    for name, text in texts.items():
+        write_text(results.directory / name, text)
+    return [results.directory / name for name in texts]
+
+
+def as_terminal_table(results: Results) -> Iterator[str]:
+    """The table in aligned columns, and all that there is to say of it."""
+    cells = table_of(results)
+    widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
+    for row in cells:
+        first, second, *others = (
+            cell.ljust(w) if n < 2 else cell.rjust(w)
+            for n, (cell, w) in enumerate(zip(row, widths, strict=True))
+        )
+        yield "  ".join([first, second, *others]).rstrip()
+    yield ""
+    yield from (f"{title}: {'; '.join(items)}" for title, items in conclusions(results).items())
+    yield ""
+    yield from _remarks(results)
+
+
+def table_of(results: Results) -> list[list[str]]:
+    """Titles, then a line for each row that has been computed: the paper's figures beside ours."""
+    figures = [
+        name
+        for name in results.experiment.figures
+        if any(results.values(row.name, name) for row in results.rows)
+    ]
+    titles = ["row", "what", "seeds"]
+    for figure in figures:
+        in_paper = any(figure in row.paper for row in results.rows)
+        titles += [f"{_title(figure)}, paper", "ours"] if in_paper else [_title(figure)]
+    tested = bootstrapped(results.experiment)
+    lines = [[*titles, f"p ({_title(tested)})" if tested else "", "hours", "FLOPs", "by formula", "kWh"]]
+    for row in _computed(results):
+        comparisons = compare(results, row)
+        cells = [row.name, row.what, str(len(results.outcomes[row.name]))]
+        for figure in figures:
+            if any(figure in other.paper for other in results.rows):
+                cells.append(f"{row.paper[figure]:g}" if figure in row.paper else "")
+            marks = (_MARKS[c.verdicts[figure]] for c in comparisons if figure in c.verdicts)
+            cells.append(" ".join([_mean(results.values(row.name, figure)), *marks]).strip())
+        if all(FAILED in outcome for outcome in results.outcomes[row.name].values()):
+            cells[1] += f" ({FAILED})"
+        p_values = (comparison.p_value for comparison in comparisons)
+        lines.append([*cells, ", ".join(f"{p:.3f}" for p in p_values if p is not None), *_cost(results, row)])
+    titled = [column for column in zip(*lines, strict=True) if len(lines) == 1 or any(column[1:])]
+    return [list(line) for line in zip(*titled, strict=True)]
+
+
+def conclusions(results: Results) -> dict[str, list[str]]:
+    """Which of the paper's directions hold, which do not, which cannot be told from noise; what failed."""
+    found: dict[str, list[str]] = {title: [] for title in _VERDICTS.values()}
+    for row in _computed(results):
+        for comparison in compare(results, row):
+            for figure, verdict in comparison.verdicts.items():
+                found[_VERDICTS[verdict]].append(_difference(row, figure, comparison))
+    found["Failed"] = [
+        f"{why}; to go on with it, delete {folder / RESULT}, to begin it anew, all of that folder"
+        for folder, why in results.failures().items()
+    ]
+    return {title: items for title, items in found.items() if items}
+
+
+def _title(figure: str) -> str:
+    """The name of a figure in words; `bleu_21_30` is BLEU of sentences of 21 to 30 tokens."""
+    if numbers := re.fullmatch(r"(\w+?)_(\d+)_(\d+)", figure):
+        return f"{_title(numbers[1])}, {numbers[2]} to {numbers[3]} tokens"
+    return _TITLES.get(figure, figure.replace("_", " "))
+
+
+def _difference(row: Row, figure: str, comparison: RowComparison) -> str:
+    paper = f", paper {comparison.paper[figure]:+.2f}" if figure in comparison.paper else ""
+    beside = f" beside {comparison.baseline}" if row.baselines else ""
+    return f"{row.name}, {_title(figure)} {comparison.differences[figure]:+.2f}{beside}{paper}"
+
+
+def _computed(results: Results) -> list[Row]:
+    return [row for row in results.rows if row.name in results.outcomes]
+
+
+def _mean(values: list[float]) -> str:
+    if not values:
+        return ""
+    spread = deviation(values)
+    mean = statistics.fmean(values)
+    if abs(mean) >= _BY_POWERS_FROM:
+        return f"{mean:.1e}" if not spread else f"{mean:.1e} ± {spread:.1e}"
+    if abs(mean) >= _GROUPED_FROM:
+        return f"{mean:,.0f}" if not spread else f"{mean:,.0f} ± {spread:,.0f}"
+    return f"{mean:.4g}" if not spread else f"{mean:.4g} ± {spread:.2g}"
+
+
+def _cost(results: Results, row: Row) -> list[str]:
+    """Hours, FLOPs and energy of a row, all its seeds together; not what the table has as a figure."""
+    names = ("seconds", "matmul_flops", "formula_flops", "energy_joules")
+    seconds, counted, formula, joules = (sum(results.values(row.name, name)) for name in names)
+    if not seconds:
+        return [""] * len(names)
+    energy = f"{joules / 3.6e6:.3f}" if joules else ""
+    by_formula = "" if "formula_flops" in results.experiment.figures else f"{formula:.1e}"
+    return [f"{seconds / 3600:.2f}", f"{counted:.1e}", by_formula, energy]
+
+
+def _remarks(results: Results) -> list[str]:
+    return [*_trained(results), *results.experiment.notes, *_rule(results)]
+
+
+def _trained(results: Results) -> Iterator[str]:
+    """What the models are."""
+    if results.inputs.model is not None:
+        yield f"Of the model {results.inputs.model}."
+        return
+    if results.inputs.data is None and not any(_cost(results, row)[0] for row in results.rows):
+        return  # nothing was trained
+    settings = results.experiment.settings(results.scale)
+    scaled = f"Scale {results.scale.name}, sized for {results.scale.sized_for}."
+    yield scaled + (f" Settings: {'; '.join(settings)}." if settings else "")
+
+
+def _rule(results: Results) -> Iterator[str]:
+    """How rows are compared, where they are."""
+    if any(results.experiment.figures.values()):
+        name = _title(bootstrapped(results.experiment) or "bleu")
+        yield (
+            "✓ is the paper's direction, ✗ the other one, ≠ a difference where the paper has no figure, ~ "
+            f"noise. A difference counts as noise if the paired bootstrap on {name} has p >= 0.05, or if the "
+            "t test over seeds has, for which one seed is taken to vary as the other row's; of one seed each "
+            f"only {name} can be told from noise. Where the paper's rows differ by no more than one in the "
+            "last digit that it prints, noise is what holds. One comparison in twenty is called a difference "
+            "by chance alone: a single mark among many proves little."
+        )
+
+
+def _markdown(results: Results, cells: Sequence[Sequence[str]]) -> str:
+    titles, *rows = ("| " + " | ".join(row) + " |" for row in cells)
+    lines = [f"# {results.experiment.title}", "", titles, "|" + "---|" * len(cells[0]), *rows, ""]
+    for title, items in conclusions(results).items():
+        lines += [f"{title}: {'; '.join(items)}.", ""]
+    for path, picture in _pictures(results):
+        caption, page = picture["caption"], path.parent / picture["page"]
+        lines += [f"![{caption}]({path}.png)", "", f"{caption} [Explore it]({page}).", ""]
+    return "\n".join([*lines, *(f"{remark}\n" for remark in _remarks(results))])
+
+
+def _csv(results: Results) -> str:
+    """One line for each row and seed, all figures in full but lists, which are for pictures."""
+    outcomes = [
+        {
+            "row": name,
+            "seed": seed,
+            **{figure: of for figure, of in figures.items() if not isinstance(of, list | dict)},
+        }
+        for name, of_row in results.outcomes.items()
+        for seed, figures in sorted(of_row.items())
+    ]
+    titles = dict.fromkeys(title for outcome in outcomes for title in outcome)
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, list(titles), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(outcomes)
+    return text.getvalue()
+
+
+def _html(results: Results, cells: Sequence[Sequence[str]]) -> str:
+    def row(tag: str, texts: Sequence[str]) -> str:
+        return "<tr>" + "".join(f"<{tag}>{html.escape(text)}</{tag}>" for text in texts) + "</tr>"
+
+    title = html.escape(results.experiment.title)
+    parts = [
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title><style>{_STYLE}</style>',
+        f"<h1>{title}</h1><div class=table><table>{row('th', cells[0])}",
+        *(row("td", line) for line in cells[1:]),
+        "</table></div>",
+        *(_figure(results, path, picture) for path, picture in _pictures(results)),
+        *_plots(results),
+        *(heading(title, "; ".join(items)) for title, items in conclusions(results).items()),
+        "<h2>How this was computed</h2>",
+        *(f"<p>{html.escape(remark)}</p>" for remark in _remarks(results)),
+    ]
+    if results.experiment.name in SECTIONS:
+        parts += SECTIONS[results.experiment.name](results)
+    return "\n".join([*parts, "</html>"]) + "\n"
+
+
+def _pictures(results: Results) -> Iterator[tuple[PurePosixPath, Mapping[str, str]]]:
+    """What rows have drawn: its path in the experiment's folder, without a suffix, and what is said of it."""
+    for row in _computed(results):
+        for seed, outcome in results.outcomes[row.name].items():
+            for name, picture in outcome.get(PICTURES, {}).items():
+                yield PurePosixPath(row.name, f"seed-{seed}", name), picture
+
+
+def _figure(results: Results, path: PurePosixPath, picture: Mapping[str, str]) -> str:
+    """A picture that is part of the page, its caption, and the files beside the page."""
+    svg = base64.b64encode((results.directory / f"{path}.svg").read_bytes()).decode()
+    caption = html.escape(picture["caption"])
+    links = {"Explore it": path.parent / picture["page"]}
+    links |= {form.upper(): path.with_suffix(f".{form}") for form in ("png", "svg", "pdf")}
+    files = ", ".join(f'<a href="{html.escape(str(file))}">{name}</a>' for name, file in links.items())
+    return (
+        f'<figure><img alt="{caption}" src="data:image/svg+xml;base64,{svg}">'
+        f"<figcaption>{caption} {files}</figcaption></figure>"
+    )
+
+
+def _plots(results: Results) -> Iterator[str]:
+    """A picture of each figure: every row's values by seed, their mean, and the paper's.
+
+    A grey line marks the row beside which it stands, the first of several.
+    """
+    for figure, compared in results.experiment.figures.items():
+        rows = [row for row in results.rows if results.values(row.name, figure)]
+        if compared and len(rows) > 1:
+            yield embedded_png(_plot(results, rows, figure), f"{_title(figure)} of every row")
+
+
+def _plot(results: Results, rows: Sequence[Row], figure: str) -> Figure:
+    picture = Figure((9, 1.2 + 0.32 * len(rows)), layout="constrained")
+    ours = {row.name: results.values(row.name, figure) for row in rows}
+    means = {name: statistics.fmean(values) for name, values in ours.items()}
+    paper = {row.name: row.paper[figure] for row in rows if figure in row.paper}
+    shown_paper = rows[0].name in paper
+    panels = picture.subplots(1, 2 if shown_paper else 1, sharey=True, squeeze=False)[0]
+    places = range(len(rows))
+    for place, row in zip(places, rows, strict=True):
+        panels[0].plot(
+            ours[row.name], [place] * len(ours[row.name]), "o", color="tab:blue", alpha=0.5, markersize=4
+        )
+        panels[0].plot([means[row.name]], [place], "|", color="tab:blue", markersize=14)
+        if shown_paper and row.name in paper:
+            panels[1].plot([paper[row.name]], [place], "o", color="tab:orange")
+        beside = next(iter(row.compared_with(results.rows[0])), row.name)
+        for axes, values in zip(panels, (means, paper), strict=False):
+            if beside in values:
+                axes.vlines(values[beside], place - 0.5, place + 0.5, color="gray", linewidth=0.7)
+    labels = [row.name if row.what == "-" else row.what for row in rows]
+    panels[0].set(title=f"{_title(figure)}, ours", yticks=list(places), yticklabels=labels)
+    panels[0].invert_yaxis()
+    if shown_paper:
+        panels[1].set_title(f"{_title(figure)}, paper")
+    for axes in panels:
+        axes.grid(axis="x", alpha=0.3)
+        axes.spines[["top", "right"]].set_visible(False)
+    return picture

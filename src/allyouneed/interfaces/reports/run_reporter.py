@@ -1,0 +1,99 @@
+"""What is shown of a run while it trains: progress, a line a validation, and curves that are kept fresh."""
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from allyouneed.errors import UserError
+from allyouneed.interfaces.console import notice
+from allyouneed.interfaces.progress import Progress, progress
+
+if TYPE_CHECKING:
+    from allyouneed.storage.run_log import Event
+
+
+class _Unit(NamedTuple):
+    """What a progress bar counts."""
+
+    name: str
+    size: float
+
+
+_UNITS = {
+    "seconds": _Unit("seconds", 1),
+    "matmul_flops": _Unit("GFLOPs", 1e9),
+    "step": _Unit("updates", 1),
+}
+"""Field of a `train` event -> what is shown of it."""
+
+
+class RunReporter:
+    """Is handed the events of the run at `run`, one by one; `stack` ends its progress bar."""
+
+    def __init__(self, run: Path, stack: contextlib.ExitStack) -> None:
+        self._run, self._stack = run, stack
+        self._counted, self._done = "step", 0
+        self._bar: Progress | None = None
+
+    def __call__(self, event: "Event") -> None:
+        """Show one event of the run's log."""
+        match event["event"]:
+            case "start":
+                self._start(event)
+            case "train" if self._bar is not None:
+                done = int(event[self._counted] / _UNITS[self._counted].size)
+                self._bar.advance(done - self._done, _how_it_goes(event))
+                self._done = done
+            case "validate":
+                notice(_described(event))
+            case "notice":
+                notice(f"{self._run}: {event['text']}")
+            case "checkpoint":
+                self._draw()
+
+    def _start(self, event: "Event") -> None:
+        """Say when the run ends, and begin a bar of what ends it: the first budget, or the updates."""
+        limits = {**event["budgets"], "step": (event["step"], event["num_steps"])}
+        ends = " or ".join(
+            f"{limit / _UNITS[name].size:,.0f} {_UNITS[name].name}" for name, (_, limit) in limits.items()
+        )
+        notice(f"{self._run}: {event['parameters']:,} parameters, {ends} in all")
+        self._counted, (used, limit) = next(iter(limits.items()))
+        unit = _UNITS[self._counted]
+        self._done = int(used / unit.size)
+        self._bar = self._stack.enter_context(
+            progress(round(limit / unit.size), unit=unit.name, description="training", done=self._done)
+        )
+
+    def _draw(self) -> None:
+        from allyouneed.interfaces.reports.plots import plot_run
+
+        try:
+            plot_run(self._run)
+        except UserError as error:  # no reason to stop: the checkpoint is safe
+            notice(f"NOTICE: {error.messages[0]}; the run goes on without the picture")
+
+
+@contextlib.contextmanager
+def run_reporter(run: Path) -> Iterator[RunReporter]:
+    """A reporter whose progress bar ends with the block."""
+    with contextlib.ExitStack() as stack:
+        yield RunReporter(run, stack)
+
+
+def _how_it_goes(event: "Event") -> str:
+    """`loss 3.21, 11,200 tokens/s, 47% of peak, 1.9 GiB`, as far as the event tells."""
+    parts = [f"loss {event['loss']:.2f}", f"{event['target_tokens_per_second']:,.0f} tokens/s"]
+    if "share_of_peak" in event:
+        parts.append(f"{event['share_of_peak']:.0%} of peak")
+    if "memory_bytes" in event:
+        parts.append(f"{event['memory_bytes'] / 2**30:.1f} GiB")
+    return ", ".join(parts)
+
+
+def _described(event: "Event") -> str:
+    named = ((name, event[name.lower()]) for name in ("BLEU", "F1") if name.lower() in event)
+    scores = "".join(f", {name} {value:.2f} (greedy)" for name, value in named)
+    loss = f"validation loss {event['loss']:.3f}, perplexity {event['perplexity']:.2f}"
+    return f"step {event['step']:,}: {loss}{scores}"

@@ -1,0 +1,47 @@
+"""What the page of `reproduce scaling` shows besides its table: growing products, vanishing gradients."""
+
+from collections.abc import Iterator, Mapping
+
+from matplotlib.figure import Figure
+
+from allyouneed.interfaces.reports.html_parts import embedded_png, heading
+from allyouneed.paper.experiment import Results
+from allyouneed.paper.scaling import D_K, KINDS, random_row
+
+_PANELS = {
+    "variance": "variance of q.k",
+    "softmax_gradient": "gradient of the softmax, of 1 at most",
+}
+
+
+def sections(results: Results) -> Iterator[str]:
+    """The page's sections as HTML, of what has been computed so far."""
+    curves = {figure: {kind: _curve(results, kind, figure) for kind in KINDS} for figure in _PANELS}
+    if not any(curve for of_figure in curves.values() for curve in of_figure.values()):
+        return
+    yield heading(
+        "Why dot products are divided by sqrt(d_k)",
+        "Of queries and keys whose components are independent, with mean 0 and variance 1: the variance of "
+        "their dot product is d_k, so that the softmax of many such comes close to a single one, where its "
+        "gradient ends. Divided by sqrt(d_k), neither depends on d_k.",
+    )
+    yield embedded_png(_picture(curves), "variance and gradient against d_k, with and without scaling")
+
+
+def _curve(results: Results, kind: str, figure: str) -> dict[int, float]:
+    """d_k -> mean over seeds."""
+    found = {d_k: results.values(random_row(kind, d_k), figure) for d_k in D_K}
+    return {d_k: sum(values) / len(values) for d_k, values in found.items() if values}
+
+
+def _picture(curves: Mapping[str, Mapping[str, Mapping[int, float]]]) -> Figure:
+    picture = Figure((11, 4.2), layout="constrained")
+    for axes, (figure, title) in zip(picture.subplots(1, len(_PANELS)), _PANELS.items(), strict=True):
+        for kind, curve in curves[figure].items():
+            axes.loglog(list(curve), list(curve.values()), "o-", markersize=4, label=kind)
+        axes.set(title=title, xlabel="d_k")
+        axes.set_xscale("log", base=2)
+        axes.xaxis.set_major_formatter("{x:,.0f}")
+        axes.grid(alpha=0.3)
+        axes.legend(frameon=False)
+    return picture

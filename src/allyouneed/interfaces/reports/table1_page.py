@@ -1,0 +1,199 @@
+"""What the page of `reproduce table1` shows besides its table: the argument of section 4, in pictures."""
+
+import html
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from allyouneed.interfaces.reports.html_parts import embedded_png, heading
+from allyouneed.paper.experiment import Results
+from allyouneed.paper.table1 import CONNECTED_N, CONNECTED_R, WIDTH, K, R
+
+_ORDERS = {
+    "self_attention": ("n² · d", "1", "1"),
+    "recurrent": ("n · d²", "n", "n"),
+    "convolutional": ("k · n · d²", "1", "n / k"),
+    "dilated": ("k · n · d²", "1", "log_k n"),
+    "restricted": ("r · n · d", "1", "n / r"),
+    "separable": ("k · n · d + n · d²", "1", "log_k n"),
+    "position_wise": ("n · d²", "1", "∞"),
+    "fully_connected": ("n² · d²", "1", "1"),
+}
+"""Row -> the table's orders: complexity, sequential operations, maximum path length. The last three are
+commented out in the paper's source; contiguous convolutions are in its text."""
+_COLORS = dict(zip(_ORDERS, ("C3", "C0", "C2", "C8", "C1", "C5", "C7", "C4"), strict=True))
+_STYLES = {name: "o--" if name in list(_ORDERS)[-3:] else "o-" for name in _ORDERS}
+_ROUNDS_SHOWN = 5
+_PANELS = (
+    ("seconds", "core, time", "seconds"),
+    ("flops", "core, FLOPs of a sequence", "FLOPs"),
+    ("bytes", "core, memory", "bytes"),
+    ("layer_seconds", "layer, time", "seconds"),
+    ("layer_flops", "layer, FLOPs of a sequence", "FLOPs"),
+    ("layer_bytes", "layer, memory", "bytes"),
+)
+"""Of a picture, row by row: which of `layer_costs.Cost`, title and unit."""
+
+
+def sections(results: Results) -> Iterator[str]:
+    """The page's sections as HTML, of what has been measured so far."""
+    figures = {row.name: next(iter(results.outcomes[row.name].values())) for row in _measured(results)}
+    titles = {row.name: row.what for row in _measured(results)}
+    if not figures:
+        return
+    yield _orders(figures, titles)
+    yield heading(
+        "Cost against length",
+        "Of the core (above) and of the whole layer (below): the time of forward and backward pass, what the "
+        "products cost whatever the hardware, and the most that tensors hold at once. Axes are logarithmic: "
+        "a line's slope is its exponent. Self-attention alone rises with the square of n; it is the cheapest "
+        "where sentences are shorter than vectors are wide, and restricted to a neighbourhood it rises no "
+        "faster than the others. Its kernel keeps no matrix of weights: its memory is linear in n.",
+    )
+    yield embedded_png(_curves(figures, titles, "by_n", "n"), "time, FLOPs and memory against length")
+    yield heading(
+        "Cost against width",
+        "Self-attention's core rises with d, recurrence and convolution with its square.",
+    )
+    yield embedded_png(_curves(figures, titles, "by_d", "d"), "time, FLOPs and memory against width")
+    yield heading(
+        "How far information has come",
+        f"Each square is a layer of the network: rows are {CONNECTED_N // 2} input positions, columns the "
+        "output positions that they have reached, after one round, two, and so on. Long-range dependencies "
+        f"are learned more easily where the path is short. (Here k = {K}, r = {CONNECTED_R}.)",
+    )
+    yield embedded_png(_reach(figures, titles), "which positions have heard of which, round by round")
+    yield embedded_png(_paths(figures, titles), "path length against length")
+    remark = next(iter(results.outcomes.get("separable_k_is_n", {}).values()), {})
+    if "k_is_n" in remark:  # and not why it failed
+        yield heading(
+            "Even with k = n",
+            "A separable convolution with a kernel as wide as the sequence connects all positions in one "
+            "layer, and has the complexity n²d + nd²: as much as a self-attention layer, n²d, and a "
+            "position-wise one, nd², together, which is what the Transformer is made of.",
+        )
+        yield embedded_png(_remark(remark["k_is_n"]), "FLOPs of both against length")
+
+
+def _measured(results: Results) -> list[Any]:
+    return [
+        row
+        for row in results.rows
+        if row.name in _ORDERS
+        and any("by_n" in found for found in results.outcomes.get(row.name, {}).values())
+    ]
+
+
+def _orders(figures: Mapping[str, Any], titles: Mapping[str, str]) -> str:
+    """The paper's table with what was found in the same cells."""
+    rows = []
+    for name, found in figures.items():
+        complexity, sequential, path = _ORDERS[name]
+        cells = (
+            titles[name],
+            f"O({complexity})",
+            f"n^{found['time_n']:.2f} d^{found['time_d']:.2f}",
+            f"O({sequential})",
+            str(found["sequential"]),
+            f"O({path})",
+            "∞" if found["path"] == "inf" else str(found["path"]),
+        )
+        rows.append("".join(f"<td>{html.escape(cell)}</td>" for cell in cells))
+    head = (
+        *("layer type", "complexity per layer", "time measured"),
+        *("sequential operations", f"counted, n = {CONNECTED_N}"),
+        *("maximum path length", f"found, n = {CONNECTED_N}, k = {K}, r = {CONNECTED_R}"),
+    )
+    titles_row = "".join(f"<th>{html.escape(title)}</th>" for title in head)
+    body = "".join(f"<tr>{row}</tr>" for row in rows)
+    text = (
+        "The paper's orders, and beside each what was found on this machine: the exponents of n and d in the "
+        "time of the core, the longest chain of matrix products that wait for each other, and the rounds "
+        "until every position has heard of every other. "
+        f"Cost is measured with k = {K} and r = {R}, lengths are compared at d = {WIDTH}."
+    )
+    return f"{heading('The table', text)}<table><tr>{titles_row}</tr>{body}</table>"
+
+
+def _curves(figures: Mapping[str, Any], titles: Mapping[str, str], curve: str, size: str) -> Figure:
+    """All costs against one size: a column for each, the core above and the whole layer below."""
+    picture = Figure((12.5, 8), layout="constrained")
+    for axes, (cost, title, unit) in zip(picture.subplots(2, 3).flat, _PANELS, strict=True):
+        for name, found in figures.items():
+            points = found[curve]
+            axes.loglog(
+                points[size],
+                points[cost],
+                _STYLES[name],
+                color=_COLORS[name],
+                markersize=3,
+                label=titles[name],
+            )
+        axes.set(title=title, xlabel=size, ylabel=unit)
+        _of_powers_of_two(axes)
+        axes.grid(alpha=0.3)
+    picture.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
+    return picture
+
+
+def _of_powers_of_two(axes: Axes) -> None:
+    axes.set_xscale("log", base=2)
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+    axes.xaxis.minorticks_off()
+
+
+def _reach(figures: Mapping[str, Any], titles: Mapping[str, str]) -> Figure:
+    """For each layer the first rounds and the last, and how many there are."""
+    picture = Figure((1.5 * _ROUNDS_SHOWN + 2.6, 1.6 * len(figures)), layout="constrained")
+    grid = picture.subplots(len(figures), _ROUNDS_SHOWN, squeeze=False)
+    for row, (name, found) in zip(grid, figures.items(), strict=True):
+        rounds = list(enumerate(found["reach"], start=1))
+        shown = rounds if len(rounds) <= _ROUNDS_SHOWN else [*rounds[: _ROUNDS_SHOWN - 1], rounds[-1]]
+        for axes in row:
+            axes.set_axis_off()
+        for axes, (number, reach) in zip(row, shown, strict=False):
+            axes.set_axis_on()
+            axes.imshow(np.array([[int(x) for x in line] for line in reach]), vmin=0, vmax=1.4, cmap="Blues")
+            axes.set_title(f"round {number}", fontsize=8)
+            axes.set(xticks=[], yticks=[])
+        row[0].set_ylabel(
+            "\n".join(titles[name].split(", ")), rotation=0, ha="right", va="center", fontsize=8
+        )
+    return picture
+
+
+def _paths(figures: Mapping[str, Any], titles: Mapping[str, str]) -> Figure:
+    picture = Figure((7.5, 4.2), layout="constrained")
+    axes = picture.subplots()
+    for name, found in figures.items():
+        lengths = [float(path) for path in found["paths"]["path"]]
+        if all(map(math.isfinite, lengths)):
+            axes.loglog(
+                found["paths"]["n"],
+                lengths,
+                _STYLES[name],
+                color=_COLORS[name],
+                markersize=3,
+                label=titles[name],
+            )
+    axes.set(xlabel="n", ylabel="maximum path length")
+    _of_powers_of_two(axes)
+    axes.grid(alpha=0.3)
+    axes.legend(frameon=False, fontsize=8)
+    return picture
+
+
+def _remark(curves: Mapping[str, Any]) -> Figure:
+    picture = Figure((7.5, 4), layout="constrained")
+    axes = picture.subplots()
+    axes.loglog(curves["n"], curves["separable"], "o-", label="separable convolution, k = n")
+    axes.loglog(curves["n"], curves["attention_and_network"], "o-", label="self-attention + position-wise")
+    axes.set(xlabel=f"n, d = {WIDTH}", ylabel="FLOPs of the layers, forward")
+    _of_powers_of_two(axes)
+    axes.grid(alpha=0.3)
+    axes.legend(frameon=False)
+    return picture

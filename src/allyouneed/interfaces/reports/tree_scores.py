@@ -1,0 +1,94 @@
+"""Scores of trees, of a parser or from a file, beside the gold trees."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from allyouneed.data.lines import is_blank, read_lines
+from allyouneed.errors import DataError
+from allyouneed.evaluation import Score, format_scores, scores_to_json
+from allyouneed.interfaces.console import notice
+from allyouneed.interfaces.device import Device, torch_device
+from allyouneed.tasks.parsing.bracket_f1 import BracketScores, score_trees, words_of
+from allyouneed.tasks.parsing.linearisation import WORD
+from allyouneed.tasks.parsing.tree_cleaning import clean_trees
+from allyouneed.tasks.parsing.trees import PlacedTree, Tree, trees_in
+
+
+def score_parser(
+    model: Path, trees: Path, device: Device, **options: Any
+) -> tuple[BracketScores, list[Score]]:
+    """Let a model parse the words of the gold trees; `options` as of `Parser.stream`."""
+    from allyouneed.tasks.evaluating import evaluate_parser
+    from allyouneed.tasks.loading import load_parser
+
+    gold, errors = _trees_of(trees), list[DataError]()
+    parser = load_parser(model, device=torch_device(device))
+    scores = evaluate_parser(parser, gold, failed=errors.append, **options)
+    if errors:
+        notice(
+            f"{trees}: {len(errors):,} of {len(gold):,} sentences are not parsed, and count as trees without "
+            f"constituents; the first: {errors[0].messages[0]}"
+        )
+    return scores
+
+
+def score_tree_file(hypotheses: Path, trees: Path) -> tuple[BracketScores, list[Score]]:
+    """Compare a file of trees with the gold ones; their tags too, if they have any.
+
+    An empty line of a file with one tree a line, as `parse` leaves for what it cannot parse, is scored as a
+    tree without constituents.
+    """
+    gold = _trees_of(trees)
+    lines = list(read_lines(hypotheses, allow_nul=False))
+    placed = _cleaned(hypotheses, lines)
+    tree_of_line = {line_number: tree for tree, line_number in placed}
+    written = [number for number, line in enumerate(lines, start=1) if not is_blank(line)]
+    found: Sequence[Tree | None] = [tree for tree, _ in placed]
+    if len(lines) == len(gold) and written == [line_number for _, line_number in placed]:
+        found = [tree_of_line.get(number) for number in range(1, len(lines) + 1)]
+    elif not placed:
+        raise _no_tree(hypotheses)
+    sums = score_trees(gold, found)
+    scores = sums.scores(tagged=any(tag != WORD for tree, _ in placed for tag in tree.tags))
+    share_found = 100 * len(placed) / len(gold)
+    return sums, [*scores, Score("well_formed", share_found, "trees:on-lines-that-are-not-empty")]
+
+
+def print_scores(
+    sums: BracketScores, scores: list[Score], *, labels: bool, lengths: bool, as_json: bool
+) -> None:
+    """Print scores as tables or as JSON; if wanted also of each label, and by the length of sentences."""
+    if as_json:
+        of_labels = {label: vars(brackets) for label, brackets in sums.by_label.items()}
+        of_lengths = {
+            words_of(tens): vars(brackets) | {"sentences": sums.num_by_length[tens]}
+            for tens, brackets in sorted(sums.by_length.items())
+        }
+        tables = ({"labels": of_labels} if labels else {}) | ({"lengths": of_lengths} if lengths else {})
+        print(json.dumps(scores_to_json(scores) | tables))
+        return
+    texts = [format_scores(scores), sums.label_table() * labels, sums.length_table() * lengths]
+    print("\n\n".join(filter(None, texts)))
+
+
+def _trees_of(path: Path) -> list[Tree]:
+    if trees := _cleaned(path, read_lines(path, allow_nul=False)):
+        return [tree for tree, _ in trees]
+    raise _no_tree(path)
+
+
+def _no_tree(path: Path) -> DataError:
+    return DataError(f"{path}: holds no tree; give a file of trees in brackets")
+
+
+def _cleaned(path: Path, lines: Iterable[str]) -> list[PlacedTree]:
+    """The trees in the lines of a file, cleaned; what was taken away is told."""
+    notes = Counter[str]()
+    trees = list(clean_trees(trees_in(lines, str(path), notes), notes))
+    for what, number in notes.items():
+        if number:
+            notice(f"{path}: {number:,} {what}")
+    return trees

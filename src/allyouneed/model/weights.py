@@ -1,0 +1,123 @@
+"""Models from weights with names, which are checked before anything of the model's size takes memory."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from threading import get_ident
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.modules.module import register_module_parameter_registration_hook
+from torch.overrides import TorchFunctionMode
+
+from allyouneed.config.model import ModelConfig
+from allyouneed.errors import ModelError
+from allyouneed.model.architectures import build_model
+from allyouneed.model.encoder_decoder import EncoderDecoder
+
+Weights = dict[str, Tensor]
+
+_TENSORS_THAT_MAY_BE_MISSING = 100  # of a model of which nothing is there, so that each is named
+_DRAWS = {Tensor.normal_, Tensor.uniform_}
+
+
+def model_from_weights(config: ModelConfig, weights: Weights, path: Path) -> EncoderDecoder:
+    """A model with these weights, on the CPU and in evaluation mode.
+
+    Args:
+        config: The architecture.
+        weights: Name of a parameter -> its values.
+        path: The file that the weights were read from, for error messages.
+
+    Raises:
+        ModelError: Weights are missing, left over, misshapen, of a wrong type, or not finite.
+    """
+    with torch.device("meta"):
+        _require_weights_of(_without_weights(config, weights, path), weights, path)
+    with _NoDraws():
+        model = build_model(config)
+    model.load_state_dict(weights)
+    return model.eval()
+
+
+def load_weights(model: EncoderDecoder, weights: Weights, path: Path) -> None:
+    """Put weights into a model.
+
+    Args:
+        model: Keeps its weights where these do not fit.
+        weights: Name of a parameter -> its values.
+        path: The file that the weights were read from, for error messages.
+
+    Raises:
+        ModelError: As for `model_from_weights`.
+    """
+    _require_weights_of(model, weights, path)
+    model.load_state_dict(weights)
+
+
+class _NoDraws(TorchFunctionMode):
+    """Skips the drawing of random weights, which would be overwritten."""
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Iterable[type],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        return args[0] if func in _DRAWS else func(*args, **(kwargs or {}))
+
+
+def _require_weights_of(model: EncoderDecoder, weights: Weights, path: Path) -> None:
+    infinite = [
+        f"{name} holds values that are not finite"
+        for name, tensor in weights.items()
+        if tensor.dtype == torch.float32 and not tensor.isfinite().all()
+    ]
+    if faults := _misfits(model.state_dict(), weights) + infinite:
+        raise ModelError([f"{path}: {fault}" for fault in faults])
+
+
+def _without_weights(config: ModelConfig, weights: Weights, path: Path) -> EncoderDecoder:
+    """The model without its weights, unless it is of sizes that no file of weights like this can have."""
+    try:
+        with _building_at_most(2 * len(weights) + _TENSORS_THAT_MAY_BE_MISSING):
+            return build_model(config)
+    except (RuntimeError, OverflowError, TypeError):  # too many tensors, or one of too many numbers
+        raise ModelError(
+            f"{path}: has {len(weights):,} tensors, and is smaller than the model of its configuration "
+            f"(num_layers = {config.num_layers}, d_model = {config.d_model}, d_ff = {config.d_ff}); "
+            "take another copy"
+        ) from None
+
+
+@contextmanager
+def _building_at_most(num_tensors: int) -> Iterator[None]:
+    """Stop the building of a model, in this thread, that has more tensors than that."""
+    left, thread = num_tensors, get_ident()
+
+    def count(*_: object) -> None:
+        nonlocal left
+        left -= get_ident() == thread
+        if left < 0:
+            raise RuntimeError(f"more than {num_tensors} tensors")
+
+    handle = register_module_parameter_registration_hook(count)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+def _misfits(expected: Weights, found: Weights) -> list[str]:
+    """For each tensor that differs from the expected one in name, shape or type, what is wrong with it."""
+    faults = [f"has no tensor {name}" for name in expected if name not in found]
+    for name, tensor in found.items():
+        if name not in expected:
+            faults.append(f"has a tensor {name} that the configuration does not know")
+        elif tensor.shape != expected[name].shape:
+            faults.append(f"{name} is {tuple(tensor.shape)}, {tuple(expected[name].shape)} expected")
+        elif tensor.dtype != torch.float32:
+            faults.append(f"{name} is {tensor.dtype}, torch.float32 expected")
+    return faults

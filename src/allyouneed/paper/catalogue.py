@@ -1,0 +1,15 @@
+"""Every experiment that `reproduce` knows: to add one, write a file like `aop.py` and name it here."""
+
+from allyouneed.paper.aop import AOP
+from allyouneed.paper.extrapolation import EXTRAPOLATION
+from allyouneed.paper.figures import FIGURES
+from allyouneed.paper.scaling import SCALING
+from allyouneed.paper.table1 import TABLE1
+from allyouneed.paper.table2 import TABLE2
+from allyouneed.paper.table3 import TABLE3
+from allyouneed.paper.table4 import TABLE4
+from allyouneed.paper.variants import VARIANTS
+
+_ALL = (TABLE1, TABLE2, TABLE3, TABLE4, AOP, SCALING, EXTRAPOLATION, VARIANTS, FIGURES)
+EXPERIMENTS = {experiment.name: experiment for experiment in _ALL}
+"""Name on the command line -> experiment."""

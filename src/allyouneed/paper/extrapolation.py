@@ -1,0 +1,165 @@
+"""Sentences longer than any that was trained on (3.5): sinusoids beside learned positions.
+
+Models are trained on pairs of up to 20 tokens a side, and tested on longer ones of the same text.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from allyouneed.config.presets import PRESETS
+from allyouneed.config.run import RunConfig
+from allyouneed.data.lines import write_lines
+from allyouneed.data.tokenizer import Tokenizer
+from allyouneed.errors import DataError
+from allyouneed.model.positional_encoding import sinusoids
+from allyouneed.paper.experiment import Experiment, Row, Work
+from allyouneed.paper.scales import Scale
+from allyouneed.paper.training_rows import (
+    SCORES,
+    cost_of,
+    data_of,
+    require_validation,
+    score,
+    score_validation,
+    trained,
+)
+from allyouneed.storage.run_directory import RunDirectory
+from allyouneed.tasks.prepared_data import SOURCE_TOKENIZER, TARGET_TOKENIZER, PreparedData
+from allyouneed.tasks.preparing import CorpusFiles, prepare
+from allyouneed.tasks.translation.translator import Translator
+
+LONGEST_TRAINED = 20
+_BUCKETS = ((21, 30), (31, 40), (41, 60))
+_MOST_OF_A_BUCKET = 300
+_FEWEST_OF_A_BUCKET = 10
+_NOTES = [
+    f"Trained on pairs of up to {LONGEST_TRAINED} tokens a side; `bleu` and `perplexity` are on validation "
+    "pairs of such lengths, the others on pairs whose longer side has as many tokens as the name says, of "
+    "which none was trained on.",
+    "The row `linear` holds the largest error with which one matrix, the same for all positions, makes "
+    "PE(pos + k) of PE(pos), over positions up to 1,000 and some k up to 60: 3.5 says that there is one for "
+    "each k.",
+]
+
+
+def largest_error_of_shift(d_model: int, offset: int, num_positions: int = 1_000) -> float:
+    """How far PE(pos + k) is from M_k PE(pos), where M_k rotates each pair of sine and cosine."""
+    encodings = sinusoids(num_positions + offset, d_model).double()
+    frequency = 10_000.0 ** -(torch.arange(0, d_model, 2, dtype=torch.float64) / d_model)
+    sine, cosine = (offset * frequency).sin(), (offset * frequency).cos()
+    rotations = torch.stack([cosine, sine, -sine, cosine], dim=-1).view(-1, 2, 2)
+    matrix = torch.block_diag(*rotations)
+    return float((encodings[:num_positions] @ matrix.T - encodings[offset:]).abs().max())
+
+
+def _linear(work: Work) -> Mapping[str, Any]:
+    d_model = work.scale(PRESETS["base"]()).model.d_model
+    return {"error_of_shift": max(largest_error_of_shift(d_model, offset) for offset in (1, 2, 7, 20, 60))}
+
+
+def short_data(work: Work) -> Path:
+    """The data that is given without its pairs of more than 20 tokens; prepared once for all rows.
+
+    Raises:
+        LockedError: Another process is preparing it.
+    """
+    folder = work.directory.parents[1] / "short"
+    with RunDirectory(folder).locked():
+        short, text = folder / "data", folder / "text"
+        if short.exists():
+            return short
+        given = PreparedData(data_of(work))
+        text.mkdir(exist_ok=True)
+        for part in ("train", "valid"):
+            for side in ("source", "target"):
+                write_lines(text / f"{part}.{side}", given.lines(part, side))
+        train, valid = (
+            CorpusFiles(text / f"{part}.source", text / f"{part}.target") for part in ("train", "valid")
+        )
+        prepare(short, train, valid, given.config.replace(max_tokens=LONGEST_TRAINED), work.say)
+    return short
+
+
+def require_long_pairs(data: PreparedData) -> None:
+    """Refuse data without validation text, or without enough pairs longer than any that is trained on.
+
+    Raises:
+        UsageError: It has no validation text.
+        DataError: It has too few pairs of the first lengths.
+    """
+    require_validation(data)
+    shortest, longest = _BUCKETS[0]
+    lengths = np.maximum(data.train.source_lengths, data.train.target_lengths)
+    found = int(((shortest <= lengths) & (lengths <= longest)).sum())
+    if found < _FEWEST_OF_A_BUCKET:
+        raise DataError(
+            f"{data.directory}: only {found} training pairs have {shortest} to {longest} tokens, "
+            f"{_FEWEST_OF_A_BUCKET} are needed; prepare more text"
+        )
+
+
+def score_by_length(
+    translator: Translator, data: Path, sources: Sequence[str], references: Sequence[str]
+) -> dict[str, Any]:
+    """Perplexity and BLEU of pairs longer than those that were trained on, by their length in tokens.
+
+    Lengths of which there are too few pairs are left out.
+    """
+    source, target = (Tokenizer.load(data / name) for name in (SOURCE_TOKENIZER, TARGET_TOKENIZER))
+    buckets: dict[tuple[int, int], list[int]] = {bucket: [] for bucket in _BUCKETS}
+    for place, (text, reference) in enumerate(zip(sources, references, strict=True)):
+        length = max(len(source.encode(text)), len(target.encode(reference)))
+        for (shortest, longest), places in buckets.items():
+            if shortest <= length <= longest and len(places) < _MOST_OF_A_BUCKET:
+                places.append(place)
+        if all(len(places) == _MOST_OF_A_BUCKET for places in buckets.values()):
+            break
+    figures: dict[str, Any] = {}
+    for (shortest, longest), places in buckets.items():
+        if len(places) < _FEWEST_OF_A_BUCKET:
+            continue
+        found = score(translator, [sources[i] for i in places], [references[i] for i in places])
+        figures |= {f"{figure}_{shortest}_{longest}": value for figure, value in found.items()}
+        figures[f"pairs_{shortest}_{longest}"] = len(places)
+    return figures
+
+
+def _row(name: str, what: str, config: RunConfig, paper: Mapping[str, float]) -> Row:
+    def compute(work: Work) -> Mapping[str, Any]:
+        data = short_data(work)
+        translator = trained(work, work.scale(config), data)
+        given = PreparedData(data_of(work))
+        texts = (given.lines("train", side) for side in ("source", "target"))
+        by_length = score_by_length(translator, data, *texts)
+        return score_validation(work, translator, data) | by_length | cost_of(work.directory / "run")
+
+    return Row(name, what, compute, paper)
+
+
+def _rows(scale: Scale) -> Sequence[Row]:
+    return [
+        _row("sinusoids", "sinusoids", PRESETS["base"](), {}),
+        _row("learned", "learned positions", PRESETS["table3_learned_positions"](), {}),
+        Row(
+            "linear",
+            "PE(pos + k) = M_k PE(pos)",
+            _linear,
+            {"error_of_shift": 0.0},
+            every_seed=False,
+            needs_data=False,
+        ),
+    ]
+
+
+EXTRAPOLATION = Experiment(
+    "extrapolation",
+    "Longer sentences than were trained on (3.5)",
+    _rows,
+    SCORES | {f"{name}_{a}_{b}": True for a, b in _BUCKETS for name in SCORES} | {"error_of_shift": False},
+    require_long_pairs,
+    notes=_NOTES,
+)

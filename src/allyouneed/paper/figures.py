@@ -1,0 +1,203 @@
+"""The paper's Figures 3 to 5, of a model of ours: its own sentences, and heads chosen by measure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from allyouneed.config.presets import base
+from allyouneed.explorer import attention_page
+from allyouneed.paper.experiment import PICTURES, Experiment, Figures, Row, Work
+from allyouneed.paper.scales import Scale
+from allyouneed.paper.training_rows import data_of, require_validation, trained
+from allyouneed.storage.publish import write_text
+from allyouneed.tasks.attention import Attention, Selection
+from allyouneed.tasks.loading import load_translator
+from allyouneed.tasks.translation.translator import Translator
+
+DISTANT_SENTENCE: Final = (
+    "It is in this spirit that a majority of American governments have passed new laws since 2009 making the "
+    "registration or voting process more difficult."
+)
+"""Of Figure 3, spelled as one types it."""
+LAW_SENTENCE: Final = (
+    "The Law will never be perfect, but its application should be just - this is what we are missing, "
+    "in my opinion."
+)
+"""Of Figures 4 and 5."""
+_LAW_TREE: Final = """
+The→Law Law→perfect will→perfect never→perfect be→perfect perfect , but→just its→application
+application→just should→just be→just just→perfect - this→what is→what what→perfect we→missing are→missing
+missing→what , in→opinion my→opinion opinion→missing .
+"""
+"""Its words, each with the word that it depends on, by hand after Universal Dependencies, version 2.
+
+No word that another depends on occurs twice. Marks are left out.
+"""
+_PAGE = "attention.html"
+_OF_HEADS = ("head", "weight", "uniform")
+_NOTES = [
+    "The paper shows layer 5 of 6 of its own model, and names the heads by their numbers there. Here, of all "
+    "layers of the encoder, it is the one with the two heads for which the product of `weight` and "
+    "`second_weight`, what they give to what the figure is about, is largest; `uniform` is what a head gives "
+    "that looks at all words alike.",
+    "Figure 3: from 'making' to 'more' and 'difficult'; the picture has all heads of the layer. Figure 4: "
+    "from 'its' to 'Law'. Figure 5, which in the paper shows two heads whose behaviour seems related to the "
+    "structure of the sentence: of one head, from each word to the word that it depends on, and of another, "
+    "from each word to those that depend on it, in a dependency tree made by hand, on average.",
+]
+
+Scores = Float[Tensor, "layers heads"]
+"""What each head of the encoder gives to what is looked for."""
+
+
+def weight_between(attention: Attention, query: str, keys: Sequence[str]) -> Scores:
+    """What each head of the encoder gives from the first word `query` to the first of each of `keys`."""
+    texts = [word.text for word in attention.source.words]
+    weights = attention.in_words().encoder[:, :, texts.index(query)]
+    return weights[..., [texts.index(key) for key in keys]].sum(-1)
+
+
+def weight_along(attention: Attention, links: Sequence[tuple[int, int]]) -> Scores:
+    """What a word gives to those that it is linked to, on average over the words that have a link.
+
+    Args:
+        attention: Of a sentence.
+        links: Places of words in the source: of one that looks, and of one that it may look at.
+    """
+    weights = attention.in_words().encoder
+    given = torch.stack([weights[:, :, query, key] for query, key in links], dim=-1)
+    return given.sum(-1) / len({query for query, _ in links})
+
+
+def dependencies() -> list[tuple[int, int]]:
+    """Places of the words of `LAW_SENTENCE`, and of the words that they depend on."""
+    words = [entry.partition("→") for entry in _LAW_TREE.split()]
+    places = {word: place for place, (word, _, _) in enumerate(words)}
+    return [(place, places[head]) for place, (_, _, head) in enumerate(words) if head]
+
+
+def best_heads(first: Scores, second: Scores) -> tuple[int, int, int]:
+    """A layer and two heads of it, from 0, for which the product of their scores is largest.
+
+    Both then give much, each by its own scores. Where these are the same, the head that gives more comes
+    first; a layer's only head is both.
+    """
+    pairs = first[:, :, None] * second[:, None, :]
+    if first.size(1) > 1:
+        pairs = pairs.masked_fill(torch.eye(first.size(1)).bool(), float("-inf"))
+    layer, *heads = (int(place) for place in torch.unravel_index(pairs.argmax(), pairs.shape))
+    a, b = sorted(heads, key=lambda head: -float(first[layer, head])) if first.equal(second) else heads
+    return layer, a, b
+
+
+def _distant(work: Work) -> Figures:
+    attention = _translator(work).attention(DISTANT_SENTENCE)
+    keys = ["more", "difficult"]
+    scores = weight_between(attention, "making", keys)
+    layer, *heads = best_heads(scores, scores)
+    every = Selection("encoder", layer, range(scores.size(1)), ["making"])
+    pictures = {"figure3": (every, "all heads, where 'making' looks")}
+    figures = _figures(attention, (scores, scores), layer, heads, (len(keys), len(keys)))
+    return figures | _drawn(work, attention, pictures)
+
+
+def _anaphora(work: Work) -> Figures:
+    attention = _translator(work).attention(LAW_SENTENCE)
+    scores = weight_between(attention, "its", ["Law"])
+    layer, *heads = best_heads(scores, scores)
+    first, second = (head + 1 for head in heads)
+    pictures = {
+        "figure4-full": (Selection("encoder", layer, heads[:1]), f"head {first}, where every word looks"),
+        "figure4-its": (
+            Selection("encoder", layer, heads, ["its"]),
+            f"heads {first} and {second}, where 'its' looks",
+        ),
+    }
+    return _figures(attention, (scores, scores), layer, heads, (1, 1)) | _drawn(work, attention, pictures)
+
+
+def _structure(work: Work) -> Figures:
+    attention = _translator(work).attention(LAW_SENTENCE)
+    upwards = dependencies()
+    scores = weight_along(attention, upwards), weight_along(attention, [(b, a) for a, b in upwards])
+    layer, *heads = best_heads(*scores)
+    tasks = {"upwards": "what a word depends on", "downwards": "what depends on a word"}
+    pictures = {
+        f"figure5-{name}": (
+            Selection("encoder", layer, [head]),
+            f"head {head + 1}, of those that look at {task}",
+        )
+        for head, (name, task) in zip(heads, tasks.items(), strict=True)
+    }
+    dependents = len(upwards) / len({head for _, head in upwards})
+    return _figures(attention, scores, layer, heads, (1, dependents)) | _drawn(work, attention, pictures)
+
+
+def _translator(work: Work) -> Translator:
+    """The model that is given, or base at the scale of the work, trained once for all figures."""
+    if work.inputs.model is not None:
+        return load_translator(work.inputs.model, device=work.device)
+    shared = replace(work, directory=work.directory.parents[1] / "base")
+    return trained(shared, work.scale(base()), data_of(work))
+
+
+def _figures(
+    attention: Attention,
+    scores: tuple[Scores, Scores],
+    layer: int,
+    heads: Sequence[int],
+    num_words: tuple[float, float],
+) -> dict[str, Any]:
+    """The layer and the heads, from 1, with what they give to so many words, and would if all got alike."""
+    figures: dict[str, Any] = {"layer": layer + 1}
+    for prefix, of_all, head, count in zip(("", "second_"), scores, heads, num_words, strict=True):
+        values = head + 1, float(of_all[layer, head]), count / len(attention.source.words)
+        figures |= {f"{prefix}{name}": value for name, value in zip(_OF_HEADS, values, strict=True)}
+    return figures
+
+
+def _drawn(work: Work, attention: Attention, pictures: Mapping[str, tuple[Selection, str]]) -> dict[str, Any]:
+    """Each picture in every form, and the page of the sentence; what is said of them."""
+    write_text(work.directory / _PAGE, attention_page(attention.document()))
+    said = {}
+    for name, (selection, caption) in pictures.items():
+        work.draw(attention, selection, work.directory / name)
+        where = f"Encoder, layer {selection.layer + 1} of {len(attention.weights.encoder)}"
+        said[name] = {"caption": f"{where}, {caption}.", "page": f"{_PAGE}{_fragment(attention, selection)}"}
+    return {PICTURES: said}
+
+
+def _fragment(attention: Attention, selection: Selection) -> str:
+    """What restores on the page what a picture shows."""
+    heads = ",".join(f"{head + 1}" for head in selection.heads)
+    texts = [word.text for word in attention.source.words]
+    picked = "".join(f"&from={texts.index(word) + 1}" for word in selection.words)
+    return f"#kind={selection.kind}&view=lines&layer={selection.layer + 1}&heads={heads}{picked}"
+
+
+def _rows(scale: Scale) -> Sequence[Row]:
+    return [
+        Row("figure3", "'making' looks at 'more difficult'", _distant, every_seed=False),
+        Row("figure4", "'its' looks at 'Law'", _anaphora, every_seed=False),
+        Row(
+            "figure5",
+            "words look at what they depend on; at what depends on them",
+            _structure,
+            every_seed=False,
+        ),
+    ]
+
+
+FIGURES = Experiment(
+    "figures",
+    "Attention, as in Figures 3 to 5",
+    _rows,
+    dict.fromkeys(["layer", *(f"{of}{name}" for of in ("", "second_") for name in _OF_HEADS)], False),
+    require_validation,
+    notes=_NOTES,
+    takes_model=True,
+)

@@ -1,0 +1,310 @@
+"""What `reproduce` runs: the rows of an experiment, each computed once for each seed and kept.
+
+OUT/ROW/seed-N holds what a row has computed, `result.json` last: where that is, nothing is computed again.
+"""
+
+import contextlib
+import json
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from allyouneed.data.corpus import require_rereadable
+from allyouneed.data.lines import is_blank, read_lines
+from allyouneed.errors import (
+    DataError,
+    DivergedError,
+    LockedError,
+    ResourceError,
+    UsageError,
+    is_out_of_memory,
+)
+from allyouneed.paper.experiment import (
+    FAILED,
+    MADE_OF,
+    NOTHING_GIVEN,
+    RESULT,
+    Draw,
+    Experiment,
+    Figures,
+    Inputs,
+    Reporter,
+    Results,
+    Row,
+    RowError,
+    Work,
+)
+from allyouneed.paper.scales import Scale
+from allyouneed.storage.publish import MANIFEST, disk_errors, read_manifest, sha256_of, write_text
+from allyouneed.storage.run_directory import RunDirectory, resolve_model
+from allyouneed.tasks.parsing.penn_words import penn_words
+from allyouneed.tasks.prepared_data import PreparedData
+
+_OF_THE_ROW = (DivergedError, ResourceError, RowError)
+"""Errors that are recorded; any other ends the experiment, and the row is computed another time."""
+
+
+def reproduce(  # noqa: PLR0913 - what, where, how large, from what, whom to tell
+    experiment: Experiment,
+    out: Path,
+    scale: Scale,
+    device: torch.device,
+    inputs: Inputs = NOTHING_GIVEN,
+    *,
+    num_seeds: int | None = None,
+    only: Sequence[str] = (),
+    reporter: Reporter = lambda run: contextlib.nullcontext(lambda event: None),
+    draw: Draw = lambda attention, selection, path: None,
+    say: Callable[[str], None] = lambda line: None,
+) -> Iterator[Results]:
+    """Compute the rows of an experiment; after each, all that is known.
+
+    A row that diverges or does not fit into memory, say, is recorded as failed, and the next one computed.
+    A row that another process is computing is passed over: processes started alike share the work.
+
+    Args:
+        experiment: The experiment.
+        out: The folder to work in; what it holds is not computed again.
+        scale: How large.
+        device: Where to compute.
+        inputs: What it is computed from.
+        num_seeds: Seeds of the rows that want every seed, by default as many as the experiment says.
+        only: Names of the rows that are wanted, those they are compared with besides; all if none.
+        reporter: Gives what receives the events of the training of a run.
+        draw: Draws pictures of attention; by default none are drawn.
+        say: Is told what is begun.
+
+    Raises:
+        UsageError: Data is missing or does not suit the experiment, a row is unknown, or `out` holds results
+            of another scale, model or other data.
+        DataError: The data has too little of what the experiment needs.
+        ModelError: The data or the model is damaged.
+        UserError: Of whatever kind, by a row, for a reason that is not the row's.
+    """
+    rows = chosen_rows(experiment, scale, only)
+    _require_same(out, _identity(experiment, scale, rows, inputs))
+    plan = _plan(rows, num_seeds or experiment.num_seeds)
+    if num_seeds not in (None, 1) and len(plan) == len(rows):
+        say(f"NOTICE: {num_seeds} seeds are asked for, but each of these rows is computed once")
+    directories = [out / row.name / f"seed-{seed}" for row, seed in plan]
+    time_left = _time_left(directories)
+    for number, ((row, seed), directory) in enumerate(zip(plan, directories, strict=True), start=1):
+        if _is_computed(row, directory):
+            continue
+        which = f"row {number} of {len(plan)}: {row.name}, seed {seed}"
+        try:
+            with RunDirectory(directory).locked():
+                if _is_computed(row, directory):
+                    continue
+                say(which + time_left())
+                figures = _figures(row, Work(directory, seed, scale, inputs, device, reporter, draw, say))
+                write_text(directory / RESULT, json.dumps(figures, indent=1) + "\n")
+        except LockedError:
+            say(f"{which}: left to another process, which is computing it")
+            continue
+        yield read_results(experiment, out, scale, inputs)
+    yield read_results(experiment, out, scale, inputs)
+
+
+def _identity(experiment: Experiment, scale: Scale, rows: Sequence[Row], inputs: Inputs) -> dict[str, Any]:
+    """What tells results apart that must not be mixed."""
+    facts = _facts(experiment, rows, inputs)
+    return {"experiment": experiment.name, "scale": scale.name, "settings": _settings(scale), **facts}
+
+
+def chosen_rows(experiment: Experiment, scale: Scale, only: Sequence[str]) -> list[Row]:
+    """The rows that are wanted, those they are compared with, and so on, in the experiment's order.
+
+    Raises:
+        UsageError: There is no row of a name.
+    """
+    rows = list(experiment.rows(scale))
+    if unknown := sorted(set(only) - {row.name for row in rows}):
+        names = ", ".join(row.name for row in rows)
+        raise UsageError(f"--rows {' '.join(unknown)}: reproduce {experiment.name} has the rows {names}")
+    wanted = {*only} or {row.name for row in rows}
+    waiting = [row for row in rows if row.name in wanted]
+    while waiting:
+        row = waiting.pop()
+        needed = {*row.made_of, *row.compared_with(rows[0])} - wanted
+        wanted |= needed
+        waiting += [other for other in rows if other.name in needed]
+    return [row for row in rows if row.name in wanted]
+
+
+def read_results(experiment: Experiment, out: Path, scale: Scale, inputs: Inputs = NOTHING_GIVEN) -> Results:
+    """What has been computed so far, by whatever calls.
+
+    Raises:
+        DataError: A result is damaged.
+    """
+    rows = experiment.rows(scale)
+    kept: dict[str, dict[int, dict[str, Any]]] = {}
+    for row in rows:
+        for path in sorted((out / row.name).glob(f"seed-*/{RESULT}")):
+            if found := re.fullmatch(r"seed-(\d+)", path.parent.name):
+                kept.setdefault(row.name, {})[int(found[1])] = read_json(path)
+    first = kept.get(rows[0].name, {})
+    outcomes = {
+        row: {seed: {**own, **experiment.derive(own, first.get(seed, {}))} for seed, own in of_row.items()}
+        for row, of_row in kept.items()
+    }
+    return Results(experiment, scale, rows, outcomes, out, inputs)
+
+
+def _plan(rows: Sequence[Row], num_seeds: int) -> list[tuple[Row, int]]:
+    """All rows first, then the repetitions: a table that is stopped early is complete in its rows."""
+    return [(row, seed) for seed in range(1, num_seeds + 1) for row in rows if seed == 1 or row.every_seed]
+
+
+def _is_computed(row: Row, directory: Path) -> bool:
+    """Whether its result is there, and made of the results that are there now."""
+    result = directory / RESULT
+    if not result.is_file():
+        return False
+    return not row.made_of or read_json(result).get(MADE_OF) == _hashes_of_parts(row, directory)
+
+
+def _hashes_of_parts(row: Row, directory: Path) -> dict[str, str]:
+    """Row that this one is made of -> sha256 of its result, as far as they are there."""
+    results = {name: directory.parents[1] / name / directory.name / RESULT for name in row.made_of}
+    return {name: sha256_of(result) for name, result in results.items() if result.is_file()}
+
+
+def _figures(row: Row, work: Work) -> Figures:
+    """What the row computes, or why it cannot be computed.
+
+    Raises:
+        LockedError: A row that it is made of is not there yet; who has passed that over leaves this, too.
+    """
+    parts = _hashes_of_parts(row, work.directory)
+    made_of = {MADE_OF: parts} if parts else {}
+    if missing := set(row.made_of) - set(parts):
+        raise LockedError(f"{work.directory}: is made of {', '.join(sorted(missing))}, not computed yet")
+    if parts:
+        _forget_what_was_made_of_others(work.directory, parts)
+    try:
+        return {**row.compute(work), **made_of}
+    except Exception as error:
+        if not isinstance(error, _OF_THE_ROW) and not is_out_of_memory(error):
+            raise
+        why = str(error).partition("\n")[0] or "there is not enough memory"
+        work.say(f"failed: {why}")
+        return {FAILED: why, **made_of}
+
+
+def _forget_what_was_made_of_others(directory: Path, parts: Mapping[str, str]) -> None:
+    """Clear what is left of a row, unless it was begun with the results that there are now.
+
+    Raises:
+        UsageError: What is there is no row's, as it has no record of how it was begun.
+    """
+    record, row = directory / f"{MADE_OF}.json", RunDirectory(directory)
+    if not record.is_file() and not row.is_new():
+        raise UsageError(
+            f"{directory}: holds files that no row has written; move them, or name another --out"
+        )
+    if not (record.is_file() and read_json(record) == parts):
+        row.clear(keep=[record.name])
+    write_text(record, json.dumps(parts) + "\n")
+
+
+def _facts(experiment: Experiment, rows: Sequence[Row], inputs: Inputs) -> dict[str, Any]:
+    """What identifies the inputs, once they are known to suit the experiment."""
+    if inputs.model is None:
+        of_data = _facts_of_data(experiment, rows, inputs.data)
+        return {**of_data, **_facts_of_text(rows, inputs.text)}
+    if not experiment.takes_model or inputs.data is not None:
+        instead = "give it or --data" if experiment.takes_model else "give --data"
+        raise UsageError(f"--model {inputs.model}: reproduce {experiment.name} has no use for it; {instead}")
+    directory = resolve_model(inputs.model)
+    read_manifest(directory, "model")  # what is none is refused before anything is computed
+    return {"data": None, "model": sha256_of(directory / MANIFEST)}
+
+
+def _facts_of_data(experiment: Experiment, rows: Sequence[Row], data: Path | None) -> dict[str, Any]:
+    """What identifies the data; nothing where no row needs any."""
+    if experiment.require is None or not any(row.needs_data for row in rows):
+        return {}
+    if data is None:
+        remedy = ", or a model with --model MODEL" if experiment.takes_model else ""
+        raise UsageError(
+            f"reproduce {experiment.name}: trains models; name prepared data with --data DATA{remedy}"
+        )
+    prepared = PreparedData(data)
+    experiment.require(prepared)
+    return {"data": prepared.facts, "model": None}
+
+
+def _facts_of_text(rows: Sequence[Row], text: Sequence[Path]) -> dict[str, list[str]]:
+    """What identifies the raw text; nothing where no row needs any."""
+    needed_by = [row.name for row in rows if row.needs_text]
+    if needed_by and not text:
+        raise UsageError(
+            f"{' '.join(needed_by)}: parses raw text; name some with --text FILE, or other rows with --rows"
+        )
+    if text and not needed_by:
+        raise UsageError("--text: no row needs raw text; leave it out")
+    require_rereadable(text)
+    if text:
+        penn_words("")  # a library that is missing is told now, not after the rows before
+        if all(is_blank(line) for file in text for line in read_lines(file)):
+            raise DataError(f"{text[0]}: has no sentence; give text, a sentence a line")
+    return {"text": [sha256_of(file) for file in text]} if text else {}
+
+
+def _settings(scale: Scale) -> dict[str, Any]:
+    """What makes a scale another, whatever its name; as JSON has it."""
+    settings = {name: value for name, value in asdict(scale).items() if name not in ("name", "sized_for")}
+    return dict(json.loads(json.dumps(settings)))
+
+
+def _time_left(directories: Sequence[Path]) -> Callable[[], str]:
+    """What to say of the time until all results are there, by the pace of all processes from now on."""
+
+    def there() -> int:
+        return sum((directory / RESULT).is_file() for directory in directories)
+
+    began, at_first = time.monotonic(), there()
+
+    def left() -> str:
+        now = there()
+        if now == at_first:
+            return ""
+        seconds = (time.monotonic() - began) / (now - at_first) * (len(directories) - now)
+        return f", {timedelta(seconds=round(seconds))} left in all"
+
+    return left
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """What a result or a description of an experiment holds.
+
+    Raises:
+        DataError: It is damaged.
+    """
+    try:
+        return dict(json.loads(path.read_bytes()))
+    except (ValueError, TypeError):
+        raise DataError(f"{path}: is damaged; delete it, and start again what has written it") from None
+
+
+def _require_same(out: Path, settings: Mapping[str, Any]) -> None:
+    """Refuse to mix results of different scales, data or models; say in `experiment.json` which these are."""
+    path = out / "experiment.json"
+    begun = read_json(path) if path.is_file() else {}
+    for name, value in settings.items():
+        if begun.get(name, value) != value:
+            named = {"data": "other data", "text": "other text", "model": "another model"}
+            named["settings"] = f"other settings of the scale {settings['scale']}"
+            other = named.get(name, f"{name} {begun[name]}, now {value}")
+            raise UsageError(f"{out}: began with {other}; name another folder with --out")
+    with disk_errors(out):
+        out.mkdir(parents=True, exist_ok=True)
+    write_text(path, json.dumps({**begun, **settings}, indent=1) + "\n")

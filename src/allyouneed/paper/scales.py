@@ -1,0 +1,98 @@
+"""Sizes at which the paper's experiments are run: its own, and smaller ones of the same proportions."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Any
+
+from allyouneed.config.run import RunConfig
+
+
+@dataclass(frozen=True)
+class Scale:
+    """What is done to the paper's configurations."""
+
+    name: str
+    narrower: int
+    """By which all widths are divided; numbers of heads stay."""
+    shallower: int
+    """By which the number of layers is divided."""
+    training: dict[str, Any] = field(default_factory=dict)
+    """Settings of training in place of the paper's."""
+    sized_for: str = ""
+    """Hardware and time."""
+    model: dict[str, Any] = field(default_factory=dict)
+    """Settings of the model in place of the paper's, before it is scaled."""
+    search: dict[str, Any] = field(default_factory=dict)
+    """Settings of search in place of the paper's."""
+    budget_seconds: float = 12 * 3600
+    """Of training, for a row of Table 2 with a budget of time: by default what the base model had (5.2)."""
+    budget_flops: float = 9.5e17
+    """Likewise of FLOPs counted."""
+
+    def __call__(self, config: RunConfig) -> RunConfig:
+        """The configuration at this scale."""
+        config = config.replace(model=self.model, search=self.search)
+        model = config.model
+        d_k, d_v = model.head_widths
+        widths = {"d_model": model.d_model, "d_ff": model.d_ff, "d_k": d_k, "d_v": d_v}
+        widths |= {
+            name: getattr(model, name) for name in ("parameter_d_k", "parameter_d_v", "parameter_pairs")
+        }
+        scaled: dict[str, Any] = {name: width // self.narrower for name, width in widths.items()}
+        fewest = 2 if model.architecture == "recurrent" else 1
+        scaled["num_layers"] = max(fewest, model.num_layers // self.shallower)
+        return config.replace(model=scaled, training=self.training)
+
+    def changes(self, besides: Collection[str] = ()) -> list[str]:
+        """What is not as in the paper, in words, settings apart that rows have their own values of."""
+        told = []
+        if self.narrower > 1:
+            told.append(
+                f"all widths (d_model, d_ff, d_k, d_v, n_p) divided by {self.narrower}, heads as they are"
+            )
+        if self.shallower > 1:
+            told.append(f"layers divided by {self.shallower}")
+        settings = {"model": self.model, "training": self.training, "search": self.search}
+        return told + [
+            f"{group}.{k} = {v}"
+            for group, of_group in settings.items()
+            for k, v in of_group.items()
+            if k not in besides
+        ]
+
+
+def _short_run(batch_tokens: int, num_steps: int, warmup_steps: int, factor: float) -> dict[str, Any]:
+    return {
+        "batch_tokens": batch_tokens,
+        "micro_batch_tokens": batch_tokens // 2,  # the fewest that mix lengths: each costs small models time
+        "num_steps": num_steps,
+        "warmup_steps": warmup_steps,
+        "learning_rate_factor": factor,
+        "checkpoint_every_steps": max(1, num_steps // 6),
+        "keep_checkpoints": 1,
+        "validate_every_steps": num_steps,
+    }
+
+
+SCALES = {
+    "tiny": Scale(
+        "tiny",
+        4,
+        2,
+        _short_run(1_024, 2_000, 400, 1.0),
+        "3 hours on two cores, with Multi30k",
+        budget_seconds=600,
+        budget_flops=3.3e13,
+    ),
+    "small": Scale(
+        "small",
+        2,
+        2,
+        _short_run(8_192, 2_000, 800, 1.5),
+        "half an hour on a data-centre GPU, with Multi30k",
+        budget_seconds=180,
+        budget_flops=8e14,
+    ),
+    "paper": Scale("paper", 1, 1, {}, "12 hours a row on eight P100, with WMT 2014"),
+}
+"""Name -> scale."""

@@ -1,0 +1,107 @@
+"""Why dot products are divided by sqrt(d_k) (3.2.1 and the paper's source), by numbers and by training."""
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+
+from allyouneed.config.presets import base
+from allyouneed.paper.experiment import Experiment, Row, Work
+from allyouneed.paper.scales import Scale
+from allyouneed.paper.training_rows import SCORES, require_validation, training_row
+
+_NUM_PAIRS, _NUM_KEYS, _NUM_QUERIES = 100_000, 32, 2_000
+_ADDITIVE_TOKENS = 512
+"""Of a micro-batch, at the paper's widths."""
+KINDS = ("unscaled", "scaled")
+"""Of dot products."""
+D_K = (4, 16, 64, 256, 1024)
+_NOTES = [
+    "Rows `random ..` draw components of queries and keys with mean 0 and variance 1: the variance of q.k "
+    "is that of their dot product, and the gradient the mean size of that of a softmax over 32 keys, by its "
+    "largest entry, times 4, so that 1 is the most it can be.",
+    "Of the others, 3.2.1 says: additive and dot-product attention do alike for small d_k; for larger ones "
+    "additive attention does better than dot products that are not scaled.",
+]
+
+
+def dot_product_statistics(d_k: int, scaled: bool, seed: int) -> dict[str, float]:
+    """Variance of q.k for independent components of variance 1, and the gradient of its softmax."""
+    generator = torch.Generator().manual_seed(seed)
+    divisor = math.sqrt(d_k) if scaled else 1.0
+    query, key = (torch.randn(_NUM_PAIRS, d_k, generator=generator) for _ in range(2))
+    products = (query * key).sum(-1) / divisor
+    queries = torch.randn(_NUM_QUERIES, d_k, generator=generator)
+    keys = torch.randn(_NUM_KEYS, d_k, generator=generator)
+    weights = (queries @ keys.T / divisor).softmax(-1)
+    largest = weights.max(-1).values
+    # d softmax_i / d score_i = w (1 - w), at most 1/4.
+    return {
+        "variance": float(products.var()),
+        "largest_weight": float(largest.mean()),
+        "softmax_gradient": float(4 * (largest * (1 - largest)).mean()),
+    }
+
+
+def additive_micro_batch_tokens(scale: Scale) -> int:
+    """As many as fit into a GPU: a sum of query and key is a vector for each pair of positions and head."""
+    config = scale(base())
+    return min(config.training.resolved_micro_batch_tokens(), _ADDITIVE_TOKENS * scale.narrower**2)
+
+
+def _compute(work: Work, *, d_k: int, scaled: bool) -> Mapping[str, Any]:
+    return dot_product_statistics(d_k, scaled, work.seed)
+
+
+def random_row(kind: str, d_k: int) -> str:
+    """The name of a row of random queries and keys."""
+    return f"random_{kind}_{d_k}"
+
+
+def _random_rows() -> list[Row]:
+    return [
+        Row(
+            random_row(kind, d_k),
+            f"random, {kind}, d_k = {d_k}",
+            partial(_compute, d_k=d_k, scaled=kind == "scaled"),
+            {"variance": 1.0 if kind == "scaled" else float(d_k)},
+            every_seed=False,
+            needs_data=False,
+        )
+        for kind in KINDS
+        for d_k in D_K
+    ]
+
+
+def _rows(scale: Scale) -> Sequence[Row]:
+    trained = [
+        training_row(
+            f"{attention}_{d_k}",
+            f"{attention}, d_k = {d_k // scale.narrower}",
+            base().replace(model={"attention": attention, "d_k": d_k}),
+            {},
+            baselines=baselines,
+            micro_batch_tokens=additive_micro_batch_tokens(scale) if attention == "additive" else None,
+        )
+        for attention, d_k, baselines in (
+            ("scaled", 16, None),
+            ("additive", 16, None),
+            ("unscaled", 16, None),
+            ("scaled", 256, None),
+            ("additive", 256, ["scaled_256", "unscaled_256"]),
+            ("unscaled", 256, ["scaled_256"]),
+        )
+    ]
+    return [*trained, *_random_rows()]
+
+
+SCALING = Experiment(
+    "scaling",
+    "The scaling factor of dot-product attention (3.2.1)",
+    _rows,
+    SCORES | {"variance": False, "largest_weight": False, "softmax_gradient": False},
+    require_validation,
+    notes=_NOTES,
+)

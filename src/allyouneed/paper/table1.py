@@ -1,0 +1,286 @@
+"""Table 1 (section 4) measured: what each type of layer costs, and how it connects positions."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any
+
+import torch
+
+from allyouneed.model.comparison.layers import (
+    ComparedLayer,
+    Convolutional,
+    FullSelfAttention,
+    FullyConnected,
+    PositionWise,
+    Recurrent,
+    RestrictedSelfAttention,
+    SeparableConvolutional,
+)
+from allyouneed.paper.experiment import Experiment, Figures, Row, Work
+from allyouneed.paper.layer_costs import Cost, Size, crossing, exponent, measure
+from allyouneed.paper.layer_paths import Stack, path_length, reach_by_round, sequential_operations
+from allyouneed.paper.scales import SCALES, Scale
+
+K, R = 3, 128
+"""Width of kernels, and size of neighbourhoods, wherever cost is measured."""
+CONNECTED_R, CONNECTED_N = 8, 64
+"""Size of neighbourhoods, and length, where paths are counted: so small that they can be drawn."""
+LENGTHS = (4, 8, 16, 32, 64)
+BATCH, WIDTH = 4, 256
+"""Sequences at once, and their width, where lengths are compared."""
+_NOTES = [
+    "`time_n` is the exponent of n in seconds of forward and backward pass of the core, `time_d` that of d, "
+    "fitted to the sizes in results.csv; `flops_n` and `flops_d` are of the FLOPs that PyTorch counts of the "
+    "core, `memory_n` of the most bytes that its tensors hold at once, weights and inputs left out; "
+    "`layer_n` and `layer_d` are the exponents of the time of the whole layer, with projections, "
+    "non-linearity, residual connection and normalisation. The paper's are fitted to its formulas at the "
+    f"same sizes, with k = {K} and r = {R}.",
+    f"`sequential` is the longest chain of dependent matrix products of a layer at n = {CONNECTED_N}, and "
+    "`sequential_n` how many more there are for each more position: 0 is O(1), 1 is O(n). `path` is the "
+    f"maximum path length at n = {CONNECTED_N}, with k = {K} and r = {CONNECTED_R}: rounds until every input "
+    "position has changed every later output position. The paper gives orders; its column has the "
+    "lengths that they stand for: n, (n - 1) / (k - 1), log_k(n), (n - 1) / (r / 2), rounded up.",
+    f"`cheaper_from` is the n from which the core takes less time than full self-attention, d = {WIDTH}, and "
+    "`cheaper_from_flops` that at which it has fewer FLOPs; the paper's column compares the formulas, "
+    "for recurrent layers n = d. They are read off lines through the logarithms of what was measured.",
+    "`with k = n` is the remark on separable convolutions: one whose kernel is as wide as the sequence has "
+    "the complexity of self-attention and a position-wise layer together; `ratio` is how many times the "
+    "FLOPs of the convolution those two have, at the shortest and the longest n.",
+]
+
+
+@dataclass(frozen=True)
+class LayerType:
+    """A row of Table 1."""
+
+    name: str
+    what: str
+    build: Callable[[int, int], ComparedLayer]
+    """Makes the layer whose cost is measured, from n and d."""
+    complexity: Callable[[float, float], float]
+    """The table's, of n and d."""
+    path: Callable[[int], float]
+    """The table's maximum path length, of n."""
+    lengths: Sequence[int] = (256, 512, 1_024, 2_048)
+    widths: Sequence[int] = (256, 512, 1_024)
+    batch: int = BATCH
+    width_of_lengths: int = WIDTH
+    length_of_widths: int = 256
+    sequential: int = 0
+    """The table's sequential operations for each more position."""
+    connected: Stack | None = None
+    """Makes the layers whose paths are counted, where they are not all like that whose cost is measured."""
+
+    @property
+    def stack(self) -> Stack:
+        """Makes the layers whose paths are counted."""
+        return self.connected or (lambda n, d, place: self.build(n, d))
+
+
+def _sides(reach: float) -> Callable[[int], float]:
+    """Layers in which information goes from one end to the other, `reach` positions a layer."""
+    return lambda n: math.ceil((n - 1) / reach)
+
+
+def _dilated_layers(n: int) -> float:
+    """L layers of dilations 1, k, k^2, .. see k^L positions: log_k(n) layers, rounded up."""
+    return next(layers for layers in range(64) if K**layers >= n)
+
+
+TYPES = [
+    LayerType(
+        "self_attention",
+        "self-attention",
+        lambda n, d: FullSelfAttention(d),
+        lambda n, d: n**2 * d,
+        lambda n: 1,
+        length_of_widths=512,
+    ),
+    LayerType(
+        "recurrent",
+        "recurrent (LSTM)",
+        lambda n, d: Recurrent(d),
+        lambda n, d: n * d**2,
+        lambda n: n,
+        widths=(128, 256, 512, 1_024),  # weights leave one cache after the other: a slope over all of them
+        length_of_widths=128,
+        sequential=1,
+    ),
+    LayerType(
+        "convolutional",
+        "convolutional",
+        lambda n, d: Convolutional(d, K),
+        lambda n, d: K * n * d**2,
+        _sides(K - 1),
+    ),
+    LayerType(
+        "dilated",
+        "convolutional, dilated",
+        lambda n, d: Convolutional(d, K),
+        lambda n, d: K * n * d**2,
+        _dilated_layers,
+        connected=lambda n, d, place: Convolutional(d, K, K**place),
+    ),
+    LayerType(
+        "restricted",
+        "self-attention (restricted)",
+        lambda n, d: RestrictedSelfAttention(d, R),
+        lambda n, d: R * n * d,
+        _sides(CONNECTED_R / 2),
+        widths=(128, 256, 512, 1_024),
+        length_of_widths=512,
+        connected=lambda n, d, place: RestrictedSelfAttention(d, CONNECTED_R),
+    ),
+    LayerType(
+        "separable",
+        "convolutional (separable), dilated",
+        lambda n, d: SeparableConvolutional(d, K),
+        lambda n, d: K * n * d + n * d**2,
+        _dilated_layers,
+        widths=(512, 1_024, 2_048),
+        connected=lambda n, d, place: SeparableConvolutional(d, K, K**place),
+    ),
+    LayerType(
+        "position_wise",
+        "position-wise feed-forward",
+        lambda n, d: PositionWise(d),
+        lambda n, d: n * d**2,
+        lambda n: math.inf,
+    ),
+    LayerType(
+        "fully_connected",
+        "fully connected",
+        lambda n, d: FullyConnected(d, n),
+        lambda n, d: n**2 * d**2,
+        lambda n: 1,
+        lengths=(96, 128, 192),  # below, weights fit into a cache
+        widths=(96, 128, 192),
+        batch=64,
+        width_of_lengths=32,
+        length_of_widths=32,
+    ),
+]
+"""Self-attention first, with which the others are compared; the last three are of the paper's source."""
+
+
+def measured(layer: LayerType, work: Work) -> Mapping[str, Any]:
+    """All figures of a layer type."""
+    torch.manual_seed(work.seed)
+    longer = SCALES["tiny"].narrower // work.scale.narrower
+    by_n = [Size(layer.batch, longer * n, layer.width_of_lengths) for n in layer.lengths]
+    by_d = [Size(layer.batch, layer.length_of_widths, d) for d in layer.widths]
+    of_n, of_d = (measure(layer.build, sizes, work.device) for sizes in (by_n, by_d))
+    ns, ds = [size.n for size in by_n], [size.d for size in by_d]
+    chains = [sequential_operations(layer.stack, n) for n in (CONNECTED_N // 2, CONNECTED_N)]
+    paths = [path_length(layer.stack, n) for n in LENGTHS]
+    return {
+        "time_n": exponent(ns, [cost.seconds for cost in of_n]),
+        "time_d": exponent(ds, [cost.seconds for cost in of_d]),
+        "flops_n": exponent(ns, [cost.flops for cost in of_n]),
+        "flops_d": exponent(ds, [cost.flops for cost in of_d]),
+        "memory_n": exponent(ns, [cost.bytes for cost in of_n]),
+        "layer_n": exponent(ns, [cost.layer_seconds for cost in of_n]),
+        "layer_d": exponent(ds, [cost.layer_seconds for cost in of_d]),
+        "sequential": chains[1],
+        "sequential_n": (chains[1] - chains[0]) / (CONNECTED_N // 2),
+        "path": _number(paths[-1]),
+        "by_n": _curve(by_n, of_n),
+        "by_d": _curve(by_d, of_d),
+        "paths": {"n": LENGTHS, "path": [_number(path) for path in paths]},
+        "reach": _reach(layer),
+    }
+
+
+def _reach(layer: LayerType) -> list[list[str]]:
+    """Round -> input position -> which output positions it reaches, as ones and zeros; for pictures."""
+    rounds = reach_by_round(layer.stack, CONNECTED_N // 2)
+    return [["".join(str(int(x)) for x in row) for row in reach.tolist()] for reach in rounds]
+
+
+def _number(value: float) -> float | str:
+    return value if math.isfinite(value) else str(value)  # JSON has no infinity
+
+
+def _curve(sizes: Sequence[Size], costs: Sequence[Cost]) -> dict[str, list[Any]]:
+    points = [asdict(size) | asdict(cost) for size, cost in zip(sizes, costs, strict=True)]
+    return {name: [point[name] for point in points] for name in points[0]}
+
+
+def _paper(layer: LayerType) -> dict[str, float]:
+    """The table's figures, at the sizes that are measured."""
+    n, d = [float(n) for n in layer.lengths], [float(d) for d in layer.widths]
+    by_n = exponent(n, [layer.complexity(n, layer.width_of_lengths) for n in n])
+    by_d = exponent(d, [layer.complexity(layer.length_of_widths, d) for d in d])
+    figures = {
+        "time_n": by_n,
+        "time_d": by_d,
+        "flops_n": by_n,
+        "flops_d": by_d,
+        "sequential_n": layer.sequential,
+        "path": layer.path(CONNECTED_N),
+    }
+    if layer.width_of_lengths == WIDTH and layer.name != "self_attention":
+        figures["cheaper_from"] = figures["cheaper_from_flops"] = layer.complexity(1, WIDTH) / WIDTH
+    return {name: round(value, 2) for name, value in figures.items()}
+
+
+def cheaper_from(own: Figures, of_attention: Figures) -> Figures:
+    """The n from which a layer takes less time, or fewer FLOPs, than full self-attention."""
+    if not all(figures.get("by_n") for figures in (own, of_attention)) or own is of_attention:
+        return {}
+    curve, other = own["by_n"], of_attention["by_n"]
+    if curve["d"] != other["d"]:
+        return {}
+    found = {
+        "cheaper_from": crossing(curve["n"], curve["seconds"], other["seconds"]),
+        "cheaper_from_flops": crossing(curve["n"], curve["flops"], other["flops"]),
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _remark(work: Work) -> Mapping[str, Any]:
+    """A separable convolution with k = n beside self-attention and a position-wise layer together."""
+    sizes = [Size(1, n, WIDTH) for n in (64, 128, 256, 512, 1_024)]
+    kinds: list[Callable[[int, int], ComparedLayer]] = [
+        lambda n, d: SeparableConvolutional(d, n),
+        lambda n, d: FullSelfAttention(d),
+        lambda n, d: PositionWise(d),
+    ]
+    separable, attention, network = (measure(build, sizes, work.device) for build in kinds)
+    together = [a.layer_flops + b.layer_flops for a, b in zip(attention, network, strict=True)]
+    alone = [cost.layer_flops for cost in separable]
+    n = [size.n for size in sizes]
+    return {
+        "flops_n": exponent(n, alone),
+        "ratio_shortest": together[0] / alone[0],
+        "ratio_longest": together[-1] / alone[-1],
+        "k_is_n": {"n": n, "separable": alone, "attention_and_network": together},
+    }
+
+
+def _rows(scale: Scale) -> Sequence[Row]:
+    return [
+        *(
+            Row(layer.name, layer.what, partial(measured, layer), _paper(layer), every_seed=False)
+            for layer in TYPES
+        ),
+        Row("separable_k_is_n", "with k = n", _remark, every_seed=False),
+    ]
+
+
+_FIGURES = (
+    *("time_n", "time_d", "flops_n", "flops_d", "memory_n", "layer_n", "layer_d"),
+    *("sequential", "sequential_n", "path"),
+    *("cheaper_from", "cheaper_from_flops", "ratio_shortest", "ratio_longest"),
+)
+
+TABLE1 = Experiment(
+    "table1",
+    "Why self-attention: Table 1 measured",
+    _rows,
+    dict.fromkeys(_FIGURES, False),
+    derive=cheaper_from,
+    notes=_NOTES,
+)

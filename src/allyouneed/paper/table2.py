@@ -1,0 +1,253 @@
+"""Table 2 (6.1): the Transformer and its rivals, each trained until the same time or FLOPs are used."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple
+
+from allyouneed.config.presets import PRESETS
+from allyouneed.config.run import RunConfig
+from allyouneed.paper.experiment import FAILED, RESULT, Experiment, Row, RowError, Work
+from allyouneed.paper.reproduction import read_json
+from allyouneed.paper.scales import Scale
+from allyouneed.paper.training_rows import (
+    FIGURES,
+    average_in,
+    cost_of,
+    data_of,
+    require_validation,
+    score,
+    score_validation,
+)
+from allyouneed.tasks.loading import load_translator
+from allyouneed.tasks.prepared_data import PreparedData
+from allyouneed.tasks.rehearsing import updates_within
+
+Budget = Literal["seconds", "flops"]
+
+_MOST_STEPS = 10_000_000
+"""More than any budget is enough for."""
+_NUM_CHECKPOINTS = 30
+"""Of a row, about: the five that are averaged are of its last sixth, and saving takes little of its time."""
+_FEWEST_EXPERTS = 8
+_MOST_EXPERTS = 512
+"""With so many, weights, gradients and moments take 35 GB; with the 2,048 of the paper 138."""
+
+_NOTES = [
+    "The paper's rows are what others had published: BLEU on newstest2014 (English-German) of models trained "
+    "for as long as their authors chose, at costs that differ by a factor of 7. Here every system has the "
+    "same budget, of wall time on this machine, saving included, or of FLOPs counted. Where models are "
+    "smaller than in their papers, an update costs all of them about the same, so that all see a text as "
+    "often: the table shows what a short training with a small model gives, not what a long one would.",
+    "The learning rate of a row goes up and down as in a run of the scale, stretched or shrunk to as many "
+    "updates as its FLOPs buy: all systems warm up for the same share of them, and as high as that run "
+    "does; at the paper's size times the factor of their presets. The batch, the warm-up and the factor of "
+    "the scale were chosen for the Transformer, and no setting of training for its rivals. The last "
+    "checkpoints are averaged.",
+    "Both budgets of a system end one course of training, with the same seed and the same rates, here and "
+    "there: they are two readings of it, and no repetition.",
+    "GNMT is here without reinforcement learning, and the ensemble is of the five systems trained for the "
+    "same time, where the paper's are of several models of one kind.",
+]
+_SET_BY_ROWS = {
+    *("num_steps", "warmup_steps", "learning_rate_factor", "validate_every_steps"),
+    *("checkpoint_every_steps", "keep_checkpoints"),
+}
+_COMPARED = {
+    "model": ("d_model", "num_layers", "dropout"),
+    "training": ("label_smoothing", "learning_rate_factor"),
+    "search": ("beam_size", "length_normalization", "length_penalty"),
+}
+"""Settings that the papers of the systems have different values of, and that a reader should know."""
+
+
+class System(NamedTuple):
+    """A system of Table 2."""
+
+    preset: str
+    what: str
+    bleu: float
+    """The paper's, English-German."""
+    flops: float | None
+    """Its estimate of the cost of training."""
+    narrower: int = 1
+    """By which widths are divided besides, below the paper's size, where an update shall cost about what one
+    of the Transformer does."""
+    model: Mapping[str, Any] = MappingProxyType({})
+    """Settings below the paper's size."""
+
+
+_OF_SUB_WORDS = {"num_layers": 20, "num_dilations": 3}
+"""ByteNet's 30 layers of dilations up to 16 reach 186 bytes to either side. Halved to 10, these reach 22
+sub-words; of dilations 8 and 16 a sentence has too few."""
+SYSTEMS = {
+    "transformer": System("base", "Transformer (base model)", 27.3, 3.3e18),
+    "recurrent": System("recurrent_gnmt", "recurrent, as GNMT", 24.6, 2.3e19, 2),
+    "convolutional": System("convolutional_convs2s", "convolutional, as ConvS2S", 25.16, 9.6e18),
+    "bytenet": System("bytenet", "dilated convolutions, as ByteNet", 23.75, None, 2, _OF_SUB_WORDS),
+    "experts": System("experts", "recurrent with experts, as MoE", 26.03, 2.0e19),
+}
+"""The first part of a row's name -> the system."""
+
+_TITLES: Mapping[Budget, str] = {"seconds": "equal time", "flops": "equal FLOPs"}
+"""A budget, which is the second part of a row's name -> what a table calls it."""
+
+
+def at_scale(scale: Scale, system: System) -> RunConfig:
+    """A system at a scale, with a number of experts that fits it.
+
+    Where models are smaller than in their papers, architectures are compared: what an update costs, the
+    learning rate, dropout, label smoothing and search are the base model's for all.
+    """
+    config, base = PRESETS[system.preset](), scale(PRESETS["base"]())
+    experts = min(_MOST_EXPERTS, max(_FEWEST_EXPERTS, config.model.num_experts // scale.narrower**3))
+    config = config.replace(model={"num_experts": experts})
+    if scale.narrower == 1:
+        factor = base.training.learning_rate_factor * config.training.learning_rate_factor
+        return scale(config).replace(training={"learning_rate_factor": factor})
+    config = config.replace(model=system.model)
+    return replace(scale, narrower=scale.narrower * system.narrower)(config).replace(
+        model={"dropout": base.model.dropout},
+        training={
+            "label_smoothing": base.training.label_smoothing,
+            "learning_rate_factor": base.training.learning_rate_factor,
+        },
+        search=base.search.model_dump(),
+    )
+
+
+def until(config: RunConfig, budget: Budget, scale: Scale, num_updates: int) -> RunConfig:
+    """A configuration that is trained until a budget is used.
+
+    Args:
+        config: Its learning rate goes up and down over `num_steps` updates, by equation 3.
+        budget: Of what.
+        scale: How much of it.
+        num_updates: So many shall see the same rates, each for the same share of them.
+    """
+    training = config.training
+    warmup_steps = max(1, round(training.warmup_steps * num_updates / training.num_steps))
+    factor = training.learning_rate_factor * math.sqrt(warmup_steps / training.warmup_steps)
+    amounts = {"seconds": scale.budget_seconds, "flops": scale.budget_flops}
+    return config.replace(
+        training={
+            f"budget_{budget}": amounts[budget],
+            "num_steps": _MOST_STEPS,
+            "warmup_steps": warmup_steps,
+            "learning_rate_factor": factor,
+            "validate_every_steps": _MOST_STEPS,
+            "checkpoint_every_steps": max(1, num_updates // _NUM_CHECKPOINTS),
+            "keep_checkpoints": training.average_last,
+        }
+    )
+
+
+def system_row(name: str, budget: Budget) -> Row:
+    """The row of one of `SYSTEMS` that is trained until a budget is used."""
+    system = SYSTEMS[name]
+
+    def compute(work: Work) -> Mapping[str, Any]:
+        config = at_scale(work.scale, system).replace(training={"seed": work.seed})
+        # Also where the budget is of time: what that buys depends on the machine, and is not known before.
+        num_updates = updates_within(work.scale.budget_flops, config, data_of(work), work.device)
+        return _figures(work, until(config, budget, work.scale, num_updates))
+
+    paper = {"bleu": system.bleu} | ({} if system.flops is None else {"formula_flops": system.flops})
+    what = f"{system.what}, {_TITLES[budget]}"
+    baselines = () if name == "transformer" else (row_name("transformer", budget),)
+    return Row(row_name(name, budget), what, compute, paper, baselines=baselines)
+
+
+def row_name(system: str, budget: Budget) -> str:
+    """What a system's row with a budget is called, such as `recurrent_flops`."""
+    return f"{system}_{budget}"
+
+
+def _figures(work: Work, config: RunConfig) -> Mapping[str, Any]:
+    """Of a configuration that is trained and averaged."""
+    translator = load_translator(average_in(work, config, data_of(work)), device=work.device)
+    return score_validation(work, translator, data_of(work)) | cost_of(work.directory / "run")
+
+
+def _big() -> Row:
+    paper = {"bleu": 28.4, "parameters_millions": 213, "formula_flops": 2.3e19}
+    return Row(
+        "big",
+        "Transformer (big)",
+        lambda work: _figures(work, work.scale(PRESETS["big"]())),
+        paper,
+        every_seed=False,
+    )
+
+
+def _ensemble_of_all() -> Row:
+    members = [row_name(name, "seconds") for name in SYSTEMS]
+
+    def compute(work: Work) -> Mapping[str, Any]:
+        folders = [work.directory.parents[1] / name / work.directory.name for name in members]
+        for folder in folders:
+            if FAILED in read_json(folder / RESULT):
+                raise RowError(f"{folder}: failed, and the ensemble needs it")
+        translator = load_translator(*(folder / "model" for folder in folders), device=work.device)
+        prepared = PreparedData(data_of(work))
+        texts = prepared.lines("valid", "source"), prepared.lines("valid", "target")
+        return score(translator, *texts, work.directory)
+
+    return Row("ensemble", "all five of equal time as one", compute, made_of=members, baselines=members)
+
+
+def _rows(scale: Scale) -> Sequence[Row]:
+    rows = [system_row(name, budget) for budget in _TITLES for name in SYSTEMS]
+    if scale.name == "paper":  # it is trained to its end; at a small scale it would be the largest row by far
+        rows.append(_big())
+    return [*rows, _ensemble_of_all()]
+
+
+def _settings(scale: Scale) -> list[str]:
+    """Budgets, what is not as in the systems' papers, and what differs between systems."""
+    configs = {name: at_scale(scale, system) for name, system in SYSTEMS.items()}
+    of_experts, of_paper = configs["experts"].model, PRESETS["experts"]().model
+    training = configs["transformer"].training
+    return [
+        f"rows end when {scale.budget_seconds:,.0f} s (equal time) or {scale.budget_flops:.2g} counted FLOPs "
+        "(equal FLOPs) are used",
+        f"warm-up is {training.warmup_steps / training.num_steps:.0%} of the updates that so many FLOPs buy",
+        f"{of_experts.num_experts:,} experts in place of {of_paper.num_experts:,}, "
+        f"{of_experts.experts_per_token} of them for a token",
+        *scale.changes(_SET_BY_ROWS),
+        *(_set_apart() if scale.narrower > 1 else ()),
+        *_compared(configs),
+    ]
+
+
+def _set_apart() -> Iterator[str]:
+    """What is done to one system alone."""
+    for name, system in SYSTEMS.items():
+        if system.narrower > 1:
+            yield f"widths of {name} divided by {system.narrower} besides"
+        if system.model:
+            settings = ", ".join(f"model.{setting} = {value}" for setting, value in system.model.items())
+            yield f"{name} before layers are divided: {settings}"
+
+
+def _compared(configs: Mapping[str, RunConfig]) -> Iterator[str]:
+    """The settings of `_COMPARED`: one value where it is the same for all systems, else that of each."""
+    for group, names in _COMPARED.items():
+        for name in names:
+            values = {system: getattr(getattr(of, group), name) for system, of in configs.items()}
+            told = {v: f"{v:g}" if isinstance(v, float) else str(v) for v in values.values()}
+            each = ", ".join(f"{told[value]} ({system})" for system, value in values.items())
+            yield f"{group}.{name} = {each if len(told) > 1 else next(iter(told.values()))}"
+
+
+TABLE2 = Experiment(
+    "table2",
+    "Table 2: the Transformer and its rivals at an equal cost of training",
+    _rows,
+    FIGURES | dict.fromkeys(("perplexity", "updates", "formula_flops"), False),
+    require_validation,
+    notes=_NOTES,
+    num_seeds=1,
+    settings=_settings,
+)

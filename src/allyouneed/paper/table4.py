@@ -1,0 +1,248 @@
+"""Table 4 (6.3): constituency parsing, of gold trees alone and with trees of raw text, and of fewer trees.
+
+A row trains a parser, averages its last checkpoints, and lets it parse the words of the validation trees.
+"""
+
+import functools
+import math
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from allyouneed.config.presets import parsing_semi, parsing_tiny, parsing_wsj
+from allyouneed.config.run import RunConfig
+from allyouneed.cost.plan import count_parameters
+from allyouneed.data.corpus import require_rereadable
+from allyouneed.data.lines import is_blank, read_lines, write_lines
+from allyouneed.data.tokenizer import SMALLEST_VOCABULARY
+from allyouneed.errors import DataError, UsageError
+from allyouneed.paper.experiment import HYPOTHESES, REFERENCES, Experiment, Row, RowError, Work
+from allyouneed.paper.scales import SCALES, Scale
+from allyouneed.paper.training_rows import average_in, cost_of, data_of, require_validation
+from allyouneed.storage.publish import publish_directory
+from allyouneed.tasks.evaluating import evaluate_parser, score_parses
+from allyouneed.tasks.loading import load_parser
+from allyouneed.tasks.parsing.treebank import TreeFiles
+from allyouneed.tasks.parsing.trees import sentences_of, tree_of
+from allyouneed.tasks.prepared_data import PreparedData
+from allyouneed.tasks.preparing import prepare
+
+EXCHANGES = 5
+"""Trees made for each gold one, in the row `exchange`."""
+SENTENCES, SENTENCES_IN_PAPER = 10, 425
+"""Sentences of raw text that are parsed for each gold tree; the paper has 17 million for 40,000 trees."""
+
+_NOTES = [
+    "The paper's Table 4, on section 23 of the Wall Street Journal. WSJ only, discriminative: Vinyals & "
+    "Kaiser et al. (2014) 88.3, Petrov et al. (2006) 90.4, Zhu et al. (2013) 90.4, Dyer et al. (2016) 91.7, "
+    "Transformer (4 layers) 91.3. Semi-supervised: Zhu et al. (2013) 91.3, Huang & Harper (2009) 91.3, "
+    "McClosky et al. (2006) 92.1, Vinyals & Kaiser et al. (2014) 92.1, Transformer (4 layers) 92.7. "
+    "Multi-task: Luong et al. (2015) 93.0. Generative: Dyer et al. (2016) 93.3.",
+    "`bracket_f1` is of trees over the words only, which search is held to; `f1_unconstrained` of whatever "
+    "is written, repaired, as in the paper; `well_formed` and `well_formed_unconstrained` are the shares of "
+    "outputs that needed no repair.",
+    "The silver trees of `semi_supervised` are what the parser of `supervised` with the same seed makes, "
+    "greedily, of sentences drawn evenly from the raw text, the half that it is surer of; gold trees are "
+    "repeated until there are as many. The paper's are of other parsers.",
+    f"`exchange` has {EXCHANGES} trees more for each gold one, made by exchange of constituents.",
+    "`half`, `quarter` and `eighth` are trained on every second, fourth and eighth tree, with as much less "
+    "of a vocabulary, for 0.71, 0.5 and 0.35 as many updates, the root of their share: fewer trees are "
+    "learned sooner, and then by heart.",
+]
+
+
+def require_trees(data: PreparedData) -> None:
+    """Refuse what is no treebank, or is one that was added to: that is what the rows do.
+
+    Raises:
+        UsageError: It is for translation, has no validation trees, or holds more than trees that were given.
+    """
+    require_validation(data, "parsing")
+    if data.is_augmented:
+        raise UsageError(
+            f"{data.directory}: holds repeated, exchanged or silver trees; the rows add these themselves: "
+            "prepare it with --trees and --valid-trees alone"
+        )
+
+
+def _score(work: Work, config: RunConfig, data: Path) -> Mapping[str, Any]:
+    """Train, average and score a parser; its trees are kept."""
+    parser = load_parser(average_in(work, config, data), device=work.device)
+    gold = [tree_of(line) for line in PreparedData(data_of(work)).lines("valid", "target")]
+    parses = parser.parse(sentences_of(gold), failed=lambda error: None)
+    for name, trees in ((HYPOTHESES, map(str, parses)), (REFERENCES, map(str, gold))):
+        write_lines(work.directory / name, trees)
+    _, constrained = score_parses(parser, gold, parses)
+    _, free = evaluate_parser(parser, gold, constrained=False)
+    unconstrained = {score.name: score.value for score in free}
+    return {
+        **{score.name: score.value for score in constrained},
+        "f1_unconstrained": unconstrained["bracket_f1"],
+        "well_formed_unconstrained": unconstrained["well_formed"],
+        "trees": PreparedData(data).train.num_pairs,
+        "parameters_millions": sum(count_parameters(parser.config.model).values()) / 1e6,
+        **cost_of(work.directory / "run"),
+    }
+
+
+def _supervised(work: Work) -> Mapping[str, Any]:
+    return _score(work, work.scale(parsing_wsj()), data_of(work))
+
+
+def _fewer_trees(work: Work, *, every: int) -> Mapping[str, Any]:
+    given = PreparedData(data_of(work)).config.vocab_size
+    vocab_size = SMALLEST_VOCABULARY + (given - SMALLEST_VOCABULARY) // every
+    return _score(
+        work,
+        _shorter(work.scale(parsing_wsj()), math.sqrt(every)),
+        _prepared(work, vocab_size=vocab_size, every=every),
+    )
+
+
+def _shorter(config: RunConfig, factor: float) -> RunConfig:
+    """For so many times fewer updates, with checkpoints as much closer; warm-up stays."""
+    training = config.training
+    given = {
+        "num_steps": training.num_steps,
+        "checkpoint_every_steps": training.checkpoint_every_steps,
+    }
+    return config.replace(
+        training={name: max(1, round(steps / factor)) for name, steps in given.items() if steps}
+    )
+
+
+def _exchange(work: Work) -> Mapping[str, Any]:
+    exchanges = EXCHANGES * PreparedData(data_of(work)).train.num_pairs
+    return _score(work, work.scale(parsing_wsj()), _prepared(work, exchanges=exchanges))
+
+
+def _semi_supervised(work: Work) -> Mapping[str, Any]:
+    silver, given = _silver_trees(work), PreparedData(data_of(work))
+    num_silver = sum(1 for _ in read_lines(silver))
+    data = _prepared(
+        work,
+        vocab_size=given.config.vocab_size * (2 if work.scale.name == "paper" else 1),
+        silver=silver,
+        repetitions=max(1, round(num_silver / given.train.num_pairs)),
+    )
+    return {**_score(work, work.scale(parsing_semi()), data), "silver_trees": num_silver}
+
+
+def _prepared(work: Work, *, every: int = 1, vocab_size: int | None = None, **mixed_in: Any) -> Path:
+    """The data that is given, or every so many trees of it, with what is mixed in; prepared once."""
+    data = work.directory / "data"
+    if not data.exists():
+        given = PreparedData(data_of(work))
+        train, valid = work.directory / "train.mrg", work.directory / "valid.mrg"
+        write_lines(train, given.lines("train", "target")[::every])
+        write_lines(valid, given.lines("valid", "target"))
+        config = given.config.replace(vocab_size=vocab_size or given.config.vocab_size)
+        prepare(data, TreeFiles(train, **mixed_in), TreeFiles(valid), config, work.say)
+    return data
+
+
+def _silver_trees(work: Work) -> Path:
+    """Trees of the raw text by the supervised parser of the same seed: the half that it is surer of."""
+    folder = work.directory / "silver"
+    if folder.exists():
+        return folder / "silver.mrg"
+    model = work.directory.parents[1] / "supervised" / work.directory.name / "model"
+    if not model.exists():
+        raise RowError(f"{model}: the row supervised has no parser; see there why")
+    per_tree = SENTENCES_IN_PAPER if work.scale.name == "paper" else SENTENCES
+    number = per_tree * PreparedData(data_of(work)).train.num_pairs
+    work.say(f"parsing {number:,} sentences of raw text, or as many as there are")
+    parser, confidences = load_parser(model, device=work.device), list[float]()
+
+    def trees() -> Iterator[str]:
+        sentences = _spread(work.inputs.text, number)
+        for parse in parser.stream(sentences, beam_size=1, failed=lambda error: None):
+            if parse.tree:
+                confidences.append(parse.confidence)
+                yield str(parse)
+
+    with publish_directory(folder, "silver") as aside:
+        write_lines(aside / "parsed.mrg", trees())
+        if not confidences:
+            raise DataError(
+                f"{work.inputs.text[0]}: has no sentence that can be parsed; give text, a sentence a line"
+            )
+        middle = statistics.median(confidences)
+        parsed = zip(read_lines(aside / "parsed.mrg"), confidences, strict=True)
+        write_lines(aside / "silver.mrg", (tree for tree, sure in parsed if sure >= middle))
+    return folder / "silver.mrg"
+
+
+def _spread(files: Sequence[Path], number: int) -> Iterator[str]:
+    """So many lines, or all if there are fewer, evenly from the first file's beginning to the last's end."""
+    require_rereadable(files)
+
+    def lines() -> Iterator[str]:
+        return (line for file in files for line in read_lines(file) if not is_blank(line))
+
+    total = sum(1 for _ in lines())
+    return (line for place, line in enumerate(lines()) if place * number % total < number)
+
+
+def _rows(scale: Scale) -> Sequence[Row]:
+    fewer = (("half", "1/2", 2), ("quarter", "1/4", 4), ("eighth", "1/8", 8))
+    return [
+        Row("supervised", "gold trees only", _supervised, {"bracket_f1": 91.3}),
+        Row(
+            "semi_supervised",
+            "and silver trees",
+            _semi_supervised,
+            {"bracket_f1": 92.7},
+            made_of=["supervised"],
+            needs_text=True,
+        ),
+        Row("exchange", "and exchanged constituents", _exchange, every_seed=False),
+        *(
+            Row(
+                name,
+                f"{share} of the gold trees",
+                functools.partial(_fewer_trees, every=every),
+                every_seed=False,
+            )
+            for name, share, every in fewer
+        ),
+    ]
+
+
+def _scales() -> dict[str, Scale]:
+    """The same sizes as of other experiments, but the tiny one is the preset `parsing_tiny`."""
+
+    def changes(group: str) -> dict[str, Any]:
+        paper = getattr(parsing_wsj(), group).model_dump()
+        tiny = getattr(parsing_tiny(), group).model_dump()
+        return {k: v for k, v in tiny.items() if v != paper[k] and not k.endswith("vocab_size")}
+
+    model, training, search = map(changes, ("model", "training", "search"))
+    return {
+        "tiny": Scale("tiny", 1, 1, training, "an hour a row on two cores, with 3,400 trees", model, search),
+        "small": replace(SCALES["small"], sized_for="half an hour on a data-centre GPU, with 3,400 trees"),
+        "paper": replace(SCALES["paper"], sized_for="eight P100, with the Wall Street Journal"),
+    }
+
+
+TABLE4 = Experiment(
+    "table4",
+    "Table 4: English constituency parsing",
+    _rows,
+    {
+        "bracket_f1": True,
+        "exact_match": True,
+        "tag_accuracy": True,
+        "well_formed": False,
+        "f1_unconstrained": True,
+        "well_formed_unconstrained": False,
+        "trees": False,
+        "silver_trees": False,
+        "parameters_millions": False,
+    },
+    require_trees,
+    notes=_NOTES,
+    scales=_scales(),
+)

@@ -1,0 +1,57 @@
+"""Every variant of the base model that is not one of size: whether each learns as well."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from allyouneed.config.fidelity import with_recipe
+from allyouneed.config.presets import base
+from allyouneed.paper.experiment import Experiment, Row
+from allyouneed.paper.scales import Scale
+from allyouneed.paper.training_rows import FIGURES, require_validation, training_row
+
+_NOTES = [
+    "The paper has no figures for these. Of pre-norm others report about 1 BLEU less with 6 layers; of "
+    "attention dropout the paper's source says that it helped.",
+    "The mixture has 8 experts as wide as the feed-forward network, of which 2 compute a token; a "
+    "neighbourhood of 16 reaches 8 positions to either side, in the decoder 8 back.",
+    "Where a scale sets warm-up and factor of the learning rate, these replace `released-later`'s too.",
+]
+_MODELS: dict[str, Mapping[str, Any]] = {
+    "additive": {"attention": "additive"},
+    "unscaled": {"attention": "unscaled"},
+    "neighbourhood": {"neighbourhood": 16},
+    "over_parameters": {"feed_forward": "parameters"},
+    "experts": {"feed_forward": "experts", "num_experts": 8},
+    "pre_norm": {"norm": "pre"},
+    "attention_dropout": {"attention_dropout": 0.2},
+    "symbol_dropout": {"symbol_dropout": 0.1},
+    "concatenated": {"positions": "concatenated"},
+    "learned_positions": {"positions": "learned"},
+    "zeros": {"decoder_start": "zeros"},
+    "target_space": {"target_space": True},
+}
+
+
+def _rows(scale: Scale) -> Sequence[Row]:
+    settings = {name: " ".join(f"{k} = {v}" for k, v in model.items()) for name, model in _MODELS.items()}
+    return [
+        training_row("base", "-", base(), {}),
+        *(
+            training_row(name, settings[name], base().replace(model=model), {}, every_seed=False)
+            for name, model in _MODELS.items()
+        ),
+        *(
+            training_row(recipe.replace("-", "_"), recipe, with_recipe(recipe, base()), {}, every_seed=False)
+            for recipe in ("released-2017", "released-later")
+        ),
+    ]
+
+
+VARIANTS = Experiment(
+    "variants",
+    "Variants of the model, beside the base model",
+    _rows,
+    FIGURES,
+    require_validation,
+    notes=_NOTES,
+)

@@ -1,0 +1,166 @@
+"""What the rows of an experiment show beside another: the paper's direction, another, or only noise."""
+
+import functools
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from allyouneed.data.lines import read_lines
+from allyouneed.evaluation.significance import (
+    BLEU_13A,
+    SIGNIFICANT,
+    SummedMetric,
+    paired_bootstrap_of_runs,
+)
+from allyouneed.paper.experiment import HYPOTHESES, REFERENCES, Experiment, Results, Row
+from allyouneed.tasks.parsing.bracket_f1 import Brackets, score_tree
+from allyouneed.tasks.parsing.trees import tree_of
+
+LAST_DIGIT = {"perplexity": 0.01, "bleu": 0.1, "bracket_f1": 0.1}
+"""One in the last digit that the paper prints of a figure: no more may be no difference at all."""
+T_QUANTILES = (
+    *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228),
+    *(2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086),
+)
+"""0.975 quantiles of Student's t for 1, 2, .. degrees of freedom; the last is taken for more of them."""
+
+
+@dataclass(frozen=True)
+class RowComparison:
+    """A row compared with another, each with all of its seeds."""
+
+    baseline: str
+    """The other row."""
+    differences: Mapping[str, float]
+    """Figure -> mean of the row less mean of the other."""
+    paper: Mapping[str, float]
+    """Figure -> the paper's difference."""
+    p_value: float | None
+    """Of the paired bootstrap over sentences, each with its outputs of all common seeds, in the figure that
+    `bootstrapped` names."""
+    verdicts: Mapping[str, str]
+    """Figure -> "as the paper", "not as the paper", "noise", or "differs" where the paper has no figure."""
+
+
+def compare(results: Results, row: Row) -> list[RowComparison]:
+    """A row beside those that it is to be compared with, as far as they have been computed."""
+    names = row.compared_with(results.rows[0])
+    return [_compare(results, row, other) for other in results.rows if other.name in names]
+
+
+def bootstrapped(experiment: Experiment) -> str | None:
+    """The figure of which sentences are drawn anew: of outputs that its rows keep."""
+    return next((figure for figure in METRICS if figure in experiment.figures), None)
+
+
+def deviation(values: Sequence[float]) -> float | None:
+    """Standard deviation over seeds; None of a single one."""
+    return statistics.stdev(values) if len(values) > 1 else None
+
+
+def _compare(results: Results, row: Row, other: Row) -> RowComparison:
+    values = {
+        figure: (of_row, of_other)
+        for figure in results.experiment.figures
+        if (of_row := results.values(row.name, figure)) and (of_other := results.values(other.name, figure))
+    }
+    paper = {
+        figure: row.paper[figure] - other.paper[figure]
+        for figure in values
+        if figure in row.paper and figure in other.paper
+    }
+    tested = bootstrapped(results.experiment)
+    p_value = _p_value(results, row, other, tested) if tested else None
+    verdicts = {
+        figure: _verdict(*values[figure], _direction(figure, paper), p_value if figure == tested else None)
+        for figure in values
+        if results.experiment.figures[figure]
+    }
+    differences = {figure: _difference(*both) for figure, both in values.items()}
+    return RowComparison(other.name, differences, paper, p_value, verdicts)
+
+
+def _difference(values: Sequence[float], others: Sequence[float]) -> float:
+    return statistics.fmean(values) - statistics.fmean(others)
+
+
+def _direction(figure: str, paper: Mapping[str, float]) -> int | None:
+    """Whether the figure is larger in the paper (1), smaller (-1) or much the same (0); None if not there."""
+    if figure not in paper:
+        return None
+    difference = paper[figure]
+    return 0 if abs(difference) < 1.5 * LAST_DIGIT.get(figure, 0.0) else int(math.copysign(1, difference))
+
+
+def _verdict(
+    values: Sequence[float], others: Sequence[float], direction: int | None, p_value: float | None
+) -> str:
+    noise = _is_noise(values, others, p_value)
+    if direction == 0 and noise is not None:
+        return "as the paper" if noise else "not as the paper"
+    if noise in (True, None):
+        return "noise"
+    if direction is None:
+        return "differs"
+    return "as the paper" if _difference(values, others) * direction > 0 else "not as the paper"
+
+
+def _is_noise(values: Sequence[float], others: Sequence[float], p_value: float | None) -> bool | None:
+    """Whether a difference is no larger than what seeds, or the choice of sentences where it is known, make.
+
+    None where nothing is known of either: of one seed each, and a figure without a p-value. A row with one
+    seed is taken to vary as the other does.
+    """
+    if p_value is not None and p_value >= SIGNIFICANT:
+        return True
+    freedom = len(values) + len(others) - 2
+    if freedom == 0:
+        return None if p_value is None else False
+    squares = sum((len(v) - 1) * (deviation(v) or 0.0) ** 2 for v in (values, others))
+    spread = math.sqrt(squares / freedom * (1 / len(values) + 1 / len(others)))
+    quantile = T_QUANTILES[min(freedom, len(T_QUANTILES)) - 1]
+    return abs(_difference(values, others)) <= quantile * spread
+
+
+def _p_value(results: Results, row: Row, other: Row, figure: str) -> float | None:
+    """Of the bootstrap on what both have written; None if there is no such text."""
+    seeds, of_other = (
+        {seed for seed, figures in results.outcomes.get(name, {}).items() if figure in figures}
+        for name in (row.name, other.name)
+    )
+    folders = [(results.directory / r.name, sorted(seeds & of_other)) for r in (other, row)]
+    baseline, system = (tuple(folder / f"seed-{n}" for n in common) for folder, common in folders)
+    if not system:
+        return None
+    before, after = (
+        tuple(tuple(read_lines(folder / HYPOTHESES)) for folder in of_row) for of_row in (baseline, system)
+    )
+    return _bootstrapped(before, after, tuple(read_lines(system[0] / REFERENCES)), figure)
+
+
+@functools.cache  # the table is written anew after each row
+def _bootstrapped(
+    before: tuple[tuple[str, ...], ...],
+    after: tuple[tuple[str, ...], ...],
+    references: tuple[str, ...],
+    figure: str,
+) -> float:
+    return paired_bootstrap_of_runs(before, after, references, metric=METRICS[figure]).p_value
+
+
+def _bracket_counts(trees: Sequence[str], references: Sequence[str]) -> NDArray[np.int64]:
+    pairs = zip(references, trees, strict=True)
+    found = (score_tree(tree_of(gold), tree_of(tree) if tree else None).brackets for gold, tree in pairs)
+    return np.array([[brackets.matched, brackets.gold, brackets.test] for brackets in found])
+
+
+METRICS = {
+    "bleu": BLEU_13A,
+    "bracket_f1": SummedMetric(
+        _bracket_counts, lambda sums: Brackets(*sums.tolist()).f1, "evalb:COLLINS.prm"
+    ),
+}

@@ -1,0 +1,147 @@
+"""Models and training states on disk: safetensors, TOML and JSON, published whole; no pickle."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load as load_tensors
+from safetensors.torch import save_file
+from torch import Tensor
+
+from allyouneed.config.run import RunConfig
+from allyouneed.errors import ModelError, UserError
+from allyouneed.storage.publish import publish_directory, read_manifest, read_published
+
+WEIGHTS = "model.safetensors"
+CONFIG = "config.toml"
+_MOMENTS = "state.safetensors"
+_PROGRESS = "state.json"
+
+Weights = dict[str, Tensor]
+Attachments = Mapping[str, bytes]
+"""Name of a file -> its bytes: the tokenisers, which a checkpoint carries but does not read."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A model directory in memory."""
+
+    directory: Path
+    config: RunConfig
+    weights: Weights
+    attachments: Attachments
+    manifest: dict[str, Any]
+
+    @property
+    def weights_path(self) -> Path:
+        """The file that the weights were read from."""
+        return self.directory / WEIGHTS
+
+
+def save_checkpoint(
+    directory: Path,
+    config: RunConfig,
+    weights: Weights,
+    attachments: Attachments,
+    facts: Mapping[str, Any],
+    *,
+    replace: bool = False,
+) -> None:
+    """Publish a model directory; `facts` go into its manifest, and it may `replace` one that is there."""
+    with publish_directory(directory, "model", facts, replace=replace) as aside:
+        write_checkpoint(aside, config, weights, attachments)
+
+
+def write_checkpoint(directory: Path, config: RunConfig, weights: Weights, attachments: Attachments) -> None:
+    """Write the files of a model into a directory that is to be published."""
+    save_file({name: tensor.contiguous() for name, tensor in weights.items()}, directory / WEIGHTS)
+    (directory / CONFIG).write_bytes(config.to_toml().encode())
+    for name, content in attachments.items():
+        (directory / name).write_bytes(content)
+
+
+def load_checkpoint(directory: Path, attachments: Iterable[str] = ()) -> Checkpoint:
+    """Read a model directory, every byte checked against its manifest.
+
+    Args:
+        directory: A model directory.
+        attachments: Names of files that it has to carry besides weights and configuration.
+
+    Raises:
+        ModelError: The directory is damaged, or no model directory.
+    """
+    manifest = read_manifest(directory, "model", (WEIGHTS, CONFIG, *attachments))
+    names = sorted(set(manifest["files"]) - {WEIGHTS, CONFIG})
+    try:
+        config = RunConfig.from_toml(directory / CONFIG)
+    except UserError as error:
+        raise ModelError(error.messages) from None
+    carried = {name: read_published(directory / name) for name in names}
+    return Checkpoint(directory, config, _read_tensors(directory / WEIGHTS), carried, manifest)
+
+
+def save_training_state(
+    directory: Path, optimizer: torch.optim.Optimizer, progress: Mapping[str, Any]
+) -> None:
+    """Publish what resuming needs besides the checkpoint: Adam's moments, and `progress` as JSON.
+
+    A state of that name that is there is replaced.
+    """
+    moments = {
+        f"{index}.{key}": value
+        for index, entries in optimizer.state_dict()["state"].items()
+        for key, value in entries.items()
+    }
+    with publish_directory(directory, "state", replace=True) as aside:
+        save_file(moments, aside / _MOMENTS)
+        (aside / _PROGRESS).write_bytes(json.dumps(progress).encode())
+
+
+def load_training_state(directory: Path, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+    """Put the moments saved in `directory` into `optimizer`, and return the progress saved with them.
+
+    Raises:
+        ModelError: The directory is damaged, or of another model.
+    """
+    read_manifest(directory, "state", (_MOMENTS, _PROGRESS))
+    progress = _read_progress(directory / _PROGRESS)
+    moments = _read_tensors(directory / _MOMENTS)
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    state: dict[int, dict[str, Tensor]] = {}
+    for index, parameter in enumerate(parameters):
+        shapes = {"step": (), "exp_avg": parameter.shape, "exp_avg_sq": parameter.shape}
+        of_parameter = {key: moments.pop(f"{index}.{key}") for key in shapes if f"{index}.{key}" in moments}
+        if of_parameter and {key: tensor.shape for key, tensor in of_parameter.items()} != shapes:
+            raise ModelError(f"{directory / _MOMENTS}: has other moments for parameter {index} than Adam's")
+        if of_parameter:
+            state[index] = of_parameter
+    if moments:
+        raise ModelError(
+            f"{directory / _MOMENTS}: has a tensor {min(moments)} that is no moment of the model"
+        )
+    groups = optimizer.state_dict()["param_groups"]
+    optimizer.load_state_dict({"state": state, "param_groups": groups})
+    return progress
+
+
+def _read_progress(path: Path) -> dict[str, Any]:
+    """The JSON object of a state, whose best value is minus infinity at first."""
+    try:
+        progress = json.loads(path.read_bytes())
+    except (ValueError, RecursionError):
+        progress = None
+    if not isinstance(progress, dict):
+        raise ModelError(f"{path}: is no JSON object; take another copy of {path.parent}")
+    return progress
+
+
+def _read_tensors(path: Path) -> Weights:
+    try:
+        return load_tensors(path.read_bytes())
+    except Exception as error:  # safetensors raises its own type, ValueError, KeyError or MemoryError
+        raise ModelError(
+            f"{path}: is no file of tensors: {error}; take another copy of {path.parent}"
+        ) from None

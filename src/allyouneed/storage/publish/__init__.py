@@ -1,0 +1,36 @@
+"""Directories and files that are complete or absent: written aside, synced, renamed, and read with checks."""
+
+from allyouneed.storage.publish.directory import publish_directory, remove_directory, require_free
+from allyouneed.storage.publish.disk import disk_errors, require_space
+from allyouneed.storage.publish.file import replaced_file, require_file, write_text
+from allyouneed.storage.publish.lock import require_unlocked, same_file, sign, take_lock
+from allyouneed.storage.publish.manifest import (
+    FORMAT_VERSION,
+    MANIFEST,
+    read_manifest,
+    read_published,
+    sha256_of,
+)
+from allyouneed.storage.publish.workplace import discard, is_leftover
+
+__all__ = [
+    "FORMAT_VERSION",
+    "MANIFEST",
+    "discard",
+    "disk_errors",
+    "is_leftover",
+    "publish_directory",
+    "read_manifest",
+    "read_published",
+    "remove_directory",
+    "replaced_file",
+    "require_file",
+    "require_free",
+    "require_space",
+    "require_unlocked",
+    "same_file",
+    "sha256_of",
+    "sign",
+    "take_lock",
+    "write_text",
+]

@@ -1,0 +1,121 @@
+"""Directories that appear whole in their place, and that take the place of nothing but their own kind."""
+
+import contextlib
+import ctypes
+import errno
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from allyouneed.errors import UsageError
+from allyouneed.storage.publish.disk import disk_errors, sync
+from allyouneed.storage.publish.manifest import foreign_files, write_manifest
+from allyouneed.storage.publish.workplace import Workplace, discard, workplace
+
+_HERE, _RENAME_EXCHANGE = -100, 2
+"""AT_FDCWD and a flag of Linux's renameat2."""
+_OCCUPIED = {errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR}
+"""What renaming a directory reports where its new place is neither free nor an empty directory."""
+
+
+@contextlib.contextmanager
+def publish_directory(
+    target: Path,
+    kind: str,
+    facts: Mapping[str, Any] | None = None,
+    *,
+    replace: bool = False,
+    say: Callable[[str], None] = lambda line: None,
+) -> Iterator[Path]:
+    """Yield a directory to write into, and make it appear as `target` only when the block has succeeded.
+
+    Args:
+        target: Where the directory will be; it must not exist, or be empty.
+        kind: What the directory is ("model", "state", "data"), checked when it is read.
+        facts: More keys for the manifest; what the block adds to this mapping is recorded too.
+        replace: Let it take the place of a published directory of its kind, which stays whole until then.
+        say: Is told of what a killed process had left unfinished, which is removed.
+
+    Raises:
+        UsageError: `target` is there and not empty, or holds what may not be replaced, at the start or at
+            the end; it is left as it is.
+        LockedError: Another process is making `target`.
+        DiskError: It could not be written; nothing is left behind.
+    """
+    if not replace:
+        require_free(target)
+    with disk_errors(target):
+        destination = Path(os.path.realpath(target))
+        with workplace(destination, say) as place:
+            place.content.mkdir()
+            yield place.content
+            write_manifest(place.content, kind, facts or {})
+            if replace and _holds_something(destination):
+                _require_ours(destination, kind, place.content)
+                _exchange(place, destination)
+            else:
+                _put_in_place(place.content, destination, target)
+            sync(destination.parent)
+
+
+def remove_directory(target: Path, kind: str) -> None:
+    """Delete a published directory, which is complete or absent at every moment, as when it was made.
+
+    Raises:
+        UsageError: It is of another kind, or holds files that its manifest does not list.
+        DiskError: It could not be deleted.
+    """
+    with disk_errors(target):
+        if target.is_dir():
+            _require_ours(target, kind)
+        discard(target)
+
+
+def require_free(target: Path) -> None:
+    """Refuse a `target` that is there already, unless it is an empty directory that may be replaced."""
+    with disk_errors(target):
+        place = Path(os.path.realpath(target))
+        if place.is_mount():
+            raise UsageError(f"{target}: is where a file system begins; name a folder in it")
+        if place.exists() and not place.is_dir():
+            raise UsageError(f"{target}: is no directory; name a new one")
+        if _holds_something(place):
+            raise UsageError(f"{target}: exists and is not empty; name a new folder or remove this one")
+
+
+def _holds_something(target: Path) -> bool:
+    return any(target.iterdir()) if target.is_dir() else target.exists()
+
+
+def _require_ours(target: Path, kind: str, new: Path | None = None) -> None:
+    """Refuse to remove a directory unless all that is in it was published as `kind`, or is in `new` too."""
+    if not target.is_dir():
+        raise UsageError(f"{target}: is no directory; move it away")
+    if foreign := foreign_files(target, kind, new):
+        raise UsageError(f"{target}: holds {foreign[0]}, which allyouneed has not written; move it away")
+
+
+def _put_in_place(content: Path, destination: Path, target: Path) -> None:
+    """Rename a directory to a place that is free; the system refuses any other at one stroke."""
+    try:
+        content.rename(destination)
+    except OSError as error:
+        if error.errno in _OCCUPIED:
+            raise UsageError(
+                f"{target}: has appeared while it was being made, and is left as it is; name a new folder"
+            ) from None
+        raise
+
+
+def _exchange(place: Workplace, destination: Path) -> None:
+    """Let new and old directory change places at one stroke, where the file system can."""
+    renameat2 = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    names = (_HERE, os.fsencode(place.content), _HERE, os.fsencode(destination))
+    if renameat2 is None or renameat2(*names, _RENAME_EXCHANGE) != 0:
+        destination.rename(place.old)
+        try:
+            place.content.rename(destination)
+        except OSError:
+            place.old.rename(destination)
+            raise

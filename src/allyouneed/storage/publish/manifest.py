@@ -1,0 +1,187 @@
+"""Manifests: what a published directory holds, with sizes and sha256, checked before anything is used.
+
+A published directory holds `MANIFEST.json`: its kind, the version of its format and of the tool, the size
+and sha256 of every other file, and the sha256 of the manifest itself. Readers check all of it before they
+use any of it, and read no file that it does not list.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from allyouneed.errors import ModelError
+from allyouneed.storage.publish.disk import disk_errors, sync
+from allyouneed.version import __version__
+
+MANIFEST = "MANIFEST.json"
+FORMAT_VERSION = 1
+_MAX_MANIFEST_BYTES = 1 << 24
+_MAX_READ_BYTES = 1 << 27
+_MAX_NAME_BYTES = 255
+_SEAL = "manifest_sha256"
+
+
+def read_manifest(directory: Path, kind: str | None = None, reads: Iterable[str] = ()) -> dict[str, Any]:
+    """The manifest of a published directory, every file of which has been checked against it.
+
+    Args:
+        directory: The directory.
+        kind: The kind that is wanted; any, if not given.
+        reads: Names of the files that the caller reads, each of which the manifest has to list.
+
+    Raises:
+        ModelError: The manifest is absent, damaged, of another kind or version, or a file is missing, of
+            another size, or of another sha256, or is read but not listed; all such files are named.
+        DiskError: A file could not be read.
+    """
+    with disk_errors(directory):
+        manifest = _load_manifest(directory)
+        if kind is not None and manifest["kind"] != kind:
+            raise ModelError(f"{directory}: is a {manifest['kind']} directory; a {kind} directory is wanted")
+        faults = [_fault(directory, name, entry) for name, entry in manifest["files"].items()]
+        faults += [
+            f"{directory / name}: is not listed in {MANIFEST}; take another copy of {directory}"
+            for name in sorted(set(reads) - set(manifest["files"]))
+        ]
+    if found := [fault for fault in faults if fault]:
+        raise ModelError(found)
+    return manifest
+
+
+def read_published(path: Path) -> bytes:
+    """What a file of a published directory holds, such as a tokeniser.
+
+    Raises:
+        ModelError: It is missing, or larger than any that is read whole.
+        DiskError: It may not be read.
+    """
+    if not path.exists():
+        raise ModelError(f"{path}: no such file; take another copy of {path.parent}")
+    with disk_errors(path):
+        if (size := path.stat().st_size) > _MAX_READ_BYTES:
+            raise ModelError(
+                f"{path}: has {size:,} bytes, more than the {_MAX_READ_BYTES:,} that it may have"
+            )
+        return path.read_bytes()
+
+
+def sha256_of(path: Path) -> str:
+    """The sha256 of a file's bytes, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def write_manifest(directory: Path, kind: str, facts: Mapping[str, Any]) -> None:
+    """List, sync and seal all that a directory holds; its files get the permissions of any new file."""
+    files = {}
+    path = directory / MANIFEST
+    path.write_bytes(b"")
+    mode = path.stat().st_mode & 0o777
+    for name in sorted(_files_in(directory) - {MANIFEST}):
+        file = directory / name
+        file.chmod(mode)  # safetensors writes files that only their owner may read
+        sync(file)
+        files[name] = {"size": file.stat().st_size, "sha256": sha256_of(file)}
+    manifest = {
+        "kind": kind,
+        "format_version": FORMAT_VERSION,
+        "tool_version": __version__,
+        **facts,
+        "files": files,
+    }
+    path.write_bytes(_sealed(manifest))
+    sync(path)
+    for folder in (p for p in directory.rglob("*") if p.is_dir()):
+        sync(folder)
+    sync(directory)
+
+
+def foreign_files(directory: Path, kind: str, new: Path | None = None) -> list[str]:
+    """Files of a directory that cannot be told to be of `kind` as it was published.
+
+    Args:
+        directory: A directory that may have been damaged.
+        kind: The kind as which it was published.
+        new: The directory that is to take its place; tells the names of files where the manifest is damaged.
+    """
+    found, ours = _files_in(directory), set[str]()
+    try:
+        manifest = _load_manifest(directory)
+        if manifest["kind"] == kind:
+            ours = {MANIFEST, *manifest["files"]}
+    except ModelError:  # a damaged manifest lists nothing
+        if new and MANIFEST in found:
+            ours = _files_in(new)
+    return sorted(found - ours)
+
+
+def _load_manifest(directory: Path) -> dict[str, Any]:
+    path = directory / MANIFEST
+    if not directory.is_dir():
+        raise ModelError(f"{directory}: no such directory; check the path")
+    if path.is_symlink() or not path.is_file():
+        raise ModelError(f"{directory}: has no {MANIFEST}; it is not complete, or not of allyouneed")
+    manifest = _parse_manifest(path)
+    if unsafe := [name for name in manifest["files"] if not _is_inside(name)]:
+        raise ModelError([f"{path}: names a file that cannot be in the directory: {name}" for name in unsafe])
+    return manifest
+
+
+def _parse_manifest(path: Path) -> dict[str, Any]:
+    with path.open("rb") as file:
+        written = file.read(_MAX_MANIFEST_BYTES)
+    try:
+        manifest = json.loads(written)
+        version, kind, entries = manifest["format_version"], manifest["kind"], manifest["files"].values()
+        del manifest[_SEAL]
+        typed = all(isinstance(e["size"], int) and isinstance(e["sha256"], str) for e in entries)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise ModelError(f"{path}: is damaged; take another copy of {path.parent}") from None
+    if version != FORMAT_VERSION:
+        raise ModelError(
+            f"{path}: format {version}, written by allyouneed {manifest.get('tool_version')}; "
+            f"this version reads {FORMAT_VERSION}: upgrade to that one or later"
+        )
+    if not typed or not isinstance(kind, str) or _sealed(manifest) != written:
+        raise ModelError(f"{path}: is damaged; take another copy of {path.parent}")
+    return dict(manifest)
+
+
+def _is_inside(name: str) -> bool:
+    path = PurePosixPath(name)
+    return (
+        name.isprintable()
+        and path.as_posix() == name
+        and not path.is_absolute()
+        and all(part != ".." and len(part.encode()) <= _MAX_NAME_BYTES for part in path.parts)
+    )
+
+
+def _fault(directory: Path, name: str, entry: Mapping[str, Any]) -> str | None:
+    path = directory / name
+    if Path(os.path.realpath(path)) != Path(os.path.realpath(directory), name) or not path.is_file():
+        return f"{path}: is missing or no plain file; take another copy of {directory}"
+    if (size := path.stat().st_size) != entry["size"]:
+        return f"{path}: has {size} bytes, {entry['size']} expected; take another copy of {directory}"
+    if (sha256 := sha256_of(path)) != entry["sha256"]:
+        expected = f"sha256 {sha256[:16]}..., {entry['sha256'][:16]}... expected"
+        return f"{path}: is damaged: {expected}; take another copy of {directory}"
+    return None
+
+
+def _files_in(directory: Path) -> set[str]:
+    """Names of all files in a directory and its folders, links among them."""
+    return {
+        path.relative_to(directory).as_posix()
+        for path in directory.rglob("*")
+        if path.is_symlink() or not path.is_dir()
+    }
+
+
+def _sealed(manifest: Mapping[str, Any]) -> bytes:
+    """The bytes of a manifest file, in which the last key is the sha256 of all that stands before it."""
+    digest = hashlib.sha256(json.dumps(manifest).encode()).hexdigest()
+    return json.dumps({**manifest, _SEAL: digest}, indent=1).encode()

@@ -1,0 +1,246 @@
+"""A run on disk: its checkpoints, its states, which is the latest and which the best, and who may write."""
+
+import contextlib
+import json
+import os
+import re
+import shutil
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from allyouneed.errors import DiskError, ModelError, UsageError
+from allyouneed.storage.publish import (
+    MANIFEST,
+    discard,
+    disk_errors,
+    is_leftover,
+    read_manifest,
+    remove_directory,
+    require_space,
+    require_unlocked,
+    same_file,
+    sign,
+    take_lock,
+    write_text,
+)
+
+KEPT_STATES = 2
+_STEP = "step-"
+_MAX_NAME_BYTES = 64
+_LOCK = "lock"
+_WORK = "training here"
+_WRITTEN = re.compile(r"latest|best|config\.toml|exit\.json|\w+\.png")
+"""Names of the files that a run replaces again and again."""
+
+
+class RunDirectory:
+    """The layout of RUN; see "Files of a run" in docs/files.md."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.config = path / "config.toml"
+        self.log = path / "log.jsonl"
+        self._exit = path / "exit.json"
+        self._lock: BinaryIO | None = None
+
+    def checkpoint(self, step: int) -> Path:
+        """Where the model of `step` is."""
+        return self.path / "checkpoints" / step_name(step)
+
+    def state(self, step: int) -> Path:
+        """Where the training state of `step` is."""
+        return self.path / "state" / step_name(step)
+
+    def checkpoint_steps(self) -> list[int]:
+        """Steps of the checkpoints that are there, ascending."""
+        return _steps(self.path / "checkpoints")
+
+    def scheduled_steps(self, every: int | None) -> list[int]:
+        """Steps of the checkpoints that every run of these settings makes, ascending; all, where none is.
+
+        A run that is stopped makes one more, and so does one that finds its best between two of them.
+
+        Args:
+            every: `training.checkpoint_every_steps`.
+        """
+        steps = self.checkpoint_steps()
+        return [step for step in steps if every is None or step % every == 0] or steps
+
+    def resumable_steps(self) -> list[int]:
+        """Steps whose checkpoint and state are both there, ascending."""
+        return sorted(set(self.checkpoint_steps()) & set(_steps(self.path / "state")))
+
+    def require_space(self, save_bytes: int) -> None:
+        """Refuse to train where the disk has no room for the states that are kept and one that is written.
+
+        Args:
+            save_bytes: Of a checkpoint and its state together.
+
+        Raises:
+            DiskError: There is too little room.
+        """
+        missing = KEPT_STATES + 1 - len(self.resumable_steps())
+        require_space(self.path, max(1, missing) * save_bytes)
+
+    def mark(self, name: str, step: int) -> None:
+        """Let the text file `latest` or `best` name the checkpoint of `step`."""
+        write_text(self.path / name, f"{step_name(step)}\n")
+
+    def marked(self, name: str) -> int | None:
+        """The step that `latest` or `best` names."""
+        path = self.path / name
+        if not path.is_file():
+            return None
+        with disk_errors(path), path.open("rb") as file:
+            return step_of(file.read(_MAX_NAME_BYTES).decode(errors="replace").strip())
+
+    def prune(self, step: int, keep_checkpoints: int, every: int | None = None) -> None:
+        """Delete all but the newest scheduled checkpoints and the newest states.
+
+        Those of `step` are read back and checked first. The best checkpoint stays, every one that a state
+        belongs to, and whatever is of a later step: of that, damaged as it may be, a run resumed before it
+        knows nothing until it has come there again.
+
+        Raises:
+            ModelError: What was written of `step` is damaged; nothing is deleted.
+        """
+        read_manifest(self.checkpoint(step), "model")
+        read_manifest(self.state(step), "state")
+        checkpoints = [saved for saved in self.checkpoint_steps() if saved <= step]
+        states = [saved for saved in _steps(self.path / "state") if saved <= step]
+        scheduled = [saved for saved in self.scheduled_steps(every) if saved <= step]
+        kept = {step, *scheduled[-keep_checkpoints:], *states[-KEPT_STATES:], self.marked("best")}
+        superseded = [(self.state(old), "state") for old in states[:-KEPT_STATES]]
+        superseded += [(self.checkpoint(old), "model") for old in checkpoints if old not in kept]
+        for directory, kind in superseded:
+            with contextlib.suppress(DiskError, UsageError):  # one too many is no reason to stop
+                remove_directory(directory, kind)
+
+    def write_exit(self, code: int, step: int, reason: str) -> None:
+        """Say in `exit.json` how the run ended."""
+        write_text(self._exit, json.dumps({"code": code, "step": step, "reason": reason}) + "\n")
+
+    def forget_exit(self) -> None:
+        """Remove `exit.json`: a run that is killed has none."""
+        with disk_errors(self._exit):
+            self._exit.unlink(missing_ok=True)
+
+    def is_new(self) -> bool:
+        """Whether nothing is there but what a run leaves that ended before it began."""
+        with disk_errors(self.path):
+            place = Path(os.path.realpath(self.path))  # such as new/.., which will be there
+            if not place.is_dir():
+                return not place.exists()
+            return all(path.name == _LOCK or _is_unfinished(path) for path in place.iterdir())
+
+    def is_run(self) -> bool:
+        """Whether a run has begun here; a model has a configuration, too."""
+        begun = (self.path / _LOCK, self.log, self.path / "checkpoints")
+        is_model = (self.path / MANIFEST).exists()
+        return self.config.is_file() and not is_model and any(path.exists() for path in begun)
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the run's lock, which the system gives back when the process ends, however it ends.
+
+        Raises:
+            LockedError: Another process holds it.
+        """
+        with disk_errors(self.path):
+            self.path.mkdir(parents=True, exist_ok=True)
+            lock = take_lock(self.path / _LOCK, self.path, _WORK)
+        with lock:
+            with disk_errors(self.path):
+                sign(lock, str(os.getppid()))
+                self._remove_unfinished()
+            self._lock = lock
+            try:
+                yield
+            finally:
+                self._lock = None
+
+    def require_held(self) -> None:
+        """Refuse to write where the directory, locked by this process, has been moved or removed since.
+
+        Raises:
+            DiskError: The lock file is no longer in its place.
+        """
+        if self._lock is not None and not same_file(self._lock, self.path / _LOCK):
+            raise DiskError(
+                f"{self.path}: was moved or removed while this process was training here; nothing more is "
+                "written; where it was moved, go on there with --resume"
+            )
+
+    def clear(self, keep: Collection[str] = ()) -> None:
+        """Take away all but the lock, which the caller holds, and what is to be kept, by its name."""
+        with disk_errors(self.path):
+            for path in self.path.iterdir():
+                if path.name != _LOCK and path.name not in keep:
+                    discard(path) if path.is_dir() else path.unlink()
+
+    def require_unlocked(self) -> None:
+        """Refuse a run in which another process trains, without locking it.
+
+        Raises:
+            LockedError: There is one.
+        """
+        with disk_errors(self.path):
+            require_unlocked(self.path / _LOCK, self.path, _WORK)
+
+    def is_of_launcher(self) -> bool:
+        """Whether the last to train here was started by the process that has started this one."""
+        lock = self.path / _LOCK
+        return lock.is_file() and lock.read_bytes().split(b"\n")[1:2] == [str(os.getppid()).encode()]
+
+    def _remove_unfinished(self) -> None:
+        """Remove what a killed run had begun to write; nothing of it was ever published."""
+        for folder in (".", "checkpoints", "state"):
+            for path in self.path.glob(f"{folder}/*"):
+                if _is_unfinished(path):
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def _is_unfinished(path: Path) -> bool:
+    """Whether a killed run has left this; a step is a directory, all else a file."""
+    if path.is_dir():
+        return is_leftover(path, lambda name: step_of(name) is not None)
+    return is_leftover(path, lambda name: _WRITTEN.fullmatch(name) is not None)
+
+
+def step_name(step: int) -> str:
+    """The folder's name of a step."""
+    return f"{_STEP}{step:08d}"
+
+
+def step_of(name: str) -> int | None:
+    """The step that a folder's name stands for; None for any other name."""
+    found = re.fullmatch(rf"{_STEP}([0-9]{{8,18}})", name)
+    return int(found[1]) if found and name == step_name(int(found[1])) else None
+
+
+def resolve_model(path: Path) -> Path:
+    """The model directory that MODEL means: `path` itself, or the latest checkpoint of the run at `path`.
+
+    Raises:
+        ModelError: There is none.
+    """
+    if (path / MANIFEST).is_file():
+        return path
+    if not path.exists():
+        raise ModelError(f"{path}: no such model; name a run, a checkpoint in it, or a model directory")
+    run = RunDirectory(path)
+    latest = run.marked("latest") if path.is_dir() else None
+    if latest is None and (path / "latest").exists():
+        raise ModelError(
+            f"{path / 'latest'}: names no checkpoint; give one of {path / 'checkpoints'} instead"
+        )
+    if latest is None:
+        raise ModelError(f"{path}: is no model: it has neither a {MANIFEST} nor a finished checkpoint")
+    return run.checkpoint(latest)
+
+
+def _steps(folder: Path) -> list[int]:
+    if not folder.is_dir():
+        return []
+    return sorted(step for path in folder.iterdir() if (step := step_of(path.name)) is not None)

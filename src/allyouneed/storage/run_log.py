@@ -1,0 +1,59 @@
+"""The log of a run: one JSON object a line, only ever appended to."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from allyouneed.storage.publish import disk_errors
+
+Event = dict[str, Any]
+
+_NUMBERS = {"step", "loss", "learning_rate", "bleu", "f1"}
+"""Fields that curves are drawn from."""
+_LARGEST = 1e100
+
+
+class RunLog:
+    """Appends events; a line that a killed run left torn is ended first, and readers skip it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with disk_errors(path):
+            torn = path.is_file() and not path.read_bytes().endswith(b"\n") and path.stat().st_size > 0
+            self._file = path.open("ab", buffering=0)
+            if torn:
+                self._file.write(b"\n")
+
+    def write(self, event: str, **fields: Any) -> None:
+        """Append one event, in the file system's hands when this returns."""
+        with disk_errors(self.path):
+            self._file.write(json.dumps({"event": event, **fields}).encode() + b"\n")
+
+    def close(self) -> None:
+        """Sync and close the file."""
+        with disk_errors(self.path):
+            os.fsync(self._file.fileno())
+            self._file.close()
+
+
+def read_log(path: Path) -> Iterator[Event]:
+    """The events of a log in order; lines that are torn, or that no run writes, are skipped."""
+    with path.open("rb") as file:
+        for line in file:
+            try:
+                event = json.loads(line)
+            except (ValueError, RecursionError):
+                continue
+            if isinstance(event, dict) and _is_sound(event):
+                yield event
+
+
+def _is_sound(event: Event) -> bool:
+    numbers = [event[name] for name in _NUMBERS & event.keys() if event[name] is not None]
+    return (
+        isinstance(event.get("event"), str)
+        and isinstance(event.get("step", 0), int)
+        and all(isinstance(number, (int, float)) and not abs(number) > _LARGEST for number in numbers)
+    )

@@ -1,0 +1,1 @@
+"""What models are trained to do, and everything that works the same way for every task."""

@@ -1,0 +1,1 @@
+"""Constituency parsing (paper 6.3): raw sentences in, trees out."""

@@ -1,0 +1,239 @@
+"""Labelled bracketing scores by the rules of EVALB with its COLLINS.prm (paper 6.3, Table 4).
+
+https://nlp.cs.nyu.edu/evalb/. Words that the gold tree tags as punctuation are taken out of both trees,
+constituents left empty and the root `TOP` do not count, and `ADVP` is as good as `PRT`.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from allyouneed.errors import DataError
+from allyouneed.evaluation.score import Score
+from allyouneed.tasks.parsing.labels import without_function
+from allyouneed.version import __version__
+
+Span = tuple[str, int, int]
+"""Label, first word, and the word after the last."""
+
+
+class ScoredTree(Protocol):
+    """What of a tree is compared."""
+
+    @property
+    def words(self) -> Sequence[str]:
+        """The leaves."""
+
+    @property
+    def tags(self) -> Sequence[str]:
+        """Their parts of speech."""
+
+    @property
+    def constituents(self) -> Iterable[Span]:
+        """The root first."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What is compared with what; by default as COLLINS.prm says."""
+
+    deleted: frozenset[str] = frozenset({"TOP", "-NONE-", ",", ":", "``", "''", "."})
+    """Tags of words that are left out, and labels that do not count."""
+    equal: tuple[frozenset[str], ...] = (frozenset({"ADVP", "PRT"}),)
+    """Labels, and tags, that are as good as each other."""
+
+    def name(self, label: str) -> str:
+        """A label that all its equals share, without its function."""
+        return self.representative(without_function(label))
+
+    def representative(self, label: str) -> str:
+        """The first in the alphabet of those that are equal to it."""
+        return next((min(labels) for labels in self.equal if label in labels), label)
+
+
+COLLINS = Rules()
+
+
+@dataclass
+class Brackets:
+    """Counts of constituents: that match, of the gold trees, and of the trees to be judged."""
+
+    matched: int = 0
+    gold: int = 0
+    test: int = 0
+
+    @property
+    def recall(self) -> float:
+        """In percent; 0 where there is no constituent."""
+        return 100 * self.matched / self.gold if self.gold else 0.0
+
+    @property
+    def precision(self) -> float:
+        """Likewise."""
+        return 100 * self.matched / self.test if self.test else 0.0
+
+    @property
+    def f1(self) -> float:
+        """The harmonic mean of both; 0 where nothing matches."""
+        both = self.gold + self.test
+        return 200 * self.matched / both if both else 0.0
+
+    def __iadd__(self, other: "Brackets") -> "Brackets":
+        """Count both together."""
+        self.matched += other.matched
+        self.gold += other.gold
+        self.test += other.test
+        return self
+
+
+@dataclass
+class SentenceScore:
+    """A tree beside its gold tree."""
+
+    length: int
+    """Words, punctuation included."""
+    brackets: Brackets
+    by_label: dict[str, Brackets]
+    num_words: int
+    """Words that are left without punctuation."""
+    num_correct_tags: int
+    """Of these."""
+    is_exact: bool
+    """Whether there is a tree, with the same constituents."""
+
+
+def score_tree(gold: ScoredTree, test: ScoredTree | None, rules: Rules = COLLINS) -> SentenceScore:
+    """Compare a tree with its gold tree; None, where there is no tree, has no constituent and no tag.
+
+    Raises:
+        DataError: Their words differ.
+    """
+    if test is not None:
+        _require_same_words(gold, test)
+    kept = [tag not in rules.deleted for tag in gold.tags]
+    of_gold = _spans(gold, kept, rules)
+    of_test = Counter[Span]() if test is None else _spans(test, kept, rules)
+    matched = of_gold & of_test
+    by_label: dict[str, Brackets] = {}
+    for counts, name in ((matched, "matched"), (of_gold, "gold"), (of_test, "test")):
+        for (label, _, _), number in counts.items():
+            brackets = by_label.setdefault(label, Brackets())
+            setattr(brackets, name, getattr(brackets, name) + number)
+    tags = zip(gold.tags, test.tags if test else [""] * len(kept), kept, strict=True)
+    return SentenceScore(
+        length=sum(tag != "-NONE-" for tag in gold.tags),
+        brackets=Brackets(matched.total(), of_gold.total(), of_test.total()),
+        is_exact=test is not None and of_gold == of_test,
+        by_label=by_label,
+        num_words=sum(kept),
+        num_correct_tags=sum(k and rules.representative(a) == rules.representative(b) for a, b, k in tags),
+    )
+
+
+def _require_same_words(gold: ScoredTree, test: ScoredTree) -> None:
+    for place, (word, other) in enumerate(zip(gold.words, test.words, strict=False), start=1):
+        if word != other:
+            raise DataError(f"word {place} is {word!r} in the gold tree, but {other!r} in the other")
+    if len(gold.words) != len(test.words):
+        raise DataError(f"the gold tree has {len(gold.words)} words, the other {len(test.words)}")
+
+
+def _spans(tree: ScoredTree, kept: Sequence[bool], rules: Rules) -> Counter[Span]:
+    """The constituents that count, over the words that are kept."""
+    place_of = [0]
+    for is_kept in kept:
+        place_of.append(place_of[-1] + is_kept)
+    spans = ((rules.name(label), place_of[start], place_of[end]) for label, start, end in tree.constituents)
+    return Counter(span for span in spans if span[1] < span[2] and span[0] not in rules.deleted)
+
+
+@dataclass
+class BracketScores:
+    """Sums over sentences."""
+
+    brackets: Brackets = field(default_factory=Brackets)
+    by_label: dict[str, Brackets] = field(default_factory=dict)
+    by_length: dict[int, Brackets] = field(default_factory=dict)
+    """Tens of words, counted from 0 -> brackets of sentences of so many words: 0 is 1 to 10 words."""
+    num_by_length: Counter[int] = field(default_factory=Counter)
+    """Likewise: the number of these sentences."""
+    num_sentences: int = 0
+    num_exact: int = 0
+    num_words: int = 0
+    num_correct_tags: int = 0
+
+    def add(self, sentence: SentenceScore) -> None:
+        """Count one more."""
+        self.brackets += sentence.brackets
+        for label, brackets in sentence.by_label.items():
+            self.by_label.setdefault(label, Brackets()).__iadd__(brackets)
+        tens = (sentence.length - 1) // 10
+        self.by_length.setdefault(tens, Brackets()).__iadd__(sentence.brackets)
+        self.num_by_length[tens] += 1
+        self.num_sentences += 1
+        self.num_exact += sentence.is_exact
+        self.num_words += sentence.num_words
+        self.num_correct_tags += sentence.num_correct_tags
+
+    def scores(self, tagged: bool) -> list[Score]:
+        """Precision, recall, F1, exact match, and where tags are `tagged` by a model their accuracy."""
+        signature = f"evalb:COLLINS.prm|lengths:all|punctuation:by-gold-tags|version:allyouneed-{__version__}"
+        values = {
+            "bracket_f1": self.brackets.f1,
+            "bracket_precision": self.brackets.precision,
+            "bracket_recall": self.brackets.recall,
+            "exact_match": 100 * self.num_exact / max(1, self.num_sentences),
+        }
+        if tagged:
+            values["tag_accuracy"] = 100 * self.num_correct_tags / max(1, self.num_words)
+        return [Score(name, value, signature) for name, value in values.items()]
+
+    def label_table(self) -> str:
+        """One line a label, the most frequent in the gold trees first: counts, and scores in percent."""
+        rows = sorted(self.by_label.items(), key=lambda item: (-item[1].gold, item[0]))
+        return "\n".join([_row("label"), *(_row(label, brackets) for label, brackets in rows)])
+
+    def length_table(self) -> str:
+        """One line for each ten words of length that sentences have: as of labels, and how many there are."""
+        lines = [f"{_row('words')}{'sentences':>11}"]
+        for tens, brackets in sorted(self.by_length.items()):
+            lines.append(f"{_row(words_of(tens), brackets)}{self.num_by_length[tens]:>11}")
+        return "\n".join(lines)
+
+
+def words_of(tens: int) -> str:
+    """The lengths in a row of `by_length`: 0 is `1-10`."""
+    return f"{10 * tens + 1}-{10 * tens + 10}"
+
+
+def _row(name: str, brackets: Brackets | None = None) -> str:
+    """A line of a table; its titles if there is nothing to count."""
+    if brackets is None:
+        return f"{name:<10}{'gold':>8}{'test':>8}{'matched':>9}{'recall':>9}{'precision':>11}{'F1':>8}"
+    b = brackets
+    counts = f"{name:<10}{b.gold:>8}{b.test:>8}{b.matched:>9}"
+    return f"{counts}{b.recall:>9.2f}{b.precision:>11.2f}{b.f1:>8.2f}"
+
+
+def score_trees(
+    gold: Sequence[ScoredTree], test: Sequence[ScoredTree | None], rules: Rules = COLLINS
+) -> BracketScores:
+    """Compare trees with their gold trees, one by one; see `score_tree`.
+
+    Raises:
+        DataError: There are not as many of each, none at all, or two have different words.
+    """
+    if len(gold) != len(test):
+        raise DataError(f"{len(gold)} gold trees but {len(test)} to be scored; give one for each")
+    if not gold:
+        raise DataError("there are no trees to score; give at least one")
+    total = BracketScores()
+    for number, pair in enumerate(zip(gold, test, strict=True), start=1):
+        try:
+            total.add(score_tree(*pair, rules))
+        except DataError as error:
+            raise DataError(
+                f"sentence {number}: {error.messages[0]}; score trees of the same words"
+            ) from None
+    return total

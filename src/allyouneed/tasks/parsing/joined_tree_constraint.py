@@ -1,0 +1,113 @@
+"""The constraint of parsing where brackets are joined: each word has so many symbols, in their order."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from allyouneed.config.run import SearchConfig
+from allyouneed.symbols import END, UNKNOWN
+from allyouneed.tasks.parsing.linearisation import ending, symbols_per_word
+from allyouneed.tasks.parsing.tree_vocabulary import TreeVocabulary
+
+_WORDS_LEFT, _DEPTH, _DEEPEST, _NUM_WRITTEN, _ENDINGS = range(5)
+"""Columns of a state: words that have not ended, constituents that are open and that may be, symbols of the
+next word that are there; then endings of words, if outputs have them, the last word first."""
+
+
+class JoinedTreeConstraint:
+    """Symbols of `TreeVocabulary` that make one tree; states as `restrictions.Constraint` has them.
+
+    Before a word so many constituents may open that those to come can still close all of them; the first
+    word opens one at least. After it so many may end that one stays open, after the last word all do.
+
+    Args:
+        vocabulary: Of the outputs, with joined brackets.
+        words_of: The words of a source, from its ids with the end symbol.
+        config: `max_extra_tokens` and `max_length` bound the tokens of an output.
+        max_positions: That the model has, if they are limited.
+        max_depth: The most constituents inside each other.
+    """
+
+    def __init__(
+        self,
+        vocabulary: TreeVocabulary,
+        words_of: Callable[[Sequence[int]], Sequence[str]],
+        config: SearchConfig,
+        max_positions: int | None = None,
+        max_depth: int = 100,
+    ) -> None:
+        self._words_of, self._max_depth = words_of, max_depth
+        self._per_word = symbols_per_word(vocabulary.tags)
+        self._max_extra_tokens = config.max_extra_tokens
+        self._limits = [limit for limit in (config.max_length, max_positions) if limit is not None]
+        symbols = ["" if token <= UNKNOWN else symbol for token, symbol in enumerate(vocabulary.symbols)]
+        self._opens = np.array([symbol.startswith("(") for symbol in symbols])
+        self._closes = np.array([symbol.startswith(")") for symbol in symbols])
+        self._adds = np.array([symbol != "" for symbol in symbols]) & ~self._opens & ~self._closes
+        self._begun = np.array([sum(map(bool, s.split("("))) if s.startswith("(") else 0 for s in symbols])
+        self._ended = np.array([int(s[1:]) if s.startswith(")") else 0 for s in symbols])
+        self._most_begun, self._most_ended = (
+            min(int(numbers.max()), max_depth) for numbers in (self._begun, self._ended)
+        )
+        self._endings = np.flatnonzero(self._adds).tolist() if vocabulary.tags == "endings" else []
+        self._place_of = {vocabulary.symbols[token]: place for place, token in enumerate(self._endings)}
+        self.table = self._build_table()
+
+    def start(self, sources: Sequence[Sequence[int]]) -> NDArray[np.int64]:
+        """The states of empty outputs (sentences, columns); sources have their end symbols."""
+        words = [self._words_of(source) for source in sources]
+        longest = max(map(len, words)) if self._endings else 0
+        states = np.zeros((len(sources), _ENDINGS + longest), np.int64)
+        for state, source, of_source in zip(states, sources, words, strict=True):
+            state[_WORDS_LEFT] = len(of_source)
+            tokens = min([len(source) + self._max_extra_tokens, *self._limits])
+            # Where there is no room for all symbols and the end symbol nothing may open: there is no tree.
+            state[_DEEPEST] = self._max_depth * (tokens > self._per_word * len(of_source))
+            if self._endings:
+                places = [self._place_of[ending(word)] for word in reversed(of_source)]
+                state[_ENDINGS : _ENDINGS + len(places)] = places
+        return states
+
+    def classify(self, states: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The class (sentences, beams) of each state: which symbol is next, and its least and most number."""
+        words, depth, deepest, num_written = np.moveaxis(states[..., :_ENDINGS], -1, 0)
+        room = np.minimum(deepest, self._most_ended * words) - depth
+        opening = (depth == 0) * (self._most_begun + 1) + room.clip(0, self._most_begun)
+        least = np.where(words == 1, depth, depth - np.minimum(deepest, self._most_ended * (words - 1)))
+        most = np.where(words == 1, depth, depth - 1)
+        least, most = least.clip(0, self._most_ended), most.clip(0, self._most_ended)
+        closing = self._first_closing + least * (self._most_ended + 1) + most
+        adding = np.full_like(closing, self._first_adding)
+        if self._endings:
+            place = (_ENDINGS + np.maximum(words - 1, 0))[..., None]
+            adding += np.take_along_axis(states, place, -1)[..., 0]
+        found = np.where(num_written == 0, opening, adding)
+        found = np.where(num_written == self._per_word - 1, closing, found)
+        return np.where(words == 0, len(self.table) - 1, found)
+
+    def advance(self, states: NDArray[np.int64], tokens: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The states after one more token (sentences, beams) each."""
+        states = states.copy()
+        depth = states[..., _DEPTH] + self._begun[tokens] - self._ended[tokens]
+        states[..., _DEPTH] = depth.clip(0, self._max_depth)  # beams without a hypothesis write anything
+        num_written = states[..., _NUM_WRITTEN] + 1
+        states[..., _NUM_WRITTEN] = num_written % self._per_word
+        is_whole = num_written == self._per_word
+        states[..., _WORDS_LEFT] = np.maximum(states[..., _WORDS_LEFT] - is_whole, 0)
+        return states
+
+    def _build_table(self) -> NDArray[np.bool_]:
+        """(classes, vocab): rows of what opens, of what ends, of words; then the end."""
+        begun, ended = np.arange(self._most_begun + 1), np.arange(self._most_ended + 1)
+        opening = [
+            self._opens & (self._begun >= least) & (self._begun <= most) for least in (0, 1) for most in begun
+        ]
+        closing = [
+            self._closes & (self._ended >= least) & (self._ended <= most) for least in ended for most in ended
+        ]
+        tokens = np.arange(len(self._opens))
+        adding = [tokens == token for token in self._endings] or [self._adds]
+        self._first_closing = len(opening)
+        self._first_adding = len(opening) + len(closing)
+        return np.array([*opening, *closing, *adding, tokens == END])

@@ -1,0 +1,162 @@
+"""Trees as sequences of symbols, and back (paper 6.3, after Vinyals et al. 2015, arXiv:1412.7449).
+
+`(TOP (S (NP (PRP She)) (VP (VBZ sleeps))))` is `(S (NP XX )NP (VP XX )VP )S`: brackets with their labels, one
+symbol for each word, and not the words, which are those of the source. The root is left out where a
+constituent covers all of it. A symbol is an entry of a vocabulary of its own, which no text can reach.
+
+Joined brackets, `(S(NP )1 (VP )2`, are a form of ours with a fixed number of symbols for each word: what
+opens before it, perhaps its part of speech, and how many constituents end after it. So a model need not find
+its place: the symbols of the third word are the fifth and the sixth, or of three the seventh to the ninth.
+"""
+
+import string
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, Literal, NamedTuple
+
+from allyouneed.tasks.parsing.trees import ROOT, Constituent, Tree, labels_around_words
+
+Tags = Literal["normalised", "predicted", "endings"]
+Brackets = Literal["labelled", "plain", "joined"]
+
+WORD: Final = "XX"
+"""What stands for a word whose part of speech is not told."""
+
+ENDINGS: Final = (*string.ascii_lowercase, "0", WORD)
+"""What `ending` gives."""
+
+
+def linearise(tree: Tree, tags: Tags = "normalised", brackets: Brackets = "labelled") -> list[str]:
+    """The symbols of a tree.
+
+    Args:
+        tree: Cleaned.
+        tags: "normalised": every word is `XX`; "predicted": its part of speech; "endings": its last letter,
+            by which model and search know which word they are at.
+        brackets: "labelled": a constituent ends with `)NP`; "plain": with `)`; "joined": one symbol for all
+            that open before a word, `(` if none does, and one for how many end after it, with the word's
+            own between them unless it is `XX`.
+    """
+    symbols = []
+    around = labels_around_words(_without_root(tree), len(tree.words))
+    for word, tag, (begun, ended) in zip(tree.words, tree.tags, around, strict=True):
+        symbol = {"normalised": WORD, "predicted": tag, "endings": ending(word)}[tags]
+        if brackets == "joined":
+            symbols.append("(" + "(".join(begun))
+            symbols += [symbol] * (tags != "normalised")
+            symbols.append(f"){len(ended)}")
+        else:
+            symbols += ["(" + label for label in begun]
+            symbols.append(symbol)
+            symbols += [")" + label * (brackets == "labelled") for label in ended]
+    return symbols
+
+
+def symbols_per_word(tags: Tags) -> int:
+    """How many symbols stand for a word where brackets are joined."""
+    return 2 if tags == "normalised" else 3
+
+
+def unjoined(symbols: Iterable[str], tags: Tags) -> Iterator[str]:
+    """Symbols of the joined form as those of the plain one."""
+    for symbol in symbols:
+        if symbol.startswith("("):
+            yield from ("(" + label for label in symbol.split("(") if label)
+        elif symbol.startswith(")"):
+            yield from [WORD] * (tags == "normalised") + [")"] * int(symbol[1:])
+        else:
+            yield symbol
+
+
+def ending(word: str) -> str:
+    """The last letter of a word, small; `0` of a digit, `XX` of anything else."""
+    last = word[-1].lower()
+    return "0" if last in string.digits else last if last in ENDINGS else WORD
+
+
+def _without_root(tree: Tree) -> tuple[Constituent, ...]:
+    """The constituents, without a root that says nothing: one inside it covers the same words."""
+    inner = tree.constituents[1:]
+    covered = inner and inner[0].label != ROOT and inner[0].end - inner[0].start == len(tree.words)
+    return inner if covered else tree.constituents
+
+
+class BuiltTree(NamedTuple):
+    """A tree made of symbols, and whether these were a tree of so many words."""
+
+    tree: Tree
+    well_formed: bool
+
+
+def build_tree(symbols: Iterable[str], words: Sequence[str]) -> BuiltTree:
+    """The inverse of `linearise`, for any symbols: what is no tree is repaired.
+
+    A closing bracket closes the innermost constituent of its label, with all that is open inside it, and
+    is left out where there is none; so are empty constituents, and symbols of words where there are no
+    words left. Words that are left over go into what is still open, or into the root. What is never closed
+    ends with the sentence.
+
+    Args:
+        symbols: Of a model, without end symbol.
+        words: The leaves, at least one.
+    """
+    builder = _Builder(words)
+    for symbol in symbols:
+        if symbol.startswith("("):
+            builder.begin(symbol[1:])
+        elif symbol.startswith(")"):
+            builder.end(symbol[1:])
+        else:
+            builder.add(symbol)
+    return builder.built()
+
+
+class _Builder:
+    """A tree as it grows, inside an implied root."""
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self._words = tuple(words)
+        self._tags: list[str] = []
+        self._constituents: list[Constituent] = []
+        self._open: list[int] = []  # places among the constituents
+        self._num_roots = 0
+        self._well_formed = True
+
+    def begin(self, label: str) -> None:
+        """Begin a constituent."""
+        self._num_roots += not self._open
+        self._open.append(len(self._constituents))
+        self._constituents.append(Constituent(label, len(self._tags), -1))
+
+    def end(self, label: str) -> None:
+        """Close the innermost constituent of this label, or of any if none is given."""
+        depths = reversed(range(len(self._open)))
+        depth = next((d for d in depths if label in ("", self._constituents[self._open[d]].label)), None)
+        self._well_formed &= depth is not None and depth == len(self._open) - 1
+        while depth is not None and len(self._open) > depth:
+            self._close_innermost()
+
+    def add(self, tag: str) -> None:
+        """Add the next word."""
+        self._well_formed &= bool(self._open) and len(self._tags) < len(self._words)
+        if len(self._tags) < len(self._words):
+            self._tags.append(tag)
+
+    def built(self) -> BuiltTree:
+        """The whole."""
+        self._well_formed &= not self._open and self._num_roots == 1
+        while len(self._tags) < len(self._words):
+            self._well_formed = False
+            self._tags.append(WORD)
+        while self._open:
+            self._close_innermost()
+        constituents = [c for c in self._constituents if c.start < c.end]
+        whole = Constituent(ROOT, 0, len(self._words))
+        if constituents[:1] != [whole]:
+            constituents.insert(0, whole)
+        return BuiltTree(Tree(self._words, tuple(self._tags), tuple(constituents)), self._well_formed)
+
+    def _close_innermost(self) -> None:
+        place = self._open.pop()
+        closed = self._constituents[place]._replace(end=len(self._tags))
+        self._constituents[place] = closed
+        self._well_formed &= closed.start < closed.end

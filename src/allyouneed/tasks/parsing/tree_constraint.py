@@ -1,0 +1,127 @@
+"""The constraint of parsing: every output is one balanced tree with as many leaves as there are words."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from allyouneed.config.run import SearchConfig
+from allyouneed.symbols import END, UNKNOWN
+from allyouneed.tasks.parsing.linearisation import ending
+from allyouneed.tasks.parsing.tree_vocabulary import TreeVocabulary
+
+_WORDS_LEFT, _TOKENS_LEFT, _DEPTH, _IS_EMPTY, _STACK = range(5)
+"""Columns of a state: words and tokens that may still come, constituents that are open, whether the innermost
+one holds nothing yet, and from the last on the label of each that is open; then endings of words, if outputs
+have them."""
+
+_MAY_OPEN, _MAY_ADD, _MAY_CLOSE = 1, 2, 4
+_NUM_COMBINATIONS = 8
+
+
+class TreeConstraint:
+    """Symbols of `TreeVocabulary` that make one tree; states as `restrictions.Constraint` has them.
+
+    A constituent may open while a word is left for it and tokens for all that has to come: a symbol for each
+    word, one for each constituent to close, and the end symbol. So there is always a way to the end.
+
+    Args:
+        vocabulary: Of the outputs.
+        words_of: The words of a source, from its ids with the end symbol.
+        config: `max_extra_tokens` and `max_length` bound the tokens of an output.
+        max_positions: That the model has, if they are limited.
+        max_depth: The most constituents inside each other.
+    """
+
+    def __init__(
+        self,
+        vocabulary: TreeVocabulary,
+        words_of: Callable[[Sequence[int]], Sequence[str]],
+        config: SearchConfig,
+        max_positions: int | None = None,
+        max_depth: int = 100,
+    ) -> None:
+        self._words_of, self._max_depth = words_of, max_depth
+        self._first_word = _STACK + max_depth + 1
+        self._max_extra_tokens = config.max_extra_tokens
+        self._limits = [limit for limit in (config.max_length, max_positions) if limit is not None]
+        symbols = ["" if token <= UNKNOWN else symbol for token, symbol in enumerate(vocabulary.symbols)]
+        self._opens = np.array([symbol.startswith("(") for symbol in symbols])
+        self._closes = np.array([symbol.startswith(")") for symbol in symbols])
+        self._adds = np.array([symbol != "" for symbol in symbols]) & ~self._opens & ~self._closes
+        # A plain bracket closes whatever is open: then all labels are one.
+        brackets = self._opens | self._closes
+        names = [
+            symbol[1:] if is_bracket and vocabulary.brackets == "labelled" else ""
+            for symbol, is_bracket in zip(symbols, brackets, strict=True)
+        ]
+        labels = sorted(set(names))
+        self._label, self._num_labels = np.array([labels.index(name) for name in names]), len(labels)
+        # The symbols of words by which is known what comes next; none where any may stand for any word.
+        self._endings = np.flatnonzero(self._adds).tolist() if vocabulary.tags == "endings" else []
+        self._place_of = {vocabulary.symbols[token]: place for place, token in enumerate(self._endings)}
+        self.table = self._build_table()
+
+    def start(self, sources: Sequence[Sequence[int]]) -> NDArray[np.int64]:
+        """The states of empty outputs (sentences, columns); sources have their end symbols."""
+        words = [self._words_of(source) for source in sources]
+        longest = max(map(len, words)) if self._endings else 0
+        states = np.zeros((len(sources), self._first_word + longest), np.int64)
+        for state, source, of_source in zip(states, sources, words, strict=True):
+            state[_WORDS_LEFT] = len(of_source)
+            state[_TOKENS_LEFT] = min([len(source) + self._max_extra_tokens, *self._limits])
+            if (
+                self._endings
+            ):  # the last word first, so that the number of words left tells the next one's place
+                places = [self._place_of[ending(word)] for word in reversed(of_source)]
+                state[self._first_word : self._first_word + len(places)] = places
+        return states
+
+    def classify(self, states: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The class (sentences, beams) of each state: what may come, and the label to be closed."""
+        words, tokens, depth, is_empty = np.moveaxis(states[..., :_STACK], -1, 0)
+        # With one more constituent: its words and those after it, what has to be closed, and the end symbol.
+        fits = (tokens - 1 >= words + (depth + 1) + 1) & (depth < self._max_depth)
+        combination = (
+            _MAY_OPEN * ((words > 0) & fits)
+            + _MAY_ADD * ((words > 0) & (depth > 0))
+            + _MAY_CLOSE * ((depth > 0) & (is_empty == 0) & ((depth > 1) | (words == 0)))
+        )
+        innermost = np.maximum(_STACK + depth - 1, _STACK)[..., None]
+        label = np.take_along_axis(states, innermost, -1)[..., 0]
+        is_whole = (depth == 0) & (words == 0)
+        following: NDArray[np.int64] | int = 0
+        if self._endings:
+            place = self._first_word + np.maximum(words - 1, 0)
+            following = np.take_along_axis(states, place[..., None], -1)[..., 0]
+        open_class = (following * _NUM_COMBINATIONS + combination) * self._num_labels + label
+        return np.where(is_whole, len(self.table) - 1, open_class)
+
+    def advance(self, states: NDArray[np.int64], tokens: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The states after one more token (sentences, beams) each."""
+        opens, closes = self._opens[tokens], self._closes[tokens]
+        states = states.copy()
+        next_place = (_STACK + states[..., _DEPTH])[..., None]
+        before = np.take_along_axis(states, next_place, -1)
+        label = np.where(opens[..., None], self._label[tokens][..., None], before)
+        np.put_along_axis(states, next_place, label, -1)
+        states[..., _WORDS_LEFT] -= self._adds[tokens]
+        states[..., _TOKENS_LEFT] -= 1
+        depth = states[..., _DEPTH] + opens - closes
+        states[..., _DEPTH] = depth.clip(0, self._max_depth)  # beams without a hypothesis write anything
+        states[..., _IS_EMPTY] = opens
+        return states
+
+    def _build_table(self) -> NDArray[np.bool_]:
+        """(classes, vocab): a row for each next word, combination and label, in this order; then the end."""
+        tokens = np.arange(len(self._opens))
+        words = [tokens == token for token in self._endings] or [self._adds]
+        closes_label = self._closes & (self._label == np.arange(self._num_labels)[:, None])
+        rows = [
+            (self._opens & bool(combination & _MAY_OPEN))
+            | (word & bool(combination & _MAY_ADD))
+            | (closes_label & bool(combination & _MAY_CLOSE))
+            for word in words
+            for combination in range(_NUM_COMBINATIONS)
+        ]
+        return np.concatenate([*rows, (tokens == END)[None]])

@@ -1,0 +1,139 @@
+"""The symbols of trees, as ids and back: the target vocabulary of a parser (paper 6.3)."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Self, get_args
+
+from allyouneed.data.vocabulary_file import VocabularyFile
+from allyouneed.errors import DataError
+from allyouneed.symbols import CONTROL_SYMBOLS, UNKNOWN
+from allyouneed.tasks.parsing.linearisation import (
+    ENDINGS,
+    WORD,
+    Brackets,
+    BuiltTree,
+    Tags,
+    build_tree,
+    linearise,
+    unjoined,
+)
+from allyouneed.tasks.parsing.tree_cleaning import without_unary_cycles
+from allyouneed.tasks.parsing.trees import tree_of
+
+_FILE = VocabularyFile("allyouneed tree symbols", 1, "vocabulary of trees", ("tags", "brackets"))
+_JOINED = re.compile(r"[^)].*|\)[0-9]{1,5}", re.DOTALL)
+
+
+class TreeVocabulary:
+    """Symbols of trees to ids and back; what `Tokenizer` is for text. Made by `learn` or `load`.
+
+    Args:
+        symbols: Every one, the control symbols first.
+        tags: As of `linearise`.
+        brackets: Likewise.
+    """
+
+    def __init__(self, symbols: Sequence[str], tags: Tags, brackets: Brackets) -> None:
+        self.symbols, self.tags, self.brackets = tuple(symbols), tags, brackets
+        self._ids = {symbol: token for token, symbol in enumerate(symbols)}
+
+    @classmethod
+    def learn(cls, texts: Iterable[str], tags: Tags, brackets: Brackets) -> Self:
+        """The symbols of some trees in brackets, the most frequent first.
+
+        Raises:
+            DataError: One of them is no tree, or has a tag that is called as a control symbol is.
+        """
+        counts: Counter[str] = Counter()
+        for text in texts:
+            counts.update(linearise(without_unary_cycles(tree_of(text)), tags, brackets))
+        if reserved := [symbol for symbol in CONTROL_SYMBOLS if symbol in counts]:
+            raise DataError(f"{reserved[0]} is the tag of a word, but reserved here; rename it in the trees")
+        if tags == "endings":
+            counts.update(dict.fromkeys(ENDINGS, 0))  # no word ends in what is unknown
+        if brackets == "joined":
+            counts.update(dict.fromkeys(_all_joined(counts), 0))
+        in_order = sorted(counts, key=lambda symbol: (-counts[symbol], symbol))
+        return cls([*CONTROL_SYMBOLS, *in_order], tags, brackets)
+
+    @classmethod
+    def load(cls, path: Path, vocab_size: int | None = None) -> Self:
+        """Read what `save` has written.
+
+        Args:
+            path: The file.
+            vocab_size: Number of entries that a model has for it; any if not given.
+
+        Raises:
+            ModelError: The file is missing, damaged, no vocabulary of trees, or of another size.
+            DiskError: The file may not be read.
+        """
+        symbols, (tags, brackets) = _FILE.read(path, _is_sound, vocab_size)
+        return cls(symbols, tags, brackets)
+
+    def save(self, path: Path) -> None:
+        """Write one JSON file."""
+        _FILE.write(path, self.symbols, self.tags, self.brackets)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both give every tree the same ids."""
+        return isinstance(other, TreeVocabulary) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    @property
+    def vocab_size(self) -> int:
+        """Entries, control symbols included; ids are below it."""
+        return len(self.symbols)
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of a tree in brackets, without its unary cycles; a symbol that was not learned is unknown.
+
+        Raises:
+            DataError: It is no tree.
+        """
+        tree = without_unary_cycles(tree_of(text))
+        return [self._ids.get(symbol, UNKNOWN) for symbol in linearise(tree, self.tags, self.brackets)]
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        """`encode` for many."""
+        return [self.encode(text) for text in texts]
+
+    def decode(self, ids: Sequence[int], words: Sequence[str]) -> BuiltTree:
+        """The tree of ids over words, without unary cycles, of which none were learned.
+
+        Control symbols are left out, and make it ill-formed.
+        """
+        symbols = [self.symbols[token] for token in ids if token > UNKNOWN]
+        built = build_tree(unjoined(symbols, self.tags) if self.brackets == "joined" else symbols, words)
+        tree = without_unary_cycles(built.tree)
+        if self.tags == "endings":
+            tree = replace(tree, tags=(WORD,) * len(words))
+        return BuiltTree(tree, built.well_formed and all(token > UNKNOWN for token in ids))
+
+    def _key(self) -> tuple[tuple[str, ...], str, str]:
+        return self.symbols, self.tags, self.brackets
+
+
+def _is_sound(symbols: list[str], tags: object, brackets: object) -> bool:
+    return (
+        tags in get_args(Tags)
+        and brackets in get_args(Brackets)
+        and (brackets != "joined" or all(re.fullmatch(_JOINED, symbol) for symbol in symbols))
+    )
+
+
+def _all_joined(seen: Iterable[str]) -> Iterator[str]:
+    """What any tree can be written with that is no deeper: no label, each alone, each number of ends."""
+    yield "("
+    most = 0
+    for symbol in seen:
+        if symbol.startswith("("):
+            yield from unjoined([symbol], "predicted")
+        elif symbol.startswith(")"):
+            most = max(most, int(symbol[1:]))
+    yield from (f"){number}" for number in range(most + 1))

@@ -1,0 +1,239 @@
+"""A rehearsal of a run: everything that `train` would do, checked and counted, and a few updates timed."""
+
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import accumulate, islice, takewhile
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from allyouneed.config.run import RunConfig
+from allyouneed.data.batching import BatchSchedule, PlannedBatch
+from allyouneed.data.store import PairStore
+from allyouneed.hardware.machine import matmul_peak, memory_bytes, wait_for
+from allyouneed.model import count_parameters
+from allyouneed.storage.run_directory import KEPT_STATES, RunDirectory
+from allyouneed.tasks.prepared_data import PreparedData
+from allyouneed.tasks.running import completed, require_run, run_config
+from allyouneed.training.accumulation import Say
+from allyouneed.training.distributed import Processes
+from allyouneed.training.flops import batch_flops
+from allyouneed.training.learner import Learner
+
+_WARM_UP_SECONDS = 3.0
+_FLOAT_BYTES = 4
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """What one pass over the training data is."""
+
+    pairs: int
+    source_tokens: int
+    """End symbols included, as in all counts of tokens."""
+    target_tokens: int
+    updates: int
+    micro_batches: int
+    padding_share: float
+    """Of the positions that are computed."""
+    flops: int
+    """Of the matrix products, forward and backward."""
+
+
+@dataclass(frozen=True)
+class Speed:
+    """What a few updates took on a model that was thrown away."""
+
+    updates: int
+    target_tokens_per_second: float
+    peak_flops_per_second: float
+    """Of a large matrix product."""
+    share_of_peak: float
+    memory_bytes: int
+    """The most that was in use, the largest micro-batch included; on a CPU a longer run takes more."""
+
+
+@dataclass(frozen=True)
+class Disk:
+    """Bytes that checkpoints and states take."""
+
+    checkpoint_bytes: int
+    state_bytes: int
+    most_bytes: int
+    """With all that are kept, and one more of each while the oldest is not deleted yet."""
+    free_bytes: int
+    """Where the run would be, what the run itself holds included."""
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """What a run would be."""
+
+    config: RunConfig
+    """Complete: with the vocabularies of the data, precision and micro-batches."""
+    device: torch.device
+    parameters: int
+    steps_done: int
+    """Updates that need not be made any more, where a run would be resumed."""
+    epoch: Epoch
+    speed: Speed
+    disk: Disk
+
+    @property
+    def updates(self) -> int:
+        """That would be made."""
+        return max(0, self.config.training.num_steps - self.steps_done)
+
+    @property
+    def epochs(self) -> float:
+        """That would be gone through."""
+        return self.updates / self.epoch.updates
+
+    @property
+    def training_flops(self) -> float:
+        """Of all updates that would be made."""
+        return self.epochs * self.epoch.flops
+
+    @property
+    def training_seconds(self) -> float:
+        """How long those take at the measured speed, validations and checkpoints apart."""
+        return self.epochs * self.epoch.target_tokens / self.speed.target_tokens_per_second
+
+
+def rehearse(
+    run: Path | str,
+    data: Path | str,
+    config: RunConfig | None = None,
+    *,
+    resume: bool = False,
+    device: torch.device | str = "cpu",
+    say: Say = lambda line: None,
+) -> Rehearsal:
+    """Do what `train` would do with these arguments but train; nothing is written.
+
+    Takes the arguments of `train`, of which `say` is told where memory is too small for a micro-batch.
+
+    Raises:
+        UsageError: `run` is there and `resume` is not set, or a setting does not fit or has changed.
+        DataError: The run was begun with other data.
+        ModelError: A directory is damaged.
+        LockedError: Another process is training in `run`.
+        DiskError: There is too little room to begin.
+    """
+    directory, device = RunDirectory(Path(run)), torch.device(device)
+    require_run(directory, resume)
+    directory.require_unlocked()
+    prepared = PreparedData(data)
+    config = run_config(directory, config, prepared, device)
+    schedule = _schedule(config, prepared.train)
+    parameters = count_parameters(config.model)
+    disk = _disk(directory, config, parameters)
+    return Rehearsal(
+        config,
+        device,
+        parameters,
+        max(directory.resumable_steps(), default=0),
+        _epoch(config, prepared.train, schedule),
+        _speed(config, prepared.train, schedule, device, say),
+        disk,
+    )
+
+
+def updates_within(flops: float, config: RunConfig, data: Path | str, device: torch.device) -> int:
+    """Updates that a run makes until its matrix products have cost so many FLOPs, the last one included.
+
+    Raises:
+        UsageError: A setting does not fit the data.
+        ModelError: The data is damaged.
+    """
+    prepared = PreparedData(data)
+    config = completed(config, prepared, device)
+    batches = _schedule(config, prepared.train).batches_from(0)
+    costs = (batch_flops(config.model, prepared.train, batch) for batch in batches)
+    return 1 + sum(1 for _ in takewhile(lambda used: used < flops, accumulate(costs)))
+
+
+def _schedule(config: RunConfig, store: PairStore) -> BatchSchedule:
+    training = config.training
+    assert training.micro_batch_tokens is not None
+    return BatchSchedule(
+        store.source_lengths,
+        store.target_lengths,
+        batch_tokens=training.batch_tokens,
+        micro_batch_tokens=training.micro_batch_tokens,
+        seed=training.seed,
+    )
+
+
+def _epoch(config: RunConfig, store: PairStore, schedule: BatchSchedule) -> Epoch:
+    plan = schedule.plan(0)
+    source = store.source_lengths[plan.pairs].astype(np.int64) + 1
+    target = store.target_lengths[plan.pairs].astype(np.int64) + 1
+    first, rows = plan.pair_bounds[:-1], np.diff(plan.pair_bounds)
+    computed = rows @ (np.maximum.reduceat(source, first) + np.maximum.reduceat(target, first))
+    batches = islice(schedule.batches_from(0), plan.num_batches)
+    return Epoch(
+        pairs=len(plan.pairs),
+        source_tokens=int(source.sum()),
+        target_tokens=int(target.sum()),
+        updates=plan.num_batches,
+        micro_batches=plan.num_micro_batches,
+        padding_share=1 - float((source.sum() + target.sum()) / computed),
+        flops=sum(batch_flops(config.model, store, batch) for batch in batches),
+    )
+
+
+def _speed(
+    config: RunConfig, store: PairStore, schedule: BatchSchedule, device: torch.device, say: Say
+) -> Speed:
+    peak = matmul_peak(device, config.training.precision)
+    learner, plan = Learner(config, store, device, Processes(), say), schedule.plan(0)
+
+    def update(batch: PlannedBatch) -> None:
+        learner.update(batch, 1, lambda: 0)
+        wait_for(device)
+
+    longest = [plan.pairs[: plan.pair_bounds[1]]]  # they take most memory
+    update(PlannedBatch(schedule.position(0), longest, plan.target_tokens(0)))
+    # Shapes that are new take longer, so that the same updates are computed again to be timed.
+    batches = list(_for_some_seconds(update, schedule))
+    began = time.monotonic()
+    for batch in batches:
+        update(batch)
+    seconds = time.monotonic() - began
+    tokens = sum(batch.num_target_tokens for batch in batches)
+    flops = sum(batch_flops(config.model, store, batch) for batch in batches)
+    return Speed(len(batches), tokens / seconds, peak, flops / seconds / peak, memory_bytes(device))
+
+
+def _for_some_seconds(
+    update: Callable[[PlannedBatch], None], schedule: BatchSchedule
+) -> Iterator[PlannedBatch]:
+    """Compute the first updates of the run, one at least, and yield each."""
+    began = time.monotonic()
+    for batch in schedule.batches_from(0):
+        update(batch)
+        yield batch
+        if time.monotonic() - began > _WARM_UP_SECONDS:
+            return
+
+
+def _disk(directory: RunDirectory, config: RunConfig, parameters: int) -> Disk:
+    """What checkpoints and states need, as far as it is there.
+
+    Raises:
+        DiskError: There is too little room to begin.
+    """
+    checkpoint = _FLOAT_BYTES * parameters
+    state = 2 * checkpoint  # Adam's moments
+    num_checkpoints = config.training.keep_checkpoints + 2  # the best; the next
+    most = num_checkpoints * checkpoint + (KEPT_STATES + 1) * state
+    path = directory.path
+    place = next(folder for folder in (path, *path.absolute().parents) if folder.is_dir())
+    held = sum(file.stat().st_size for file in path.rglob("*.safetensors"))
+    free = shutil.disk_usage(place).free + held
+    directory.require_space(checkpoint + state)
+    return Disk(checkpoint, state, most, free)

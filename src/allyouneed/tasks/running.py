@@ -1,0 +1,295 @@
+"""Runs: what starts or resumes training on prepared data."""
+
+import contextlib
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from allyouneed.config.presets import DEFAULT_PRESETS, preset
+from allyouneed.config.run import RunConfig
+from allyouneed.errors import DataError, DiskError, ModelError, UsageError, UserError
+from allyouneed.hardware.machine import require_memory
+from allyouneed.model import count_parameters
+from allyouneed.storage.publish import write_text
+from allyouneed.storage.run_directory import RunDirectory
+from allyouneed.tasks.prepared_data import PreparedData
+from allyouneed.tasks.validation_scores import scorer
+from allyouneed.training.averaging import average as average_checkpoints
+from allyouneed.training.averaging import last_checkpoints
+from allyouneed.training.distributed import Processes, device_of_process, joined_processes, num_restarts
+from allyouneed.training.saves import save_bytes
+from allyouneed.training.trainer import Corpus, Report, Trainer
+from allyouneed.training.update import resolve_precision
+
+_MAY_CHANGE = {
+    "num_steps",
+    "budget_flops",
+    "budget_seconds",
+    "checkpoint_every_steps",
+    "checkpoint_every_minutes",
+    "keep_checkpoints",
+    "average_last",
+    "validate_every_steps",
+    "patience",
+}
+"""Settings of training that a resumed run may have otherwise; the updates do not depend on them."""
+
+
+def train(
+    run: Path | str,
+    data: Path | str,
+    config: RunConfig | None = None,
+    *,
+    resume: bool = False,
+    device: torch.device | str = "cpu",
+    report: Report = lambda event: None,
+    say: Callable[[str], None] = lambda line: None,
+) -> signal.Signals | None:
+    """Train a model in `run` on prepared data, or go on where an earlier call stopped.
+
+    In a process that `torchrun` has started, all of its processes train the one model together.
+
+    Args:
+        run: The run directory. It is made; where it is there, `resume` must be set.
+        data: What `prepare` has made.
+        config: A preset, perhaps changed; by default the run's own, or else the paper's for the task.
+        resume: Go on from the last checkpoint; begin if there is none; do nothing if all steps are done.
+        device: Where to compute.
+        report: Is told every event of the log.
+        say: Is told what is begun or resumed, in a line.
+
+    Returns:
+        The signal that ended the run early, if one did; all is saved then, and the run can be resumed.
+
+    Raises:
+        UsageError: `run` is there and `resume` is not set, or a setting does not fit or has changed.
+        DataError: The run was begun with other data.
+        ModelError: A directory is damaged.
+        LockedError: Another process is training in `run`.
+        DivergedError: Three updates in a row, or a weight, are not finite.
+        ResourceError: There is not enough memory, or a process of the run is lost.
+    """
+    directory, prepared = RunDirectory(Path(run)), PreparedData(data)
+    device = device_of_process(torch.device(device))
+    with joined_processes(device) as processes, contextlib.ExitStack() as stack:
+
+        def begin() -> str:
+            """What only the first process does: it alone reads and writes the run directory."""
+            require_run(directory, resume or (num_restarts() > 0 and directory.is_of_launcher()))
+            stack.enter_context(directory.locked())
+            return run_config(directory, config, prepared, device, processes.size).model_dump_json()
+
+        complete = RunConfig.model_validate_json(processes.told_by_first(begin))
+        trainer = _trainer(complete, prepared, directory, device, processes, report)
+        processes.first_alone(lambda: _load(trainer, say))
+        return _train(trainer) if processes.is_first else trainer.train()
+
+
+def _trainer(
+    config: RunConfig,
+    prepared: PreparedData,
+    directory: RunDirectory,
+    device: torch.device,
+    processes: Processes,
+    report: Report,
+) -> Trainer:
+    return Trainer(
+        config,
+        Corpus(prepared.train, prepared.valid, prepared.tokenizers, prepared.facts),
+        directory,
+        device,
+        processes=processes,
+        validate=scorer(prepared, config),
+        report=report,
+    )
+
+
+def _load(trainer: Trainer, say: Callable[[str], None]) -> None:
+    """Put the trainer where the run stands, and record its configuration."""
+    trainer.run.require_space(save_bytes(trainer.model))
+    _resume(trainer, say)
+    write_text(trainer.run.config, trainer.config.to_toml())
+
+
+def average(
+    run: Path | str,
+    out: Path | str,
+    last: int | None = None,
+    say: Callable[[str], None] = lambda line: None,
+) -> list[Path]:
+    """Average the last checkpoints of a run into one model (paper 6.1).
+
+    Args:
+        run: The run.
+        out: The model directory to make; it must not exist, or be empty.
+        last: How many; by default what the run's configuration says, or all where there are fewer.
+        say: Is told of what a killed process had left unfinished at `out`, which is removed.
+
+    Returns:
+        The checkpoints that were averaged.
+
+    Raises:
+        UsageError: `out` is not free, or the run has not that many checkpoints.
+        ModelError: The run has none, or one is damaged.
+        LockedError: Another process is making `out`.
+    """
+    checkpoints = last_checkpoints(Path(run), last)
+    average_checkpoints(checkpoints, Path(out), say)
+    return checkpoints
+
+
+def require_run(directory: RunDirectory, resume: bool) -> None:
+    """Refuse a folder that holds a run, unless to resume it, and one that holds a model or anything else."""
+    if directory.is_new():
+        return
+    if not directory.is_run():
+        raise UsageError(f"{directory.path}: exists and is no run; name a new folder")
+    if not resume:
+        raise UsageError(f"{directory.path}: exists; go on with --resume, or name a new folder")
+
+
+def run_config(
+    directory: RunDirectory,
+    given: RunConfig | None,
+    prepared: PreparedData,
+    device: torch.device,
+    num_processes: int = 1,
+) -> RunConfig:
+    """The complete configuration: what is given, or the run's own, fitted to data, device and processes."""
+    recorded = RunConfig.from_toml(directory.config) if directory.config.is_file() else None
+    if recorded is None:
+        default = preset(DEFAULT_PRESETS[prepared.config.task])
+        return completed(given or default, prepared, device, num_processes)
+    _require_same_vocabularies(directory.path, recorded, prepared)
+    if given is None:
+        return recorded
+    # What was chosen at the start stays, unless it is asked for by name.
+    training = given.training
+    kept = {
+        name: getattr(recorded.training, name)
+        for name, unset in (("precision", "auto"), ("micro_batch_tokens", None))
+        if getattr(training, name) == unset
+    }
+    config = completed(given.replace(training=kept), prepared, device)
+    _require_same(directory.path, recorded, config)
+    return config
+
+
+def completed(
+    config: RunConfig, prepared: PreparedData, device: torch.device, num_processes: int = 1
+) -> RunConfig:
+    """`config` with the vocabularies of the data, a precision and a size of micro-batches.
+
+    Raises:
+        UsageError: A setting does not fit the data or the architecture.
+        ResourceError: The model does not fit into memory.
+    """
+    training = config.training
+    longest = _longest(prepared)
+    if config.model.positions == "learned" and longest > config.model.max_positions:
+        raise UsageError(
+            f"model.max_positions = {config.model.max_positions} is too small: the longest sentence has "
+            f"{longest} tokens, end symbol included; raise it, or prepare data with a smaller --max-tokens"
+        )
+    if training.sharded and config.model.architecture != "transformer":
+        raise UsageError(
+            f"training.sharded: is for the transformer, not for model.architecture = "
+            f"{config.model.architecture}; leave it out"
+        )
+    model: dict[str, Any] = {
+        "source_vocab_size": prepared.source_vocab_size,
+        "target_vocab_size": prepared.target_vocab_size,
+    }
+    if config.model.guided_alignment:
+        if prepared.ids_per_word is None:
+            raise UsageError(
+                "model.guided_alignment: wants as many ids for every word on both sides; prepare trees with "
+                "--tokenizer words --brackets joined, or set it to 0"
+            )
+        model["ids_per_word"] = prepared.ids_per_word
+    if not prepared.config.joint_vocabulary and config.model.tied_embeddings == "all":
+        model["tied_embeddings"] = "target"
+    complete = config.replace(
+        model=model,
+        data=prepared.config.model_dump(),
+        training={
+            "precision": resolve_precision(training.precision, device),
+            "micro_batch_tokens": training.resolved_micro_batch_tokens(longest, num_processes),
+        },
+    )
+    kept_here = 1 if training.sharded or device.type != "cpu" else 4  # weights; gradients, Adam's moments
+    require_memory(kept_here * 4 * count_parameters(complete.model))
+    return complete
+
+
+def _longest(prepared: PreparedData) -> int:
+    """Tokens of the longest sentence, with its end symbol."""
+    stores = [store for store in (prepared.train, prepared.valid) if store is not None]
+    return 1 + max(int(max(store.source_lengths.max(), store.target_lengths.max())) for store in stores)
+
+
+def _require_same_vocabularies(run: Path, recorded: RunConfig, prepared: PreparedData) -> None:
+    began = recorded.model.source_vocab_size, recorded.model.target_vocab_size
+    if began != (prepared.source_vocab_size, prepared.target_vocab_size):
+        raise DataError(
+            f"{run}: began with vocabularies of {began[0]} and {began[1]}, {prepared.directory} has "
+            f"{prepared.source_vocab_size} and {prepared.target_vocab_size}; "
+            "name the data it began with, or train a new run"
+        )
+
+
+def _require_same(run: Path, recorded: RunConfig, given: RunConfig) -> None:
+    """Refuse to resume with other settings than a run began with, as far as its updates depend on them."""
+    old, new = recorded.model_dump(), given.model_dump()
+    changed = [
+        f"{run}: began with {group}.{name} = {old[group][name]}, now {value} is given; "
+        "leave it out to go on, or train a new run"
+        for group in ("model", "training")
+        for name, value in new[group].items()
+        if value != old[group][name] and name not in _MAY_CHANGE
+    ]
+    if changed:
+        raise UsageError(changed)
+
+
+def _resume(trainer: Trainer, say: Callable[[str], None]) -> None:
+    """Load the newest state that is sound; none, where the run has none yet."""
+    for step in reversed(steps := trainer.run.resumable_steps()):
+        try:
+            trainer.resume(step)
+        except ModelError as error:
+            say(f"NOTICE: {error.messages[0]}; the checkpoint before it is tried")
+            continue
+        say(f"{trainer.run.path}: resumed at step {step:,}")
+        return
+    if steps:
+        raise ModelError(
+            f"{trainer.run.path}: every checkpoint with a state is damaged; `verify` names the files"
+        )
+
+
+def _train(trainer: Trainer) -> signal.Signals | None:
+    """Train, and say in `exit.json` how it ended."""
+    trainer.run.forget_exit()
+    try:
+        received = trainer.train()
+    except UserError as error:
+        with contextlib.suppress(DiskError):  # what ended the run is worth more than a note of it
+            trainer.run.write_exit(error.exit_code, trainer.step, error.messages[0])
+        raise
+    _write_exit(trainer, received)
+    return received
+
+
+def _write_exit(trainer: Trainer, received: signal.Signals | None) -> None:
+    if received is not None:
+        trainer.run.write_exit(128 + received, trainer.step, received.name)
+    elif trainer.step < trainer.config.training.num_steps:
+        trainer.run.write_exit(
+            0, trainer.step, "out of budget" if trainer.is_over_budget else "out of patience"
+        )
+    else:
+        trainer.run.write_exit(0, trainer.step, "finished")

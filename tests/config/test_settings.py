@@ -1,0 +1,61 @@
+"""Settings in TOML are read in bounded time, and taken whole or refused."""
+
+from pathlib import Path
+
+import pytest
+
+from allyouneed.config.run import RunConfig
+from allyouneed.config.settings import parse_toml
+from allyouneed.errors import UsageError
+
+CUT = ["1\n2", "1 # 2", "1, 2", "1]#", "", "'a\nb'"]
+HOSTILE = ["[" * 5_000, "9" * 5_000, "{a" + ".b" * 20_000 + "=1}"]
+
+
+@pytest.mark.parametrize("value", CUT + HOSTILE)
+def test_of_a_setting_nothing_is_left_out(value: str) -> None:
+    with pytest.raises(UsageError, match="is not a TOML value"):
+        RunConfig().with_settings([f"training.seed={value}"])
+
+
+def test_a_number_that_python_does_not_write_is_refused_all_the_same() -> None:
+    with pytest.raises(UsageError, match="not a number of thousands of digits"):
+        RunConfig().with_settings(["training.seed=0x" + "f" * 100_000])
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("a" + ".b" * 20_000 + " = 1", r"a key with more than 64 dots \(at line 1\)"),
+        ("[a" + ".b" * 20_000 + "]", "more than 64 dots"),
+        ('\n"#"' + ".b" * 20_000 + " = 1", r"\(at line 2\)"),
+        ("a = " + "[" * 5_000 + "]" * 5_000, "values too deep in one another"),
+        ("a = " + "9" * 5_000, "a number of more than 4,300 digits"),
+        ("#" * 1_100_000, "more than 1,048,576 characters"),
+    ],
+)
+def test_texts_that_would_take_too_long_are_refused(text: str, reason: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=reason):
+        parse_toml(text)
+    path = tmp_path / "settings.toml"
+    path.write_bytes(text.encode())
+    with pytest.raises(UsageError, match=f"is not TOML: .*{reason}"):
+        RunConfig.from_toml(path)
+
+
+def test_a_comment_may_have_dots() -> None:
+    assert parse_toml("# " + "." * 100 + "\n[a] # " + "." * 100) == {"a": {}}
+
+
+def test_thousands_of_unknown_settings_are_counted(tmp_path: Path) -> None:
+    path = tmp_path / "settings.toml"
+    path.write_bytes(b"[model]\n" + b"".join(b"k%d = 1\n" % number for number in range(50_000)))
+    with pytest.raises(UsageError) as caught:
+        RunConfig.from_toml(path)
+    assert len(caught.value.messages) == 50_000
+    assert caught.value.lines()[-1].endswith("... and 49980 more")
+
+
+def test_only_the_beginning_of_an_endless_file_is_read() -> None:
+    with pytest.raises(UsageError, match="is not TOML"):
+        RunConfig.from_toml(Path("/dev/zero"))

@@ -1,0 +1,204 @@
+"""Table 2: every system until its budget is used, an ensemble, and the paper's figures beside ours."""
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+
+from allyouneed.config.presets import PRESETS
+from allyouneed.config.run import RunConfig
+from allyouneed.cost.plan import cost
+from allyouneed.errors import UsageError
+from allyouneed.interfaces.reports.reproduction import table_of, write_report
+from allyouneed.paper.experiment import Inputs, Results
+from allyouneed.paper.reproduction import read_json, reproduce
+from allyouneed.paper.scales import SCALES, Scale
+from allyouneed.paper.table2 import SYSTEMS, TABLE2, Budget, System, at_scale, row_name
+from allyouneed.paper.verdicts import compare
+from allyouneed.storage.publish import read_manifest
+from allyouneed.tasks.loading import load_translator
+from allyouneed.training.flops import training_flops
+from allyouneed.training.optimizer import learning_rate
+
+MINUTE = Scale(
+    "minute",
+    25,
+    8,
+    {
+        "batch_tokens": 400,
+        "micro_batch_tokens": 200,
+        "num_steps": 20,
+        "warmup_steps": 4,
+        "average_last": 2,
+        "precision": "float32",
+    },
+    budget_seconds=0.5,
+    budget_flops=2e8,
+)
+
+
+@pytest.fixture(scope="module")
+def results(toy_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Results:
+    out = tmp_path_factory.mktemp("table2")
+    *_, last = reproduce(TABLE2, out, MINUTE, torch.device("cpu"), inputs=Inputs(toy_data))
+    return last
+
+
+def test_every_system_uses_its_budget_and_little_more(results: Results) -> None:
+    assert not results.failures()
+    for name in SYSTEMS:
+        [flops] = results.values(row_name(name, "flops"), "matmul_flops")
+        assert 2e8 <= flops < 4e8, "an update of the largest is less than a budget"
+        for budget in ("seconds", "flops"):
+            ended = results.directory / row_name(name, budget) / "seed-1" / "run" / "exit.json"
+            assert b"out of budget" in ended.read_bytes()
+
+
+def test_every_system_warms_up_for_the_same_share_of_what_its_flops_buy_to_the_scales_rate(
+    results: Results,
+) -> None:
+    def run_of(name: str, budget: Budget) -> Path:
+        return results.directory / row_name(name, budget) / "seed-1" / "run"
+
+    budgets: tuple[Budget, ...] = ("flops", "seconds")
+    for name in SYSTEMS:
+        updates = read_json(run_of(name, "flops") / "exit.json")["step"]
+        assert results.values(row_name(name, "flops"), "updates") == [updates]
+        for budget in budgets:
+            config = RunConfig.from_toml(run_of(name, budget) / "config.toml")
+            training, d_model = config.training, config.model.d_model
+            assert training.warmup_steps == max(1, round(updates * 4 / 20))
+            highest = learning_rate(
+                training.warmup_steps, d_model, training.warmup_steps, training.learning_rate_factor
+            )
+            assert highest == pytest.approx(1 / math.sqrt(d_model * 4))
+
+
+def test_what_is_scored_is_the_mean_of_the_last_checkpoints(results: Results) -> None:
+    for name in SYSTEMS:
+        model = results.directory / row_name(name, "flops") / "seed-1" / "model"
+        parents = read_manifest(model, "model")["parents"]
+        assert len(parents) == 2
+        assert load_translator(model).config.training.average_last == 2
+
+
+def test_the_page_names_budgets_and_what_differs_between_systems(results: Results) -> None:
+    settings = TABLE2.settings(SCALES["tiny"])
+    assert settings[:3] == [
+        "rows end when 600 s (equal time) or 3.3e+13 counted FLOPs (equal FLOPs) are used",
+        "warm-up is 20% of the updates that so many FLOPs buy",
+        "32 experts in place of 2,048, 4 of them for a token",
+    ]
+    assert "layers divided by 2" in settings
+    assert "widths of bytenet divided by 2 besides" in settings
+    widths = "128 (transformer), 128 (recurrent), 128 (convolutional), 200 (bytenet), 128 (experts)"
+    assert f"model.d_model = {widths}" in settings
+    assert not [told for told in settings if "_steps" in told], "rows end by their budgets"
+    assert {"model.dropout = 0.1", "training.learning_rate_factor = 1"} < set(settings)
+    of_paper = TABLE2.settings(SCALES["paper"])
+    assert not [told for told in of_paper if "besides" in told]
+    factors = "1 (transformer), 0.4 (recurrent), 0.7 (convolutional), 0.75 (bytenet), 0.4 (experts)"
+    assert f"training.learning_rate_factor = {factors}" in of_paper
+    beams = "4 (transformer), 4 (recurrent), 5 (convolutional), 12 (bytenet), 4 (experts)"
+    assert f"search.beam_size = {beams}" in of_paper
+    page, *_ = write_report(results)
+    assert "8 experts in place of 2,048" in page.read_bytes().decode()
+
+
+@pytest.mark.parametrize("scale", ["tiny", "small"])
+def test_small_systems_share_one_recipe_and_at_the_papers_size_each_has_its_own(scale: str) -> None:
+    base = PRESETS["base"]()
+    for system in SYSTEMS.values():
+        preset = PRESETS[system.preset]()
+        small, large = (at_scale(SCALES[name], system) for name in (scale, "paper"))
+        for config, expected in ((small, base), (large, preset)):
+            assert config.model.dropout == expected.model.dropout
+            assert config.training.label_smoothing == expected.training.label_smoothing
+            factor = SCALES[scale].training["learning_rate_factor"] if config is small else 1.0
+            assert config.training.learning_rate_factor == factor * expected.training.learning_rate_factor
+            assert config.search == expected.search
+
+
+def test_at_the_papers_scale_every_system_fits_a_gpu_of_80_gigabytes() -> None:
+    for system in SYSTEMS.values():
+        needed = cost(at_scale(SCALES["paper"], system), length=30).memory
+        assert needed.weights + needed.gradients + needed.adam_moments < 60e9, "and leaves room for the rest"
+
+
+def test_systems_are_trained_with_as_many_seeds_as_are_asked_for_and_by_default_with_one(
+    results: Results,
+) -> None:
+    assert {row.name for row in results.rows if row.every_seed} == {row.name for row in results.rows}
+    assert all(list(of_row) == [1] for of_row in results.outcomes.values())
+
+
+def test_the_ensemble_is_scored_and_compared_with_its_members(results: Results) -> None:
+    assert len(results.values("ensemble", "bleu")) == 1
+    row = next(row for row in results.rows if row.name == "ensemble")
+    assert row.baselines == [row_name(name, "seconds") for name in SYSTEMS]
+    assert len(results.outcomes) == 2 * len(SYSTEMS) + 1
+
+
+def test_the_papers_bleu_and_costs_stand_beside_ours(results: Results) -> None:
+    titles, *lines = table_of(results)
+    cells = {line[0]: dict(zip(titles, line, strict=True)) for line in lines}
+    paper = {name: cells[row_name(name, "flops")]["BLEU, paper"] for name in SYSTEMS}
+    assert paper == {
+        "transformer": "27.3",
+        "recurrent": "24.6",
+        "convolutional": "25.16",
+        "bytenet": "23.75",
+        "experts": "26.03",
+    }
+    costs = [cells[row_name(name, "flops")]["FLOPs by formula, paper"] for name in SYSTEMS]
+    assert costs == ["3.3e+18", "2.3e+19", "9.6e+18", "", "2e+19"]
+
+
+def test_ours_are_written_as_the_papers_are_and_stand_once(results: Results) -> None:
+    titles, *lines = table_of(results)
+    ours = titles.index("FLOPs by formula, paper") + 1
+    [flops] = results.values(lines[0][0], "formula_flops")
+    assert lines[0][ours] == f"{flops:.1e}"
+    assert "by formula" not in titles
+
+
+def test_a_system_is_compared_with_the_transformer_of_its_budget_and_the_transformer_with_none(
+    results: Results,
+) -> None:
+    beside = {row.name: [c.baseline for c in compare(results, row)] for row in results.rows}
+    for budget in ("seconds", "flops"):
+        transformer, *others = (row_name(name, budget) for name in SYSTEMS)
+        assert beside[transformer] == []
+        assert all(beside[other] == [transformer] for other in others)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_every_system_fits_every_scale(scale: str) -> None:
+    for system in SYSTEMS.values():
+        config, narrower = at_scale(SCALES[scale], system), SCALES[scale].narrower
+        besides = 1 if narrower == 1 else system.narrower
+        assert config.model.d_model * narrower * besides == PRESETS[system.preset]().model.d_model
+
+
+@pytest.mark.parametrize("scale", ["tiny", "small"])
+def test_an_update_costs_all_systems_about_the_same_where_they_are_small(scale: str) -> None:
+    def flops(system: System) -> int:
+        config = at_scale(SCALES[scale], system).model
+        vocabularies = {"source_vocab_size": 4_000, "target_vocab_size": 4_000}
+        return training_flops(config.replace(**vocabularies), 64, 15, 16, 64 * 16)
+
+    of_transformer = flops(SYSTEMS["transformer"])
+    for system in SYSTEMS.values():
+        assert 0.75 < flops(system) / of_transformer < 1.33
+
+
+def test_the_big_model_is_a_row_at_the_papers_scale_only() -> None:
+    rows = {scale: {row.name: row for row in TABLE2.rows(SCALES[scale])} for scale in ("tiny", "paper")}
+    assert set(rows["paper"]) - set(rows["tiny"]) == {"big"}
+    assert rows["paper"]["big"].paper == {"bleu": 28.4, "parameters_millions": 213, "formula_flops": 2.3e19}
+
+
+def test_an_unknown_row_is_refused_with_those_that_there_are(toy_data: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="has the rows transformer_seconds, recurrent_seconds"):
+        list(reproduce(TABLE2, tmp_path, MINUTE, torch.device("cpu"), inputs=Inputs(toy_data), only=["gnmt"]))

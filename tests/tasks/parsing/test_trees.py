@@ -1,0 +1,156 @@
+"""Trees come back as they were written, whatever they hold; what is no tree is told by line and column."""
+
+import re
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from allyouneed.errors import DataError
+from allyouneed.tasks.parsing.tree_cleaning import clean, clean_trees
+from allyouneed.tasks.parsing.trees import Constituent, Tree, escaped, read_trees, tree_of, unescaped
+
+if TYPE_CHECKING:
+    from tests.tasks.parsing.conftest import RandomTrees
+
+SHE_SLEEPS = Tree(
+    ("She", "sleeps", "."),
+    ("PRP", "VBZ", "."),
+    (
+        Constituent("TOP", 0, 3),
+        Constituent("S", 0, 3),
+        Constituent("NP", 0, 1),
+        Constituent("VP", 1, 2),
+    ),
+)
+SHE_SLEEPS_IN_BRACKETS = "(TOP (S (NP (PRP She)) (VP (VBZ sleeps)) (. .)))"
+
+
+@pytest.fixture
+def read(tmp_path: Path):  # type: ignore[no-untyped-def]
+    def read_text(text: str, notes: Counter[str] | None = None) -> list[tuple[Tree, int]]:
+        file = tmp_path / "trees.mrg"
+        file.write_bytes(text.encode())
+        return [(tree, line) for tree, line in read_trees(file, notes=notes)]
+
+    return read_text
+
+
+def without_space(text: str) -> str:
+    return re.sub(r"\s*([()])\s*", r"\1", text)
+
+
+def labels(tree: Tree) -> list[str]:
+    return [constituent.label for constituent in tree.constituents]
+
+
+def test_a_tree_by_hand() -> None:
+    assert str(SHE_SLEEPS) == SHE_SLEEPS_IN_BRACKETS
+    assert tree_of(SHE_SLEEPS_IN_BRACKETS) == SHE_SLEEPS
+    lines = ["(TOP", "  (S", "    (NP (PRP She))", "    (VP (VBZ sleeps)) (. .)))"]
+    assert SHE_SLEEPS.indented() == "\n".join(lines)
+
+
+def test_ten_thousand_random_trees_are_read_as_they_were_written(random_trees: "RandomTrees") -> None:
+    for tree in random_trees(10_000):
+        assert tree_of(str(tree)) == tree
+    for tree in random_trees(1_000):
+        assert tree_of(tree.indented()) == tree
+
+
+@given(st.text(st.characters(exclude_characters=" \t\n\r\f\v", exclude_categories=["Cs"]), min_size=1))
+def test_any_word_is_read_as_it_was_written(word: str) -> None:
+    tree = Tree((word,), ("NN",), (Constituent("TOP", 0, 1),))
+    if re.search("-[LR][RSC]B-", word) is None:  # which are brackets
+        assert tree_of(str(tree)) == tree
+
+
+def test_the_treebank_is_written_as_it_was_read_and_stays_the_same_once_it_is_clean(
+    data_folder: Path,
+) -> None:
+    for part, num_trees in (("train", 3_401), ("dev", 276)):
+        file = data_folder / "ptb_sample" / f"{part}.mrg"
+        placed = list(read_trees(file))
+        assert len(placed) == num_trees
+        written = " ".join(str(tree) for tree, _ in placed)
+        published = file.read_bytes().decode()
+        assert without_space(written) == without_space(published).replace("((", "(TOP(")
+        for tree, _ in clean_trees(placed):
+            assert tree_of(str(tree)) == tree == clean(tree)
+            assert "-NONE-" not in tree.tags
+            assert all(re.fullmatch(r"[A-Z]+(\|[A-Z]+)?", label) for label in labels(tree))
+
+
+def test_trees_may_go_over_lines_and_share_one(read) -> None:  # type: ignore[no-untyped-def]
+    notes: Counter[str] = Counter()
+    found = read("\n( (S\n (NN a) )\n)(TOP (S (NN b)))\n\n(TOP (NN c))", notes)
+    assert [(" ".join(tree.words), line) for tree, line in found] == [("a", 2), ("b", 4), ("c", 6)]
+    assert not notes
+    assert read("(\nS\n (NP\n (NN\n dog)))") == [(tree_of("(S (NP (NN dog)))"), 1)]
+    assert len(read("(S (NN a)) (S (NN b))", notes)) == 2
+    assert notes == {"lines with more than one tree, all of which are read": 1}
+
+
+@pytest.mark.parametrize("root", ["", "ROOT", "S1", "VROOT", "TOP"])
+def test_every_root_is_called_top(root: str) -> None:
+    assert tree_of(f"({root} (S (NN a)))") == tree_of("(S (NN a))") == tree_of("(TOP (S (NN a)))")
+    assert labels(tree_of("(NN a)")) == ["TOP"]
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "fault"),
+    [
+        ("(S (NN a))\n(S\n (NP (NN a))\n", "2:1", "the tree that begins here lacks 1 `)`"),
+        ("(S (NN a)))", "1:11", "`)` without a `(`"),
+        ("(S (NN a)) word", "1:12", "'word' outside of brackets"),
+        ("(S (NP) (NN a))", "1:4", "(NP) holds no word"),
+        ("(S (NN a) ())", "1:11", "() holds no word"),
+        ("(())", "1:2", "() holds no word"),
+        ("( a)", "1:1", "(a) holds no word"),
+        ("(S (NN a b))", "1:10", "'b' without a tag"),
+        ("(S (NN a) b)", "1:11", "'b' without a tag"),
+        ("(S a (NN b))", "1:6", "a bracket beside the word 'a'"),
+        ("(S ((NN a)))", "1:4", "a constituent without a label"),
+    ],
+)
+def test_what_is_no_tree_is_told_by_line_and_column(read, text: str, place: str, fault: str) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(DataError, match=re.escape(fault)) as caught:
+        read(text)
+    assert f"trees.mrg:{place}: " in str(caught.value)
+    assert caught.value.exit_code == 3
+
+
+@pytest.mark.parametrize("text", ["", "(S (NN a)) (S (NN b))", "(S"])
+def test_a_text_that_is_not_one_tree_is_refused(text: str) -> None:
+    with pytest.raises(DataError):
+        tree_of(text)
+
+
+def test_brackets_slashes_and_spaces_in_words_are_escaped() -> None:
+    for word, in_file in {
+        "(": "-LRB-",
+        ":-}": ":--RCB-",
+        "[sic]": "-LSB-sic-RSB-",
+        "1/2": r"1\/2",
+        "*": r"\*",
+        "\\/": r"\\/",
+    }.items():
+        assert escaped(word) == in_file
+        assert unescaped(escaped(word)) == word
+    assert escaped("a b\tc") == "a\u00a0b\u00a0c"
+    assert tree_of("(S (NN a\u00a0b\u2028c\u0085d))").words == ("a\u00a0b\u2028c\u0085d",)
+    assert str(Tree(("a",), ("N N",), (Constituent("(", 0, 1),))) == "(-LRB- (N\u00a0N a))"
+
+
+def test_a_tree_ten_thousand_deep_is_read_cleaned_and_written(read) -> None:  # type: ignore[no-untyped-def]
+    depth = 10_000
+    text = "".join(f"(NP-{i} (NN a) " for i in range(depth)) + "(NN b)" + ")" * depth
+    [(tree, _)] = read(text)
+    cleaned = clean(tree)
+    assert cleaned is not None
+    assert len(cleaned.words) == len(cleaned.constituents) == depth + 1
+    assert str(cleaned) == "(TOP " + "(NP (NN a) " * depth + "(NN b)" + ")" * (depth + 1)
+    assert tree_of(str(cleaned)) == cleaned
