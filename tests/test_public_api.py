@@ -19,7 +19,7 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
 import sys, allyouneed
 assert "train" in dir(allyouneed)
 assert not {"torch", "numpy", "pydantic", "safetensors", "tokenizers"} & set(sys.modules)
-allyouneed.config.presets.base(), allyouneed.CorpusFiles, allyouneed.prepare
+allyouneed.presets.base(), allyouneed.CorpusFiles, allyouneed.prepare
 assert "torch" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -29,15 +29,16 @@ from allyouneed.version import __version__
 if TYPE_CHECKING:
     from allyouneed.config import presets
     from allyouneed.config.run import DataConfig, RunConfig
+    from allyouneed.data.corpus_files import CorpusFiles
     from allyouneed.errors import UserError
-    from allyouneed.tasks.evaluating import evaluate
     from allyouneed.tasks.loading import load
     from allyouneed.tasks.parsing.parser import Parse, Parser
     from allyouneed.tasks.parsing.treebank import TreeFiles
-    from allyouneed.tasks.preparing import CorpusFiles, prepare
+    from allyouneed.tasks.preparing import prepare
     from allyouneed.tasks.running import average, train
     from allyouneed.tasks.translation.outputs import Translation
     from allyouneed.tasks.translation.pair_scores import PairScore
+    from allyouneed.tasks.translation.scores import evaluate
     from allyouneed.tasks.translation.translator import Translator
 
 __all__ = [
@@ -61,7 +62,7 @@ __all__ = [
 ]
 
 _MODULES = {
-    "CorpusFiles": "allyouneed.tasks.preparing",
+    "CorpusFiles": "allyouneed.data.corpus_files",
     "DataConfig": "allyouneed.config.run",
     "PairScore": "allyouneed.tasks.translation.pair_scores",
     "Parse": "allyouneed.tasks.parsing.parser",
@@ -72,7 +73,7 @@ _MODULES = {
     "TreeFiles": "allyouneed.tasks.parsing.treebank",
     "UserError": "allyouneed.errors",
     "average": "allyouneed.tasks.running",
-    "evaluate": "allyouneed.tasks.evaluating",
+    "evaluate": "allyouneed.tasks.translation.scores",
     "load": "allyouneed.tasks.loading",
     "prepare": "allyouneed.tasks.preparing",
     "train": "allyouneed.tasks.running",

@@ -34,7 +34,7 @@ from allyouneed.config.run import SearchConfig
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import DataError, ModelError
 from allyouneed.evaluation import bleu_13a
-from allyouneed.tasks.prepared_data import TARGET_TOKENIZER
+from allyouneed.tasks.units import TARGET_TOKENIZER
 
 PEERS = ("ctranslate2", "huggingface")
 GREEDY = {"beam_size": 1}

@@ -55,7 +55,9 @@ def test_a_run_resumes_on_its_data_to_the_same_losses(tmp_path: Path) -> None:
     config = allyouneed.RunConfig.from_toml(run / "config.toml").replace(training={"num_steps": 640})
     allyouneed.train(run, FILES / "data", config, resume=True)
     events = [json.loads(line) for line in (run / "log.jsonl").read_bytes().splitlines()]
-    losses = {event["event"]: event["loss"] for event in events if event.get("step") == 640 and "loss" in event}
+    losses = {
+        event["event"]: event["loss"] for event in events if event.get("step") == 640 and "loss" in event
+    }
     assert losses == pytest.approx(EXPECTED["losses"], abs=SAME)
 
 

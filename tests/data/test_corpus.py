@@ -19,6 +19,7 @@ from allyouneed.data.corpus import (
     read_parallel,
     read_tab_separated,
 )
+from allyouneed.data.corpus_files import CorpusFiles
 from allyouneed.errors import DataError, UsageError
 
 
@@ -52,7 +53,7 @@ def test_parallel_files_are_read_line_by_line_one_after_the_other(tmp_path: Path
 def test_tab_separated_files_are_read_and_further_columns_counted(tmp_path: Path) -> None:
     file = write(tmp_path / "pairs.tsv", "Go.\tGeh.\nHi.\tHallo!\tCC-BY 2.0 (France) #538123\nRun\u2028!\t\n")
     report = CleaningReport()
-    assert list(read_tab_separated([file], report)) == [
+    assert list(read_tab_separated(file, report)) == [
         ("Go.", "Geh.", 1, str(file)),
         ("Hi.", "Hallo!", 2, str(file)),
         ("Run\u2028!", "", 3, str(file)),
@@ -64,7 +65,7 @@ def test_tab_separated_files_are_read_and_further_columns_counted(tmp_path: Path
 def test_lines_without_a_tab_are_named_together(tmp_path: Path) -> None:
     file = write(tmp_path / "pairs.tsv", "a\tb\nno tab\nc\td\n\n")
     with pytest.raises(DataError) as caught:
-        list(read_tab_separated([file]))
+        list(read_tab_separated(file, CleaningReport()))
     assert caught.value.messages == tuple(
         f"{file}:{line}: no tab; write source TAB target on each line" for line in (2, 4)
     )
@@ -86,7 +87,7 @@ def test_pipes_and_standard_input_are_refused_at_the_call(tmp_path: Path) -> Non
     os.mkfifo(pipe)
     for file in (pipe, Path("-")):
         with pytest.raises(UsageError, match="is a pipe, but is needed twice; save it to a file first"):
-            read_tab_separated([file])
+            CorpusFiles(pairs=file).read(CleaningReport())
 
 
 def test_the_numbers_of_source_and_target_files_must_agree(tmp_path: Path) -> None:
@@ -109,7 +110,7 @@ def test_empty_files_are_errors(tmp_path: Path, source: str, target: str, named:
     with pytest.raises(DataError, match=rf"{named}: is empty"):
         list(read_parallel([files[0]], [files[1]]))
     with pytest.raises(DataError, match="is empty"):
-        list(read_tab_separated([write(tmp_path / "a.tsv", "")]))
+        list(read_tab_separated(write(tmp_path / "a.tsv", ""), CleaningReport()))
 
 
 def test_a_nul_character_is_an_error_with_its_place(tmp_path: Path) -> None:
@@ -193,7 +194,7 @@ def test_the_report_accounts_for_every_pair_also_those_dropped_by_others() -> No
 def test_the_report_is_plain_json(tmp_path: Path) -> None:
     report = CleaningReport()
     file = write(tmp_path / "a.tsv", "eins\t\nzwei\ttwo\r\n")
-    list(clean_pairs(read_tab_separated([file], report), CleaningLimits(), report))
+    list(clean_pairs(read_tab_separated(file, report), CleaningLimits(), report))
     assert json.loads(json.dumps(report.to_dict())) == {
         "num_read": 2,
         "num_kept": 1,

@@ -15,7 +15,7 @@ from allyouneed.config.run import RunConfig
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.model import Transformer
 from allyouneed.storage.checkpoint import save_checkpoint
-from allyouneed.tasks.prepared_data import SOURCE_TOKENIZER, TARGET_TOKENIZER
+from allyouneed.tasks.units import SOURCE_TOKENIZER, TARGET_TOKENIZER
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "tied": {},

@@ -16,7 +16,7 @@ from allyouneed.interop.export import FORMATS, export_model
 from allyouneed.interop.huggingface import HuggingFaceModel
 from allyouneed.model import Transformer
 from allyouneed.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
-from allyouneed.tasks.prepared_data import SOURCE_TOKENIZER, TARGET_TOKENIZER
+from allyouneed.tasks.units import SOURCE_TOKENIZER, TARGET_TOKENIZER
 
 pytest.importorskip("transformers", reason="NOT RUN: needs transformers")
 

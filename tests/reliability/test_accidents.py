@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from allyouneed.config.run import DataConfig
-from allyouneed.tasks.preparing import CorpusFiles, prepare
+from allyouneed.data.corpus_files import CorpusFiles
+from allyouneed.tasks.preparing import prepare
 
 if TYPE_CHECKING:
     from tests.forking.forker import Program

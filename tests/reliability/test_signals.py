@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from allyouneed.config.run import RunConfig
+from allyouneed.data.corpus_files import CorpusFiles
 from allyouneed.storage.run_directory import RunDirectory
-from allyouneed.tasks.preparing import CorpusFiles
 
 if TYPE_CHECKING:
     from tests.reliability.conftest import Laboratory

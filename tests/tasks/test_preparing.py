@@ -16,14 +16,16 @@ import zstandard
 
 from allyouneed.config.run import DataConfig
 from allyouneed.data.corpus import CleaningReport, Pair
+from allyouneed.data.corpus_files import CorpusFiles
 from allyouneed.data.lines import write_lines
 from allyouneed.data.store import PairStore
 from allyouneed.data.tokenizer import SMALLEST_VOCABULARY, Tokenizer
 from allyouneed.errors import DataError, DiskError, ModelError, UsageError
 from allyouneed.storage.publish import MANIFEST, publish_directory, read_manifest
 from allyouneed.symbols import UNKNOWN
-from allyouneed.tasks.prepared_data import SOURCE_TOKENIZER, TARGET_TOKENIZER, PreparedData
-from allyouneed.tasks.preparing import CorpusFiles, prepare
+from allyouneed.tasks.prepared_data import PreparedData
+from allyouneed.tasks.preparing import prepare
+from allyouneed.tasks.units import SOURCE_TOKENIZER, TARGET_TOKENIZER
 
 SOURCES = ["Ein Hund rennt.", "Zwei Hunde rennen.", "Ein\u2028Hund \U0001f415 bellt.", "Der </s> Hund <pad>"]
 TARGETS = ["A dog runs.", "Two dogs run.", "A\u2028dog \U0001f415 barks.", "The </s> dog <unk>"]

@@ -10,13 +10,14 @@ import pytest
 import sacrebleu
 
 from allyouneed.config.run import DataConfig, RunConfig
+from allyouneed.data.corpus_files import CorpusFiles
 from allyouneed.errors import DataError, DivergedError, LockedError, ModelError, UsageError
 from allyouneed.interfaces.cli import main
 from allyouneed.storage.publish import sha256_of
 from allyouneed.storage.run_directory import RunDirectory
 from allyouneed.storage.run_log import Event, read_log
 from allyouneed.tasks.loading import load
-from allyouneed.tasks.preparing import CorpusFiles, prepare
+from allyouneed.tasks.preparing import prepare
 from allyouneed.tasks.running import train
 
 LAST_STEP = 40

@@ -50,6 +50,7 @@ def new_trainer(config: RunConfig, corpus: Corpus) -> NewTrainer:
             RunDirectory(run),
             CPU,
             validate=lambda model: {"bleu": next(scores)} if bleu else {},
+            best_by="bleu",
         )
 
     return build

@@ -20,7 +20,8 @@ from allyouneed.model import Transformer
 from allyouneed.storage.checkpoint import save_checkpoint
 from allyouneed.symbols import UNKNOWN
 from allyouneed.tasks.loading import load_for
-from allyouneed.tasks.prepared_data import SOURCE_TOKENIZER, TARGET_TOKENIZER
+from allyouneed.tasks.translation.task import TRANSLATION
+from allyouneed.tasks.units import SOURCE_TOKENIZER, TARGET_TOKENIZER
 
 _SEED = 1
 _WORD_LETTERS = 8
@@ -74,7 +75,7 @@ def task_of_model(
         ModelError: There is no model, or it is not for translation.
         DataError: Source and reference have different numbers of lines, or nothing is in them.
     """
-    checkpoint = load_for(model, "translation")
+    checkpoint = load_for(model, TRANSLATION)
     directory, config = checkpoint.directory, checkpoint.config
     texts = [] if source is None else list(read_lines(source))
     references = None if reference is None else list(read_lines(reference))

@@ -276,9 +276,6 @@ PRESETS: dict[str, Callable[[], RunConfig]] = {
 }
 """Name on the command line -> configuration."""
 
-DEFAULT_PRESETS = {"translation": "base", "parsing": "parsing_wsj"}
-"""Task -> the preset that holds where none is named."""
-
 _NOT_OF_PAPER = "demo", "multi30k_tiny", "parsing_tiny"
 _RIVALS = "recurrent_gnmt", "convolutional_convs2s", "bytenet", "experts"
 

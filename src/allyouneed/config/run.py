@@ -23,8 +23,8 @@ _MICRO_BATCHES = 4
 class DataConfig(Config):
     """How the data was prepared (paper 5.1)."""
 
-    task: Literal["translation", "parsing"] = "translation"
-    """What sources become: their translations, or their constituency trees (6.3)."""
+    task: str = "translation"
+    """What sources become: their translations, or with "parsing" their constituency trees (6.3)."""
     tokenizer: Literal["bpe", "wordpiece", "byte", "words"] = "bpe"
     """Sub-word units: byte-level byte-pair encoding, word-pieces over bytes, or plain bytes; for parsing also
     words, as a fixed number of ids each (`tasks/parsing/word_features.py`)."""

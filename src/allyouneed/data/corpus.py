@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from itertools import islice, zip_longest
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,6 +52,28 @@ class CleaningLimits:
     """Characters a side."""
     max_length_ratio: float = 9.0
     """The longer side over the shorter in characters, where the longer has over 60; 9 as in Moses."""
+
+
+class Reader(Protocol):
+    """Where the examples of a corpus come from: files of one format or several."""
+
+    @property
+    def limits(self) -> CleaningLimits:
+        """What examples may be before they are tokenised."""
+
+    def __bool__(self) -> bool:
+        """Whether there is any file."""
+
+    def read(self, report: "CleaningReport") -> Iterator[Pair]:
+        """All examples; that all files are there is checked at the call.
+
+        Raises:
+            UsageError: A file is a pipe, or files do not belong together.
+            DataError: Files are missing, empty, or hold what is no example.
+        """
+
+    def distinct(self) -> "Reader":
+        """What units are learned from: the examples without repetitions and what was made of them."""
 
 
 @dataclass
@@ -146,18 +168,25 @@ def read_parallel(
     return (pair for files in zip(sources, targets, strict=True) for pair in _read_two_files(*files, report))
 
 
-def read_tab_separated(files: Sequence[Path], report: CleaningReport | None = None) -> Iterator[Pair]:
+def read_tab_separated(file: Path, report: CleaningReport) -> Iterator[Pair]:
     """Read pairs from lines of `source TAB target`; what follows a second tab is ignored and counted.
 
-    The files are checked at the call, and may be read again by another call.
-
     Raises:
-        UsageError: A file is a pipe.
-        DataError: Files are missing or empty, or a line has no tab, is not UTF-8 or has a NUL.
+        DataError: The file is empty, or a line has no tab, is not UTF-8 or has a NUL.
     """
-    require_rereadable(files)
-    report = CleaningReport() if report is None else report
-    return (pair for file in files for pair in _read_tab_separated_file(file, report))
+    rows = enumerate(
+        (line.split("\t") for line in read_lines(file, _counts_of(file, report), allow_nul=False)), 1
+    )
+    number = 0
+    for number, columns in rows:
+        if len(columns) < 2:
+            later = (later_number for later_number, later_columns in rows if len(later_columns) < 2)
+            numbers = [number, *islice(later, MAX_REPORTED - 1)]
+            raise DataError([f"{file}:{n}: no tab; write source TAB target on each line" for n in numbers])
+        report.num_with_more_columns += len(columns) > 2
+        yield Pair(columns[0], columns[1], number, str(file))
+    if number == 0:
+        raise DataError(_empty(file))
 
 
 def clean_pairs(pairs: Iterable[Pair], limits: CleaningLimits, report: CleaningReport) -> Iterator[Pair]:
@@ -234,22 +263,6 @@ def _different_length(source: Path, target: Path) -> DataError:
         f"line {len(lengths[shorter]) + 1:,} is only in {longer}; by the lengths of their lines, "
         f"they part near line {find_drift(lengths[longer], lengths[shorter]):,}; mend the files there"
     )
-
-
-def _read_tab_separated_file(file: Path, report: CleaningReport) -> Iterator[Pair]:
-    rows = enumerate(
-        (line.split("\t") for line in read_lines(file, _counts_of(file, report), allow_nul=False)), 1
-    )
-    number = 0
-    for number, columns in rows:
-        if len(columns) < 2:
-            later = (later_number for later_number, later_columns in rows if len(later_columns) < 2)
-            numbers = [number, *islice(later, MAX_REPORTED - 1)]
-            raise DataError([f"{file}:{n}: no tab; write source TAB target on each line" for n in numbers])
-        report.num_with_more_columns += len(columns) > 2
-        yield Pair(columns[0], columns[1], number, str(file))
-    if number == 0:
-        raise DataError(_empty(file))
 
 
 def _counts_of(file: Path, report: CleaningReport) -> LineCounts:

@@ -14,13 +14,14 @@ import torch
 
 from allyouneed.config.presets import demo as demo_preset
 from allyouneed.config.run import RunConfig
+from allyouneed.data.corpus_files import CorpusFiles
 from allyouneed.data.lines import read_lines, write_lines
 from allyouneed.demo.grammar import DemoCorpus, DemoPair, demo_dictionary, generate_demo_corpus
 from allyouneed.demo.yardsticks import nearest_sentence, translate_word_by_word
 from allyouneed.evaluation import Score, bleu_13a, chrf, scores_to_json
 from allyouneed.storage.publish import publish_directory, write_text
 from allyouneed.tasks.loading import load_translator
-from allyouneed.tasks.preparing import CorpusFiles, prepare
+from allyouneed.tasks.preparing import prepare
 from allyouneed.tasks.running import average, train
 from allyouneed.training.trainer import Report
 

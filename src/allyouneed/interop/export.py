@@ -14,8 +14,9 @@ from allyouneed.model import Transformer
 from allyouneed.storage.checkpoint import WEIGHTS, Checkpoint, load_checkpoint
 from allyouneed.storage.publish import publish_directory, require_free
 from allyouneed.storage.run_directory import resolve_model
-from allyouneed.tasks.loading import model_of
-from allyouneed.tasks.prepared_data import SOURCE_TOKENIZER, TARGET_TOKENIZER
+from allyouneed.tasks.loading import model_of, task_of
+from allyouneed.tasks.translation.task import TRANSLATION
+from allyouneed.tasks.units import SOURCE_TOKENIZER, TARGET_TOKENIZER
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ def export_model(model: Path, to: str, out: Path, say: Callable[[str], None] = l
     require_free(out)
     _require_package(to, chosen.package)
     checkpoint = load_checkpoint(resolve_model(model), (SOURCE_TOKENIZER, TARGET_TOKENIZER))
-    _require_translator(model, checkpoint.config.data.task)
+    _require_translator(model)
     _require_paper_architecture(to, checkpoint.config.model)
     _require_even_heads(to, checkpoint.config.model)
     original = model_of(checkpoint)
@@ -96,9 +97,9 @@ def _require_package(to: str, package: str) -> None:
         raise UsageError(f"--to {to} needs {package}: pip install 'allyouneed[{to}]'") from None
 
 
-def _require_translator(model: Path, task: str) -> None:
-    if task != "translation":
-        raise UsageError(f"{model}: is a model for {task}; only translators are exported")
+def _require_translator(model: Path) -> None:
+    if (task := task_of(model)) is not TRANSLATION:
+        raise UsageError(f"{model}: is a model for {task.name}; only translators are exported")
 
 
 def _require_paper_architecture(to: str, config: ModelConfig) -> None:

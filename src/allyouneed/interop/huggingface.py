@@ -20,8 +20,8 @@ from allyouneed.interop.parity import Ids
 from allyouneed.model import Transformer
 from allyouneed.storage.checkpoint import Checkpoint
 from allyouneed.symbols import CONTROL_SYMBOLS, END, PADDING, SENTINEL, START, UNKNOWN
-from allyouneed.tasks.prepared_data import SOURCE_TOKENIZER, TARGET_TOKENIZER
 from allyouneed.tasks.translation.translator import MAX_TOKENS
+from allyouneed.tasks.units import SOURCE_TOKENIZER, TARGET_TOKENIZER
 
 _TARGET = "target_tokenizer"
 """Folder of the tokeniser of translations, where it is another than that of sources."""

@@ -12,6 +12,7 @@ import torch
 
 from allyouneed.config.presets import PRESETS
 from allyouneed.config.run import RunConfig
+from allyouneed.data.corpus_files import CorpusFiles
 from allyouneed.data.lines import write_lines
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import DataError
@@ -28,9 +29,10 @@ from allyouneed.paper.training_rows import (
     trained,
 )
 from allyouneed.storage.run_directory import RunDirectory
-from allyouneed.tasks.prepared_data import SOURCE_TOKENIZER, TARGET_TOKENIZER, PreparedData
-from allyouneed.tasks.preparing import CorpusFiles, prepare
+from allyouneed.tasks.prepared_data import PreparedData
+from allyouneed.tasks.preparing import prepare
 from allyouneed.tasks.translation.translator import Translator
+from allyouneed.tasks.units import SOURCE_TOKENIZER, TARGET_TOKENIZER
 
 LONGEST_TRAINED = 20
 _BUCKETS = ((21, 30), (31, 40), (41, 60))

@@ -22,9 +22,10 @@ from allyouneed.paper.experiment import HYPOTHESES, REFERENCES, Experiment, Row,
 from allyouneed.paper.scales import SCALES, Scale
 from allyouneed.paper.training_rows import average_in, cost_of, data_of, require_validation
 from allyouneed.storage.publish import publish_directory
-from allyouneed.tasks.evaluating import evaluate_parser, score_parses
 from allyouneed.tasks.loading import load_parser
-from allyouneed.tasks.parsing.treebank import TreeFiles
+from allyouneed.tasks.parsing.scores import evaluate_parser, score_parses
+from allyouneed.tasks.parsing.task import PARSING
+from allyouneed.tasks.parsing.treebank import AUGMENTED, TreeFiles
 from allyouneed.tasks.parsing.trees import sentences_of, tree_of
 from allyouneed.tasks.prepared_data import PreparedData
 from allyouneed.tasks.preparing import prepare
@@ -59,8 +60,8 @@ def require_trees(data: PreparedData) -> None:
     Raises:
         UsageError: It is for translation, has no validation trees, or holds more than trees that were given.
     """
-    require_validation(data, "parsing")
-    if data.is_augmented:
+    require_validation(data, PARSING)
+    if AUGMENTED & {*data.report("train")["notes"]}:
         raise UsageError(
             f"{data.directory}: holds repeated, exchanged or silver trees; the rows add these themselves: "
             "prepare it with --trees and --valid-trees alone"

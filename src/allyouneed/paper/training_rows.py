@@ -18,6 +18,8 @@ from allyouneed.storage.run_log import read_log
 from allyouneed.tasks.loading import load_translator
 from allyouneed.tasks.prepared_data import PreparedData
 from allyouneed.tasks.running import average, train
+from allyouneed.tasks.task import Task
+from allyouneed.tasks.translation.task import TRANSLATION
 from allyouneed.tasks.translation.translator import Translator
 
 SCORES = {"perplexity": True, "bleu": True}
@@ -72,25 +74,18 @@ def preset_row(preset: str, what: str, scores: tuple[float, float], *, every_see
     return training_row(preset.removeprefix("table3_"), what, PRESETS[preset](), paper, every_seed=every_seed)
 
 
-_OPTIONS = {
-    "translation": ("--source and --target", "--valid-source and --valid-target"),
-    "parsing": ("--task parsing --trees", "--valid-trees"),
-}
-"""Task -> options of `prepare` that give training and validation text."""
-
-
-def require_validation(data: PreparedData, task: str = "translation") -> None:
+def require_validation(data: PreparedData, task: Task = TRANSLATION) -> None:
     """Refuse data for another task, or without the text that rows are scored on.
 
     Raises:
         UsageError: It is for another task, or has no such text.
     """
-    training, validation = _OPTIONS[task]
-    if data.config.task != task:
-        raise UsageError(f"{data.directory}: is for {data.config.task}; prepare data with {training}")
+    if data.task is not task:
+        options = f"--task {task.name} {task.training_options}"
+        raise UsageError(f"{data.directory}: is for {data.task.name}; prepare data with {options}")
     if data.valid is None:
         raise UsageError(
-            f"{data.directory}: has no validation text to score on; prepare it with {validation}"
+            f"{data.directory}: has no validation text to score on; prepare it with {task.validation_options}"
         )
 
 

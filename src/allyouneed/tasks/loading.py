@@ -1,53 +1,43 @@
 """Models from where they are kept, ready to use."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 
 from allyouneed.config.run import RunConfig
-from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import ModelError, UserError
-from allyouneed.inference.shortlist import Shortlist
 from allyouneed.model import EncoderDecoder
 from allyouneed.model.weights import model_from_weights
 from allyouneed.storage.checkpoint import CONFIG, Checkpoint, load_checkpoint
 from allyouneed.storage.run_directory import resolve_model
+from allyouneed.tasks.catalogue import task_named
 from allyouneed.tasks.parsing.parser import Parser
-from allyouneed.tasks.parsing.tree_vocabulary import TreeVocabulary
-from allyouneed.tasks.prepared_data import (
-    SOURCE_TOKENIZER,
-    TARGET_TOKENIZER,
-    SourceTokenizer,
-    load_source_tokenizer,
-)
+from allyouneed.tasks.parsing.task import PARSING
+from allyouneed.tasks.task import Task
+from allyouneed.tasks.translation.task import TRANSLATION
 from allyouneed.tasks.translation.translator import Translator
-
-Sources = TypeVar("Sources")
-Targets = TypeVar("Targets")
-"""What the ids of sources, and of outputs, stand for."""
-
-_COMMANDS = {"translation": "translate", "parsing": "parse"}
+from allyouneed.tasks.units import SOURCE_TOKENIZER, TARGET_TOKENIZER
 
 
-def load(path: Path | str, *others: Path | str, **options: Any) -> Any:
+def load(path: Path | str, *others: Path | str, device: torch.device | str = "cpu", **options: Any) -> Any:
     """What is kept in a model directory, a checkpoint, or a run, whose latest checkpoint is taken.
 
     Args:
-        path: Of it.
-        *others: Of models that work with it, as an ensemble; the first one's settings hold for all.
-        **options: `device`, `precision`, `threads`, and for a translator `shortlist`: see `load_translator`.
+        path: A model directory, a checkpoint, or a run.
+        *others: More models, which form an ensemble with the first; its settings hold for all.
+        device: Device to compute on.
+        **options: `precision`, `threads`, and for a translator `shortlist`: see `load_translator`.
 
     Returns:
-        A `Translator`, or a `Parser` where the model was trained on trees.
+        What the model's task makes of it: a `Translator`, or a `Parser` where it was trained on trees.
 
     Raises:
         ModelError: There is none, it is damaged, or another model or the shortlist has other vocabularies.
-        UsageError: The precision is not to be had here.
+        UsageError: The precision is not available on this machine.
     """
-    load_for_task = load_parser if _task_of(Path(path)) == "parsing" else load_translator
-    return load_for_task(path, *others, **options)
+    return _load(task_of(Path(path)), [path, *others], device, options)
 
 
 def load_translator(
@@ -73,10 +63,9 @@ def load_translator(
             other vocabularies.
         UsageError: The precision is not to be had here.
     """
-    models, config, source, target = _load_members([path, *others], "translation", _text_units, device)
-    sizes = config.model.source_vocab_size, config.model.target_vocab_size
-    chosen = None if shortlist is None else Shortlist.load(Path(shortlist), resolve_model(Path(path)), sizes)
-    return Translator(models, config, source, target, precision=precision, threads=threads, shortlist=chosen)
+    options = {"precision": precision, "threads": threads, "shortlist": shortlist}
+    translator: Translator = _load(TRANSLATION, [path, *others], device, options)
+    return translator
 
 
 def load_parser(
@@ -92,44 +81,47 @@ def load_parser(
         ModelError: There is none, it is damaged or for another task, or another model has other vocabularies.
         UsageError: The precision is not to be had here.
     """
-    models, config, source, target = _load_members([path, *others], "parsing", _tree_units, device)
-    return Parser(models, config, source, target, precision=precision, threads=threads)
+    options = {"precision": precision, "threads": threads}
+    parser: Parser = _load(PARSING, [path, *others], device, options)
+    return parser
 
 
-def _task_of(path: Path) -> str:
+def task_of(path: Path) -> Task:
+    """The task that a model was trained for.
+
+    Args:
+        path: A model directory, a checkpoint, or a run.
+
+    Raises:
+        ModelError: There is no model, or its task is unknown.
+    """
     try:
-        return RunConfig.from_toml(resolve_model(path) / CONFIG).data.task
+        return task_named(RunConfig.from_toml(resolve_model(path) / CONFIG).data.task)
     except UserError as error:
         raise ModelError(error.messages) from None
 
 
-def _text_units(checkpoint: Checkpoint) -> tuple[Tokenizer, Tokenizer]:
-    directory, model = checkpoint.directory, checkpoint.config.model
-    source = Tokenizer.load(directory / SOURCE_TOKENIZER, model.source_vocab_size)
-    return source, Tokenizer.load(directory / TARGET_TOKENIZER, model.target_vocab_size)
-
-
-def _tree_units(checkpoint: Checkpoint) -> tuple[SourceTokenizer, TreeVocabulary]:
-    directory, model = checkpoint.directory, checkpoint.config.model
-    source = load_source_tokenizer(directory, checkpoint.config.data, model.source_vocab_size)
-    return source, TreeVocabulary.load(directory / TARGET_TOKENIZER, model.target_vocab_size)
-
-
-def _load_members(
-    paths: Sequence[Path | str],
-    task: str,
-    load_units: Callable[[Checkpoint], tuple[Sources, Targets]],
-    device: torch.device | str,
-) -> tuple[list[EncoderDecoder], RunConfig, Sources, Targets]:
-    """Models that are to work as one, the settings of the first, and the units of sources and outputs."""
+def _load(
+    task: Task, paths: Sequence[Path | str], device: torch.device | str, options: Mapping[str, Any]
+) -> Any:
+    """The models at these paths as one, with the settings of the first."""
     checkpoints = [load_for(Path(path), task) for path in paths]
     models = [model_of(checkpoint).to(device) for checkpoint in checkpoints]
-    units = [load_units(checkpoint) for checkpoint in checkpoints]
+    units = [
+        task.load_units(
+            checkpoint.directory,
+            checkpoint.config.data,
+            checkpoint.config.model.source_vocab_size,
+            checkpoint.config.model.target_vocab_size,
+        )
+        for checkpoint in checkpoints
+    ]
     for path, others in zip(paths, units, strict=True):
         if others != units[0]:
             fault = f"{path}: has other vocabularies than {paths[0]}"
             raise ModelError(f"{fault}; an ensemble is of models trained on the same prepared data")
-    return models, checkpoints[0].config, *units[0]
+    first = checkpoints[0]
+    return task.build(models, first.config, units[0], directory=first.directory, **options)
 
 
 def model_of(checkpoint: Checkpoint) -> EncoderDecoder:
@@ -141,14 +133,15 @@ def model_of(checkpoint: Checkpoint) -> EncoderDecoder:
     return model_from_weights(checkpoint.config.model, checkpoint.weights, checkpoint.weights_path)
 
 
-def load_for(path: Path, task: str) -> Checkpoint:
+def load_for(path: Path, task: Task) -> Checkpoint:
     """The checkpoint of a model for a task.
 
     Raises:
         ModelError: There is none, it is damaged or for another task.
     """
     checkpoint = load_checkpoint(resolve_model(path), (SOURCE_TOKENIZER, TARGET_TOKENIZER))
-    its_task = checkpoint.config.data.task
-    if its_task != task:
-        raise ModelError(f"{path}: is a model for {its_task}; use it with `allyouneed {_COMMANDS[its_task]}`")
+    if (its_task := task_of(path)) is not task:
+        raise ModelError(
+            f"{path}: is a model for {its_task.name}; use it with `allyouneed {its_task.command}`"
+        )
     return checkpoint

@@ -2,21 +2,17 @@
 
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from allyouneed.config.run import WITHOUT_RECORD, DataConfig
 from allyouneed.data.lines import read_lines
 from allyouneed.data.store import PairStore
-from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.data.vocabulary_file import read_json
 from allyouneed.errors import ModelError, UsageError
 from allyouneed.storage.publish import MANIFEST, read_manifest
-from allyouneed.tasks.parsing.linearisation import symbols_per_word
-from allyouneed.tasks.parsing.tree_vocabulary import TreeVocabulary
-from allyouneed.tasks.parsing.treebank import AUGMENTED
-from allyouneed.tasks.parsing.word_features import WordFeatures
+from allyouneed.tasks.catalogue import task_named
+from allyouneed.tasks.units import SOURCE_TOKENIZER, TARGET_TOKENIZER
 
-SOURCE_TOKENIZER = "source_tokenizer.json"
-TARGET_TOKENIZER = "target_tokenizer.json"
 KIND = "data"
 REPORT = "report.json"
 _READ = (
@@ -39,6 +35,7 @@ class PreparedData:
         manifest = read_manifest(directory, KIND, [SOURCE_TOKENIZER, TARGET_TOKENIZER, *read])
         try:
             self.config = DataConfig(**WITHOUT_RECORD).replace(**manifest["config"])
+            self.task = task_named(self.config.task)
             self.source_vocab_size, self.target_vocab_size = map(
                 _positive, (manifest["source_vocab_size"], manifest["target_vocab_size"])
             )
@@ -51,27 +48,23 @@ class PreparedData:
             ) from None
         except (KeyError, TypeError, ValueError):
             raise ModelError(f"{directory / MANIFEST}: is damaged; prepare the data again") from None
-        load_source_tokenizer(directory, self.config, self.source_vocab_size)
-        target = TreeVocabulary if self.config.task == "parsing" else Tokenizer
-        target.load(directory / TARGET_TOKENIZER, self.target_vocab_size)
+        self.units = self.task.load_units(
+            directory, self.config, self.source_vocab_size, self.target_vocab_size
+        )
         self.train = self._store("train")
         self.valid = self._store("valid") if (directory / "valid").is_dir() else None
 
-    @property
-    def is_augmented(self) -> bool:
-        """Whether the training part holds trees that were repeated, made of others, or made by a parser."""
-        path = self.directory / REPORT
-        report = read_json(path, "report")
-        try:
-            return bool(AUGMENTED & set(report["train"]["notes"]))
-        except (KeyError, TypeError):
-            raise ModelError(f"{path}: is damaged; prepare the data again") from None
+    def report(self, part: str) -> dict[str, Any]:
+        """What was read, dropped and noted of a part ("train", "valid").
 
-    @property
-    def ids_per_word(self) -> int | None:
-        """The ids that every word has on either side, if that is one number: words with joined brackets."""
-        is_fixed = self.config.tokenizer == "words" and self.config.brackets == "joined"
-        return symbols_per_word(self.config.tags) if is_fixed else None
+        Raises:
+            ModelError: The report is damaged.
+        """
+        path = self.directory / REPORT
+        try:
+            return dict(read_json(path, "report")[part])
+        except (KeyError, TypeError, ValueError):
+            raise ModelError(f"{path}: is damaged; prepare the data again") from None
 
     @cached_property
     def tokenizers(self) -> dict[str, bytes]:
@@ -100,22 +93,6 @@ def _positive(value: object) -> int:
     if not isinstance(value, int) or value < 1:
         raise ValueError("a number of entries is wanted")
     return value
-
-
-SourceTokenizer = Tokenizer | WordFeatures
-"""What text is cut into: sub-words, or for a parser perhaps words."""
-
-
-def load_source_tokenizer(
-    directory: Path, config: DataConfig, vocab_size: int | None = None
-) -> SourceTokenizer:
-    """The source tokeniser of prepared data, or of a model that was trained on them.
-
-    Raises:
-        ModelError: It is missing, damaged, or of another size than `vocab_size`.
-    """
-    kind = WordFeatures if config.tokenizer == "words" else Tokenizer
-    return kind.load(directory / SOURCE_TOKENIZER, vocab_size)
 
 
 def text_path(directory: Path, part: str, side: str) -> Path:

@@ -7,70 +7,25 @@ tokenisers, `report.json` (what was dropped and why) and a manifest.
 import hashlib
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import partial
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any
 
 from allyouneed.config.run import DataConfig
-from allyouneed.data.corpus import (
-    CleaningLimits,
-    CleaningReport,
-    DropReason,
-    Pair,
-    clean_pairs,
-    read_parallel,
-    read_tab_separated,
-)
+from allyouneed.data.corpus import CleaningReport, DropReason, Pair, Reader, clean_pairs
+from allyouneed.data.corpus_files import CorpusFiles
 from allyouneed.data.lines import encode_line
 from allyouneed.data.store import PairWriter
-from allyouneed.data.tokenizer import Tokenizer
-from allyouneed.data.vocabulary_sample import Sample, Texts, sampled_lines
 from allyouneed.errors import DataError, UsageError
 from allyouneed.storage.publish import publish_directory, require_free, sha256_of
-from allyouneed.tasks.parsing.linearisation import WORD, symbols_per_word
-from allyouneed.tasks.parsing.tree_vocabulary import TreeVocabulary
-from allyouneed.tasks.parsing.treebank import UNTAGGED, Files, TreeFiles, paths
-from allyouneed.tasks.parsing.word_features import WordFeatures
-from allyouneed.tasks.prepared_data import (
-    KIND,
-    REPORT,
-    SOURCE_TOKENIZER,
-    TARGET_TOKENIZER,
-    PreparedData,
-    SourceTokenizer,
-    text_path,
-)
+from allyouneed.tasks.catalogue import task_named
+from allyouneed.tasks.prepared_data import KIND, REPORT, PreparedData, text_path
+from allyouneed.tasks.training_text import TrainingText
+from allyouneed.tasks.units import SOURCE_TOKENIZER, TARGET_TOKENIZER, Units
 
-_COUNTED = {"translation": "pairs", "parsing": "trees"}
-_OPTIONS = {"translation": "--source and --target, or --pairs", "parsing": "--trees"}
 _SHORTEST_FOR_RATIO_TOKENS = 20  # below it a ratio says little
 _ENCODED_AT_ONCE = 4_096
 _ENCODED_CHARACTERS = 1 << 20  # at once, of both sides; each takes about 100 bytes of memory
-
-
-@dataclass(frozen=True)
-class CorpusFiles:
-    """Where sentence pairs come from: parallel files, tab-separated ones, or both."""
-
-    sources: Files = ()
-    """Text in the source language, one sentence a line."""
-    targets: Files = ()
-    """Its translation, line by line: as many files, in the same order."""
-    pairs: Files = ()
-    """Lines of source TAB target."""
-
-    limits: ClassVar = CleaningLimits()
-    """What pairs may be before they are tokenised."""
-
-    def __bool__(self) -> bool:
-        return bool(self.sources or self.targets or self.pairs)
-
-    def read(self, report: CleaningReport) -> Iterator[Pair]:
-        """All pairs, the parallel files' first; that all files are there is checked at the call."""
-        parallel = read_parallel(paths(self.sources), paths(self.targets), report)
-        return chain(parallel, read_tab_separated(paths(self.pairs), report))
 
 
 NO_FILES = CorpusFiles()
@@ -79,8 +34,8 @@ PAPER_DATA = DataConfig()
 
 def prepare(
     directory: Path | str,
-    train: CorpusFiles | TreeFiles,
-    valid: CorpusFiles | TreeFiles = NO_FILES,
+    train: Reader,
+    valid: Reader = NO_FILES,
     config: DataConfig = PAPER_DATA,
     say: Callable[[str], None] = lambda line: None,
 ) -> PreparedData:
@@ -88,7 +43,7 @@ def prepare(
 
     Args:
         directory: Must not exist, or be empty.
-        train: What to train on: trees, where `config.task` is parsing.
+        train: What to train on, such as `CorpusFiles`, or `TreeFiles` for parsing.
         valid: What to validate on; may be empty.
         config: Tokeniser and limits.
         say: Is told what was sampled, read and dropped, line by line, and what a killed process had left
@@ -102,20 +57,21 @@ def prepare(
     """
     directory = Path(directory)
     require_free(directory)
+    task = task_named(config.task)
     if not train:
-        raise UsageError(f"no training text: give {_OPTIONS[config.task]}")
-    _require_place_for_words(config)
+        raise UsageError(f"no training text: give {task.training_options}")
+    task.require_settings(config)
     for files in (train, valid):
         files.read(CleaningReport())  # a file that is missing is told before anything long begins
     facts: dict[str, Any] = {}
     with publish_directory(directory, KIND, facts, say=say) as aside:
-        tokenizers = _learn_tokenizers(train, config, say)
-        tokenizers.save(aside)
+        units = task.learn_units(TrainingText(train, config, task.examples, say))
+        units.save(aside)
         (aside / "text").mkdir()
-        reports = {"train": _encode(aside, "train", train, tokenizers, config)}
+        reports = {"train": _encode(aside, "train", train, units, config)}
         if valid:
-            reports["valid"] = _encode(aside, "valid", valid, tokenizers, config)
-        counted = _COUNTED[config.task]
+            reports["valid"] = _encode(aside, "valid", valid, units, config)
+        counted = task.examples
         for part, report in reports.items():
             for line in report.lines(counted):
                 say(f"{part}: {line}")
@@ -123,85 +79,20 @@ def prepare(
                 raise DataError(f"{part}: 0 of {report.num_read} {counted} are left; see the reasons above")
         contents = {part: report.to_dict() for part, report in reports.items()}
         (aside / REPORT).write_bytes(json.dumps(contents, indent=1).encode())
-        facts |= _facts(aside, config, tokenizers)
+        facts |= _facts(aside, config, units)
     return PreparedData(directory)
 
 
-def _require_place_for_words(config: DataConfig) -> None:
-    if config.tokenizer != "words":
-        return
-    if config.task != "parsing":
-        raise UsageError("--tokenizer words: is for parsing; a translation is written in bpe or wordpiece")
-    if config.tags == "endings":
-        raise UsageError(
-            "--tokenizer words: does not spell what search has to know for --tags endings; "
-            "leave either out: with --brackets joined the place of a word is known without endings"
-        )
-
-
-class _Tokenizers(NamedTuple):
-    source: SourceTokenizer
-    target: Tokenizer | TreeVocabulary
-
-    def save(self, directory: Path) -> None:
-        self.source.save(directory / SOURCE_TOKENIZER)
-        self.target.save(directory / TARGET_TOKENIZER)
-
-
-def _learn_tokenizers(
-    files: CorpusFiles | TreeFiles, config: DataConfig, say: Callable[[str], None]
-) -> _Tokenizers:
-    def learn(*sides: str) -> Tokenizer:
-        assert config.tokenizer != "words"
-        lines = () if config.tokenizer == "byte" else sampled(*sides)
-        return Tokenizer.train(lines, config.tokenizer, config.vocab_size)
-
-    report = CleaningReport()
-
-    def read(*sides: str) -> Iterator[Texts]:
-        pairs = clean_pairs(files.read(report), files.limits, CleaningReport())
-        return ([getattr(pair, side) for side in sides] for pair in pairs)
-
-    def sampled(*sides: str) -> Iterator[str]:
-        return sampled_lines(partial(read, *sides), config.vocab_sample_bytes, tell)
-
-    def tell(sample: Sample) -> None:
-        say(
-            f"train: vocabulary learned from a sample of {sample.num_drawn:,} of {sample.num_texts:,} "
-            f"{_COUNTED[config.task]}, which has {config.vocab_sample_bytes:,} bytes of distinct words; "
-            "--vocab-sample-bytes changes that, 0 takes all"
-        )
-
-    if isinstance(files, TreeFiles):
-        files = files.distinct()
-        symbols = TreeVocabulary.learn(chain.from_iterable(read("target")), config.tags, config.brackets)
-        if config.tags == "predicted" and report.notes[UNTAGGED]:
-            raise DataError(
-                f"{report.notes[UNTAGGED]:,} silver trees have {WORD} for every part of speech, which would "
-                "be learned; make them with a parser that predicts tags, or take other --tags"
-            )
-        if config.tokenizer != "words":
-            return _Tokenizers(learn("source"), symbols)
-        ids_per_word = symbols_per_word(config.tags)
-        return _Tokenizers(WordFeatures.learn(sampled("source"), config.vocab_size, ids_per_word), symbols)
-    if config.joint_vocabulary:
-        joint = learn("source", "target")
-        return _Tokenizers(joint, joint)
-    return _Tokenizers(learn("source"), learn("target"))
-
-
-def _encode(
-    directory: Path, part: str, files: CorpusFiles | TreeFiles, tokenizers: _Tokenizers, config: DataConfig
-) -> CleaningReport:
+def _encode(directory: Path, part: str, files: Reader, units: Units, config: DataConfig) -> CleaningReport:
     """Write a part's ids, and the text that they came from line by line."""
     report = CleaningReport()
-    vocab_size = max(tokenizers.source.vocab_size, tokenizers.target.vocab_size)
+    vocab_size = max(units.source.vocab_size, units.target.vocab_size)
     with (
         PairWriter(directory / part, vocabulary_size=vocab_size) as writer,
         text_path(directory, part, "source").open("wb") as sources,
         text_path(directory, part, "target").open("wb") as targets,
     ):
-        for pair, line_number, source, target in _encoded_pairs(files, tokenizers, report):
+        for pair, line_number, source, target in _encoded_pairs(files, units, report):
             if reason := _reason_to_drop(len(source), len(target), config):
                 report.drop(reason, pair)
                 continue
@@ -212,14 +103,14 @@ def _encode(
 
 
 def _encoded_pairs(
-    files: CorpusFiles | TreeFiles, tokenizers: _Tokenizers, report: CleaningReport
+    files: Reader, units: Units, report: CleaningReport
 ) -> Iterator[tuple[Pair, int, list[int], list[int]]]:
     """Pairs, their line counted over all files, and their ids; many are encoded at once, on all cores."""
     pairs = clean_pairs(files.read(report), files.limits, report)
     numbered = ((pair, report.num_read) for pair in pairs)
     while chunk := list(_encoded_together(numbered)):
-        sources = tokenizers.source.encode_batch([pair.source for pair, _ in chunk])
-        targets = tokenizers.target.encode_batch([pair.target for pair, _ in chunk])
+        sources = units.source.encode_batch([pair.source for pair, _ in chunk])
+        targets = units.target.encode_batch([pair.target for pair, _ in chunk])
         for (pair, line_number), source, target in zip(chunk, sources, targets, strict=True):
             yield pair, line_number, source, target
 
@@ -238,22 +129,22 @@ def _reason_to_drop(source_tokens: int, target_tokens: int, config: DataConfig) 
     shorter, longer = sorted((source_tokens, target_tokens))
     if longer > config.max_tokens:
         return DropReason.TOO_MANY_TOKENS
-    if config.task == "parsing":
-        return None  # symbols are no translation of sub-words
+    if not task_named(config.task).sides_are_alike:
+        return None
     if longer > _SHORTEST_FOR_RATIO_TOKENS and longer > config.max_length_ratio * shorter:
         return DropReason.TOKEN_RATIO
     return None
 
 
-def _facts(directory: Path, config: DataConfig, tokenizers: _Tokenizers) -> dict[str, Any]:
+def _facts(directory: Path, config: DataConfig, units: Units) -> dict[str, Any]:
     """What a run checks and records of its data."""
     digest = hashlib.sha256()
     for path in sorted((directory / "text").iterdir()):
         digest.update(f"{path.name} {sha256_of(path)}\n".encode())
     return {
         "config": config.model_dump(),
-        "source_vocab_size": tokenizers.source.vocab_size,
-        "target_vocab_size": tokenizers.target.vocab_size,
+        "source_vocab_size": units.source.vocab_size,
+        "target_vocab_size": units.target.vocab_size,
         "facts": {
             "corpus": digest.hexdigest(),
             "source_tokenizer": sha256_of(directory / SOURCE_TOKENIZER),

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from allyouneed.config.presets import DEFAULT_PRESETS, preset
+from allyouneed.config.presets import preset
 from allyouneed.config.run import RunConfig
 from allyouneed.errors import DataError, DiskError, ModelError, UsageError, UserError
 from allyouneed.hardware.machine import require_memory
@@ -16,7 +16,7 @@ from allyouneed.model import count_parameters
 from allyouneed.storage.publish import write_text
 from allyouneed.storage.run_directory import RunDirectory
 from allyouneed.tasks.prepared_data import PreparedData
-from allyouneed.tasks.validation_scores import scorer
+from allyouneed.tasks.task import Validate
 from allyouneed.training.averaging import average as average_checkpoints
 from allyouneed.training.averaging import last_checkpoints
 from allyouneed.training.distributed import Processes, device_of_process, joined_processes, num_restarts
@@ -102,9 +102,18 @@ def _trainer(
         directory,
         device,
         processes=processes,
-        validate=scorer(prepared, config),
+        validate=_validation(prepared, config),
+        best_by=prepared.task.score,
         report=report,
     )
+
+
+def _validation(prepared: PreparedData, config: RunConfig) -> Validate:
+    """What scores a model by its outputs for the validation data, if there is any."""
+    if prepared.valid is None:
+        return lambda model: {}
+    lines = prepared.lines("valid", "source"), prepared.lines("valid", "target")
+    return prepared.task.validation(*lines, prepared.units, config)
 
 
 def _load(trainer: Trainer, say: Callable[[str], None]) -> None:
@@ -161,7 +170,7 @@ def run_config(
     """The complete configuration: what is given, or the run's own, fitted to data, device and processes."""
     recorded = RunConfig.from_toml(directory.config) if directory.config.is_file() else None
     if recorded is None:
-        default = preset(DEFAULT_PRESETS[prepared.config.task])
+        default = preset(prepared.task.default_preset)
         return completed(given or default, prepared, device, num_processes)
     _require_same_vocabularies(directory.path, recorded, prepared)
     if given is None:
@@ -204,12 +213,13 @@ def completed(
         "target_vocab_size": prepared.target_vocab_size,
     }
     if config.model.guided_alignment:
-        if prepared.ids_per_word is None:
+        ids_per_word = prepared.task.ids_per_word(prepared.config)
+        if ids_per_word is None:
             raise UsageError(
                 "model.guided_alignment: wants as many ids for every word on both sides; prepare trees with "
                 "--tokenizer words --brackets joined, or set it to 0"
             )
-        model["ids_per_word"] = prepared.ids_per_word
+        model["ids_per_word"] = ids_per_word
     if not prepared.config.joint_vocabulary and config.model.tied_embeddings == "all":
         model["tied_embeddings"] = "target"
     complete = config.replace(

@@ -67,6 +67,7 @@ class Trainer:
         device: Where to compute.
         processes: This process among those of the run.
         validate: More scores for a validation, besides loss and perplexity.
+        best_by: Name of the score by which a validation is best, the highest; by default the lowest loss.
         report: Is told every event, in the first process.
     """
 
@@ -79,11 +80,12 @@ class Trainer:
         *,
         processes: Processes | None = None,
         validate: Validate = lambda model: {},
+        best_by: str | None = None,
         report: Report = lambda event: None,
     ) -> None:
         self.config, self.corpus, self.run, self._device = config, corpus, run, device
         self.processes = processes or Processes()
-        self._validate, self._report = validate, report
+        self._validate, self._best_by, self._report = validate, best_by, report
         self.step = self._saved_step = self._validated_step = 0
         self._learner = Learner(config, corpus.train, device, self.processes, self._notice)
         self.model, self.optimizer = self._learner.model, self._learner.optimizer
@@ -279,7 +281,7 @@ class Trainer:
         if not math.isfinite(scores["loss"]):
             raise DivergedError(f"the validation loss is {scores['loss']} at step {self.step:,}")
         self._write("validate", step=self.step, **scores)
-        return self.best.update(self.step, scores["loss"], scores.get("bleu", scores.get("f1")))
+        return self.best.update(self.step, scores["loss"], scores.get(self._best_by or ""))
 
     def _validation_scores(self) -> dict[str, float]:
         """Loss, perplexity and what else is measured; nothing without validation data."""

@@ -185,7 +185,7 @@ def test_a_parser_and_a_file_of_trees_are_scored(
         (
             ["evaluate", "PARSER", "--source", "TREES", "--reference", "TREES"],
             4,
-            "use it with `allyouneed parse`",
+            "is a parser; score it on trees with --trees FILE",
         ),
     ],
 )

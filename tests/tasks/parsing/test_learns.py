@@ -6,8 +6,8 @@ import pytest
 
 from allyouneed import TreeFiles, average, prepare, presets, train
 from allyouneed.demo.grammar import generate_demo_corpus
-from allyouneed.tasks.evaluating import evaluate_parser
 from allyouneed.tasks.loading import load_parser
+from allyouneed.tasks.parsing.scores import evaluate_parser
 from allyouneed.tasks.parsing.trees import tree_of
 
 

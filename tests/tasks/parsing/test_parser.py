@@ -10,10 +10,10 @@ import allyouneed
 from allyouneed.config.presets import parsing_tiny
 from allyouneed.config.run import DataConfig
 from allyouneed.errors import DataError, ModelError, UsageError
-from allyouneed.tasks.evaluating import evaluate_parser
 from allyouneed.tasks.loading import load_parser, load_translator
 from allyouneed.tasks.parsing.linearisation import linearise
 from allyouneed.tasks.parsing.parser import MAX_TOKENS, Parser
+from allyouneed.tasks.parsing.scores import evaluate_parser
 from allyouneed.tasks.parsing.tree_cleaning import clean_trees
 from allyouneed.tasks.parsing.treebank import TreeFiles
 from allyouneed.tasks.parsing.trees import read_trees, sentences_of, tree_of

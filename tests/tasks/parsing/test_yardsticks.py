@@ -19,7 +19,7 @@ Rules = dict[tuple[str, ...], float]
 
 @pytest.fixture(scope="module")
 def yardsticks() -> Any:
-    file = Path(__file__).parents[1] / "benchmarks" / "parsing_yardsticks.py"
+    file = Path(__file__).parents[3] / "benchmarks" / "parsing_yardsticks.py"
     spec = importlib.util.spec_from_file_location("parsing_yardsticks", file)
     assert spec is not None
     assert spec.loader is not None

@@ -15,7 +15,6 @@ from allyouneed.evaluation import (
     Score,
     format_scores,
     scores_to_json,
-    translation_metrics,
 )
 from allyouneed.evaluation.conventions import EXPLANATIONS
 from allyouneed.evaluation.significance import SIGNIFICANT, paired_bootstrap
@@ -24,6 +23,7 @@ from allyouneed.interfaces.device import Device, torch_device
 from allyouneed.interfaces.reports.tree_scores import print_scores, score_parser, score_tree_file
 from allyouneed.interfaces.search_options import AS_THE_MODEL_SAYS, SearchOptions
 from allyouneed.storage.publish import require_file
+from allyouneed.tasks.translation.scores import metrics_for
 
 
 @Parameter(name="*")
@@ -92,10 +92,10 @@ def evaluate(
     elif reference is None:
         raise UsageError("give --reference, the right translations; or --trees, the gold trees")
     elif model is None and source is None and hypotheses is not None and len(hypotheses) == 2:
-        _compare(hypotheses, reference, _metrics(target_language), json_)
+        _compare(hypotheses, reference, metrics_for(target_language, say=notice), json_)
     elif model is None and source is None and hypotheses is not None and len(hypotheses) == 1:
         lines, references = read_aligned(hypotheses[0], reference)
-        _print([metric(lines, references) for metric in _metrics(target_language)], json_)
+        _print([metric(lines, references) for metric in metrics_for(target_language, say=notice)], json_)
     elif model is not None and source is not None and hypotheses is None:
         _print(_scores_of_model(model, source, reference, target_language, search, device), json_)
     else:
@@ -124,13 +124,13 @@ def _scores_of_model(
     search: SearchOptions,
     device: Device,
 ) -> list[Score]:
-    from allyouneed.tasks.evaluating import evaluate as evaluate_translator
-    from allyouneed.tasks.loading import load_translator
+    from allyouneed.tasks.loading import load, task_of
 
     lines, references = read_aligned(source, reference)
-    translator = load_translator(model, device=torch_device(device))
-    metrics = _metrics(target_language, translator.config.data.target_language)
-    return evaluate_translator(translator, lines, references, metrics, **asdict(search))
+    task, loaded = task_of(model), load(model, device=torch_device(device))
+    return task.evaluate(
+        loaded, lines, references, target_language=target_language, say=notice, **asdict(search)
+    )
 
 
 def _print(scores: Sequence[Score], json_: bool) -> None:
@@ -143,10 +143,9 @@ def _print(scores: Sequence[Score], json_: bool) -> None:
 
 
 def _explain(scores: Sequence[Score]) -> None:
-    baseline = next(score.value for score in scores if score.name == "bleu_13a")
-    for score in scores:
-        if score.name in EXPLANATIONS:
-            notice(f"{score.name} ({score.value - baseline:+.2f}): {EXPLANATIONS[score.name]}")
+    values = {score.name: score.value for score in scores}
+    for name in [score.name for score in scores if score.name in EXPLANATIONS]:
+        notice(f"{name} ({values[name] - values['bleu_13a']:+.2f}): {EXPLANATIONS[name]}")
 
 
 def _compare(systems: Sequence[Path], reference: Path, metrics: Sequence[Metric], json_: bool) -> None:
@@ -196,17 +195,3 @@ def _evaluate_trees(
         from allyouneed.interfaces.reports.plots import plot_f1_by_length
 
         plot_f1_by_length(scored[0], options.length_plot)
-
-
-def _metrics(given: str | None, recorded: str = "") -> list[Metric]:
-    """The metrics for the language given, which must work, or else for the model's, which may not."""
-    if given:
-        return translation_metrics(given)
-    reason = "give --target-language"
-    try:
-        if recorded:
-            return translation_metrics(recorded)
-    except UsageError as error:
-        reason = str(error)
-    notice(f"BLEU on Moses tokens is left out: {reason}")
-    return translation_metrics(None)

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from allyouneed.config.presets import DEFAULT_PRESETS
 from allyouneed.config.presets import preset as named_preset
 from allyouneed.config.run import DataConfig
 from allyouneed.errors import UsageError
@@ -14,9 +13,9 @@ from allyouneed.interfaces.console import notice
 from allyouneed.interfaces.number_options import AtLeastOne, Whole, between
 
 if TYPE_CHECKING:
-    from allyouneed.tasks.parsing.treebank import TreeFiles
+    from allyouneed.data.corpus import Reader
     from allyouneed.tasks.prepared_data import PreparedData
-    from allyouneed.tasks.preparing import CorpusFiles
+    from allyouneed.tasks.task import Task
 
 Files = Annotated[tuple[Path, ...], Parameter(consume_multiple=True, show_default=False)]
 
@@ -49,35 +48,28 @@ class TextOptions:
     exchange: Annotated[int, between(0, 1_000_000_000)] = 0
     """New trees made of `--trees`: a constituent in each is that of another tree with the same label."""
 
-    def parts(self, task: str) -> tuple["CorpusFiles | TreeFiles", "CorpusFiles | TreeFiles"]:
-        """What to train on, and what to validate on.
+    def readers(self, task: "Task") -> tuple["Reader", "Reader"]:
+        """What reads the training files, and what reads the validation files.
 
         Raises:
-            UsageError: Something is given that the task has no use for.
+            UsageError: Files are given that the task does not read.
         """
+        from allyouneed.data.corpus_files import CorpusFiles
         from allyouneed.tasks.parsing.treebank import TreeFiles
-        from allyouneed.tasks.preparing import CorpusFiles
 
-        of_pairs = (
-            self.source,
-            self.target,
-            self.pairs,
-            self.valid_source,
-            self.valid_target,
-            self.valid_pairs,
-        )
-        if task == "parsing":
-            if any(of_pairs):
-                raise UsageError("--task parsing reads --trees and --valid-trees, no sentence pairs")
-            train = TreeFiles(self.trees, self.silver_trees, self.repeat_trees, self.exchange)
-            return train, TreeFiles(self.valid_trees)
-        if self.trees or self.valid_trees or self.silver_trees or self.repeat_trees > 1 or self.exchange:
+        train_pairs = CorpusFiles(self.source, self.target, self.pairs)
+        valid_pairs = CorpusFiles(self.valid_source, self.valid_target, self.valid_pairs)
+        train_trees = TreeFiles(self.trees, self.silver_trees, self.repeat_trees, self.exchange)
+        valid_trees = TreeFiles(self.valid_trees)
+        of_pairs, of_trees = (train_pairs, valid_pairs), (train_trees, valid_trees)
+        chosen, other = (of_trees, of_pairs) if issubclass(task.reader, TreeFiles) else (of_pairs, of_trees)
+        if other == (type(other[0])(), type(other[1])()):
+            return chosen
+        if other is of_trees:
             raise UsageError(
                 "--trees and what is made of them are for parsers; add --task parsing, or leave them out"
             )
-        return CorpusFiles(self.source, self.target, self.pairs), CorpusFiles(
-            self.valid_source, self.valid_target, self.valid_pairs
-        )
+        raise UsageError(f"--task {task.name} reads --trees and --valid-trees, no sentence pairs")
 
 
 @Parameter(name="*")
@@ -117,9 +109,13 @@ class DataOptions:
         Raises:
             UsageError: Something is given that the task has no use for, or out of range.
         """
-        if defaults.task != "parsing" and (self.tags or self.brackets):
-            raise UsageError("--tags and --brackets are for parsers; add --task parsing, or leave them out")
+        from allyouneed.tasks.catalogue import TASKS
+
         given = {name: value for name, value in asdict(self).items() if value is not None}
+        for task in TASKS.values():
+            if task.name != defaults.task and task.data_settings & given.keys():
+                options = " and ".join(f"--{name}" for name in sorted(task.data_settings, reverse=True))
+                raise UsageError(f"{options} are for {task.name}; add --task {task.name}, or leave them out")
         separate = given.pop("separate_vocabularies")
         joint = defaults.joint_vocabulary and not separate
         return DataConfig.checked(**defaults.model_dump() | given | {"joint_vocabulary": joint})
@@ -130,7 +126,7 @@ def prepare(
     /,
     *,
     text: TextOptions = TextOptions(),
-    task: Literal["translation", "parsing"] | None = None,
+    task: str | None = None,
     preset: str | None = None,
     options: DataOptions = DataOptions(),
 ) -> None:
@@ -149,29 +145,30 @@ def prepare(
     Args:
         data: The folder to make.
         text: What to read.
-        task: What the data is for; what the preset's is for if not given.
+        task: What the data is for: `translation` or `parsing`; by default what the preset is for.
         preset: Of which the settings of data are taken; `base` if not given, for parsing `parsing_wsj`.
         options: What is to be otherwise.
     """
+    from allyouneed.tasks.catalogue import TASKS, task_named
     from allyouneed.tasks.preparing import prepare as prepare_data
 
-    name = preset or DEFAULT_PRESETS[task or "translation"]
+    name = preset or task_named(task or next(iter(TASKS))).default_preset
     defaults = named_preset(name).data
-    if task is not None and task != defaults.task:
+    if task not in (None, defaults.task):
         raise UsageError(f"--preset {name}: is for {defaults.task}, not for {task}; take another preset")
     config = options.config(defaults)
-    _tell(prepare_data(data, *text.parts(config.task), config, say=notice))
+    _tell(prepare_data(data, *text.readers(task_named(config.task)), config, say=notice))
 
 
 def _tell(prepared: "PreparedData") -> None:
     if prepared.valid is None:
         notice(
             "no validation data: training will not know how good the model is; "
-            "give --valid-source and --valid-target, or --valid-trees"
+            f"give {prepared.task.validation_options}"
         )
-    pairs, units = ("trees", "symbols") if prepared.config.task == "parsing" else ("pairs", "sub-words")
+    task = prepared.task
     print(
-        f"{prepared.directory}: {prepared.train.num_pairs:,} {pairs} to train on, "
+        f"{prepared.directory}: {prepared.train.num_pairs:,} {task.examples} to train on, "
         f"{prepared.valid.num_pairs if prepared.valid else 0:,} to validate, "
-        f"{prepared.source_vocab_size:,} source and {prepared.target_vocab_size:,} target {units}"
+        f"{prepared.source_vocab_size:,} source and {prepared.target_vocab_size:,} target {task.target_units}"
     )

@@ -25,7 +25,8 @@ def shortlist(data: Path, /, *, out: Path, translations: AtLeastOne = 50, freque
     """
     from allyouneed.inference.shortlist import Shortlist
     from allyouneed.storage.publish import require_free
-    from allyouneed.tasks.prepared_data import SOURCE_TOKENIZER, TARGET_TOKENIZER, PreparedData
+    from allyouneed.tasks.prepared_data import PreparedData
+    from allyouneed.tasks.units import SOURCE_TOKENIZER, TARGET_TOKENIZER
 
     require_free(out)
     prepared = PreparedData(data)

@@ -133,7 +133,7 @@ def _chosen(
     run: Path, data: Path, options: ConfigurationOptions, settings: Sequence[str]
 ) -> "RunConfig | None":
     """The configuration asked for; None where nothing is, so that a run that is there keeps its own."""
-    from allyouneed.config.presets import DEFAULT_PRESETS, preset
+    from allyouneed.config.presets import preset
     from allyouneed.config.run import RunConfig
     from allyouneed.tasks.prepared_data import PreparedData
 
@@ -143,5 +143,5 @@ def _chosen(
     if recorded.is_file():
         otherwise = RunConfig.from_toml(recorded)
     else:
-        otherwise = preset(options.preset or DEFAULT_PRESETS[PreparedData(data).config.task])
+        otherwise = preset(options.preset or PreparedData(data).task.default_preset)
     return options.resolve(otherwise).with_settings(settings)

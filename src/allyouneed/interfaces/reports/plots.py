@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,9 @@ from matplotlib.font_manager import get_font_names
 from allyouneed.errors import printable
 from allyouneed.storage.publish import disk_errors, replaced_file
 from allyouneed.storage.run_log import Event, read_log
+from allyouneed.tasks.catalogue import TASKS
 from allyouneed.tasks.parsing.bracket_f1 import BracketScores, words_of
+from allyouneed.tasks.task import Task
 
 _WIDE_FONTS = ["DejaVu Sans", "Noto Sans CJK JP", "Arial Unicode MS", "Microsoft YaHei", "PingFang SC"]
 """Where the characters of tokens are looked for, in this order, as far as installed."""
@@ -39,7 +42,7 @@ class _Curve:
 
 
 def plot_run(run_directory: Path) -> list[Path]:
-    """Draw loss, learning rate, BLEU and F1 from `log.jsonl`, as `loss.png` and so on: what it has of them.
+    """Draw what `log.jsonl` has of loss, learning rate and scores, as `loss.png` and so on.
 
     Returns:
         The pictures, in the run directory; those of an earlier call are replaced.
@@ -53,16 +56,18 @@ def plot_run(run_directory: Path) -> list[Path]:
     training = _Curve("training", "tab:blue", *_series(events, "train", "loss"))
     validation = _Curve("validation", "tab:orange", *_series(events, "validate", "loss"), best=min)
     learning_rate = _Curve("learning rate", "tab:blue", *_series(events, "train", "learning_rate"))
-    bleu, f1 = (
-        _Curve("validation", "tab:orange", *_series(events, "validate", name), best=max)
-        for name in ("bleu", "f1")
-    )
     return [
         *_plot(run_directory / "loss.png", "Loss (nats per word-piece)", [training, validation]),
         *_plot(run_directory / "learning_rate.png", "Learning rate", [learning_rate], from_zero=True),
-        *_plot(run_directory / "bleu.png", "BLEU (greedy)", [bleu], from_zero=True),
-        *_plot(run_directory / "f1.png", "Labelled F1 (greedy)", [f1], from_zero=True),
+        *chain.from_iterable(_plot_score(run_directory, events, task) for task in TASKS.values()),
     ]
+
+
+def _plot_score(run_directory: Path, events: Sequence[Event], task: Task) -> list[Path]:
+    """Draw the score by which a task's validations are best, if the run has any."""
+    curve = _Curve("validation", "tab:orange", *_series(events, "validate", task.score), best=max)
+    picture, label = run_directory / f"{task.score}.png", f"{task.score_label} (greedy)"
+    return _plot(picture, label, [curve], from_zero=True)
 
 
 def last_events(log: Iterable[Event]) -> list[Event]:

@@ -21,8 +21,8 @@ def score_parser(
     model: Path, trees: Path, device: Device, **options: Any
 ) -> tuple[BracketScores, list[Score]]:
     """Let a model parse the words of the gold trees; `options` as of `Parser.stream`."""
-    from allyouneed.tasks.evaluating import evaluate_parser
     from allyouneed.tasks.loading import load_parser
+    from allyouneed.tasks.parsing.scores import evaluate_parser
 
     gold, errors = _trees_of(trees), list[DataError]()
     parser = load_parser(model, device=torch_device(device))

@@ -9,6 +9,7 @@ from typing import Any
 
 from allyouneed.config.run import RunConfig, SearchConfig
 from allyouneed.data.sentences import too_long_error
+from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import DataError
 from allyouneed.inference.attention_capture import capture_attention, only_model
 from allyouneed.inference.beams import Hypothesis
@@ -25,7 +26,6 @@ from allyouneed.tasks.parsing.tree_constraint import TreeConstraint
 from allyouneed.tasks.parsing.tree_vocabulary import TreeVocabulary
 from allyouneed.tasks.parsing.trees import Tree, one_word, tree_of, unescaped
 from allyouneed.tasks.parsing.word_features import WordFeatures
-from allyouneed.tasks.prepared_data import SourceTokenizer
 
 MAX_TOKENS = 2_048
 """A longer sentence is refused: the cost grows with the square of the length."""
@@ -69,7 +69,7 @@ class Parser:
         self,
         model: EncoderDecoder | Sequence[EncoderDecoder],
         config: RunConfig,
-        tokenizer: SourceTokenizer,
+        tokenizer: Tokenizer | WordFeatures,
         vocabulary: TreeVocabulary,
         *,
         precision: str = "float32",

@@ -1,12 +1,13 @@
 """Treebanks to train parsers on (paper 6.3): gold trees, those of a parser, and those made of others."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, Final
 
 from allyouneed.data.corpus import CleaningLimits, CleaningReport, Pair, require_rereadable
+from allyouneed.data.corpus_files import Files, paths
 from allyouneed.data.lines import LineCounts
 from allyouneed.errors import DataError
 from allyouneed.tasks.parsing.linearisation import WORD
@@ -26,14 +27,6 @@ AUGMENTED: Final = {_REPEATED, _SILVER, _EXCHANGED}
 UNTAGGED: Final = "silver trees without parts of speech"
 """What it notes of trees of a parser that does not predict tags."""
 
-Files = str | Path | Sequence[str | Path]
-"""One file, or several that are read one after the other."""
-
-
-def paths(files: Files) -> list[Path]:
-    """Of one file or several."""
-    return [Path(files)] if isinstance(files, str | Path) else [Path(file) for file in files]
-
 
 @dataclass(frozen=True)
 class TreeFiles:
@@ -46,9 +39,9 @@ class TreeFiles:
     repetitions: int = 1
     """How often each tree of `files` is there, which sets their share beside silver trees."""
     exchanges: int = 0
-    """New trees made of `files` by exchange of constituents; see `data.tree_exchange`."""
+    """New trees made of `files` by exchange of constituents; see `tree_exchange.py`."""
 
-    limits: ClassVar = CleaningLimits(
+    limits: ClassVar[CleaningLimits] = CleaningLimits(
         max_words=1_000_000, max_characters=10_000_000, max_length_ratio=math.inf
     )
     """Brackets are many more than the words in them; of sentences, `max_tokens` drops what is too long."""

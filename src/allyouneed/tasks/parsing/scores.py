@@ -1,42 +1,19 @@
-"""How good a translator or a parser is, by its outputs for sentences of which the right ones are known."""
+"""How good a parser is, by its trees for sentences whose right ones are known."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from allyouneed.errors import DataError
-from allyouneed.evaluation import Metric, Score, bleu_13a, chrf, perplexity
+from allyouneed.evaluation import Score
 from allyouneed.tasks.parsing.bracket_f1 import BracketScores, score_trees
-from allyouneed.tasks.parsing.parser import Parse, Parser
 from allyouneed.tasks.parsing.trees import Tree, sentences_of
-from allyouneed.tasks.translation.translator import Translator
 
-
-def evaluate(
-    translator: Translator,
-    sources: Sequence[str],
-    references: Sequence[str],
-    metrics: Sequence[Metric] = (bleu_13a, chrf),
-    **search: Any,
-) -> list[Score]:
-    """Scores of a translator on sentences whose translation is known, its perplexity the last of them.
-
-    Args:
-        translator: What translates.
-        sources: One sentence each.
-        references: The right translation of each.
-        metrics: What compares the translations with the references; see `translation_metrics`.
-        **search: As of `Translator.stream`.
-
-    Raises:
-        DataError: A sentence is too long, or there are not as many references as sources.
-    """
-    likelihood = translator.negative_log_likelihood(sources, references)
-    texts = [translation.text for translation in translator.translate(sources, **search)]
-    return [*(metric(texts, references) for metric in metrics), perplexity(*likelihood)]
+if TYPE_CHECKING:
+    from allyouneed.tasks.parsing.parser import Parse, Parser
 
 
 def evaluate_parser(
-    parser: Parser,
+    parser: "Parser",
     gold: Sequence[Tree],
     *,
     failed: Callable[[DataError], None] = lambda error: None,
@@ -61,7 +38,7 @@ def evaluate_parser(
 
 
 def score_parses(
-    parser: Parser, gold: Sequence[Tree], found: Sequence[Parse]
+    parser: "Parser", gold: Sequence[Tree], found: "Sequence[Parse]"
 ) -> tuple[BracketScores, list[Score]]:
     """Scores of what a parser has made of the words of trees; the accuracy of tags if it predicts them.
 

@@ -1,0 +1,117 @@
+"""Parsing as a task: trees in, a `Parser` out, judged by labelled F1."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from allyouneed.config.run import DataConfig, RunConfig
+from allyouneed.data.tokenizer import Tokenizer
+from allyouneed.errors import DataError, ModelError, UsageError
+from allyouneed.evaluation import Score
+from allyouneed.tasks.parsing.bracket_f1 import score_trees
+from allyouneed.tasks.parsing.linearisation import WORD, symbols_per_word
+from allyouneed.tasks.parsing.tree_vocabulary import TreeVocabulary
+from allyouneed.tasks.parsing.treebank import UNTAGGED, TreeFiles
+from allyouneed.tasks.parsing.trees import sentences_of, tree_of
+from allyouneed.tasks.parsing.word_features import WordFeatures
+from allyouneed.tasks.task import Task, Validate
+from allyouneed.tasks.training_text import TrainingText
+from allyouneed.tasks.units import SOURCE_TOKENIZER, TARGET_TOKENIZER, Units
+
+if TYPE_CHECKING:
+    from allyouneed.model import EncoderDecoder
+    from allyouneed.tasks.parsing.parser import Parser
+
+
+def _require_settings(config: DataConfig) -> None:
+    if config.tokenizer == "words" and config.tags == "endings":
+        raise UsageError(
+            "--tokenizer words: does not spell what search has to know for --tags endings; "
+            "leave either out: with --brackets joined the place of a word is known without endings"
+        )
+
+
+def _ids_per_word(config: DataConfig) -> int | None:
+    is_fixed = config.tokenizer == "words" and config.brackets == "joined"
+    return symbols_per_word(config.tags) if is_fixed else None
+
+
+def _learn_units(text: TrainingText) -> Units:
+    config = text.config
+    symbols = TreeVocabulary.learn(text.lines("target"), config.tags, config.brackets)
+    if config.tags == "predicted" and (untagged := text.report.notes[UNTAGGED]):
+        raise DataError(
+            f"{untagged:,} silver trees have {WORD} for every part of speech, which would be learned; "
+            "make them with a parser that predicts tags, or take other --tags"
+        )
+    if config.tokenizer != "words":
+        return Units(text.learn_tokenizer("source"), symbols)
+    lines = text.sampled_lines("source")
+    return Units(WordFeatures.learn(lines, config.vocab_size, symbols_per_word(config.tags)), symbols)
+
+
+def _load_units(directory: Path, config: DataConfig, source_vocab_size: int, target_vocab_size: int) -> Units:
+    source = WordFeatures if config.tokenizer == "words" else Tokenizer
+    return Units(
+        source.load(directory / SOURCE_TOKENIZER, source_vocab_size),
+        TreeVocabulary.load(directory / TARGET_TOKENIZER, target_vocab_size),
+    )
+
+
+def _build(
+    models: "EncoderDecoder | Sequence[EncoderDecoder]",
+    config: RunConfig,
+    units: Units,
+    *,
+    directory: Path | None = None,
+    **options: Any,
+) -> "Parser":
+    from allyouneed.tasks.parsing.parser import Parser  # which loads PyTorch
+
+    source, target = units
+    assert isinstance(source, Tokenizer | WordFeatures)
+    assert isinstance(target, TreeVocabulary)
+    return Parser(models, config, source, target, **options)
+
+
+def _validation(
+    sources: Sequence[str], references: Sequence[str], units: Units, config: RunConfig
+) -> Validate:
+    """F1 of greedy trees, which are fast; a sentence that is too long counts as one without constituents."""
+    gold = [tree_of(line) for line in references]
+
+    def validate(model: "EncoderDecoder") -> Mapping[str, float]:
+        parser = _build(model, config, units)
+        found = parser.parse(sentences_of(gold), beam_size=1, failed=lambda error: None)
+        return {"f1": score_trees(gold, [parse.tree for parse in found]).brackets.f1}
+
+    return validate
+
+
+def _evaluate(
+    parser: "Parser", sources: Sequence[str], references: Sequence[str], **options: Any
+) -> list[Score]:
+    raise ModelError("the model is a parser; score it on trees with --trees FILE")
+
+
+PARSING = Task(
+    name="parsing",
+    command="parse",
+    default_preset="parsing_wsj",
+    score="f1",
+    score_label="Labelled F1",
+    examples="trees",
+    target_units="symbols",
+    reader=TreeFiles,
+    training_options="--trees",
+    validation_options="--valid-trees",
+    data_settings=frozenset({"tags", "brackets"}),
+    sides_are_alike=False,
+    require_settings=_require_settings,
+    ids_per_word=_ids_per_word,
+    learn_units=_learn_units,
+    load_units=_load_units,
+    build=_build,
+    validation=_validation,
+    evaluate=_evaluate,
+)

@@ -1,0 +1,57 @@
+"""The cleaned training text, from which a task learns its units (paper 5.1)."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+from allyouneed.config.run import DataConfig
+from allyouneed.data.corpus import CleaningReport, Reader, clean_pairs
+from allyouneed.data.tokenizer import Tokenizer
+from allyouneed.data.vocabulary_sample import Sample, Texts, sampled_lines
+
+
+class TrainingText:
+    """Reads the training text as often as it is wanted.
+
+    Args:
+        files: Training files.
+        config: Settings of the data.
+        examples: What the corpus is made of, in messages: "pairs".
+        say: Receives a line where units are learned from a sample.
+    """
+
+    def __init__(self, files: Reader, config: DataConfig, examples: str, say: Callable[[str], None]) -> None:
+        self.config = config
+        self.report = CleaningReport()
+        """What has been read so far, repetitions included."""
+        self._files, self._examples, self._say = files.distinct(), examples, say
+
+    def lines(self, *sides: str) -> Iterator[str]:
+        """All lines of these sides ("source", "target"), pair by pair."""
+        return (text for texts in self._texts(*sides) for text in texts)
+
+    def sampled_lines(self, *sides: str) -> Iterator[str]:
+        """The lines of a sample that is bounded by `vocab_sample_bytes`, or all where they are few."""
+        return sampled_lines(partial(self._texts, *sides), self.config.vocab_sample_bytes, self._tell)
+
+    def learn_tokenizer(self, *sides: str) -> Tokenizer:
+        """One sub-word vocabulary for these sides.
+
+        Raises:
+            UsageError: The text has fewer sub-words than the vocabulary is to have.
+        """
+        config = self.config
+        assert config.tokenizer != "words"
+        lines = () if config.tokenizer == "byte" else self.sampled_lines(*sides)
+        return Tokenizer.train(lines, config.tokenizer, config.vocab_size)
+
+    def _texts(self, *sides: str) -> Iterator[Texts]:
+        pairs = clean_pairs(self._files.read(self.report), self._files.limits, CleaningReport())
+        return ([getattr(pair, side) for side in sides] for pair in pairs)
+
+    def _tell(self, sample: Sample) -> None:
+        most = self.config.vocab_sample_bytes
+        self._say(
+            f"train: vocabulary learned from a sample of {sample.num_drawn:,} of {sample.num_texts:,} "
+            f"{self._examples}, which has {most:,} bytes of distinct words; "
+            "--vocab-sample-bytes changes that, 0 takes all"
+        )

@@ -1,0 +1,115 @@
+"""Translation as a task: pairs of sentences in, a `Translator` out, judged by BLEU."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from allyouneed.config.run import DataConfig, RunConfig
+from allyouneed.data.corpus_files import CorpusFiles
+from allyouneed.data.tokenizer import Tokenizer
+from allyouneed.errors import UsageError
+from allyouneed.evaluation import Score, bleu_13a
+from allyouneed.tasks.task import Task, Validate
+from allyouneed.tasks.training_text import TrainingText
+from allyouneed.tasks.translation.scores import evaluate, metrics_for
+from allyouneed.tasks.units import SOURCE_TOKENIZER, TARGET_TOKENIZER, Units
+
+if TYPE_CHECKING:
+    from allyouneed.model import EncoderDecoder
+    from allyouneed.tasks.translation.translator import Translator
+
+
+def _require_settings(config: DataConfig) -> None:
+    if config.tokenizer == "words":
+        raise UsageError("--tokenizer words: is for parsing; a translation is written in bpe or wordpiece")
+
+
+def _learn_units(text: TrainingText) -> Units:
+    if text.config.joint_vocabulary:
+        joint = text.learn_tokenizer("source", "target")
+        return Units(joint, joint)
+    return Units(text.learn_tokenizer("source"), text.learn_tokenizer("target"))
+
+
+def _load_units(directory: Path, config: DataConfig, source_vocab_size: int, target_vocab_size: int) -> Units:
+    return Units(
+        Tokenizer.load(directory / SOURCE_TOKENIZER, source_vocab_size),
+        Tokenizer.load(directory / TARGET_TOKENIZER, target_vocab_size),
+    )
+
+
+def _build(
+    models: "Sequence[EncoderDecoder]",
+    config: RunConfig,
+    units: Units,
+    *,
+    directory: Path,
+    shortlist: Path | str | None = None,
+    **options: Any,
+) -> "Translator":
+    # These load PyTorch, which preparing data does without.
+    from allyouneed.inference.shortlist import Shortlist
+    from allyouneed.tasks.translation.translator import Translator
+
+    sizes = config.model.source_vocab_size, config.model.target_vocab_size
+    chosen = None if shortlist is None else Shortlist.load(Path(shortlist), directory, sizes)
+    return Translator(models, config, *_tokenizers(units), shortlist=chosen, **options)
+
+
+def _tokenizers(units: Units) -> tuple[Tokenizer, Tokenizer]:
+    source, target = units
+    assert isinstance(source, Tokenizer)
+    assert isinstance(target, Tokenizer)
+    return source, target
+
+
+def _validation(
+    sources: Sequence[str], references: Sequence[str], units: Units, config: RunConfig
+) -> Validate:
+    """BLEU of greedy translations, which are fast; a source that is too long counts as an empty one."""
+
+    from allyouneed.tasks.translation.translator import Translator
+
+    def validate(model: "EncoderDecoder") -> Mapping[str, float]:
+        translator = Translator(model, config, *_tokenizers(units))
+        found = translator.translate(sources, beam_size=1, failed=lambda error: None)
+        return {"bleu": bleu_13a([translation.text for translation in found], references).value}
+
+    return validate
+
+
+def _evaluate(
+    translator: "Translator",
+    sources: Sequence[str],
+    references: Sequence[str],
+    *,
+    say: Callable[[str], None],
+    target_language: str | None = None,
+    **search: Any,
+) -> list[Score]:
+    """Every metric of translations, and the perplexity."""
+    metrics = metrics_for(target_language, translator.config.data.target_language, say=say)
+    return evaluate(translator, sources, references, metrics, **search)
+
+
+TRANSLATION = Task(
+    name="translation",
+    command="translate",
+    default_preset="base",
+    score="bleu",
+    score_label="BLEU",
+    examples="pairs",
+    target_units="sub-words",
+    reader=CorpusFiles,
+    training_options="--source and --target, or --pairs",
+    validation_options="--valid-source and --valid-target",
+    data_settings=frozenset(),
+    sides_are_alike=True,
+    require_settings=_require_settings,
+    ids_per_word=lambda config: None,
+    learn_units=_learn_units,
+    load_units=_load_units,
+    build=_build,
+    validation=_validation,
+    evaluate=_evaluate,
+)

@@ -1,0 +1,34 @@
+"""Units: what the ids of sources and targets stand for."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+SOURCE_TOKENIZER = "source_tokenizer.json"
+TARGET_TOKENIZER = "target_tokenizer.json"
+
+
+class Vocabulary(Protocol):
+    """Units of one side: sub-words, words, or symbols of trees. Equal ones give equal ids."""
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of entries, control symbols included."""
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids of each text, without control symbols."""
+
+    def save(self, path: Path) -> None:
+        """Write the vocabulary to a file, which its class can load."""
+
+
+class Units(NamedTuple):
+    """The units of both sides."""
+
+    source: Vocabulary
+    target: Vocabulary
+
+    def save(self, directory: Path) -> None:
+        """Write both to the files that prepared data and checkpoints carry."""
+        self.source.save(directory / SOURCE_TOKENIZER)
+        self.target.save(directory / TARGET_TOKENIZER)
