@@ -152,10 +152,12 @@ def prepare(
     from allyouneed.tasks.catalogue import TASKS, task_named
     from allyouneed.tasks.preparing import prepare as prepare_data
 
-    name = preset or task_named(task or next(iter(TASKS))).default_preset
-    defaults = named_preset(name).data
-    if task not in (None, defaults.task):
-        raise UsageError(f"--preset {name}: is for {defaults.task}, not for {task}; take another preset")
+    wanted = task_named(task or next(iter(TASKS)))
+    defaults = named_preset(preset or wanted.default_preset).data
+    if not preset:
+        defaults = defaults.replace(task=wanted.name)
+    elif task not in (None, defaults.task):
+        raise UsageError(f"--preset {preset}: is for {defaults.task}, not for {task}; take another preset")
     config = options.config(defaults)
     _tell(prepare_data(data, *text.readers(task_named(config.task)), config, say=notice))
 
