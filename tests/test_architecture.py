@@ -3,12 +3,14 @@
 import ast
 import graphlib
 import itertools
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
 import allyouneed
+from allyouneed.tasks.catalogue import TASKS
 
 ROOT = "allyouneed"
 
@@ -196,6 +198,24 @@ def vague_names(sources: Sources) -> list[str]:
     return modules + classes
 
 
+def tasks_told_apart_by_name(sources: Sources) -> list[str]:
+    """Comparisons and look-ups by the name of a task, which belong to the task's folder."""
+    return [
+        f"{module}:{node.lineno} {ast.unparse(node)}"
+        for module, source in sources.items()
+        if unit_of(module) != "tasks"
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Compare | ast.Dict | ast.Subscript)
+        for part in ast.iter_child_nodes(node)
+        if isinstance(part, ast.Constant) and part.value in TASKS and not is_value(node, part)
+    ]
+
+
+def is_value(node: ast.AST, part: ast.AST) -> bool:
+    """Whether a dictionary has it as a value: a setting that names a task."""
+    return isinstance(node, ast.Dict) and part in node.values
+
+
 CHECKS = {
     upward_imports: {
         "allyouneed.model.attention": "from allyouneed.data import batching",
@@ -211,6 +231,10 @@ CHECKS = {
     torch_where_there_is_only_text: {
         "allyouneed.data.batching": "import torch.nn as nn",
         "allyouneed.evaluation.bleu": "from torch import Tensor",
+    },
+    tasks_told_apart_by_name: {
+        "allyouneed.training.trainer": 'x = 1 if config.data.task == "parsing" else 2',
+        "allyouneed.config.presets": 'DEFAULTS = {"translation": "base"}',
     },
     undocumented_modules: {"allyouneed.config.run": "# no docstring\n", "allyouneed.data.__init__": ""},
     packages_with_code: {
@@ -288,6 +312,14 @@ def test_unsafe_code_is_seen(source: str) -> None:
 @pytest.mark.parametrize("source", SAFE)
 def test_safe_code_is_left_alone(source: str) -> None:
     assert unsafe_code({"allyouneed.config.run": source}) == []
+
+
+def test_the_layers_are_the_folders() -> None:
+    folder = Path(allyouneed.__file__).parent
+    folders = {path.parent.name for path in folder.glob("*/__init__.py")}
+    loose = {path.stem for path in folder.glob("*.py")} - {"__init__", "__main__"}
+    assert set(re.findall(r"\w+", LAYERS)) == folders | loose
+    assert loose == {"errors", "symbols", "version"}
 
 
 def test_imports_are_resolved_to_the_modules_that_hold_the_names() -> None:
