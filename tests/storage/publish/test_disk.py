@@ -8,6 +8,7 @@ import pytest
 
 from allyouneed.errors import DiskError
 from allyouneed.storage.publish import (
+    publish_directory,
     require_space,
     write_text,
 )
@@ -61,3 +62,20 @@ def test_a_file_that_cannot_be_written_is_named_as_it_was_given(tmp_path: Path) 
     with pytest.raises(DiskError) as raised:
         write_text(path, "x")
     assert str(raised.value) == f"{path}: there is no folder {path.parent}; make it first"
+
+
+def test_a_file_system_without_permissions_is_written_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On vfat all files have the same mode, and every chmod is refused."""
+
+    def refuse(path: Path, mode: int, **options: object) -> None:
+        raise PermissionError(1, "Operation not permitted", str(path))
+
+    monkeypatch.setattr(Path, "chmod", refuse)
+    for text in ("old", "new"):
+        write_text(tmp_path / "file", text)
+        with publish_directory(tmp_path / "model", "model", replace=True) as aside:
+            (aside / "weights").write_bytes(text.encode())
+    assert (tmp_path / "file").read_bytes() == b"new"
+    assert (tmp_path / "model" / "weights").read_bytes() == b"new"

@@ -4,6 +4,7 @@ import contextlib
 import errno
 import os
 import shutil
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -39,6 +40,12 @@ def require_space(path: Path, needed_bytes: int) -> None:
     with disk_errors(path):
         if _free_bytes(path) < needed_bytes:
             raise DiskError(f"{path}: needs {needed_bytes:,} bytes; {_free_space(path)}")
+
+
+def set_mode(path: Path, mode: int) -> None:
+    """Give a file other permissions where it has others: a file system that has none refuses every change."""
+    if stat.S_IMODE(path.stat().st_mode) != mode:
+        path.chmod(mode)
 
 
 def sync(path: Path) -> None:

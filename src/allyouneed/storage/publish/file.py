@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from allyouneed.errors import DiskError, UsageError
-from allyouneed.storage.publish.disk import ASIDE, disk_errors, sync
+from allyouneed.storage.publish.disk import ASIDE, disk_errors, set_mode, sync
 
 _MOST_LINKS = 40
 _NAME_BYTES_ASIDE = 200
@@ -34,7 +34,7 @@ def replaced_file(path: Path) -> Iterator[Path]:
         try:
             yield aside
             if target.exists():
-                aside.chmod(stat.S_IMODE(target.stat().st_mode))
+                set_mode(aside, stat.S_IMODE(target.stat().st_mode))
             sync(aside)
             aside.replace(target)
         except BaseException:

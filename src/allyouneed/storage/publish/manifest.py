@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from allyouneed.errors import ModelError
-from allyouneed.storage.publish.disk import disk_errors, sync
+from allyouneed.storage.publish.disk import disk_errors, set_mode, sync
 from allyouneed.version import __version__
 
 MANIFEST = "MANIFEST.json"
@@ -82,7 +82,7 @@ def write_manifest(directory: Path, kind: str, facts: Mapping[str, Any]) -> None
     mode = path.stat().st_mode & 0o777
     for name in sorted(_files_in(directory) - {MANIFEST}):
         file = directory / name
-        file.chmod(mode)  # safetensors writes files that only their owner may read
+        set_mode(file, mode)  # safetensors writes files that only their owner may read
         sync(file)
         files[name] = {"size": file.stat().st_size, "sha256": sha256_of(file)}
     manifest = {
