@@ -1,5 +1,6 @@
 """Published directories are complete or absent, and take the place of nothing else."""
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -77,6 +78,21 @@ def test_an_empty_directory_may_be_the_target(tmp_path: Path, monkeypatch: pytes
     with publish_directory(Path(), "model") as folder:
         (folder / "weights").write_bytes(WEIGHTS)
     assert read_manifest(tmp_path / "model")["kind"] == "model"
+
+
+def test_the_longest_names_of_directories_can_be_made_at_once(tmp_path: Path) -> None:
+    names = ["ö" * 127, "x" * 255, "x" * 254 + "y", "x" * 241]
+    with contextlib.ExitStack() as stack:
+        for name in names:
+            stack.enter_context(publish_directory(tmp_path / name, "model"))
+    assert names_in(tmp_path) == sorted(names)
+
+
+def test_a_name_that_is_too_long_is_refused_before_the_block_runs(tmp_path: Path) -> None:
+    with pytest.raises(DiskError, match="File name too long"):
+        with publish_directory(tmp_path / ("x" * 256), "model", replace=True):
+            pytest.fail("the block must not run")
+    assert names_in(tmp_path) == []
 
 
 def test_missing_parents_are_made(tmp_path: Path) -> None:

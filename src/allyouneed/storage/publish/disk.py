@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import hashlib
 import os
 import shutil
 import stat
@@ -12,6 +13,8 @@ from allyouneed.errors import DiskError, system_fault
 
 ASIDE = ".tmp-"
 """Follows a name in the names of what is written beside it."""
+_NAME_BYTES, _NAME_BYTES_ASIDE = 255, 200
+"""The longest name that file systems allow, and what is kept of a long one, so that what is added fits, too."""
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
@@ -42,6 +45,20 @@ def require_space(path: Path, needed_bytes: int) -> None:
             raise DiskError(f"{path}: needs {needed_bytes:,} bytes; {_free_space(path)}")
 
 
+def name_aside(name: str, mark: str) -> str:
+    """The name of what is written beside a file or a directory.
+
+    Args:
+        name: Name of the file or directory. A long one is cut and gets a digest, which tells it from others
+            that begin alike; one that is too long for any file stays as it is, and is refused when it is used.
+        mark: What tells several that are written beside it from each other.
+    """
+    raw = os.fsencode(name)
+    if _NAME_BYTES_ASIDE < len(raw) <= _NAME_BYTES:
+        name = f"{os.fsdecode(raw[:_NAME_BYTES_ASIDE])}-{hashlib.sha256(raw).hexdigest()[:16]}"
+    return f"{name}{ASIDE}{mark}"
+
+
 def set_mode(path: Path, mode: int) -> None:
     """Give a file other permissions where it has others: a file system that has none refuses every change."""
     if stat.S_IMODE(path.stat().st_mode) != mode:
@@ -60,7 +77,7 @@ def sync(path: Path) -> None:
 def _named(error: OSError, path: Path) -> str:
     """The path that an error is about; `path` stands for all that is written aside for it."""
     name = str(error.filename or path)
-    return str(path) if f"/{path.name}{ASIDE}" in f"/{name}" else name
+    return str(path) if f"/{name_aside(path.name, '')}" in f"/{name}" else name
 
 
 def _free_space(path: Path) -> str:

@@ -8,11 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from allyouneed.errors import DiskError, UsageError
-from allyouneed.storage.publish.disk import ASIDE, disk_errors, set_mode, sync
+from allyouneed.storage.publish.disk import disk_errors, name_aside, set_mode, sync
 
 _MOST_LINKS = 40
-_NAME_BYTES_ASIDE = 200
-"""What is kept of a long name, so that what is added fits, too."""
 
 
 @contextlib.contextmanager
@@ -27,8 +25,9 @@ def replaced_file(path: Path) -> Iterator[Path]:
     """
     require_file(path)
     target = Path(os.path.realpath(path))
-    name = os.fsdecode(os.fsencode(target.name)[:_NAME_BYTES_ASIDE])
-    aside = target.with_name(f"{name}{ASIDE}{uuid.uuid4().hex}")  # no other process, of any host, has it
+    aside = target.with_name(
+        name_aside(target.name, uuid.uuid4().hex)
+    )  # no other process, of any host, has it
     with disk_errors(path):
         os.close(os.open(aside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
         try:

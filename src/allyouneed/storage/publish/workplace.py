@@ -13,16 +13,14 @@ from pathlib import Path
 from typing import BinaryIO
 
 from allyouneed.errors import LockedError, UsageError
-from allyouneed.storage.publish.disk import ASIDE, disk_errors, sync
+from allyouneed.storage.publish.disk import ASIDE, disk_errors, name_aside, sync
 from allyouneed.storage.publish.lock import lock_holder, sign, take_lock
 
-_SUFFIX = f"{ASIDE}unfinished"
+_MARK = "unfinished"
 _LOCK, _CONTENT, _OLD = "lock", "content", "old"
 _SPARE_DESCRIPTORS = 6
 """As many as deleting a directory takes that is as deep as any that is published."""
-_LEFTOVER = re.compile(
-    rf"(?P<name>.+){re.escape(ASIDE)}(?:unfinished|\d+(?:-old)?|(?P<unique>[0-9a-f]{{32}}))"
-)
+_LEFTOVER = re.compile(rf"(?P<name>.+){re.escape(ASIDE)}(?:{_MARK}|\d+(?:-old)?|(?P<unique>[0-9a-f]{{32}}))")
 
 Say = Callable[[str], None]
 
@@ -60,7 +58,7 @@ def workplace(target: Path, say: Say = lambda line: None) -> Iterator[Workplace]
         LockedError: Another process works there, or one of another host may.
         UsageError: What is there in place of the folder is not of this program.
     """
-    folder = target.with_name(f"{target.name}{_SUFFIX}")
+    folder = target.with_name(name_aside(target.name, _MARK))
     place = Workplace(folder)
     with _spare_descriptors() as spare, _entered(folder, target) as lock:
         _require_own(folder, lock, target)
