@@ -223,6 +223,15 @@ def test_a_checkpoint_with_a_file_of_somebody_else_is_not_pruned(run: Path) -> N
     assert (directory.checkpoint(1) / "content").read_bytes() == b"1"
 
 
+def test_of_a_checkpoint_that_was_moved_and_linked_only_the_link_is_pruned(run: Path, tmp_path: Path) -> None:
+    directory = save(run, 1, 2, 3, 4)
+    moved = directory.checkpoint(1).rename(tmp_path / "moved")
+    directory.checkpoint(1).symlink_to(moved)
+    directory.prune(4, keep_checkpoints=1)
+    assert sorted(path.name for path in (run / "checkpoints").iterdir()) == [step_name(3), step_name(4)]
+    assert (moved / "content").read_bytes() == b"1"
+
+
 def test_a_run_that_is_moved_or_replaced_while_its_lock_is_held_is_noticed(run: Path) -> None:
     directory = RunDirectory(run)
     directory.require_held()  # nobody has locked it

@@ -16,6 +16,7 @@ from safetensors.torch import save_file
 from allyouneed.errors import DiskError, UsageError
 from allyouneed.storage.publish import (
     MANIFEST,
+    discard,
     publish_directory,
     read_manifest,
     remove_directory,
@@ -122,6 +123,20 @@ def test_a_deleted_directory_leaves_nothing_and_an_absent_one_is_a_disk_error(pu
     assert names_in(published.parent) == []
     with pytest.raises(DiskError, match=f"{published}: No such file or directory"):
         remove_directory(published, "model")
+
+
+def test_of_a_link_to_a_directory_only_the_link_is_deleted(published: Path, tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    moved = published.rename(tmp_path / "disk" / "model")
+    published.symlink_to(moved)
+    before = contents(moved)
+    remove_directory(published, "model")
+    assert contents(moved) == before
+    assert names_in(tmp_path) == ["disk"]
+    assert names_in(tmp_path / "disk") == ["model"]
+    published.symlink_to("nowhere")
+    discard(published)
+    assert names_in(tmp_path) == ["disk"]
 
 
 def test_a_missing_permission_is_a_disk_error_without_talk_of_space(tmp_path: Path) -> None:

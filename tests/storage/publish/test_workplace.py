@@ -87,6 +87,17 @@ def test_what_a_killed_process_left_is_removed_by_the_next_which_says_so(tmp_pat
     assert names_in(tmp_path) == ["data"]
 
 
+def test_a_link_that_was_left_is_removed_and_what_it_points_to_stays(tmp_path: Path) -> None:
+    target = tmp_path / "data"
+    killed_while_publishing(target)
+    content = tmp_path / "data.tmp-unfinished" / "content"
+    content.rename(tmp_path / "elsewhere")
+    content.symlink_to(tmp_path / "elsewhere")
+    assert len(publish(target)) == 1
+    assert (tmp_path / "elsewhere" / "file").read_bytes() == b"half"
+    assert names_in(tmp_path) == ["data", "elsewhere"]
+
+
 def test_what_a_process_of_another_host_left_stays_and_is_named(tmp_path: Path) -> None:
     target, left = tmp_path / "data", tmp_path / "data.tmp-unfinished"
     killed_while_publishing(target)

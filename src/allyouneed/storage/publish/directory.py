@@ -62,6 +62,8 @@ def publish_directory(
 def remove_directory(target: Path, kind: str) -> None:
     """Delete a published directory, which is complete or absent at every moment, as when it was made.
 
+    Of a link only the link is removed, as by `discard`.
+
     Raises:
         UsageError: It is of another kind, or holds files that its manifest does not list.
         DiskError: It could not be deleted.

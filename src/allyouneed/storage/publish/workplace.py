@@ -35,8 +35,10 @@ class Workplace:
     def clear(self) -> None:
         """Remove what was made here, or brought here to be removed."""
         for directory in (self.content, self.old):
-            if directory.is_dir():
+            if directory.is_dir() and not directory.is_symlink():
                 shutil.rmtree(directory)
+            else:
+                directory.unlink(missing_ok=True)
 
     def leave(self) -> None:
         """Remove the folder; what cannot be removed stays with the lock that tells whose it is."""
@@ -62,7 +64,7 @@ def workplace(target: Path, say: Say = lambda line: None) -> Iterator[Workplace]
     place = Workplace(folder)
     with _spare_descriptors() as spare, _entered(folder, target) as lock:
         _require_own(folder, lock, target)
-        if place.content.exists() or place.old.exists():
+        if _names_in(folder) != {_LOCK}:
             place.clear()
             say(f"NOTICE: {target}: removed what process {lock_holder(lock)} had left unfinished")
         sign(lock)
@@ -76,13 +78,21 @@ def workplace(target: Path, say: Say = lambda line: None) -> Iterator[Workplace]
 def discard(target: Path) -> None:
     """Delete a directory, which is complete or absent at every moment, as when it was made.
 
+    Of a link to a directory, only the link is removed: whoever has moved a directory to another disk and
+    linked it wants to keep it, and what is behind the link may have other users.
+
     Raises:
         DiskError: It could not be deleted.
     """
-    with disk_errors(target), workplace(Path(os.path.realpath(target))) as place:
-        target.rename(place.content)
-        sync(target.parent)
-        place.clear()
+    with disk_errors(target):
+        if target.is_symlink():
+            target.unlink()
+            sync(target.parent)
+        else:
+            with workplace(Path(os.path.realpath(target))) as place:
+                target.rename(place.content)
+                sync(target.parent)
+                place.clear()
 
 
 def is_leftover(path: Path, is_ours: Callable[[str], bool]) -> bool:
