@@ -23,6 +23,7 @@ from allyouneed.storage.publish import (
     require_free,
     sha256_of,
 )
+from allyouneed.storage.publish.manifest import foreign_files
 
 WEIGHTS = bytes(range(256)) * 20
 
@@ -157,8 +158,7 @@ def test_the_end_of_a_pipe_is_no_disk_error(tmp_path: Path) -> None:
 def test_a_directory_is_replaced_by_one_that_is_complete(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, can_exchange: bool
 ) -> None:
-    if not can_exchange:
-        monkeypatch.setattr("allyouneed.storage.publish.directory.ctypes.CDLL", lambda *_, **__: object())
+    without_exchange(monkeypatch, can_exchange)
     target = tmp_path / "target"
     for content in (b"old", b"new"):
         with publish_directory(target, "model", replace=True) as aside:
@@ -172,7 +172,7 @@ def test_a_directory_is_replaced_by_one_that_is_complete(
 def test_a_directory_that_cannot_change_places_is_put_back_where_the_new_one_fails(
     published: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("allyouneed.storage.publish.directory.ctypes.CDLL", lambda *_, **__: object())
+    without_exchange(monkeypatch)
     rename = Path.rename
 
     def fail_for_the_new_one(path: Path, target: Path) -> Path:
@@ -272,6 +272,34 @@ def test_a_directory_that_holds_what_was_not_published_as_its_kind_is_neither_re
         remove_directory(published, "model")
     assert contents(published) == before
     assert names_in(published.parent) == ["model"]
+
+
+@pytest.mark.parametrize("can_exchange", [True, False])
+def test_a_file_that_appears_in_the_old_directory_while_it_is_replaced_is_kept_with_it(
+    published: Path, monkeypatch: pytest.MonkeyPatch, can_exchange: bool
+) -> None:
+    def seen_too_early(directory: Path, *arguments: Any) -> list[str]:
+        found = foreign_files(directory, *arguments)
+        (published / "notes.txt").write_bytes(b"precious")
+        monkeypatch.undo()
+        without_exchange(monkeypatch, can_exchange)
+        return found
+
+    monkeypatch.setattr("allyouneed.storage.publish.directory.foreign_files", seen_too_early)
+    before = contents(published)
+    with (
+        pytest.raises(UsageError, match=f"^{published}: holds notes.txt, which allyouneed has not written; "),
+        publish_directory(published, "model", replace=True) as aside,
+    ):
+        (aside / "weights").write_bytes(b"new")
+    assert contents(published) == before | {published / "notes.txt": b"precious"}
+    assert names_in(published.parent) == ["model"]
+
+
+def without_exchange(monkeypatch: pytest.MonkeyPatch, can_exchange: bool = False) -> None:
+    """Let the file system be one that cannot let two directories change places."""
+    if not can_exchange:
+        monkeypatch.setattr("allyouneed.storage.publish.directory.ctypes.CDLL", lambda *_, **__: object())
 
 
 def contents(directory: Path) -> dict[Path, bytes | None]:

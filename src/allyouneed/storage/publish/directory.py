@@ -52,8 +52,7 @@ def publish_directory(
             yield place.content
             write_manifest(place.content, kind, facts or {})
             if replace and _holds_something(destination):
-                _require_ours(destination, kind, place.content)
-                _exchange(place, destination)
+                _replace(place, destination, kind)
             else:
                 _put_in_place(place.content, destination, target)
             sync(destination.parent)
@@ -90,11 +89,19 @@ def _holds_something(target: Path) -> bool:
     return any(target.iterdir()) if target.is_dir() else target.exists()
 
 
-def _require_ours(target: Path, kind: str, new: Path | None = None) -> None:
-    """Refuse to remove a directory unless all that is in it was published as `kind`, or is in `new` too."""
-    if not target.is_dir():
+def _require_ours(target: Path, kind: str, new: Path | None = None, where: Path | None = None) -> None:
+    """Refuse to remove a directory unless all that is in it was published as `kind`, or is in `new` too.
+
+    Args:
+        target: The name under which it is known.
+        kind: The kind as which it was published.
+        new: The directory that is to take its place.
+        where: Where it is now, if not at `target`.
+    """
+    where = where or target
+    if not where.is_dir():
         raise UsageError(f"{target}: is no directory; move it away")
-    if foreign := foreign_files(target, kind, new):
+    if foreign := foreign_files(where, kind, new):
         raise UsageError(f"{target}: holds {foreign[0]}, which allyouneed has not written; move it away")
 
 
@@ -110,14 +117,31 @@ def _put_in_place(content: Path, destination: Path, target: Path) -> None:
         raise
 
 
-def _exchange(place: Workplace, destination: Path) -> None:
-    """Let new and old directory change places at one stroke, where the file system can."""
-    renameat2 = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
-    names = (_HERE, os.fsencode(place.content), _HERE, os.fsencode(destination))
-    if renameat2 is None or renameat2(*names, _RENAME_EXCHANGE) != 0:
+def _replace(place: Workplace, destination: Path, kind: str) -> None:
+    """Let new and old directory change places, at one stroke where the file system can.
+
+    The old one is looked at once more where nothing can be added to it by its name, and put back where
+    something was.
+    """
+    _require_ours(destination, kind, place.content)
+    if _exchanged(place.content, destination):
+        try:
+            _require_ours(destination, kind, destination, where=place.content)
+        except BaseException:
+            _exchanged(place.content, destination)
+            raise
+    else:
         destination.rename(place.old)
         try:
+            _require_ours(destination, kind, place.content, where=place.old)
             place.content.rename(destination)
-        except OSError:
+        except BaseException:
             place.old.rename(destination)
             raise
+
+
+def _exchanged(one: Path, other: Path) -> bool:
+    """Whether the file system has let two directories change places."""
+    renameat2 = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    names = (_HERE, os.fsencode(one), _HERE, os.fsencode(other))
+    return renameat2 is not None and renameat2(*names, _RENAME_EXCHANGE) == 0
