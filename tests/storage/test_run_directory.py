@@ -172,6 +172,18 @@ def test_what_a_killed_run_has_not_finished_is_removed_at_the_next_start(run: Pa
         assert all(folder.exists() for folder in [*foreign, run / "page.html.tmp-77"])
 
 
+def test_what_a_killed_run_was_about_to_replace_is_put_back_at_the_next_start(run: Path) -> None:
+    directory = save(run, 1, 2)
+    for place in (directory.checkpoint(2), directory.state(2)):
+        workplace = place.with_name(f"{place.name}.tmp-unfinished")
+        (workplace / "content").mkdir(parents=True)
+        place.rename(workplace / "old")
+    with directory.locked():
+        assert directory.resumable_steps() == [1, 2]
+        assert (directory.checkpoint(2) / "content").read_bytes() == b"2"
+    assert [path.name for path in run.rglob("*.tmp-*")] == []
+
+
 def test_a_folder_is_new_while_it_holds_nothing_but_what_an_end_before_the_beginning_leaves(
     tmp_path: Path,
 ) -> None:

@@ -15,6 +15,7 @@ from allyouneed.storage.publish import (
     discard,
     disk_errors,
     is_leftover,
+    put_back,
     read_manifest,
     remove_directory,
     require_space,
@@ -194,10 +195,11 @@ class RunDirectory:
         return lock.is_file() and lock.read_bytes().split(b"\n")[1:2] == [str(os.getppid()).encode()]
 
     def _remove_unfinished(self) -> None:
-        """Remove what a killed run had begun to write; nothing of it was ever published."""
+        """Remove what a killed run had begun to write, and put back what it was about to replace."""
         for folder in (".", "checkpoints", "state"):
             for path in self.path.glob(f"{folder}/*"):
                 if _is_unfinished(path):
+                    put_back(path, path.with_suffix(""))
                     shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 

@@ -1,6 +1,7 @@
 """One process at a time makes a directory, and what a killed one had begun is removed, but nothing else."""
 
 import contextlib
+import ctypes
 import os
 import resource
 import shutil
@@ -85,6 +86,55 @@ def test_what_a_killed_process_left_is_removed_by_the_next_which_says_so(tmp_pat
     notice = f"NOTICE: {target}: removed what process {killed} on {HERE} had left unfinished"
     assert publish(target) == [notice]
     assert names_in(tmp_path) == ["data"]
+
+
+def killed_while_replacing(target: Path) -> int:
+    """The id of a process that was killed with the old directory moved aside and the new one not in place."""
+    publish(target)
+    child = os.fork()
+    if child == 0:
+        rename = Path.rename
+
+        def rename_and_die(path: Path, to: Path) -> Path:
+            rename(path, to)
+            os.kill(os.getpid(), signal.SIGKILL)
+            return to
+
+        with publish_directory(target, "data", replace=True) as aside:
+            (aside / "file").write_bytes(b"half")
+            Path.rename = rename_and_die  # type: ignore[method-assign]
+            ctypes.CDLL = lambda *_, **__: object()  # type: ignore[assignment,misc]
+    assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
+    assert names_in(target.parent) == [f"{target.name}.tmp-unfinished"]
+    return child
+
+
+def test_an_old_directory_that_a_killed_process_had_moved_aside_is_put_back(tmp_path: Path) -> None:
+    target = tmp_path / "data"
+    killed = killed_while_replacing(target)
+    said: list[str] = []
+    with (
+        contextlib.suppress(KeyboardInterrupt),
+        publish_directory(target, "data", replace=True, say=said.append),
+    ):
+        assert (target / "file").read_bytes() == b"new"
+        raise KeyboardInterrupt
+    assert said[0] == (
+        f"NOTICE: {target}: put back, as process {killed} on {HERE} had not finished replacing it"
+    )
+    assert read_manifest(target)["files"]["file"]["size"] == 3
+    assert names_in(tmp_path) == ["data"]
+
+
+def test_an_old_directory_in_whose_place_something_has_appeared_is_not_put_back(tmp_path: Path) -> None:
+    target = tmp_path / "data"
+    killed_while_replacing(target)
+    target.mkdir()
+    (target / "precious").write_bytes(b"x")
+    with pytest.raises(UsageError, match="which allyouneed has not written"):
+        with publish_directory(target, "data", replace=True):
+            pass
+    assert names_in(target) == ["precious"]
 
 
 def test_a_link_that_was_left_is_removed_and_what_it_points_to_stays(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from allyouneed.storage.publish.manifest import (
     read_published,
     sha256_of,
 )
-from allyouneed.storage.publish.workplace import discard, is_leftover
+from allyouneed.storage.publish.workplace import discard, is_leftover, put_back
 
 __all__ = [
     "FORMAT_VERSION",
@@ -20,6 +20,7 @@ __all__ = [
     "disk_errors",
     "is_leftover",
     "publish_directory",
+    "put_back",
     "read_manifest",
     "read_published",
     "remove_directory",

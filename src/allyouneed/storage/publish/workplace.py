@@ -1,7 +1,8 @@
 """Locked folders beside a directory, for what is not there yet and for what is being removed.
 
 The workplace of `data` is `data.tmp-unfinished`. It holds `lock`, which names the process that works there,
-`content`, which is what becomes `data` or is what `data` was, and for a moment perhaps `old`.
+`content`, which is what becomes `data` or is what `data` was, and for a moment perhaps `old`, the `data` that
+gives way to `content`.
 """
 
 import contextlib
@@ -54,7 +55,8 @@ def workplace(target: Path, say: Say = lambda line: None) -> Iterator[Workplace]
 
     Args:
         target: An absolute path without links.
-        say: Is told of what a killed process had left there, which is removed.
+        say: Is told of what a killed process had left there: an old directory for which nothing new is in
+            its place is put back, all else is removed.
 
     Raises:
         LockedError: Another process works there, or one of another host may.
@@ -64,6 +66,8 @@ def workplace(target: Path, say: Say = lambda line: None) -> Iterator[Workplace]
     place = Workplace(folder)
     with _spare_descriptors() as spare, _entered(folder, target) as lock:
         _require_own(folder, lock, target)
+        if put_back(folder, target):
+            say(f"NOTICE: {target}: put back, as process {lock_holder(lock)} had not finished replacing it")
         if _names_in(folder) != {_LOCK}:
             place.clear()
             say(f"NOTICE: {target}: removed what process {lock_holder(lock)} had left unfinished")
@@ -93,6 +97,21 @@ def discard(target: Path) -> None:
                 target.rename(place.content)
                 sync(target.parent)
                 place.clear()
+
+
+def put_back(folder: Path, target: Path) -> bool:
+    """Whether the workplace of a killed process held the old directory with nothing in its place; now it is.
+
+    Args:
+        folder: The workplace.
+        target: The directory that was being replaced.
+    """
+    old = folder / _OLD
+    if not old.is_dir() or os.path.lexists(target):
+        return False
+    old.rename(target)
+    sync(target.parent)
+    return True
 
 
 def is_leftover(path: Path, is_ours: Callable[[str], bool]) -> bool:
