@@ -154,6 +154,19 @@ def test_the_end_of_a_pipe_is_no_disk_error(tmp_path: Path) -> None:
         raise BrokenPipeError
 
 
+def test_what_is_made_while_the_lock_is_awaited_is_refused_before_the_block_runs(tmp_path: Path) -> None:
+    target = tmp_path / "data"
+    (tmp_path / "data.tmp-unfinished").mkdir()
+    (tmp_path / "data.tmp-unfinished" / "lock").write_bytes(f"1 on {os.uname().nodename}\n".encode())
+    (tmp_path / "data.tmp-unfinished" / "content").mkdir()  # of which is told when the lock is taken
+    with (
+        pytest.raises(UsageError, match=f"^{target}: exists and is not empty"),
+        publish_directory(target, "data", say=lambda line: make_directory(target)),
+    ):
+        pytest.fail("the block must not run")
+    assert names_in(tmp_path) == ["data"]
+
+
 @pytest.mark.parametrize("can_exchange", [True, False])
 def test_a_directory_is_replaced_by_one_that_is_complete(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, can_exchange: bool

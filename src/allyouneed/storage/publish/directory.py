@@ -48,6 +48,8 @@ def publish_directory(
     with disk_errors(target):
         destination = Path(os.path.realpath(target))
         with workplace(destination, say) as place:
+            if not replace:
+                require_free(target)  # another process may have made it before this one had the lock
             place.content.mkdir()
             yield place.content
             write_manifest(place.content, kind, facts or {})
