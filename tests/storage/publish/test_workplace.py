@@ -68,6 +68,23 @@ def test_nothing_is_left_where_the_work_has_opened_as_many_files_as_it_may(tmp_p
     assert names_in(tmp_path) == []
 
 
+def test_nothing_is_left_wherever_the_limit_of_open_files_is_met(tmp_path: Path) -> None:
+    child = os.fork()
+    if child == 0:
+        first_free = os.dup(0)
+        os.close(first_free)
+        ended = set()
+        for limit in range(first_free, first_free + 20):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (limit, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+            with contextlib.suppress(DiskError), publish_directory(tmp_path / "data", "data"):
+                ended.add("begun")
+            ended.add(" ".join(names_in(tmp_path)) if limit > first_free else "")
+            shutil.rmtree(tmp_path / "data", ignore_errors=True)
+        os._exit(0 if ended == {"begun", "", "data"} else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert names_in(tmp_path) == []
+
+
 def test_two_names_of_one_directory_are_one_place(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("data")
     with (

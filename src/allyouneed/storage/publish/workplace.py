@@ -64,7 +64,8 @@ def workplace(target: Path, say: Say = lambda line: None) -> Iterator[Workplace]
     """
     folder = target.with_name(name_aside(target.name, _MARK))
     place = Workplace(folder)
-    with _spare_descriptors() as spare, _entered(folder, target) as lock:
+    _spare_descriptors(_SPARE_DESCRIPTORS + 1).close()  # and one for the lock; else nothing is made
+    with _entered(folder, target) as lock:
         _require_own(folder, lock, target)
         if put_back(folder, target):
             say(f"NOTICE: {target}: put back, as process {lock_holder(lock)} had not finished replacing it")
@@ -72,6 +73,7 @@ def workplace(target: Path, say: Say = lambda line: None) -> Iterator[Workplace]
             place.clear()
             say(f"NOTICE: {target}: removed what process {lock_holder(lock)} had left unfinished")
         sign(lock)
+        spare = _spare_descriptors()
         try:
             yield place
         finally:
@@ -125,10 +127,10 @@ def is_leftover(path: Path, is_ours: Callable[[str], bool]) -> bool:
     return found is not None and (found["unique"] is not None or is_ours(found["name"]))
 
 
-def _spare_descriptors() -> contextlib.ExitStack:
+def _spare_descriptors(count: int = _SPARE_DESCRIPTORS) -> contextlib.ExitStack:
     """Open files that are closed to clean up, where the work has opened as many as the system allows."""
     with contextlib.ExitStack() as spare:
-        for _ in range(_SPARE_DESCRIPTORS):
+        for _ in range(count):
             spare.callback(os.close, os.open(os.devnull, os.O_RDONLY))
         return spare.pop_all()
 
