@@ -40,7 +40,11 @@ def take_lock(path: Path, place: Path, work: str) -> BinaryIO:
 
 
 def require_unlocked(path: Path, place: Path, work: str) -> None:
-    """Refuse, as `take_lock` does, a lock that another process holds, without taking it."""
+    """Refuse, as `take_lock` does, a lock that another process holds.
+
+    The system tells whether a lock is held only to those who ask for it, so it is shared for a moment. Who
+    wants to take it meanwhile is not refused, as `take_lock` tries again after longer than that.
+    """
     if path.is_file():
         with path.open("rb") as lock:
             _flock(lock, fcntl.LOCK_SH, place, work)
@@ -70,8 +74,11 @@ def _flock(lock: BinaryIO, how: int, place: Path, work: str) -> None:
     try:
         fcntl.flock(lock, how | fcntl.LOCK_NB)
     except BlockingIOError:
-        time.sleep(_SECONDS_TO_SIGN)  # the holder may have taken the lock just now
-        holder = lock_holder(lock) or "unknown"
-        raise LockedError(
-            f"{place}: process {holder} is {work}; wait for it, or name another folder"
-        ) from None
+        time.sleep(_SECONDS_TO_SIGN)  # the holder may have taken the lock just now, or only look at it
+        try:
+            fcntl.flock(lock, how | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = lock_holder(lock) or "unknown"
+            raise LockedError(
+                f"{place}: process {holder} is {work}; wait for it, or name another folder"
+            ) from None
