@@ -31,7 +31,7 @@ def register() -> Iterator[Register]:
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
-    with publish_directory(tmp_path / "größe-→", "model") as folder:
+    with publish_directory(tmp_path / "größe-→", "corpus") as folder:
         (folder / "weights").write_bytes(b"12345")
     return tmp_path / "größe-→"
 

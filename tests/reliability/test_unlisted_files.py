@@ -7,12 +7,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 
 import allyouneed
 from allyouneed.data.store import PairStore
 from allyouneed.errors import ModelError
 from allyouneed.inference.shortlist import Shortlist
+from allyouneed.interfaces.cli import main
 from allyouneed.interop.export import export_model
+from allyouneed.storage.checkpoint import load_training_state, save_training_state
 from allyouneed.storage.publish import MANIFEST
 from allyouneed.storage.run_directory import resolve_model
 from allyouneed.tasks.prepared_data import PreparedData
@@ -29,7 +32,9 @@ def unlist(directory: Path, name: str) -> None:
 
 def require_refused(directory: Path, name: str, load: Callable[[Path], object]) -> None:
     load(directory)
+    assert main(["verify", str(directory)]) == 0
     unlist(directory, name)
+    assert main(["verify", str(directory)]) == 4
     with pytest.raises(ModelError) as caught:
         load(directory)
     unlisted = [message.partition(": is not listed in ")[0] for message in caught.value.messages]
@@ -79,3 +84,10 @@ def test_a_shortlist_with_an_unlisted_file_is_refused(toy_data: Path, tmp_path: 
 
     Shortlist.publish(tmp_path / "shortlist", learn, print)
     require_refused(tmp_path / "shortlist", name, Shortlist.load)
+
+
+@pytest.mark.parametrize("name", ["*", "state.safetensors", "state.json"])
+def test_a_state_with_an_unlisted_file_is_refused(tmp_path: Path, name: str) -> None:
+    optimizer = torch.optim.Adam(torch.nn.Linear(1, 1).parameters())
+    save_training_state(tmp_path / "state", optimizer, {})
+    require_refused(tmp_path / "state", name, lambda state: load_training_state(state, optimizer))

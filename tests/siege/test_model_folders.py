@@ -85,6 +85,7 @@ TABLE = [
         )
     ),
     stranger("no files in the manifest", with_files({})),
+    Case("no files to verify", ("verify", "model"), change=with_files({})).ending(4, says="is not listed"),
     stranger("files that are a list", with_files([])),
     stranger("only one file in the manifest", with_files({"config.toml": {"size": 1, "sha256": "x"}})),
     *(

@@ -31,8 +31,7 @@ class PreparedData:
 
     def __init__(self, directory: Path | str) -> None:
         self.directory = directory = Path(directory)
-        read = [path.relative_to(directory).as_posix() for form in _READ for path in directory.glob(form)]
-        manifest = read_manifest(directory, KIND, [SOURCE_TOKENIZER, TARGET_TOKENIZER, *read])
+        manifest = read_manifest(directory, KIND, files_read(directory))
         try:
             self.config = DataConfig(**WITHOUT_RECORD).replace(**manifest["config"])
             self.task = task_named(self.config.task)
@@ -87,6 +86,12 @@ class PreparedData:
             raise ModelError(f"{self.directory / part}: holds no pairs; prepare the data again")
         store.require_ids_below(self.source_vocab_size, self.target_vocab_size)
         return store
+
+
+def files_read(directory: Path) -> list[str]:
+    """Names of the files that prepared data are read with: the tokenisers, and what else is there."""
+    found = [path.relative_to(directory).as_posix() for form in _READ for path in directory.glob(form)]
+    return [SOURCE_TOKENIZER, TARGET_TOKENIZER, *found]
 
 
 def _positive(value: object) -> int:

@@ -7,14 +7,17 @@ import pytest
 from allyouneed.interfaces.cli import main
 from allyouneed.storage.publish import publish_directory
 
+OF_MODEL = ("config.toml", "model.safetensors", "source_tokenizer.json", "target_tokenizer.json")
+OF_STATE = ("state.json", "state.safetensors")
+
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    for folder, kind in (("checkpoints", "model"), ("state", "state")):
+    for folder, kind, names in (("checkpoints", "model", OF_MODEL), ("state", "state", OF_STATE)):
         for step in (1, 2):
             with publish_directory(tmp_path / "run" / folder / f"step-{step}", kind) as published:
-                (published / "a").write_bytes(b"12345")
-                (published / "b").write_bytes(b"123")
+                for name in names:
+                    (published / name).write_bytes(b"12345")
     return tmp_path / "run"
 
 
@@ -24,10 +27,10 @@ def test_each_whole_directory_of_a_run_is_told_with_its_files_and_bytes(
     (run / "checkpoints" / "step-3.tmp-123").mkdir()
     assert main(["verify", str(run)]) == 0
     assert capsys.readouterr().out.split("\n") == [
-        f"ok\t{run}/checkpoints/step-1\tmodel\t2 files\t8 bytes",
-        f"ok\t{run}/checkpoints/step-2\tmodel\t2 files\t8 bytes",
-        f"ok\t{run}/state/step-1\tstate\t2 files\t8 bytes",
-        f"ok\t{run}/state/step-2\tstate\t2 files\t8 bytes",
+        f"ok\t{run}/checkpoints/step-1\tmodel\t4 files\t20 bytes",
+        f"ok\t{run}/checkpoints/step-2\tmodel\t4 files\t20 bytes",
+        f"ok\t{run}/state/step-1\tstate\t2 files\t10 bytes",
+        f"ok\t{run}/state/step-2\tstate\t2 files\t10 bytes",
         "",
     ]
 
@@ -35,12 +38,12 @@ def test_each_whole_directory_of_a_run_is_told_with_its_files_and_bytes(
 def test_every_fault_is_named_and_what_is_whole_is_still_told(
     run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (run / "checkpoints" / "step-1" / "a").write_bytes(b"12344")
+    (run / "checkpoints" / "step-1" / "config.toml").write_bytes(b"12344")
     (run / "state" / "step-2" / "MANIFEST.json").unlink()
     assert main(["verify", str(run)]) == 4
     out, err = capsys.readouterr()
     assert out.count("ok\t") == 2
-    assert f"error[E-MODEL]: {run}/checkpoints/step-1/a: is damaged" in err
+    assert f"error[E-MODEL]: {run}/checkpoints/step-1/config.toml: is damaged" in err
     assert f"error[E-MODEL]: {run}/state/step-2: has no MANIFEST.json" in err
 
 
@@ -70,14 +73,15 @@ def test_a_run_with_a_manifest_of_its_own_is_told_first_and_is_a_fault(
     run: Path, capsys: pytest.CaptureFixture[str], is_whole: bool
 ) -> None:
     with publish_directory(run.parent / "model", "model") as model:
-        (model / "config.toml").write_bytes(b"")
-    for name in ("MANIFEST.json", "config.toml"):
+        for name in OF_MODEL:
+            (model / name).write_bytes(b"")
+    for name in ("MANIFEST.json", *OF_MODEL):
         (run.parent / "model" / name).rename(run / name)
     if not is_whole:
         (run / "config.toml").write_bytes(b"changed")
     assert main(["verify", str(run)]) == 4
     out, err = capsys.readouterr()
-    assert out.startswith(f"ok\t{run}\tmodel\t1 files") is is_whole
+    assert out.startswith(f"ok\t{run}\tmodel\t4 files") is is_whole
     assert out.count("ok\t") == 4 + is_whole
     assert f"error[E-MODEL]: {run}: is a run, but has a MANIFEST.json of its own" in err
     assert (f"{run}/config.toml: has 7 bytes, 0 expected" in err) is not is_whole

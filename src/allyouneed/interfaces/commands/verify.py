@@ -1,11 +1,18 @@
 """`allyouneed verify`: are these the very bytes that were once written?"""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from allyouneed.errors import ModelError
 from allyouneed.interfaces.console import notice
-from allyouneed.storage.publish import MANIFEST, read_manifest
+from allyouneed.storage.publish import MANIFEST, read_manifest, unlisted
+
+_READ_OF = {
+    "model": ("model.safetensors", "config.toml", "source_tokenizer.json", "target_tokenizer.json"),
+    "state": ("state.safetensors", "state.json"),
+    "shortlist": ("shortlist.safetensors",),
+}
+"""Kind -> files without which no directory of it is read. The modules that read them would import torch."""
 
 
 def verify(directory: Path, /, *more: Path) -> None:
@@ -16,7 +23,7 @@ def verify(directory: Path, /, *more: Path) -> None:
     allyouneed verify runs/demo/model runs/demo/data
     ```
 
-    Prints one line for each directory that is whole; of a run, every checkpoint and state is checked.
+    Prints one line for each directory that is whole and lists every file that other commands read of it; of a run, every checkpoint and state is checked.
 
     Args:
         directory: A model, a run, or prepared data.
@@ -39,11 +46,22 @@ def verify(directory: Path, /, *more: Path) -> None:
 
 def _check(directory: Path) -> str:
     manifest = read_manifest(directory)
+    if faults := unlisted(directory, manifest, _files_read(directory, manifest["kind"])):
+        raise ModelError(faults)
     found = {path.relative_to(directory).as_posix() for path in directory.rglob("*") if not path.is_dir()}
     for name in sorted(found - {MANIFEST, *manifest["files"]}):
         notice(f"{directory / name}: is not in the manifest, and is not used")
     sizes = [entry["size"] for entry in manifest["files"].values()]
     return f"ok\t{directory}\t{manifest['kind']}\t{len(sizes)} files\t{sum(sizes)} bytes"
+
+
+def _files_read(directory: Path, kind: str) -> Collection[str]:
+    """Names of the files that the other commands read of a directory, each of which has to be listed."""
+    if kind == "data":
+        from allyouneed.tasks.prepared_data import files_read
+
+        return files_read(directory)
+    return _READ_OF.get(kind, ())
 
 
 def _published_in(directory: Path) -> Iterator[Path]:

@@ -10,6 +10,7 @@ from allyouneed.storage.publish.manifest import (
     read_manifest,
     read_published,
     sha256_of,
+    unlisted,
 )
 from allyouneed.storage.publish.workplace import discard, is_leftover, put_back
 
@@ -33,5 +34,6 @@ __all__ = [
     "sha256_of",
     "sign",
     "take_lock",
+    "unlisted",
     "write_text",
 ]

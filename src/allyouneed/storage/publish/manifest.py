@@ -42,13 +42,18 @@ def read_manifest(directory: Path, kind: str | None = None, reads: Iterable[str]
         if kind is not None and manifest["kind"] != kind:
             raise ModelError(f"{directory}: is a {manifest['kind']} directory; a {kind} directory is wanted")
         faults = [_fault(directory, name, entry) for name, entry in manifest["files"].items()]
-        faults += [
-            f"{directory / name}: is not listed in {MANIFEST}; take another copy of {directory}"
-            for name in sorted(set(reads) - set(manifest["files"]))
-        ]
+        faults += unlisted(directory, manifest, reads)
     if found := [fault for fault in faults if fault]:
         raise ModelError(found)
     return manifest
+
+
+def unlisted(directory: Path, manifest: Mapping[str, Any], reads: Iterable[str]) -> list[str]:
+    """Messages about files of a published directory that are read, but that its manifest does not list."""
+    return [
+        f"{directory / name}: is not listed in {MANIFEST}; take another copy of {directory}"
+        for name in sorted(set(reads) - set(manifest["files"]))
+    ]
 
 
 def read_published(path: Path) -> bytes:
