@@ -1,5 +1,6 @@
 """Runs of which any file is damaged or strange: they go on from what is sound, or say that they cannot."""
 
+import os
 import random
 from pathlib import Path
 
@@ -42,6 +43,16 @@ def state(name: str, written: bytes) -> Case:
     """The last state has another state.json, under a seal that holds: the one before is taken."""
     change = content(f"{LAST}/state.json", written)
     return resume(f"state.json: {name}", change=change).ending(0, says="step-00000004")
+
+
+def pipe(name: str) -> Change:
+    """Let a pipe be in the place of a file of the run."""
+
+    def change(folder: Path) -> None:
+        (folder / name).unlink(missing_ok=True)
+        os.mkfifo(folder / name)
+
+    return change
 
 
 ONE_EVENT = b'{"event": "start"}\n'
@@ -96,6 +107,18 @@ TABLE = [
         ("translate", "run"),
         change=content("run/latest", b"step-" + b"9" * 5_000),
     ).ending(4),
+    resume("a pipe as log", change=pipe("run/log.jsonl")).ending(2, says="is a pipe or a device"),
+    resume("a pipe as lock", change=pipe("run/lock")).ending(2, says="is a pipe or a device"),
+    Case(
+        "average of a run with a pipe as configuration",
+        ("average", "run", "--out", "new"),
+        change=pipe("run/config.toml"),
+    ).ending(2, says="is a pipe or a device"),
+    *(
+        Case(f"{arguments[0]} with a pipe as {name}", arguments, change=pipe(f"run/{name}"), needs=("data",))
+        for name in ("config.toml", "log.jsonl", "latest", "best", "lock")
+        for arguments in (("cost", "run"), ("verify", "run"), ("translate", "run"))
+    ),
     resume("other data", "--data", "other-data").ending(2, 3, 4),
     Case(
         "data of another vocabulary",

@@ -1,7 +1,10 @@
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from allyouneed.errors import UsageError
 from allyouneed.storage.run_log import RunLog, read_log
 
 
@@ -56,3 +59,13 @@ def test_lines_that_are_no_events_are_passed_over(path: Path) -> None:
 def test_lines_that_no_run_writes_are_passed_over(path: Path, line: bytes) -> None:
     path.write_bytes(b'{"event": "train", "step": 1, "loss": NaN}\n' + line + b"\n")
     assert [event["step"] for event in read_log(path)] == [1]
+
+
+def test_a_pipe_in_the_place_of_the_log_is_refused_and_not_waited_for(path: Path) -> None:
+    os.mkfifo(path)
+    uses: list[Callable[[Path], object]] = [RunLog, lambda path: list(read_log(path))]
+    for use in uses:
+        with pytest.raises(
+            UsageError, match=f"^{path}: is a pipe or a device, no regular file; move it away$"
+        ):
+            use(path)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from allyouneed.storage.publish import disk_errors
+from allyouneed.storage.publish import disk_errors, require_regular
 
 Event = dict[str, Any]
 
@@ -16,11 +16,20 @@ _LARGEST = 1e100
 
 
 class RunLog:
-    """Appends events; a line that a killed run left torn is ended first, and readers skip it."""
+    """Appends events; a line that a killed run left torn is ended first, and readers skip it.
+
+    Args:
+        path: The log, which may be missing.
+
+    Raises:
+        UsageError: `path` is a pipe or a device.
+        DiskError: It could not be opened, written or synced.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         with disk_errors(path):
+            require_regular(path)
             torn = path.is_file() and not path.read_bytes().endswith(b"\n") and path.stat().st_size > 0
             self._file = path.open("ab", buffering=0)
             if torn:
@@ -39,7 +48,12 @@ class RunLog:
 
 
 def read_log(path: Path) -> Iterator[Event]:
-    """The events of a log in order; lines that are torn, or that no run writes, are skipped."""
+    """The events of a log in order; lines that are torn, or that no run writes, are skipped.
+
+    Raises:
+        UsageError: `path` is a pipe or a device.
+    """
+    require_regular(path)
     with path.open("rb") as file:
         for line in file:
             try:

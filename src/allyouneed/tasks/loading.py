@@ -11,6 +11,7 @@ from allyouneed.errors import ModelError, UserError
 from allyouneed.model import EncoderDecoder
 from allyouneed.model.weights import model_from_weights
 from allyouneed.storage.checkpoint import CONFIG, Checkpoint, load_checkpoint
+from allyouneed.storage.publish import require_regular
 from allyouneed.storage.run_directory import resolve_model
 from allyouneed.tasks.catalogue import task_named
 from allyouneed.tasks.parsing.parser import Parser
@@ -95,8 +96,10 @@ def task_of(path: Path) -> Task:
     Raises:
         ModelError: There is no model, or its task is unknown.
     """
+    config = resolve_model(path) / CONFIG
     try:
-        return task_named(RunConfig.from_toml(resolve_model(path) / CONFIG).data.task)
+        require_regular(config)
+        return task_named(RunConfig.from_toml(config).data.task)
     except UserError as error:
         raise ModelError(error.messages) from None
 

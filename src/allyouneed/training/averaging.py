@@ -11,7 +11,7 @@ from allyouneed.config.run import RunConfig
 from allyouneed.errors import ModelError, UsageError
 from allyouneed.model.weights import model_from_weights
 from allyouneed.storage.checkpoint import WEIGHTS, Checkpoint, load_checkpoint, write_checkpoint
-from allyouneed.storage.publish import publish_directory
+from allyouneed.storage.publish import publish_directory, require_regular
 from allyouneed.storage.run_directory import RunDirectory
 
 
@@ -29,6 +29,7 @@ def last_checkpoints(run: Path, last: int | None = None) -> list[Path]:
     directory = RunDirectory(run)
     if not directory.checkpoint_steps():
         raise ModelError(f"{run}: has no checkpoints; train it first")
+    require_regular(directory.config)
     training = RunConfig.from_toml(directory.config).training
     steps = directory.scheduled_steps(training.checkpoint_every_steps)
     if last is None:

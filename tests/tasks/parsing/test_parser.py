@@ -1,6 +1,8 @@
 """A parser that has learned toy trees: what it writes are trees over the words, and the gold ones."""
 
 import json
+import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -193,6 +195,18 @@ def test_a_model_is_for_its_task(toy_parser: Path, toy_model: Path) -> None:
         load_parser(toy_model)
     with pytest.raises(ModelError, match="no such model"):
         allyouneed.load(toy_model / "nothing")
+
+
+def test_a_pipe_in_the_place_of_a_configuration_is_refused_and_not_waited_for(
+    toy_model: Path, tmp_path: Path
+) -> None:
+    model = Path(shutil.copytree(toy_model, tmp_path / "model"))
+    (model / "config.toml").unlink()
+    os.mkfifo(model / "config.toml")
+    with pytest.raises(
+        ModelError, match=r"config\.toml: is a pipe or a device, no regular file; move it away"
+    ):
+        allyouneed.load(model)
 
 
 def test_attention_is_that_between_words_and_symbols(parser: Parser) -> None:

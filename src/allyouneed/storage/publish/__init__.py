@@ -2,7 +2,7 @@
 
 from allyouneed.storage.publish.directory import publish_directory, remove_directory, require_free
 from allyouneed.storage.publish.disk import disk_errors, require_space
-from allyouneed.storage.publish.file import replaced_file, require_file, write_text
+from allyouneed.storage.publish.file import replaced_file, require_file, require_regular, write_text
 from allyouneed.storage.publish.lock import require_unlocked, same_file, sign, take_lock
 from allyouneed.storage.publish.manifest import (
     FORMAT_VERSION,
@@ -28,6 +28,7 @@ __all__ = [
     "replaced_file",
     "require_file",
     "require_free",
+    "require_regular",
     "require_space",
     "require_unlocked",
     "same_file",

@@ -58,12 +58,9 @@ def require_file(path: Path) -> None:
     with disk_errors(path):
         if path.name in ("", "-", ".."):
             raise UsageError(f"{str(path)!r} is no name of a file; name one to write")
-        with contextlib.suppress(FileNotFoundError):
-            mode = path.stat().st_mode
-            if stat.S_ISDIR(mode):
-                raise DiskError(f"{path}: is a directory; name a file in it")
-            if not stat.S_ISREG(mode):
-                raise UsageError(f"{path}: is a pipe or a device, no regular file; name one to write")
+        if path.is_dir():
+            raise DiskError(f"{path}: is a directory; name a file in it")
+        require_regular(path, "name one to write")
         if _is_open_file(path):
             raise UsageError(f"{path}: is a file that is open already, and may be written to; name another")
         folder = (Path(os.path.realpath(path)) if path.is_symlink() else path).parent
@@ -71,6 +68,22 @@ def require_file(path: Path) -> None:
             raise DiskError(f"{path}: there is no folder {folder}; make it first")
         if not os.access(folder, os.W_OK | os.X_OK):
             raise DiskError(f"{path}: may not be written to {folder}; name another folder")
+
+
+def require_regular(path: Path, remedy: str = "move it away") -> None:
+    """Refuse what is there but is no regular file: to open a pipe is to wait, perhaps for ever.
+
+    Args:
+        path: A file, which may be missing, or a directory, which cannot be opened anyway.
+        remedy: What to do about it, for the message.
+
+    Raises:
+        UsageError: It is a device, a pipe or a socket.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        mode = path.stat().st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            raise UsageError(f"{path}: is a pipe or a device, no regular file; {remedy}")
 
 
 def _is_open_file(path: Path) -> bool:

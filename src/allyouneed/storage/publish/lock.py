@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from allyouneed.errors import LockedError, UsageError
+from allyouneed.storage.publish.file import require_regular
 
 _SECONDS_TO_SIGN = 0.2
 _SIGNATURE = re.compile(r"\d+ on .+")
@@ -26,6 +27,7 @@ def take_lock(path: Path, place: Path, work: str) -> BinaryIO:
         UsageError: It is no lock but a file of the user.
         FileNotFoundError: Its last holder has removed it just now.
     """
+    require_regular(path)
     lock = path.open("a+b", buffering=0)
     try:
         _flock(lock, fcntl.LOCK_EX, place, work)
