@@ -91,9 +91,11 @@ def test_the_longest_names_of_directories_can_be_made_at_once(tmp_path: Path) ->
 
 
 def test_a_name_that_is_too_long_is_refused_before_the_block_runs(tmp_path: Path) -> None:
-    with pytest.raises(DiskError, match="File name too long"):
-        with publish_directory(tmp_path / ("x" * 256), "model", replace=True):
-            pytest.fail("the block must not run")
+    with (
+        pytest.raises(DiskError, match="File name too long"),
+        publish_directory(tmp_path / ("x" * 256), "model", replace=True),
+    ):
+        pytest.fail("the block must not run")
     assert names_in(tmp_path) == []
 
 
@@ -101,6 +103,20 @@ def test_missing_parents_are_made(tmp_path: Path) -> None:
     with publish_directory(tmp_path / "a" / "b" / "model", "model"):
         pass
     assert read_manifest(tmp_path / "a" / "b" / "model")["files"] == {}
+
+
+@pytest.mark.parametrize("existing", [".", "a", "a/b"])
+def test_of_missing_parents_none_is_left_where_the_directory_is_not_made(
+    tmp_path: Path, existing: str
+) -> None:
+    (tmp_path / existing).mkdir(parents=True, exist_ok=True)
+    before = sorted(tmp_path.rglob("*"))
+    with (
+        contextlib.suppress(KeyboardInterrupt),
+        publish_directory(tmp_path / "a" / "b" / "model", "model"),
+    ):
+        raise KeyboardInterrupt
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_a_directory_that_is_deleted_is_whole_or_absent_even_where_it_cannot_be_deleted(

@@ -9,7 +9,7 @@ import contextlib
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -27,11 +27,16 @@ Say = Callable[[str], None]
 
 
 class Workplace:
-    """The folder beside a directory in which this process alone works."""
+    """The folder beside a directory in which this process alone works.
 
-    def __init__(self, folder: Path) -> None:
+    Args:
+        folder: The folder.
+        missing: The folders around it that were not there before it was made, the innermost first.
+    """
+
+    def __init__(self, folder: Path, missing: Sequence[Path]) -> None:
         self.content, self.old = folder / _CONTENT, folder / _OLD
-        self._folder = folder
+        self._folder, self._missing = folder, missing
 
     def clear(self) -> None:
         """Remove what was made here, or brought here to be removed."""
@@ -42,11 +47,15 @@ class Workplace:
                 directory.unlink(missing_ok=True)
 
     def leave(self) -> None:
-        """Remove the folder; what cannot be removed stays with the lock that tells whose it is."""
+        """Remove the folder, and those around it that were missing and are empty.
+
+        What cannot be removed stays with the lock that tells whose it is.
+        """
         with contextlib.suppress(OSError):
             self.clear()
             (self._folder / _LOCK).unlink()
-            self._folder.rmdir()
+            for folder in (self._folder, *self._missing):
+                folder.rmdir()
 
 
 @contextlib.contextmanager
@@ -63,7 +72,7 @@ def workplace(target: Path, say: Say = lambda line: None) -> Iterator[Workplace]
         UsageError: What is there in place of the folder is not of this program.
     """
     folder = target.with_name(name_aside(target.name, _MARK))
-    place = Workplace(folder)
+    place = Workplace(folder, [parent for parent in target.parents if not parent.exists()])
     _spare_descriptors(_SPARE_DESCRIPTORS + 1).close()  # and one for the lock; else nothing is made
     with _entered(folder, target) as lock:
         _require_own(folder, lock, target)
