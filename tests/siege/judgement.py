@@ -10,6 +10,8 @@ from pathlib import Path
 
 from tests.siege.cases import FILLED, Case
 
+from allyouneed.storage.publish import MANIFEST
+
 Snapshot = dict[str, tuple[object, ...]]
 """Path in the folder -> what is there."""
 
@@ -18,6 +20,9 @@ MAX_LINE_CHARACTERS = 2_000
 
 OURS = "allyouneed: ", "libgomp: Invalid value for environment variable"
 """How messages begin. The second is said by a library when it is loaded, before any of our code runs."""
+
+STEP = re.compile(r".*/(checkpoints|state)/step-[0-9]+")
+"""The published directories of a run."""
 
 _ENDED_BY = {
     -signal.SIGXCPU: "computed longer than it may: hangs",
@@ -107,9 +112,32 @@ def _of_the_files(case: Case, outcome: Outcome) -> list[str]:
     found = [f"left {name} behind" for name in after if ".tmp-" in name and name not in before]
     found += [f"removed {name}" for name in before if name not in after and not is_target(name)]
     found += [f"made {name}" for name in after if name not in before and not is_target(name)]
+    if outcome.code not in FILLED:
+        targets = {name for name in before.keys() | after.keys() if is_target(name)}
+        found += _half_made(case, before, after, targets)
     found += [
         f"changed {name}"
         for name in before
         if name in after and before[name] != after[name] and not is_target(name)
     ]
     return found[:5]
+
+
+def _half_made(case: Case, before: Snapshot, after: Snapshot, targets: set[str]) -> list[str]:
+    """What a command that has failed has left of its targets that is neither as it was, nor published whole.
+
+    Runs, and outputs that are gone on with, may grow until a command fails; a step of a run may not.
+    """
+    whole = {parent(name) for name in after if name.endswith(f"/{MANIFEST}")}
+    if case.arguments[0] == "train" or "--resume-output" in case.arguments:
+        targets = {name for name in targets if STEP.fullmatch(parent(name))}
+    return [
+        f"failed, but made, changed or removed {name}"
+        for name in sorted(targets)
+        if before.get(name) != after.get(name)
+        and not any(f"{name}/".startswith(f"{each}/") or each.startswith(f"{name}/") for each in whole)
+    ]
+
+
+def parent(name: str) -> str:
+    return name.rpartition("/")[0]
