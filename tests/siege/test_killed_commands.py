@@ -4,7 +4,6 @@ import os
 import random
 import shutil
 import signal
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -32,17 +31,14 @@ def num_names(folder: Path) -> int:
     return sum(len(folders) + len(files) for _, folders, files in os.walk(folder))
 
 
-def killed(start: Callable[[], Program], is_due: Callable[[], object]) -> bool:
-    """Start a program and kill it as soon as it is due; whether that, and nothing else, has ended it."""
-    program = start()
-    ended = False
+def killed(program: Program, folder: Path, wanted: int) -> bool:
+    """Kill a program once so many names are below a folder; whether that, and nothing else, has ended it."""
+    status = Path(f"/proc/{program.pid}/stat")
 
     def has_ended() -> bool:
-        nonlocal ended
-        ended = Path(f"/proc/{program.pid}/stat").read_bytes().rpartition(b")")[2].split()[0] == b"Z"
-        return ended
+        return status.read_bytes().rpartition(b")")[2].split()[0] == b"Z"
 
-    wait_until(lambda: is_due() or has_ended(), program.said)
+    wait_until(lambda: (folder.is_dir() and num_names(folder) >= wanted) or has_ended(), program.said)
     program.signal(signal.SIGKILL)
     code = program.wait()
     assert code in (0, -signal.SIGKILL), program.said()
@@ -67,8 +63,7 @@ def test_a_killed_command_leaves_all_or_nothing_and_the_next_one_makes_it(
 
     for _ in range(kills):
         for _ in range(MOST_TRIES):
-            wanted = draw.randint(0, most)
-            hit = killed(start, lambda: content.is_dir() and num_names(content) >= wanted)
+            hit = killed(start(), content, draw.randint(0, most))
             assert hit or made.is_dir()
             if made.exists():
                 check = siege.forker.start("verify", "made", folder=str(folder))
@@ -100,8 +95,7 @@ def test_an_experiment_that_is_killed_again_and_again_ends_as_if_it_had_not_been
     assert whole.wait() == 0, whole.said()
     draw, most = random.Random("killed-reproduce"), num_names(tmp_path / "whole")
     for _ in range(kills):
-        wanted = draw.randint(0, most)
-        assert killed(lambda: start("killed"), lambda: num_names(tmp_path / "killed") >= wanted)
+        assert killed(start("killed"), tmp_path / "killed", draw.randint(0, most))
     program = start("killed")
     assert program.wait() == 0, program.said()
     assert set(snapshot(tmp_path / "killed")) == set(snapshot(tmp_path / "whole"))

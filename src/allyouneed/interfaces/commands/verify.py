@@ -23,7 +23,8 @@ def verify(directory: Path, /, *more: Path) -> None:
     allyouneed verify runs/demo/model runs/demo/data
     ```
 
-    Prints one line for each directory that is whole and lists every file that other commands read of it; of a run, every checkpoint and state is checked.
+    Prints one line for each directory that is whole and lists every file that other commands read of it; of
+    a run, every checkpoint and state is checked.
 
     Args:
         directory: A model, a run, or prepared data.

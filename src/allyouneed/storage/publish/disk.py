@@ -14,7 +14,7 @@ from allyouneed.errors import DiskError, system_fault
 ASIDE = ".tmp-"
 """Follows a name in the names of what is written beside it."""
 _NAME_BYTES, _NAME_BYTES_ASIDE = 255, 200
-"""The longest name that file systems allow, and what is kept of a long one, so that what is added fits, too."""
+"""The longest name that file systems allow, and what is kept of a long one, so that what is added fits."""
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
@@ -50,7 +50,7 @@ def name_aside(name: str, mark: str) -> str:
 
     Args:
         name: Name of the file or directory. A long one is cut and gets a digest, which tells it from others
-            that begin alike; one that is too long for any file stays as it is, and is refused when it is used.
+            that begin alike; one that is too long for any file stays as it is, so that its use is refused.
         mark: What tells several that are written beside it from each other.
     """
     raw = os.fsencode(name)
