@@ -1,4 +1,7 @@
-"""Ids that every vocabulary reserves. No text encodes to them; search writes neither padding nor start."""
+"""Ids that every vocabulary reserves, and how many it may have.
+
+No text encodes to the reserved ones; search writes neither padding nor start.
+"""
 
 from typing import Final
 
@@ -10,3 +13,6 @@ UNKNOWN = 4
 
 CONTROL_SYMBOLS: Final = ("<pad>", "<s>", "</s>", "<sentinel>", "<unk>")
 """How these ids are written in files and pictures, in their order."""
+
+MAX_ENTRIES: Final = 1_000_000
+"""The most entries of a vocabulary, control symbols included, of one to be learned or to be read."""

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from allyouneed.data.vocabulary_file import VocabularyFile
+from allyouneed.config.run import DataConfig
+from allyouneed.data.vocabulary_file import VocabularyFile, read_json
 from allyouneed.errors import ModelError
-from allyouneed.symbols import CONTROL_SYMBOLS
+from allyouneed.symbols import CONTROL_SYMBOLS, MAX_ENTRIES
 
 FILE = VocabularyFile("allyouneed colours", 2, "vocabulary of colours", ("hue", "depth"))
 SYMBOLS = [*CONTROL_SYMBOLS, "rot", "gr\N{LATIN SMALL LETTER U WITH DIAERESIS}n"]
@@ -41,3 +42,12 @@ def test_another_content_is_refused(tmp_path: Path, changes: dict[str, object] |
     file.write_bytes(b"{}" if changes is None else json.dumps(written | changes).encode())
     with pytest.raises(ModelError, match=rf"colours\.json: {fault}"):
         FILE.read(file, is_sound)
+
+
+def test_the_largest_vocabulary_that_can_be_asked_for_can_be_read(tmp_path: Path) -> None:
+    bound = DataConfig.model_fields["vocab_size"].metadata[-1].le
+    assert bound == MAX_ENTRIES
+    file = tmp_path / "tokenizer.json"
+    merges = b",\n".join([b'["w", "o"]'] * bound)  # as many values as a tokeniser has, in names and in merges
+    file.write_bytes(b'{"vocab": [' + b",\n".join([b'"word"'] * bound) + b'], "merges": [' + merges + b"]}")
+    assert len(read_json(file, "tokeniser")["merges"]) == bound

@@ -5,12 +5,15 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, PositiveFloat, model_validator
 
 from allyouneed.config.settings import Config
+from allyouneed.symbols import MAX_ENTRIES
 
 Probability = Annotated[float, Field(ge=0.0, lt=1.0)]
 Width = Annotated[int, Field(ge=1, le=1_000_000)]
 Heads = Annotated[int, Field(ge=1, le=10_000)]
-Entries = Annotated[int, Field(ge=1, le=10_000_000)]
+Positions = Annotated[int, Field(ge=1, le=10_000_000)]
 """Sizes up to these bounds multiply to tensors that PyTorch can describe, far beyond what it can hold."""
+Entries = Annotated[int, Field(ge=1, le=MAX_ENTRIES)]
+"""Number of entries of a vocabulary."""
 
 _TRANSFORMER = {"transformer"}
 _ARCHITECTURES_THAT_KNOW = {
@@ -55,7 +58,7 @@ class ModelConfig(Config):
     """Rate after each sub-layer and on the sums of embeddings and positions (5.4)."""
     attention: Literal["scaled", "unscaled", "additive"] = "scaled"
     """What compares queries with keys (3.2.1): dot products over sqrt(d_k), plain ones, a small network."""
-    neighbourhood: Entries | None = None
+    neighbourhood: Positions | None = None
     """Positions around each to which self-attention is restricted, r (4): at most r / 2 away, in the decoder
     before it; to all if not given. Attention to the source stays whole."""
     attention_dropout: Probability = 0.0
@@ -94,7 +97,7 @@ class ModelConfig(Config):
     """Normalisation after each sum (3.1), or before each sub-layer and once after the last."""
     positions: Literal["sinusoidal", "concatenated", "learned"] = "sinusoidal"
     """Positional encoding (3.5): sines and cosines in turn, all sines first, or learned (Table 3, row E)."""
-    max_positions: Entries = 1024
+    max_positions: Positions = 1024
     """Longest sequence in tokens that learned positions cover; sinusoids have no limit."""
     tied_embeddings: Literal["all", "target", "none"] = "all"
     """Which of source embedding, target embedding and pre-softmax matrix are one (3.4)."""

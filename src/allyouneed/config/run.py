@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 import tomli_w
 from pydantic import Field, PositiveFloat, model_validator
 
-from allyouneed.config.model import Entries, ModelConfig, Probability
+from allyouneed.config.model import Entries, ModelConfig, Positions, Probability
 from allyouneed.config.settings import LONGEST_TEXT, Config, line_of, parse_toml, toml_value
 from allyouneed.errors import DiskError, UsageError
 
@@ -35,7 +35,7 @@ class DataConfig(Config):
     vocab_sample_bytes: Annotated[int, Field(ge=0, le=10**12)] = 4 * 2**20
     """Bytes of distinct words to learn each vocabulary from; a corpus with more is sampled. Each takes about
     150 bytes of memory. 0 learns from all of the text."""
-    max_tokens: Entries = 256
+    max_tokens: Positions = 256
     """Pairs with a longer side, in tokens, are dropped."""
     max_length_ratio: PositiveFloat = 4.0
     """Pairs whose sides differ by a larger factor in tokens are dropped, where the longer has over 20."""

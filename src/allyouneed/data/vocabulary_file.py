@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 from allyouneed.errors import ModelError
 from allyouneed.storage import publish
-from allyouneed.symbols import CONTROL_SYMBOLS
+from allyouneed.symbols import CONTROL_SYMBOLS, MAX_ENTRIES
 
-_MAX_VALUES = 8_000_000  # twice those of a million entries with their merges; JSON takes memory for each
+_MAX_VALUES = 8 * MAX_ENTRIES  # twice those of so many entries with their merges; JSON takes memory for each
 
 
 class VocabularyFile(NamedTuple):

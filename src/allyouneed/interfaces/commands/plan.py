@@ -3,11 +3,12 @@
 import json
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from allyouneed.errors import UsageError
 from allyouneed.interfaces.configuration import NOTHING_ASKED, ConfigurationOptions
-from allyouneed.interfaces.number_options import AtLeastOne, Positive
+from allyouneed.interfaces.number_options import AtLeastOne, Positive, between
+from allyouneed.symbols import MAX_ENTRIES
 
 if TYPE_CHECKING:
     from allyouneed.config.run import RunConfig
@@ -20,7 +21,7 @@ _TITLES = (*_TABLE3_TITLES, "vocab", "params", "paper", "FLOPs")
 def plan(
     *,
     configuration: ConfigurationOptions = NOTHING_ASKED,
-    vocab_size: AtLeastOne | None = None,
+    vocab_size: Annotated[int, between(1, MAX_ENTRIES)] | None = None,
     length: AtLeastOne = 25,
     tflops: Positive | None = None,
     all_: bool = False,
@@ -37,7 +38,7 @@ def plan(
 
     Args:
         configuration: What would be trained.
-        vocab_size: Entries of each vocabulary, in place of the configuration's.
+        vocab_size: Entries of each vocabulary, up to 1,000,000, in place of the configuration's.
         length: Tokens of a sentence, source and target alike: FLOPs and memory of attention depend on it.
         tflops: What your hardware sustains, in 10^12 FLOPs a second: shows how long training takes.
         all_: Every preset in a row, in the columns of the paper's Table 3.

@@ -81,8 +81,8 @@ class DataOptions:
     """Sub-word units: byte-pair encoding, word-pieces, or plain bytes; for parsing also words, as so many ids
     each as joined brackets have symbols a word."""
     vocab_size: Whole | None = None
-    """Entries of each vocabulary of text, control symbols and bytes included: 37,000 as in the paper, for
-    parsing 16,000, if no preset says otherwise. Of words there may be fewer."""
+    """Entries of each vocabulary of text, control symbols and bytes included, up to 1,000,000: 37,000 as in
+    the paper, for parsing 16,000, if no preset says otherwise. Of words there may be fewer."""
     separate_vocabularies: bool = False
     """Learn one vocabulary for each language in place of a joint one."""
     vocab_sample_bytes: Whole | None = None
