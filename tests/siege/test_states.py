@@ -76,7 +76,7 @@ TABLE = [
             " ".join(("cost of a log of", name, *options)),
             ("cost", "run", *options),
             change=content("run/log.jsonl", written),
-        ).ending(0, 3, 4)
+        ).ending(4, says="has recorded no cost")
         for name, written in (
             ("nothing", b""),
             ("one event", ONE_EVENT),
@@ -93,13 +93,13 @@ TABLE = [
         for options in ((), ("--json",))
     ),
     *(
-        resume(f"latest: {name}", change=content("run/latest", written)).ending(*codes)
-        for name, written, codes in (
-            ("nothing", b"", (0, 4)),
-            ("another folder", b"../../data\n", (0, 4)),
-            ("an integer of 5,000 digits", b"step-" + b"9" * 5_000 + b"\n", (0, 4)),
-            ("no UTF-8", b"step-\xff\n", (0, 4)),
-            ("a step that is not there", b"step-00000099\n", (0, 4)),
+        resume(f"latest: {name}", change=content("run/latest", written)).ending(0, says="resumed at step 4")
+        for name, written in (
+            ("nothing", b""),
+            ("another folder", b"../../data\n"),
+            ("an integer of 5,000 digits", b"step-" + b"9" * 5_000 + b"\n"),
+            ("no UTF-8", b"step-\xff\n"),
+            ("a step that is not there", b"step-00000099\n"),
         )
     ),
     Case(
@@ -119,22 +119,22 @@ TABLE = [
         for name in ("config.toml", "log.jsonl", "latest", "best", "lock")
         for arguments in (("cost", "run"), ("verify", "run"), ("translate", "run"))
     ),
-    resume("other data", "--data", "other-data").ending(2, 3, 4),
+    resume("data given twice", "--data", "other-data").ending(2),
     Case(
         "data of another vocabulary",
         ("train", "run", "--data", "other-data", "--resume", "--steps", "6"),
         targets=("run",),
-    ).ending(2, 3, 4),
+    ).ending(3, says="began with vocabularies of"),
     Case(
         "data of trees", ("train", "run", "--data", "tree-data", "--resume", "--steps", "6"), targets=("run",)
-    ).ending(2, 3, 4),
+    ).ending(3, says="began with vocabularies of"),
     Case("a finished run", ("train", "run", "--data", "data", "--resume"), targets=("run",)).ending(0),
     Case("a run that is there", ("train", "run", "--data", "data")).ending(2),
     Case(
         "average of more than there are",
         ("average", "run", "--last", "1000000", "--out", "new"),
         targets=("new",),
-    ).ending(0, 2, 4),
+    ).ending(2, says="ask for 1 to 2"),
     Case("average of none", ("average", "run", "--last", "0", "--out", "new")).ending(2),
     Case("average over what is there", ("average", "run", "--out", "data"), needs=("data",)).ending(2),
     Case("average into the run", ("average", "run", "--out", "run"), needs=("data",)).ending(2),
