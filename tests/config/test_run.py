@@ -253,7 +253,8 @@ def test_settings_are_toml_values_or_bare_words(setting: str, group: str, key: s
 @pytest.mark.parametrize("value", ["a=b", "two words", "1 2", "[1", ""])
 def test_what_is_neither_toml_nor_a_word_is_refused(value: str) -> None:
     assert refusal_of(f"data.source_language={value}") == [
-        f"--set data.source_language={value}: {value!r} is not a TOML value"
+        f"--set data.source_language={value}: {value!r} is not a TOML value; "
+        "give a number, true, false, or a text in quotes"
     ]
 
 

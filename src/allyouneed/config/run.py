@@ -194,6 +194,8 @@ class RunConfig(Config):
             raise UsageError(f"{path}: {error.strerror}; name a TOML file of settings") from None
         except OSError as error:
             raise DiskError(f"{path}: {error.strerror}") from error
+        except UnicodeDecodeError as error:
+            raise UsageError(f"{path}: is not TOML: {error}; save it as UTF-8") from None
         except ValueError as error:
             raise UsageError(f"{path}: is not TOML: {error}") from None
         return self.changed(changes, lambda key: f"{path}:{line_of(key, text)}")

@@ -1,6 +1,7 @@
 """What every group of settings is: frozen, and checked with messages that name the nearest known key."""
 
 import difflib
+import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
@@ -12,7 +13,18 @@ from allyouneed.errors import MAX_REPORTED, UsageError
 LONGEST_TEXT = 1 << 20
 """Characters of TOML."""
 _DEEPEST_KEY = 64
-"""Dots of a line of TOML; reading a key takes time by the square of its parts."""
+"""Dots of a key of TOML; reading one takes time by the square of its parts."""
+_QUOTED_OR_COMMENT = re.compile(
+    r"""
+      \"""(?:[^"\\]|\\.|"(?!""))*+"{0,5}
+    | '''(?:[^']|'(?!''))*+'{0,5}
+    | "(?:[^"\\\n]|\\[^\n])*+"?
+    | '[^'\n]*+'?
+    | \#[^\n]*+
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_LONG_KEY = re.compile(rf"(?<![\w-])[\w-]++(?:[ \t]*+\.[ \t]*+[\w-]++){{{_DEEPEST_KEY + 1}}}")
 
 
 class Config(BaseModel):
@@ -103,22 +115,24 @@ def parse_toml(text: str) -> dict[str, Any]:
     """What a TOML text holds, in a time that its length bounds.
 
     Raises:
-        ValueError: It is no TOML, or too long or too deep to be settings.
+        ValueError: It is no TOML, or too long or too deep to be settings; says what to do.
     """
     if len(text) > LONGEST_TEXT:
-        raise ValueError(f"more than {LONGEST_TEXT:,} characters")
-    for number, line in enumerate(text.split("\n"), start=1):
-        code = line.partition("#")[0]
-        if (line if {'"', "'"} & set(code) else code).count(".") > _DEEPEST_KEY:
-            raise ValueError(f"a key with more than {_DEEPEST_KEY} dots (at line {number})")
+        raise ValueError(f"more than {LONGEST_TEXT:,} characters; leave out what is no setting")
+    plain = _QUOTED_OR_COMMENT.sub(lambda found: "q" + "\n" * found[0].count("\n"), text)
+    if key := _LONG_KEY.search(plain):
+        line = plain.count("\n", 0, key.start()) + 1
+        raise ValueError(
+            f"a key with more than {_DEEPEST_KEY} dots (at line {line}); write group.key = value"
+        )
     try:
         return tomllib.loads(text)
     except RecursionError:
-        raise ValueError("values too deep in one another") from None
-    except tomllib.TOMLDecodeError:
-        raise
+        raise ValueError("values too deep in one another; write group.key = value") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"{error}; correct it there") from None
     except ValueError:
-        raise ValueError("a number of more than 4,300 digits") from None
+        raise ValueError("a number of more than 4,300 digits; write a smaller one") from None
 
 
 def toml_value(setting: str, value: str) -> Any:
@@ -130,7 +144,9 @@ def toml_value(setting: str, value: str) -> Any:
     except ValueError:
         if value.replace("-", "_").isidentifier():
             return value
-    raise UsageError(f"--set {setting}: {value!r} is not a TOML value") from None
+    raise UsageError(
+        f"--set {setting}: {value!r} is not a TOML value; give a number, true, false, or a text in quotes"
+    ) from None
 
 
 def line_of(key: Sequence[str], text: str) -> int:
