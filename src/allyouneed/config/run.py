@@ -34,7 +34,8 @@ class DataConfig(Config):
     """One vocabulary for both languages, as the paper has for English-German."""
     vocab_sample_bytes: Annotated[int, Field(ge=0, le=10**12)] = 4 * 2**20
     """Bytes of distinct words to learn each vocabulary from; a corpus with more is sampled. Each takes about
-    150 bytes of memory. 0 learns from all of the text."""
+    150 bytes of memory. 0 learns from all of the text. Words end at white space: of languages without
+    spaces, such as Chinese and Japanese, whole sentences count."""
     max_tokens: Positions = 256
     """Pairs with a longer side, in tokens, are dropped."""
     max_length_ratio: PositiveFloat = 4.0

@@ -48,13 +48,14 @@ class Tokenizer:
         self._piece = cache(self._print_piece)
 
     @classmethod
-    def train(cls, lines: Iterable[str], kind: TokenizerKind, vocab_size: int) -> Self:
+    def train(cls, lines: Iterable[str], kind: TokenizerKind, vocab_size: int, or_else: str = "") -> Self:
         """Learn a vocabulary; the same lines give the same vocabulary, whatever the number of threads.
 
         Args:
             lines: Text; of both languages, one after the other, for a joint vocabulary. Not read for "byte".
             kind: "bpe", "wordpiece" (the same pieces, applied longest first) or "byte".
             vocab_size: Entries, control symbols and bytes included; "byte" always has 261.
+            or_else: What else a user may do where the text gives too few entries, as the end of the message.
 
         Raises:
             UsageError: `vocab_size` is under 261, or more than the text gives; names the largest possible.
@@ -70,7 +71,7 @@ class Tokenizer:
         if (largest := trained.get_vocab_size()) < vocab_size:
             raise UsageError(
                 f"vocabulary size {vocab_size}: this text has only {largest} sub-words that occur "
-                f"{_MIN_FREQUENCY} times or more; use --vocab-size {largest} or less"
+                f"{_MIN_FREQUENCY} times or more; use --vocab-size {largest} or less{or_else}"
             )
         return cls(assemble(trained.model if kind == "bpe" else word_pieces(trained.get_vocab()), kind))
 

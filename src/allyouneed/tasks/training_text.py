@@ -41,14 +41,17 @@ class TrainingText:
         """
         config = self.config
         assert config.tokenizer != "words"
+        self._is_sampled = False
         lines = () if config.tokenizer == "byte" else self.sampled_lines(*sides)
-        return Tokenizer.train(lines, config.tokenizer, config.vocab_size)
+        or_else = ", or a larger --vocab-sample-bytes" if self._is_sampled else ""
+        return Tokenizer.train(lines, config.tokenizer, config.vocab_size, or_else)
 
     def _texts(self, *sides: str) -> Iterator[Texts]:
         pairs = clean_pairs(self._files.read(self.report), self._files.limits, CleaningReport())
         return ([getattr(pair, side) for side in sides] for pair in pairs)
 
     def _tell(self, sample: Sample) -> None:
+        self._is_sampled = True
         most = self.config.vocab_sample_bytes
         self._say(
             f"train: vocabulary learned from a sample of {sample.num_drawn:,} of {sample.num_texts:,} "

@@ -87,7 +87,8 @@ class DataOptions:
     """Learn one vocabulary for each language in place of a joint one."""
     vocab_sample_bytes: Whole | None = None
     """Bytes of distinct words to learn each vocabulary from, 4,194,304 if no preset says otherwise; a corpus
-    with more is sampled. Each takes about 150 bytes of memory. 0 learns from all of the text."""
+    with more is sampled. Each takes about 150 bytes of memory. 0 learns from all of the text. Words end at
+    white space: of languages without spaces, such as Chinese and Japanese, whole sentences count."""
     max_tokens: Whole | None = None
     """Pairs with a longer side are dropped: 256, for parsing 1,024, if no preset says otherwise."""
     max_length_ratio: float | None = None
