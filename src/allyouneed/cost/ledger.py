@@ -11,7 +11,7 @@ from allyouneed.cost.plan import P100_TFLOPS
 from allyouneed.errors import ModelError
 from allyouneed.storage.publish import disk_errors
 from allyouneed.storage.run_directory import RunDirectory
-from allyouneed.storage.run_log import Event, read_log
+from allyouneed.storage.run_log import Event, is_number, read_log
 
 _PAPER = {"K80": 2.8, "K40": 3.7, "M40": 6.0, "P100": P100_TFLOPS}
 """Sustained single-precision TFLOPS, as the paper estimates them (6.1)."""
@@ -19,9 +19,6 @@ _SINGLE = {"V100": 15.7, "T4": 8.1, "A100": 19.5, "A10": 31.2, "L40S": 91.6, "L4
 _SINGLE |= {"RTX 3090": 35.6, "RTX 4090": 82.6, "H100": 66.9, "H200": 66.9}
 _BFLOAT16 = {"A100": 312.0, "A10": 125.0, "L40S": 362.0, "L4": 121.0}
 _BFLOAT16 |= {"RTX 3090": 71.0, "RTX 4090": 165.2, "H100": 989.0, "H200": 989.0}
-
-_GREATEST = 1e30
-"""Of the numbers of a log: sums and products of some are still numbers."""
 
 _SLOWER = "(?! PCIe| NVL)"
 """What must not follow a GPU's name: H100 and H200 are those on SXM boards, `H100 80GB HBM3`."""
@@ -117,7 +114,7 @@ def _ledger(
 
 def _number(value: Any, least: float = 0) -> float:
     """What a log has as a number, if it is one."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < _GREATEST:
+    if not is_number(value) or not value >= least:  # nan is not
         raise ValueError(f"{value!r} is no number of a log")
     return value
 

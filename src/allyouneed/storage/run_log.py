@@ -4,7 +4,7 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from allyouneed.storage.publish import disk_errors, require_regular
 
@@ -12,7 +12,8 @@ Event = dict[str, Any]
 
 _NUMBERS = {"step", "loss", "learning_rate", "bleu", "f1"}
 """Fields that curves are drawn from."""
-_LARGEST = 1e100
+_GREATEST = 1e30
+"""Of the numbers of a log: sums and products of some are still numbers."""
 
 
 class RunLog:
@@ -68,6 +69,11 @@ def _is_sound(event: Event) -> bool:
     numbers = [event[name] for name in _NUMBERS & event.keys() if event[name] is not None]
     return (
         isinstance(event.get("event"), str)
-        and isinstance(event.get("step", 0), int)
-        and all(isinstance(number, (int, float)) and not abs(number) > _LARGEST for number in numbers)
+        and type(event.get("step", 0)) is int
+        and all(map(is_number, numbers))
     )
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    """Whether this is a number that a log may hold; that of a loss which is not finite may be nan."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and not abs(value) > _GREATEST

@@ -75,7 +75,7 @@ def last_events(log: Iterable[Event]) -> list[Event]:
 
     A run that was resumed repeats the steps since its checkpoint: the last event of a kind and step counts.
     """
-    events = {(event["event"], event["step"]): event for event in log if type(event.get("step")) is int}
+    events = {(event["event"], event["step"]): event for event in log if "step" in event}
     return sorted(events.values(), key=lambda event: int(event["step"]))
 
 
@@ -155,9 +155,7 @@ def _grid(num_heads: int, width: float, height: float) -> npt.NDArray[np.object_
 
 
 def _series(events: Sequence[dict[str, Any]], kind: str, key: str) -> tuple[list[int], list[float]]:
-    points = [
-        (e["step"], e[key]) for e in events if e["event"] == kind and isinstance(e.get(key), int | float)
-    ]
+    points = [(e["step"], e[key]) for e in events if e["event"] == kind and e.get(key) is not None]
     return [step for step, _ in points], [value for _, value in points]
 
 
