@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 from allyouneed.interfaces.cli import main
-from allyouneed.interfaces.environment import correct_environment, is_home
+from allyouneed.interfaces.console import talk
+from allyouneed.interfaces.environment import correct_environment
+from allyouneed.config.variables import is_home
 
 
 def test_a_home_that_is_none_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -32,6 +34,39 @@ def test_variables_of_torchrun_are_looked_at_where_they_are_used_only(
         monkeypatch.setenv(name, value)
         assert main(["plan"]) == 0
         assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("environment", "is_silent"),
+    [
+        ({"WORLD_SIZE": "2", "RANK": "1"}, True),
+        ({"WORLD_SIZE": "2", "RANK": "0"}, False),
+        ({"WORLD_SIZE": "2", "RANK": "00"}, False),
+        ({"WORLD_SIZE": "01", "RANK": "1"}, False),
+        ({"WORLD_SIZE": "", "RANK": "1"}, False),
+        ({"WORLD_SIZE": "2", "RANK": "x"}, False),
+    ],
+)
+def test_of_several_processes_the_first_talks_as_does_one_that_is_alone(
+    environment: dict[str, str],
+    is_silent: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert main(["plan"]) == 0
+    assert talk.quiet == is_silent
+
+
+@pytest.mark.parametrize("size", ["abc", "", "0", "2"])
+def test_a_rehearsal_is_of_one_process(
+    size: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", size)
+    assert main(["train", str(tmp_path / "run"), "--data", "data", "--dry-run"]) == 2
+    told = "--dry-run is for one process" if size == "2" else f"WORLD_SIZE={size}: this variable"
+    assert told in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ raises `UserError` for what a user can mend, and may return an exit code; `--deb
 care of here.
 """
 
+import contextlib
 import errno
 import os
 import signal
@@ -36,6 +37,7 @@ from allyouneed.interfaces.configuration import one_setting_each
 from allyouneed.interfaces.console import open_standard_streams, report, talk
 from allyouneed.interfaces.environment import correct_environment, require_working_directory
 from allyouneed.interfaces.termination import end_by_signals
+from allyouneed.config.variables import num_processes, number_given
 from allyouneed.version import __version__
 
 COMMANDS = (
@@ -158,7 +160,9 @@ def explain(error: Exception) -> UserError:
 
 def _is_one_of_several() -> bool:
     """Whether `torchrun` has started this process beside a first one."""
-    return os.environ.get("WORLD_SIZE", "1") != "1" and os.environ.get("RANK", "0") != "0"
+    with contextlib.suppress(UsageError):  # training tells of a variable that is no number; others need none
+        return num_processes() > 1 and number_given("RANK", 0) > 0
+    return False
 
 
 def _disk_message(error: OSError) -> str:

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from allyouneed.errors import DiskError
+from allyouneed.config.variables import is_home
 
 _NARROWEST, _WIDEST = 20, 500
 """Columns in which help and progress can be set; on none at all, a library tries for ever."""
@@ -33,13 +34,6 @@ def require_working_directory() -> None:
         Path.cwd()
     except FileNotFoundError:
         raise DiskError("the working directory has been deleted; change to one that is there") from None
-
-
-def is_home(name: str) -> bool:
-    """Whether this is the absolute path of a directory."""
-    with contextlib.suppress(OSError, ValueError):
-        return Path(name).is_absolute() and Path(name).is_dir()
-    return False
 
 
 def _columns_of_terminal() -> int:

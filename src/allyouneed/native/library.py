@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from allyouneed.errors import printable, say
+from allyouneed.config.variables import is_home
 
 FORMS = "float32", "bfloat16", "int8"
 """What weights can be packed as, in the order of `enum form` in `linear.c`."""
@@ -115,7 +116,7 @@ def _cache() -> Path | None:
     try:
         home = Path.home()
         base = given if given.is_absolute() else home / ".cache"
-        if base != given and not (os.environ.get("HOME") != "" and home.is_absolute() and home.is_dir()):
+        if base != given and not is_home(os.environ.get("HOME", str(home))):
             return None
         folder = base / "allyouneed"
         for each in (base, folder):

@@ -4,8 +4,6 @@ Without `torchrun` there is one process, and nothing here does anything.
 """
 
 import contextlib
-import os
-import re
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
@@ -18,6 +16,7 @@ from torch.distributed.distributed_c10d import PrefixStore, Store
 from torch.distributed.rendezvous import rendezvous
 
 from allyouneed.errors import ResourceError, UsageError, is_out_of_memory
+from allyouneed.config.variables import num_processes, number_given
 
 HANG_SECONDS = 90.0
 """A process that is waited for so long is taken for hanging."""
@@ -175,12 +174,12 @@ def joined_processes(device: torch.device) -> Iterator[Processes]:
     Raises:
         UsageError: The environment does not say which of the processes this is, as `torchrun` does.
     """
-    if _number("WORLD_SIZE", 1) == 1:
+    if num_processes() == 1:
         yield Processes()
         return
-    if _number("RANK") >= _number("WORLD_SIZE"):
-        raise UsageError(f"RANK={_number('RANK')}: there are {_number('WORLD_SIZE')} processes; use torchrun")
-    _number("MASTER_PORT")
+    if (own := number_given("RANK")) >= num_processes():
+        raise UsageError(f"RANK={own}: there are {num_processes()} processes; use torchrun")
+    number_given("MASTER_PORT")
     store, rank, size = next(rendezvous("env://"))
     # The launcher's store outlives a restart; what was left there before must not be read.
     store = PrefixStore(f"start-{num_restarts()}", store)
@@ -201,22 +200,11 @@ def device_of_process(device: torch.device) -> torch.device:
     """The device for this process: of several GPUs the one that `torchrun` means for it."""
     if device.type != "cuda":
         return device
-    own = torch.device("cuda", _number("LOCAL_RANK", device.index or 0))
+    own = torch.device("cuda", number_given("LOCAL_RANK", device.index or 0))
     torch.cuda.set_device(own)
     return own
 
 
 def num_restarts() -> int:
     """How often `torchrun` has started the processes anew after one of them had died."""
-    return _number("TORCHELASTIC_RESTART_COUNT", 0)
-
-
-def _number(name: str, otherwise: int | None = None) -> int:
-    """A number of the environment, which `torchrun` sets."""
-    given = os.environ.get(name, "" if otherwise is None else str(otherwise))
-    if not re.fullmatch("[0-9]{1,9}", given) or (name == "WORLD_SIZE" and int(given) == 0):
-        raise UsageError(
-            f"{name}={given}: this variable of the environment is no such number as torchrun sets; unset it, "
-            "or start the processes with torchrun"
-        )
-    return int(given)
+    return number_given("TORCHELASTIC_RESTART_COUNT", 0)

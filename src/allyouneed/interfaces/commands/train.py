@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -14,6 +13,7 @@ from allyouneed.interfaces.device import Device, torch_device
 from allyouneed.interfaces.number_options import Whole
 from allyouneed.interfaces.reports.run_reporter import RunReporter
 from allyouneed.interfaces.reports.tensorboard import TensorBoard
+from allyouneed.config.variables import num_processes
 
 if TYPE_CHECKING:
     from allyouneed.config.run import RunConfig
@@ -86,7 +86,7 @@ def train(
 def _check_rehearsal(dry_run: bool, json_: bool) -> None:
     if json_ and not dry_run:
         raise UsageError("--json is for --dry-run; a run's own figures are in its log.jsonl")
-    if dry_run and os.environ.get("WORLD_SIZE", "1") != "1":
+    if dry_run and num_processes() > 1:
         raise UsageError("--dry-run is for one process; run it without torchrun")
 
 
