@@ -6,6 +6,7 @@ from typing import TypeGuard
 
 from torch import nn
 
+from allyouneed.config.bounds import require_counts
 from allyouneed.errors import UsageError
 from allyouneed.inference.engine import Engine
 from allyouneed.inference.ensemble import Ensemble
@@ -88,8 +89,9 @@ def build_engines(
         shortlist: That outputs are to keep to.
 
     Raises:
-        UsageError: There are no kernels of this precision here.
+        UsageError: There are no kernels of this precision here, or the number of threads is out of range.
     """
+    require_counts(threads=threads)
     engines = [build_engine(model, precision, threads, shortlist) for model in models]
     workers = available_cores() // threads if isinstance(engines[0], NativeEngine) else 1
     return Ensemble(engines) if len(engines) > 1 else engines[0], max(1, workers)

@@ -7,6 +7,8 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
+from allyouneed.config.bounds import MAX_COUNT, MAX_OUTPUTS, MAX_THREADS
+
 _GREATEST = 1e30
 
 
@@ -34,11 +36,11 @@ def _check_share(_: type, value: float | None) -> None:
 
 
 Whole = Annotated[int, Parameter(converter=_whole)]
-"""The configuration that it becomes part of knows its bounds."""
-AtLeastOne = Annotated[int, between(1, 1_000_000_000)]
-Threads = Annotated[int, between(1, 1_024)]
-"""And processes: more than any machine has cores."""
-Outputs = Annotated[int, between(1, 10_000)]
-"""Of one input: memory and time grow with them."""
+"""A whole number; the configuration that it becomes part of knows its bounds."""
+AtLeastOne = Annotated[int, between(1, MAX_COUNT)]
+Threads = Annotated[int, between(1, MAX_THREADS)]
+"""Number of threads or processes."""
+Outputs = Annotated[int, between(1, MAX_OUTPUTS)]
+"""Number of outputs of one input."""
 Positive = Annotated[float, Parameter(validator=_check_positive)]
 Share = Annotated[float, Parameter(validator=_check_share)]

@@ -178,6 +178,8 @@ def test_what_cannot_be_parsed_is_told_by_its_number(parser: Parser) -> None:
         parser.parse("the wolf")
     with pytest.raises(UsageError, match="beam_size"):
         parser.parse([], beam_size=0)
+    with pytest.raises(UsageError, match="--workers 1025: give 1 to 1,024"):
+        parser.parse([], workers=1_025)
 
 
 def test_where_no_tree_fits_the_sentence_is_flat_and_told(parser: Parser) -> None:

@@ -116,13 +116,15 @@ def test_one_text_in_place_of_several_is_refused(translator: Translator) -> None
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"n_best": 0}, "--n-best 0: give 1 or more"),
+        ({"n_best": 0}, "--n-best 0: give 1 to 10,000"),
+        ({"n_best": 10_001, "sampling": True}, "--n-best 10001: give 1 to 10,000"),
+        ({"workers": 1_025}, "--workers 1025: give 1 to 1,024"),
         (
             {"n_best": 5, "beam_size": 4},
             "5 hypotheses .* of a beam of 4; raise .*--beam-size.* fewer \\(--n-best\\)",
         ),
-        ({"batch_size": 0}, "--batch-size 0: give 1 or more"),
-        ({"batch_tokens": -1}, "--batch-tokens -1: give 1 or more"),
+        ({"batch_size": 0}, "--batch-size 0: give 1 to 1,000,000,000"),
+        ({"batch_tokens": -1}, "--batch-tokens -1: give 1 to 1,000,000,000"),
         ({"beam_size": 0}, "--beam-size: .* greater than or equal to 1, not 0"),
         ({"beam_size": 2.0}, "--beam-size: .* integer, not 2.0"),
         ({"length_penalty": math.nan}, "--length-penalty: .* not nan"),
@@ -131,7 +133,8 @@ def test_one_text_in_place_of_several_is_refused(translator: Translator) -> None
             "--length-normalization: .*'gnmt', 'average' or 'none', not 'mean'",
         ),
         ({"beam": 4}, "--beam: unknown setting beam; did you mean beam_size?"),
-        ({"mbr": 0}, "--mbr 0: give 1 or more"),
+        ({"mbr": 0}, "--mbr 0: give 1 to 10,000"),
+        ({"mbr": 10_001}, "--mbr 10001: give 1 to 10,000"),
         ({"top_p": 1.5, "sampling": True}, "--top-p: .* less than or equal to 1"),
         (
             {"top_k": 3, "seed": 1},
@@ -144,6 +147,14 @@ def test_an_option_out_of_range_is_a_usage_error_that_names_it(
 ) -> None:
     with pytest.raises(UsageError, match=message):
         translator.stream(["sun"], **options)
+
+
+def test_threads_and_workers_have_the_bounds_of_the_command(toy_model: Path, translator: Translator) -> None:
+    for threads in (0, 1_025):
+        with pytest.raises(UsageError, match=f"--threads {threads}: give 1 to 1,024"):
+            load_translator(toy_model, threads=threads)
+    with pytest.raises(UsageError, match="--workers 1025: give 1 to 1,024"):
+        translator.score(["sun"], ["sonne"], workers=1_025)
 
 
 def test_a_text_that_cannot_be_translated_is_told_by_its_number(translator: Translator) -> None:

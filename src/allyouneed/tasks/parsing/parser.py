@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import tee
 from typing import Any
 
+from allyouneed.config.bounds import require_counts
 from allyouneed.config.run import RunConfig, SearchConfig
 from allyouneed.data.sentences import too_long_error
 from allyouneed.data.tokenizer import Tokenizer
@@ -122,6 +123,7 @@ class Parser:
         """
         if isinstance(sentences, str):
             raise TypeError("one sentence is given where several are wanted; put it in a list: [sentence]")
+        require_counts(batch_tokens=batch_tokens, workers=workers)
         given = {key: value for key, value in search.items() if value is not None}
         config = SearchConfig.checked(**self.config.search.model_dump() | given)
         encoded, again = tee(self._encode_each(sentences, failed))

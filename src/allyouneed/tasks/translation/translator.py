@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice, repeat, tee
 from typing import Any, Literal
 
+from allyouneed.config.bounds import require_counts
 from allyouneed.config.run import RunConfig, SearchConfig
 from allyouneed.data.lines import is_blank
 from allyouneed.data.sentences import Divider, LostSentences, each_part, each_prefix, too_long_error
@@ -127,7 +128,7 @@ class Translator:
         """
         if isinstance(texts, str) or isinstance(prefixes, str):
             raise TypeError("one text is given where several are wanted; put it in a list: [text]")
-        _check_numbers(n_best, mbr, workers=workers, batch_tokens=batch_tokens, batch_size=batch_size)
+        _check_counts(n_best, mbr, workers=workers, batch_tokens=batch_tokens, batch_size=batch_size)
         num_parts: deque[int] = deque()  # of each text that has been read but not yet written
         divider = self._divider(split_sentences, too_long, noticed)
         parts = self._each_translated(
@@ -202,6 +203,7 @@ class Translator:
             DataError: A sentence is too long, or no Unicode.
             UsageError: A setting is out of range.
         """
+        require_counts(workers=workers)
         return stream_scores(
             self._engine,
             encode_pairs(pairs, self.encode, self._encode_target, failed),
@@ -328,9 +330,7 @@ class Translator:
         )
 
 
-def _check_numbers(n_best: int, mbr: int | None, **limits: int | None) -> None:
-    for name, value in {"n_best": n_best, "mbr": mbr, **limits}.items():
-        if value is not None and value < 1:
-            raise UsageError(f"--{name.replace('_', '-')} {value}: give 1 or more")
+def _check_counts(n_best: int, mbr: int | None, **counts: int | None) -> None:
+    require_counts(n_best=n_best, mbr=mbr, **counts)
     if mbr is not None and n_best > mbr:
         raise UsageError(f"--n-best {n_best}: of --mbr {mbr} samples there are no more; raise the latter")

@@ -1,0 +1,29 @@
+"""The greatest numbers that commands and Python take for what they count."""
+
+from typing import Final
+
+from allyouneed.errors import UsageError
+
+MAX_OUTPUTS: Final = 10_000
+"""Outputs of one input: memory and time grow with them."""
+MAX_THREADS: Final = 1_024
+"""Threads, or batches computed at once: more than any machine has cores."""
+MAX_COUNT: Final = 1_000_000_000
+"""Anything else."""
+
+_GREATEST = {"n_best": MAX_OUTPUTS, "mbr": MAX_OUTPUTS, "workers": MAX_THREADS, "threads": MAX_THREADS}
+
+
+def require_counts(**given: int | None) -> None:
+    """Refuse a count below 1 or above its bound.
+
+    Args:
+        **given: Counts by the names of their options; None if not given.
+
+    Raises:
+        UsageError: There is one.
+    """
+    for name, count in given.items():
+        greatest = _GREATEST.get(name, MAX_COUNT)
+        if count is not None and not 1 <= count <= greatest:
+            raise UsageError(f"--{name.replace('_', '-')} {count}: give 1 to {greatest:,}")
