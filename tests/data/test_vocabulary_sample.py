@@ -17,7 +17,7 @@ HOSTILE = st.text(st.sampled_from([*"ab1.'é猫 \t\xa0\u2003\u3000\u2028\x1c\x85
 
 
 def distinct_bytes(texts: Sequence[Texts]) -> int:
-    """Of the words, each with a space."""
+    """The bytes of the distinct words, each with a space."""
     return sum(
         len(word.encode()) + 1 for word in {w for text in texts for side in text for w in side.split()}
     )

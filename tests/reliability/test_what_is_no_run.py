@@ -85,6 +85,8 @@ def test_where_the_progress_of_the_newest_state_cannot_be_the_one_before_is_take
             (aside / name).write_bytes(change(content) if name == "state.json" else content)
     program = laboratory.start(run)
     assert program.wait() == 0, program.said()
-    assert re.search(f"NOTICE: {state}.*; the checkpoint before it is tried", program.said())
+    assert re.search(
+        f"NOTICE: {state}.*; take another copy.*; the checkpoint before it is tried", program.said()
+    )
     assert f"{run}: resumed at step 40" in program.said()
     assert laboratory.bits(run) == laboratory.bits(laboratory.whole)

@@ -205,7 +205,7 @@ def test_a_model_is_a_model_directory_or_the_latest_checkpoint_of_a_run(run: Pat
 
 
 def test_a_folder_without_a_checkpoint_is_no_model(run: Path) -> None:
-    with pytest.raises(ModelError, match=f"{run}: is no model"):
+    with pytest.raises(ModelError, match=f"{run}: is no model: .*; name a run, a checkpoint in it"):
         resolve_model(run)
     with pytest.raises(ModelError, match="absent: no such model"):
         resolve_model(run / "absent")

@@ -92,7 +92,7 @@ class ModelConfig(Config):
     """Weight of the loss by which one head of the last layer learns to look at the word that comes next; for
     parsing with as many ids a word on both sides (docs/parsing.md)."""
     ids_per_word: Annotated[int, Field(ge=1, le=1_000)] = 1
-    """What is meant by that; set by the prepared data."""
+    """Number of ids per word; `prepare` sets it."""
     norm: Literal["post", "pre"] = "post"
     """Normalisation after each sum (3.1), or before each sub-layer and once after the last."""
     positions: Literal["sinusoidal", "concatenated", "learned"] = "sinusoidal"

@@ -45,9 +45,9 @@ class DataConfig(Config):
     target_language: str = ""
     """Code of the target language, such as "de"; Moses-tokenised scores need it."""
     tags: Literal["normalised", "predicted", "endings"] = "normalised"
-    """Of trees: whether a word is one symbol for all, its part of speech, or its last letter."""
+    """What stands for a word of a tree: one symbol for all, its part of speech, or its last letter."""
     brackets: Literal["labelled", "plain", "joined"] = "labelled"
-    """Of trees: `)NP` ends a constituent, or `)`, or one symbol all that end there (docs/parsing.md)."""
+    """What ends a constituent of a tree: `)NP`, `)`, or one symbol for all of them (docs/parsing.md)."""
 
 
 WITHOUT_RECORD: dict[str, Any] = {"vocab_sample_bytes": 0}
@@ -80,7 +80,7 @@ class TrainingConfig(Config):
     budget_flops: PositiveFloat | None = None
     """End before `num_steps` when matrix products have cost so many FLOPs, all updates together."""
     budget_seconds: PositiveFloat | None = None
-    """Likewise when so much wall time is used, validations and checkpoints included."""
+    """End before `num_steps` when so much wall time is used, validations and checkpoints included."""
     checkpoint_every_steps: Count | None = None
     """Updates between checkpoints; none by steps if not given."""
     checkpoint_every_minutes: PositiveFloat = 10.0
@@ -94,11 +94,11 @@ class TrainingConfig(Config):
     patience: Count | None = None
     """Stop after this many validations without a better one; never if not given."""
     precision: Precision = "auto"
-    """Of the matrix products; "auto" is bfloat16 where the hardware has it. Weights stay float32."""
+    """Type of the matrix products; "auto" is bfloat16 where the hardware has it. Weights stay float32."""
     sharded: bool = False
     """Split weights, gradients and moments over the processes (FSDP2): for what one device cannot hold."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
-    """Of initialisation, batches and dropout."""
+    """Seed of initialisation, batches and dropout."""
 
     def resolved_micro_batch_tokens(self, longest: int = 1, num_processes: int = 1) -> int:
         """`micro_batch_tokens`, by default a quarter of the batch: so many different lengths are mixed.
@@ -150,7 +150,7 @@ class SearchConfig(Config):
     top_p: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
     """Tokens are drawn among the fewest, the most probable, that have this probability together."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
-    """Of what is drawn; the same seed gives the same outputs of a source, in whatever company."""
+    """Seed of what is drawn; the same seed gives the same outputs of a source, in whatever company."""
 
     @model_validator(mode="after")
     def _check_lengths(self) -> Self:

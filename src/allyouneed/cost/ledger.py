@@ -38,14 +38,14 @@ class Ledger:
     device_name: str
     precision: str
     matmul_flops: float
-    """Counted, of the matrix products of all updates."""
+    """FLOPs counted, of the matrix products of all updates."""
     device_tflops: float
     """What the paper's formula takes a device to sustain."""
     tflops_source: str
-    """Where that comes from."""
+    """Where `device_tflops` comes from."""
     energy_joules: float | None
     price: float | None
-    """In whatever currency the price of an hour was given."""
+    """Price of the run, in the currency of the price of an hour."""
 
     @property
     def formula_flops(self) -> float:
@@ -64,8 +64,8 @@ def read_ledger(run: Path, *, price_per_hour: float | None = None, tflops: float
 
     Args:
         run: A run directory.
-        price_per_hour: Of one device.
-        tflops: That a device sustains, in place of what the table says.
+        price_per_hour: Price of one device for an hour.
+        tflops: TFLOPS that a device sustains, in place of what the table says.
 
     Raises:
         ModelError: There is no run, or it has recorded no cost yet.

@@ -56,7 +56,7 @@ def build_engine(
     Args:
         model: In float32.
         precision: Of the matrix products: float32, bfloat16 or int8.
-        threads: That share a product, on a CPU.
+        threads: Number of threads per matrix product (CPU only).
         shortlist: That outputs are to keep to.
 
     Raises:
@@ -85,7 +85,7 @@ def build_engines(
     Args:
         models: Of the same vocabularies, as `build_engine` takes each.
         precision: Of the matrix products: float32, bfloat16 or int8.
-        threads: That share a product, on a CPU.
+        threads: Number of threads per matrix product (CPU only).
         shortlist: That outputs are to keep to.
 
     Raises:

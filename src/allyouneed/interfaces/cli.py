@@ -124,7 +124,7 @@ def main(arguments: Sequence[str]) -> int:
             app.resolved_commands()  # so that the list of commands shows what each of them does
         code = app.meta(list(arguments))
         print(end="", flush=True)
-    except BrokenPipeError:  # whoever read our output has enough of it
+    except BrokenPipeError:  # the reader closed the pipe
         return 128 + signal.SIGPIPE
     except KeyboardInterrupt:
         say("allyouneed: interrupted")

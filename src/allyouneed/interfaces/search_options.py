@@ -39,7 +39,7 @@ class SearchOptions:
     top_p: float | None = None
     """Draw among the fewest tokens that have this probability together: the nucleus."""
     seed: Whole | None = None
-    """Of what is drawn: the same seed gives a line the same translations, in whatever company."""
+    """Seed of what is drawn: the same seed gives a line the same translations, in whatever company."""
     mbr: Outputs | None = None
     """Draw N samples a line and take the one that is most like all of them: that of least Bayes risk, with
     the chrF of sentences as the utility. Its score is its expected chrF, from 0 to 100."""

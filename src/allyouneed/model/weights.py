@@ -76,7 +76,7 @@ def _require_weights_of(model: EncoderDecoder, weights: Weights, path: Path) -> 
         if tensor.dtype == torch.float32 and not tensor.isfinite().all()
     ]
     if faults := _misfits(model.state_dict(), weights) + infinite:
-        raise ModelError([f"{path}: {fault}" for fault in faults])
+        raise ModelError([f"{path}: {fault}; take another copy" for fault in faults])
 
 
 def _without_weights(config: ModelConfig, weights: Weights, path: Path) -> EncoderDecoder:

@@ -115,13 +115,13 @@ def load_training_state(directory: Path, optimizer: torch.optim.Optimizer) -> di
         shapes = {"step": (), "exp_avg": parameter.shape, "exp_avg_sq": parameter.shape}
         of_parameter = {key: moments.pop(f"{index}.{key}") for key in shapes if f"{index}.{key}" in moments}
         if of_parameter and {key: tensor.shape for key, tensor in of_parameter.items()} != shapes:
-            raise ModelError(f"{directory / _MOMENTS}: has other moments for parameter {index} than Adam's")
+            fault = f"has other moments for parameter {index} than Adam's; take another copy"
+            raise ModelError(f"{directory / _MOMENTS}: {fault}")
         if of_parameter:
             state[index] = of_parameter
     if moments:
-        raise ModelError(
-            f"{directory / _MOMENTS}: has a tensor {min(moments)} that is no moment of the model"
-        )
+        fault = f"has a tensor {min(moments)} that is no moment of the model; take another copy"
+        raise ModelError(f"{directory / _MOMENTS}: {fault}")
     groups = optimizer.state_dict()["param_groups"]
     optimizer.load_state_dict({"state": state, "param_groups": groups})
     return progress

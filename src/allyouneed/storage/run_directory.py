@@ -128,7 +128,7 @@ class RunDirectory:
             self._exit.unlink(missing_ok=True)
 
     def is_new(self) -> bool:
-        """Whether nothing is there but what a run leaves that ended before it began."""
+        """Whether the directory holds only the leftovers of a run that failed to start."""
         with disk_errors(self.path):
             place = Path(os.path.realpath(self.path))  # such as new/.., which will be there
             if not place.is_dir():
@@ -238,7 +238,10 @@ def resolve_model(path: Path) -> Path:
             f"{path / 'latest'}: names no checkpoint; give one of {path / 'checkpoints'} instead"
         )
     if latest is None:
-        raise ModelError(f"{path}: is no model: it has neither a {MANIFEST} nor a finished checkpoint")
+        raise ModelError(
+            f"{path}: is no model: it has neither a {MANIFEST} nor a finished checkpoint; "
+            "name a run, a checkpoint in it, or a model directory"
+        )
     return run.checkpoint(latest)
 
 

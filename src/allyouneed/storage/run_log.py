@@ -13,7 +13,7 @@ Event = dict[str, Any]
 _NUMBERS = {"step", "loss", "learning_rate", "bleu", "f1"}
 """Fields that curves are drawn from."""
 _GREATEST = 1e30
-"""Of the numbers of a log: sums and products of some are still numbers."""
+"""The greatest number of a log: sums and products of some are still numbers."""
 
 
 class RunLog:

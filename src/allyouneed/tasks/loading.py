@@ -52,11 +52,11 @@ def load_translator(
     """The translator kept in a model directory, a checkpoint, or a run, whose latest checkpoint is taken.
 
     Args:
-        path: Of it.
-        *others: Of models that translate with it, as an ensemble; the first one's settings hold for all.
-        device: Where to compute.
+        path: A model directory, a checkpoint, or a run.
+        *others: Models that translate with it, as an ensemble; the first one's settings hold for all.
+        device: Device to compute on.
         precision: Of the matrix products: float32, bfloat16 or int8.
-        threads: That share a product, on a CPU.
+        threads: Number of threads per matrix product (CPU only).
         shortlist: A directory that `allyouneed shortlist` has made: translate faster, with its tokens only.
 
     Raises:

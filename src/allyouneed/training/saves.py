@@ -100,7 +100,7 @@ class Saves:
             fault = error.errors()[0]
             place = ".".join(str(part) for part in fault["loc"])
             raise ModelError(
-                f"{self.run.state(step)}: its progress cannot be: {place}: {fault['msg']}"
+                f"{self.run.state(step)}: its progress is damaged: {place}: {fault['msg']}; take another copy"
             ) from None
         if found != step:
             raise ModelError(f"{self.run.state(step)}: is the state of step {found:,}; take another copy")

@@ -99,10 +99,10 @@ class DataOptions:
     target_language: str | None = None
     """Code such as `de`: with it `evaluate` gives BLEU on Moses tokens too."""
     tags: Literal["normalised", "predicted", "endings"] | None = None
-    """Of trees: whether a word is one symbol, as in the paper, its part of speech, or its last letter."""
+    """What a word of a tree becomes: one symbol, as in the paper, its part of speech, or its last letter."""
     brackets: Literal["labelled", "plain", "joined"] | None = None
-    """Of trees: whether a constituent ends with its label, as in the paper, or not; or whether all that open
-    before a word, and all that end after it, are one symbol."""
+    """How a constituent of a tree ends: with its label, as in the paper, or without; or all that open before
+    a word are one symbol, and so are all that end after it."""
 
     def config(self, defaults: DataConfig) -> DataConfig:
         """The settings of a preset, changed by what is given.
@@ -147,7 +147,7 @@ def prepare(
         data: The folder to make.
         text: What to read.
         task: What the data is for: `translation` or `parsing`; by default what the preset is for.
-        preset: Of which the settings of data are taken; `base` if not given, for parsing `parsing_wsj`.
+        preset: The preset whose settings of data are taken; `base` if not given, for parsing `parsing_wsj`.
         options: What is to be otherwise.
     """
     from allyouneed.tasks.catalogue import TASKS, task_named

@@ -68,7 +68,8 @@ def read_published(path: Path) -> bytes:
     with disk_errors(path):
         if (size := path.stat().st_size) > _MAX_READ_BYTES:
             raise ModelError(
-                f"{path}: has {size:,} bytes, more than the {_MAX_READ_BYTES:,} that it may have"
+                f"{path}: has {size:,} bytes, more than the {_MAX_READ_BYTES:,} that it may have; "
+                f"take another copy of {path.parent}"
             )
         return path.read_bytes()
 

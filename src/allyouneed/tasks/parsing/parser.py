@@ -63,7 +63,7 @@ class Parser:
         tokenizer: Of the words.
         vocabulary: Of the trees.
         precision: Of the matrix products of decoding: float32, bfloat16 or int8.
-        threads: That share a product, on a CPU.
+        threads: Number of threads per matrix product (CPU only).
     """
 
     def __init__(

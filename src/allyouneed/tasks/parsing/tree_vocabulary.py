@@ -32,8 +32,8 @@ class TreeVocabulary:
 
     Args:
         symbols: Every one, the control symbols first.
-        tags: As of `linearise`.
-        brackets: Likewise.
+        tags: What stands for a word, as in `linearise`.
+        brackets: How constituents end, as in `linearise`.
     """
 
     def __init__(self, symbols: Sequence[str], tags: Tags, brackets: Brackets) -> None:

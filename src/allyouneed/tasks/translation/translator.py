@@ -38,7 +38,7 @@ class Translator:
         source_tokenizer: Of the texts to translate.
         target_tokenizer: Of the translations.
         precision: Of the matrix products of decoding: float32, bfloat16 or int8.
-        threads: That share a product, on a CPU.
+        threads: Number of threads per matrix product (CPU only).
         shortlist: Of the tokens that translations may be made of.
     """
 
