@@ -1,8 +1,9 @@
 """Forks an `allyouneed` program for each request on standard input: torch is imported once, not each time.
 
 A request is a line of JSON: `{"start": {...}}` with the fields of `Start` is answered by the pid of the
-program, which leads a process group of its own; `{"wait": pid}` by its exit code, or minus the signal that
-ended it. A program that is paused waits for SIGCONT before it does anything, so that it can be traced.
+program, which leads a process group of its own; `{"wait": pid, "may_sleep": true}` by its exit code, or
+minus the signal that ended it. A program that is paused waits for SIGCONT before it does anything, so that it
+can be traced.
 """
 
 import contextlib
@@ -31,6 +32,8 @@ from allyouneed.interfaces import cli
 from allyouneed.native.library import library
 
 PATIENCE_SECONDS = 120.0
+LOOK_SECONDS, MOST_LOOKS = 0.05, 200
+"""A program that may not sleep is ended where it does so at as many looks, one after the other: for 10 s."""
 PR_SET_PTRACER = 0x59616D61
 PR_SET_KEEPCAPS, PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE = 8, 47, 2
 LINUX_CAPABILITY_VERSION_3, CAP_DAC_READ_SEARCH = 0x20080522, 2
@@ -184,18 +187,49 @@ def standard_stream(descriptor: int, mode: str) -> Any:
         return None
 
 
-def wait(pid: int) -> int:
-    """The exit code; a program that hangs is killed, and its code is then -9."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
+def wait(pid: int, may_sleep: bool) -> int:
+    """The exit code; a program that hangs is killed, and its code is then -9.
+
+    One that may not sleep hangs where all its threads sleep and compute nothing, which a slow or busy machine
+    lets no program do: there it is ready to run, or waits for a disk.
+    """
+    began = looked = time.monotonic()
+    before, num_looks = None, 0
     while not (ended := os.waitpid(pid, os.WNOHANG))[0]:
-        if time.monotonic() > deadline:
+        now = time.monotonic()
+        if not may_sleep and now - looked > LOOK_SECONDS:
+            looked, asleep = now, sleeping_threads(pid)
+            num_looks = num_looks + 1 if asleep is not None and asleep == before else 0
+            before = asleep
+        if now - began > PATIENCE_SECONDS or num_looks == MOST_LOOKS:
             os.killpg(pid, signal.SIGKILL)
         time.sleep(0.001)
     return os.waitstatus_to_exitcode(ended[1])
 
 
+def sleeping_threads(group: int) -> dict[str, list[bytes]] | None:
+    """The time that each thread of a process group has computed, or None where one of them does not sleep."""
+    found = {}
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it has just ended
+            if int(fields_of(process)[2]) == group:
+                for thread in (process / "task").iterdir():
+                    state, *others = fields_of(thread)
+                    if state not in (b"S", b"Z"):
+                        return None
+                    found[thread.name] = others[10:12]
+    return found
+
+
+def fields_of(thread: Path) -> list[bytes]:
+    """What the system says of a process or thread, from its state on; see proc_pid_stat(5)."""
+    return (thread / "stat").read_bytes().rpartition(b")")[2].split()
+
+
 def answer(request: dict[str, Any]) -> int:
-    return wait(request["wait"]) if "wait" in request else start(Start(**request["start"]))
+    if "wait" in request:
+        return wait(request["wait"], request["may_sleep"])
+    return start(Start(**request["start"]))
 
 
 if __name__ == "__main__":

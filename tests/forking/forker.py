@@ -22,9 +22,13 @@ class Program:
         """Send a signal to its whole group."""
         os.killpg(self.pid, number)
 
-    def wait(self) -> int:
-        """Its exit code, or minus the signal that ended it."""
-        return self._forker.ask({"wait": self.pid})
+    def wait(self, *, may_sleep: bool = True) -> int:
+        """Its exit code, or minus the signal that ended it; one that hangs is killed.
+
+        Args:
+            may_sleep: Whether it may wait for something for minutes, and not only for seconds.
+        """
+        return self._forker.ask({"wait": self.pid, "may_sleep": may_sleep})
 
     def said(self) -> str:
         """What it has written on standard error, and on standard output where that is the same file."""

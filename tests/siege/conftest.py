@@ -94,7 +94,7 @@ class Siege:
         settings["limits"] = LIMITS | dict(case.settings.get("limits", {}))
         before = snapshot(folder)
         program = self.forker.start(*case.arguments, output=self.camp / "other", **settings)
-        code = program.wait()
+        code = program.wait(may_sleep=False)
         stdout, stderr = (streams[name].read_bytes() for name in ("stdout", "stderr"))
         return Outcome(code, stdout, stderr, before, snapshot(folder))
 
