@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from allyouneed.config.variables import is_home
 from allyouneed.interfaces.cli import main
 from allyouneed.interfaces.console import talk
 from allyouneed.interfaces.environment import correct_environment
-from allyouneed.config.variables import is_home
 
 
 def test_a_home_that_is_none_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,6 +23,7 @@ from typing import Annotated, Any, NoReturn
 
 from cyclopts import App, CycloptsError, Group, Parameter
 
+from allyouneed.config.variables import num_processes, number_given
 from allyouneed.errors import (
     DiskError,
     InternalError,
@@ -37,7 +38,6 @@ from allyouneed.interfaces.configuration import one_setting_each
 from allyouneed.interfaces.console import open_standard_streams, report, talk
 from allyouneed.interfaces.environment import correct_environment, require_working_directory
 from allyouneed.interfaces.termination import end_by_signals
-from allyouneed.config.variables import num_processes, number_given
 from allyouneed.version import __version__
 
 COMMANDS = (

@@ -5,8 +5,8 @@ import os
 import re
 from pathlib import Path
 
-from allyouneed.errors import DiskError
 from allyouneed.config.variables import is_home
+from allyouneed.errors import DiskError
 
 _NARROWEST, _WIDEST = 20, 500
 """Columns in which help and progress can be set; on none at all, a library tries for ever."""

@@ -16,8 +16,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from allyouneed.errors import printable, say
 from allyouneed.config.variables import is_home
+from allyouneed.errors import printable, say
 
 FORMS = "float32", "bfloat16", "int8"
 """What weights can be packed as, in the order of `enum form` in `linear.c`."""

@@ -15,8 +15,8 @@ from torch import Tensor
 from torch.distributed.distributed_c10d import PrefixStore, Store
 from torch.distributed.rendezvous import rendezvous
 
-from allyouneed.errors import ResourceError, UsageError, is_out_of_memory
 from allyouneed.config.variables import num_processes, number_given
+from allyouneed.errors import ResourceError, UsageError, is_out_of_memory
 
 HANG_SECONDS = 90.0
 """A process that is waited for so long is taken for hanging."""

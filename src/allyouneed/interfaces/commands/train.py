@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from allyouneed.config.variables import num_processes
 from allyouneed.errors import UsageError
 from allyouneed.interfaces.configuration import NOTHING_ASKED, ConfigurationOptions
 from allyouneed.interfaces.console import notice, talk
@@ -13,7 +14,6 @@ from allyouneed.interfaces.device import Device, torch_device
 from allyouneed.interfaces.number_options import Whole
 from allyouneed.interfaces.reports.run_reporter import RunReporter
 from allyouneed.interfaces.reports.tensorboard import TensorBoard
-from allyouneed.config.variables import num_processes
 
 if TYPE_CHECKING:
     from allyouneed.config.run import RunConfig
