@@ -187,9 +187,14 @@ class _MultiHead(nn.Module):
             for part, width in zip(parts, widths, strict=True)
         ]
 
-    def _join(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | ImplicitMask) -> Tensor:
-        attended = (self.attend or self.plain)(query, key, value, mask)  # (batch, heads, query_len, d_v)
-        joined: Tensor = self.output(attended.transpose(1, 2).flatten(2))  # (batch, query_len, d_model)
+    def _attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | ImplicitMask) -> Tensor:
+        return self.join((self.attend or self.plain)(query, key, value, mask))
+
+    def join(
+        self, attended: Float[Tensor, "batch heads query_len d_v"]
+    ) -> Float[Tensor, "batch query_len d_model"]:
+        """The heads beside each other, projected."""
+        joined: Tensor = self.output(attended.transpose(1, 2).flatten(2))
         return joined
 
 
@@ -216,7 +221,7 @@ class SelfAttention(_MultiHead):
     ) -> Float[Tensor, "batch query_len d_model"]:
         """Each position's mixture of the positions that `mask` opens to it."""
         query, key, value = self.project(x)
-        return self._join(query, key, value, mask)
+        return self._attend(query, key, value, mask)
 
     def project(self, x: Float[Tensor, "batch query_len d_model"]) -> list[Tensor]:
         """Queries, keys and values of every head, (batch, heads, query_len, d_k or d_v) each."""
@@ -247,7 +252,7 @@ class CrossAttention(_MultiHead):
     ) -> Float[Tensor, "batch target_len d_model"]:
         """Each target position's mixture of the memory's positions that `mask` opens to it."""
         key, value = self.project_memory(memory)
-        return self._join(self.project_query(x), key, value, mask)
+        return self._attend(self.project_query(x), key, value, mask)
 
     def project_query(self, x: Float[Tensor, "batch target_len d_model"]) -> Tensor:
         """Queries of every head, (batch, heads, target_len, d_k)."""
