@@ -14,7 +14,6 @@ from torch.nn.attention.varlen import varlen_attn
 
 from allyouneed.model.dropout import Dropout
 from allyouneed.model.masks import ImplicitMask
-from allyouneed.model.neighbourhood import NeighbourhoodMask, attend_to_neighbourhoods
 from allyouneed.model.packing import PackedMask
 
 _FLASH_TYPES = torch.float16, torch.bfloat16
@@ -71,8 +70,8 @@ def scaled_dot_product_attention(
     mask: Bool[Tensor, "#batch 1 #query_len key_len"] | ImplicitMask,
 ) -> Float[Tensor, "batch heads query_len d_v"]:
     """Equation 1; `mask` is True where a query may attend."""
-    if isinstance(mask, NeighbourhoodMask):
-        return attend_to_neighbourhoods(scaled_dot_product_attention, query, key, value, mask)
+    if isinstance(mask, ImplicitMask):
+        return mask.attend(scaled_dot_product_attention, query, key, value)
     return attention_weights(query, key, mask).to(value.dtype) @ value
 
 
@@ -95,12 +94,10 @@ def fused_attention(
     mask: Bool[Tensor, "#batch 1 #query_len key_len"] | ImplicitMask,
 ) -> Float[Tensor, "batch heads query_len d_v"]:
     """Equation 1 by PyTorch's fused kernels: the same to rounding, no matrix of weights in memory."""
-    if isinstance(mask, NeighbourhoodMask):
-        return attend_to_neighbourhoods(fused_attention, query, key, value, mask)
     if isinstance(mask, PackedMask) and query.is_cuda and query.dtype in _FLASH_TYPES:
         return _flash_attention(query, key, value, mask)
     if isinstance(mask, ImplicitMask):
-        mask = mask.dense()
+        return mask.attend(fused_attention, query, key, value)
     return functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
 
 
@@ -154,8 +151,8 @@ class SoftmaxAttention(nn.Module):
         mask: Bool[Tensor, "#batch 1 #query_len key_len"] | ImplicitMask,
     ) -> Float[Tensor, "batch heads query_len d_v"]:
         """Each query's mixture of the values."""
-        if isinstance(mask, NeighbourhoodMask):
-            return attend_to_neighbourhoods(self, query, key, value, mask)
+        if isinstance(mask, ImplicitMask):
+            return mask.attend(self, query, key, value)
         weights: Tensor = self.dropout(self.weights(query, key, mask))
         return weights.to(value.dtype) @ value
 
