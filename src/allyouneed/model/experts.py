@@ -78,6 +78,8 @@ class Experts(AuxiliaryLoss, nn.Module):
             return functional.linear(rows.to(wide), gates.to(wide))
 
     def _mixed(self, rows: Tensor, weights: Tensor, chosen: Tensor) -> Tensor:
+        if not len(rows):
+            return rows
         """Each expert that has tokens computes them at once; a GPU is waited for, to know which they are."""
         order = chosen.flatten().argsort(stable=True)  # (tokens * per_token), by expert
         used, counts = (found.tolist() for found in chosen.unique(return_counts=True))
