@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import sacrebleu
+import torch
 
 from allyouneed.config.run import DataConfig, RunConfig
 from allyouneed.data.corpus_files import CorpusFiles
@@ -19,6 +20,7 @@ from allyouneed.storage.run_log import Event, read_log
 from allyouneed.tasks.loading import load
 from allyouneed.tasks.preparing import prepare
 from allyouneed.tasks.running import train
+from allyouneed.training.update import seed_generators
 
 LAST_STEP = 40
 CONFIG = RunConfig().replace(
@@ -112,6 +114,19 @@ def test_a_stopped_run_goes_on_to_the_same_bits(run: Path, whole: Path, data: Pa
     assert exit_of(run) == {"code": 0, "step": LAST_STEP, "reason": "finished"}
     assert bits(run) == bits(whole)
     assert said == [f"{run}: resumed at step 5"]
+
+
+def test_weights_are_drawn_for_a_new_run_and_not_for_one_that_is_resumed(run: Path, data: Path) -> None:
+    states: list[torch.Tensor] = []
+
+    def report(event: Event) -> None:
+        if event["event"] == "start":
+            states.append(torch.get_rng_state())
+
+    train(run, data, CONFIG.replace(training={"num_steps": 1}), report=report)
+    train(run, data, resume=True, report=report)
+    seed_generators(CONFIG.training.seed, 0, 0)
+    assert [torch.equal(state, torch.get_rng_state()) for state in states] == [False, True]
 
 
 def test_a_finished_run_that_is_resumed_stays_as_it_is(copy: Path, data: Path) -> None:

@@ -81,11 +81,9 @@ class SourceAttention:
         memory = model.encode(ids).expand(len(targets), -1, -1)
         source_mask, target_mask = padding_mask(ids), model.self_mask("target", written)
         x = model.embed("target", written)
-        layers = cast("list[DecoderLayer]", list(model.decoder))
-        for layer in layers[: self._layer]:
-            x = layer(x, memory, target_mask, source_mask)
-        layer = layers[self._layer]
-        x = layer.after_self_attention(x, partial(layer.self_attention, mask=target_mask))
+        *below, layer = cast("list[DecoderLayer]", list(model.decoder))[: self._layer + 1]
+        for each in below:
+            x = each(x, memory, target_mask, source_mask)
         recorded: list[Tensor] = []
 
         def record(x: Tensor) -> Tensor:
@@ -94,7 +92,7 @@ class SourceAttention:
             recorded.append(attention.plain.weights(attention.project_query(x), key, source_mask))
             return x
 
-        layer.after_cross_attention(x, record)  # which knows of what the sub-layer is computed
+        layer.forward_with(x, partial(layer.self_attention, mask=target_mask), record)
         weights = recorded[0][:, self._heads].float().mean(dim=1)
         return [
             rows[: len(target) + 1, :-1].cpu() for rows, target in zip(weights, targets, strict=True)

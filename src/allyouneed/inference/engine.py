@@ -5,7 +5,7 @@ from functools import partial
 from typing import cast
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional
 from torch.nn.utils.rnn import pad_sequence
@@ -15,7 +15,6 @@ from allyouneed.inference.search import Decoding
 from allyouneed.inference.selection import Candidates
 from allyouneed.inference.shortlist import Shortlist
 from allyouneed.model import EncoderDecoder, Transformer
-from allyouneed.model.attention import CrossAttention, SelfAttention
 from allyouneed.model.layers import DecoderLayer
 from allyouneed.model.masks import padding_mask
 from allyouneed.symbols import PADDING, START
@@ -189,23 +188,21 @@ class TransformerDecoding:
         written: tuple["_Store", "_Store"],
         memory: list[Tensor],
     ) -> Float[Tensor, "sentences beams d_model"]:
-        """One layer as `DecoderLayer` has it, the keys and values taken from what is stored."""
+        """One layer, the keys and values taken from what is stored."""
 
         def attend_to_written(x: Tensor) -> Tensor:
-            num_entries = self._ancestry.size(2)
-            query, key, value = layer.self_attention.project(x)
+            attention, num_entries = layer.self_attention, self._ancestry.size(2)
+            query, key, value = attention.project(x)
             keys = written[0].write(entries, key, num_entries)
             values = written[1].write(entries, value, num_entries)
-            return _attend(layer.self_attention, query, keys, values, self._ancestry[:, None])
+            return attention.join(attention.plain(query, keys, values, self._ancestry[:, None]))
 
         def attend_to_memory(x: Tensor) -> Tensor:
-            query = layer.cross_attention.project_query(x)
-            return _attend(layer.cross_attention, query, memory[0], memory[1], self._source_mask)
+            attention = layer.cross_attention
+            query = attention.project_query(x)
+            return attention.join(attention.plain(query, *memory, self._source_mask))
 
-        x = layer.after_self_attention(x, attend_to_written)
-        x = layer.after_cross_attention(x, attend_to_memory)
-        x = layer.after_feed_forward(x, layer.feed_forward)
-        return x
+        return layer.forward_with(x, attend_to_written, attend_to_memory)
 
 
 class _Store:
@@ -239,18 +236,6 @@ class _Store:
         self._num_sentences = len(sentences)
         if self._memory is not None:
             self._memory = self._memory[sentences, :, :num_entries]
-
-
-def _attend(
-    attention: SelfAttention | CrossAttention,
-    query: Float[Tensor, "sentences heads beams d_k"],
-    key: Float[Tensor, "sentences heads key_len d_k"],
-    value: Float[Tensor, "sentences heads key_len d_v"],
-    mask: Bool[Tensor, "sentences 1 #beams key_len"],
-) -> Float[Tensor, "sentences beams d_model"]:
-    joined = attention.plain(query, key, value, mask).transpose(1, 2).flatten(2)
-    output: Tensor = attention.output(joined)
-    return output
 
 
 def log_probs_of(

@@ -14,7 +14,6 @@ from torch.nn.attention.varlen import varlen_attn
 
 from allyouneed.model.dropout import Dropout
 from allyouneed.model.masks import ImplicitMask
-from allyouneed.model.neighbourhood import NeighbourhoodMask, attend_to_neighbourhoods
 from allyouneed.model.packing import PackedMask
 
 _FLASH_TYPES = torch.float16, torch.bfloat16
@@ -71,8 +70,8 @@ def scaled_dot_product_attention(
     mask: Bool[Tensor, "#batch 1 #query_len key_len"] | ImplicitMask,
 ) -> Float[Tensor, "batch heads query_len d_v"]:
     """Equation 1; `mask` is True where a query may attend."""
-    if isinstance(mask, NeighbourhoodMask):
-        return attend_to_neighbourhoods(scaled_dot_product_attention, query, key, value, mask)
+    if isinstance(mask, ImplicitMask):
+        return mask.attend(scaled_dot_product_attention, query, key, value)
     return attention_weights(query, key, mask).to(value.dtype) @ value
 
 
@@ -95,12 +94,10 @@ def fused_attention(
     mask: Bool[Tensor, "#batch 1 #query_len key_len"] | ImplicitMask,
 ) -> Float[Tensor, "batch heads query_len d_v"]:
     """Equation 1 by PyTorch's fused kernels: the same to rounding, no matrix of weights in memory."""
-    if isinstance(mask, NeighbourhoodMask):
-        return attend_to_neighbourhoods(fused_attention, query, key, value, mask)
     if isinstance(mask, PackedMask) and query.is_cuda and query.dtype in _FLASH_TYPES:
         return _flash_attention(query, key, value, mask)
     if isinstance(mask, ImplicitMask):
-        mask = mask.dense()
+        return mask.attend(fused_attention, query, key, value)
     return functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
 
 
@@ -154,8 +151,8 @@ class SoftmaxAttention(nn.Module):
         mask: Bool[Tensor, "#batch 1 #query_len key_len"] | ImplicitMask,
     ) -> Float[Tensor, "batch heads query_len d_v"]:
         """Each query's mixture of the values."""
-        if isinstance(mask, NeighbourhoodMask):
-            return attend_to_neighbourhoods(self, query, key, value, mask)
+        if isinstance(mask, ImplicitMask):
+            return mask.attend(self, query, key, value)
         weights: Tensor = self.dropout(self.weights(query, key, mask))
         return weights.to(value.dtype) @ value
 
@@ -187,9 +184,14 @@ class _MultiHead(nn.Module):
             for part, width in zip(parts, widths, strict=True)
         ]
 
-    def _join(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | ImplicitMask) -> Tensor:
-        attended = (self.attend or self.plain)(query, key, value, mask)  # (batch, heads, query_len, d_v)
-        joined: Tensor = self.output(attended.transpose(1, 2).flatten(2))  # (batch, query_len, d_model)
+    def _attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | ImplicitMask) -> Tensor:
+        return self.join((self.attend or self.plain)(query, key, value, mask))
+
+    def join(
+        self, attended: Float[Tensor, "batch heads query_len d_v"]
+    ) -> Float[Tensor, "batch query_len d_model"]:
+        """The heads beside each other, projected."""
+        joined: Tensor = self.output(attended.transpose(1, 2).flatten(2))
         return joined
 
 
@@ -216,7 +218,7 @@ class SelfAttention(_MultiHead):
     ) -> Float[Tensor, "batch query_len d_model"]:
         """Each position's mixture of the positions that `mask` opens to it."""
         query, key, value = self.project(x)
-        return self._join(query, key, value, mask)
+        return self._attend(query, key, value, mask)
 
     def project(self, x: Float[Tensor, "batch query_len d_model"]) -> list[Tensor]:
         """Queries, keys and values of every head, (batch, heads, query_len, d_k or d_v) each."""
@@ -247,7 +249,7 @@ class CrossAttention(_MultiHead):
     ) -> Float[Tensor, "batch target_len d_model"]:
         """Each target position's mixture of the memory's positions that `mask` opens to it."""
         key, value = self.project_memory(memory)
-        return self._join(self.project_query(x), key, value, mask)
+        return self._attend(self.project_query(x), key, value, mask)
 
     def project_query(self, x: Float[Tensor, "batch target_len d_model"]) -> Tensor:
         """Queries of every head, (batch, heads, target_len, d_k)."""

@@ -43,5 +43,5 @@ class AttentionOverParameters(nn.Module):
         kept = self.dropout(values.new_ones(*values.shape[:2], 1))
         weights = (rows / math.sqrt(self.d_k) @ keys.transpose(-2, -1)).softmax(dim=-1)
         mixed = weights.to(values.dtype) @ (values * kept)  # (heads, positions, d_v)
-        output: Tensor = self.output(mixed.transpose(0, 1).reshape(*x.shape[:-1], -1))
+        output: Tensor = self.output(mixed.transpose(0, 1).reshape(*x.shape[:-1], self.output.in_features))
         return output

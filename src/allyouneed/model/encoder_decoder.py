@@ -14,6 +14,7 @@ from allyouneed.model.attention import AttentionFunction
 from allyouneed.model.auxiliary_loss import AuxiliaryLoss
 from allyouneed.model.dropout import Dropout, SymbolDropout
 from allyouneed.model.embedding import Embeddings, Role
+from allyouneed.model.experts import Experts
 from allyouneed.model.packing import PackedIds
 from allyouneed.model.rivals.convolution import Convolution
 
@@ -28,8 +29,18 @@ class EncoderDecoder(nn.Module, ABC):
     by nothing else, so that the loss may do that in its own way.
     """
 
-    config: ModelConfig
-    embeddings: Embeddings
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.embeddings = Embeddings(
+            config.d_model,
+            config.source_vocab_size,
+            config.target_vocab_size,
+            config.tied_embeddings,
+            config.decoder_start,
+        )
+        self.symbol_dropout = SymbolDropout(config.symbol_dropout)
+        self.dropout = Dropout(config.dropout)
 
     @abstractmethod
     def forward(
@@ -62,6 +73,18 @@ class EncoderDecoder(nn.Module, ABC):
         return torch.stack(losses).sum() if losses else None
 
 
+def build_experts(config: ModelConfig) -> Experts:
+    """The experts that the settings describe."""
+    return Experts(
+        config.d_model,
+        config.d_ff,
+        config.num_experts,
+        config.experts_per_token,
+        config.expert_balance,
+        config.feed_forward_dropout,
+    )
+
+
 @dataclass(frozen=True)
 class Memory:
     """What a decoder is given of some sources."""
@@ -77,19 +100,6 @@ class StepwiseModel(EncoderDecoder):
 
     `forward` and `step` are the same function of the tokens; the one has all at once.
     """
-
-    def __init__(self, config: ModelConfig) -> None:
-        super().__init__()
-        self.config = config
-        self.embeddings = Embeddings(
-            config.d_model,
-            config.source_vocab_size,
-            config.target_vocab_size,
-            config.tied_embeddings,
-            config.decoder_start,
-        )
-        self.symbol_dropout = SymbolDropout(config.symbol_dropout)
-        self.dropout = Dropout(config.dropout)
 
     def forward(
         self,

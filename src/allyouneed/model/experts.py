@@ -5,7 +5,6 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from allyouneed.config.model import ModelConfig
 from allyouneed.model.auxiliary_loss import AuxiliaryLoss
 from allyouneed.model.dropout import Dropout
 
@@ -79,6 +78,8 @@ class Experts(AuxiliaryLoss, nn.Module):
 
     def _mixed(self, rows: Tensor, weights: Tensor, chosen: Tensor) -> Tensor:
         """Each expert that has tokens computes them at once; a GPU is waited for, to know which they are."""
+        if not len(rows):
+            return rows
         order = chosen.flatten().argsort(stable=True)  # (tokens * per_token), by expert
         used, counts = (found.tolist() for found in chosen.unique(return_counts=True))
         of_used = rows[order // self.per_token].split(counts)
@@ -115,15 +116,3 @@ def chosen_with_probability(
 def squared_variation(values: Float[Tensor, " experts"]) -> Float[Tensor, ""]:
     """The square of the coefficient of variation: variance over squared mean."""
     return values.var(correction=0) / (values.mean() ** 2 + _SMALL)
-
-
-def build_experts(config: ModelConfig) -> Experts:
-    """The experts that the settings describe."""
-    return Experts(
-        config.d_model,
-        config.d_ff,
-        config.num_experts,
-        config.experts_per_token,
-        config.expert_balance,
-        config.feed_forward_dropout,
-    )

@@ -57,6 +57,8 @@ def alignment_loss(
 ) -> Float[Tensor, ""]:
     """`-log` of what each step takes of the ids of its own word, in the mean over all steps but the last.
 
+    It is 0 where there are no such steps.
+
     Args:
         weights: Of one head.
         is_source: Where there is no padding; the last id of a source is its end symbol.
@@ -68,4 +70,4 @@ def alignment_loss(
     of_own_word = (weights.float() * (words_of_steps[:, None] == words_of_ids)).sum(-1)
     num_ids = is_source.sum(-1, keepdim=True) - 1
     is_step = torch.arange(weights.size(1), device=weights.device) < num_ids  # (batch, target_len)
-    return -(of_own_word.clamp_min(_LEAST).log() * is_step).sum() / is_step.sum()
+    return -(of_own_word.clamp_min(_LEAST).log() * is_step).sum() / is_step.sum().clamp_min(1)

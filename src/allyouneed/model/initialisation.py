@@ -1,9 +1,12 @@
 """The initial weights of the authors' code of 2017, as the paper does not give them; and its rivals'."""
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from allyouneed.model.attention import AdditiveCompatibility
 from allyouneed.model.attention_over_parameters import AttentionOverParameters
@@ -47,6 +50,20 @@ def initialise(model: nn.Module) -> None:
             module.draw()
         elif isinstance(module, nn.LSTM):
             _initialise_lstm(module)
+
+
+class NoDraws(TorchDispatchMode):
+    """Inside this context a tensor that is to be filled with random numbers stays as it is."""
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: object,
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        draws = torch.Tag.nondeterministic_seeded in func.tags
+        return args[0] if draws else func(*args, **(kwargs or {}))
 
 
 def _initialise_lstm(lstm: nn.LSTM) -> None:

@@ -104,7 +104,24 @@ class DecoderLayer(nn.Module):
         source_mask: Bool[Tensor, "#batch 1 #target_len source_len"] | ImplicitMask,
     ) -> Float[Tensor, "batch target_len d_model"]:
         """One layer of the decoder."""
-        x = self.after_self_attention(x, partial(self.self_attention, mask=target_mask))
-        x = self.after_cross_attention(x, partial(self.cross_attention, memory=memory, mask=source_mask))
+        attend_to_target = partial(self.self_attention, mask=target_mask)
+        attend_to_memory = partial(self.cross_attention, memory=memory, mask=source_mask)
+        return self.forward_with(x, attend_to_target, attend_to_memory)
+
+    def forward_with(
+        self,
+        x: Float[Tensor, "batch target_len d_model"],
+        attend_to_target: Sublayer,
+        attend_to_memory: Sublayer,
+    ) -> Float[Tensor, "batch target_len d_model"]:
+        """One layer of the decoder, its attentions computed by other functions than its modules.
+
+        Args:
+            x: The input of the layer.
+            attend_to_target: Self-attention, from and to the shape of `x`.
+            attend_to_memory: Cross-attention, from and to the shape of `x`.
+        """
+        x = self.after_self_attention(x, attend_to_target)
+        x = self.after_cross_attention(x, attend_to_memory)
         x = self.after_feed_forward(x, self.feed_forward)
         return x

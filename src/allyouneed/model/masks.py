@@ -1,12 +1,16 @@
 """Attention masks: True where a query may attend, and at least one True in every row (paper 3.2.3)."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from allyouneed.symbols import PADDING
+
+DenseAttention = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
+"""A form of attention: query, key, value and a mask with a value for every query and key -> the mixtures."""
 
 
 class ImplicitMask(ABC):
@@ -15,6 +19,16 @@ class ImplicitMask(ABC):
     @abstractmethod
     def dense(self) -> Bool[Tensor, "batch 1 query_len key_len"]:
         """The same, with a value for every query and key."""
+
+    def attend(
+        self,
+        form: DenseAttention,
+        query: Float[Tensor, "batch heads query_len d_k"],
+        key: Float[Tensor, "batch heads key_len d_k"],
+        value: Float[Tensor, "batch heads key_len d_v"],
+    ) -> Float[Tensor, "batch heads query_len d_v"]:
+        """Each query's mixture of the values that this mask opens to it, computed by `form`."""
+        return form(query, key, value, self.dense())
 
 
 def padding_mask(ids: Int[Tensor, "batch key_len"]) -> Bool[Tensor, "batch 1 1 key_len"]:

@@ -1,6 +1,5 @@
 """Restricted self-attention (paper 4): to a neighbourhood of each position, at a cost linear in length."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -9,7 +8,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional
 
-from allyouneed.model.masks import ImplicitMask
+from allyouneed.model.masks import DenseAttention, ImplicitMask
 
 _SMALLEST_BLOCK = 32
 """Queries: with fewer at once the time goes into calls, however few keys each of them has."""
@@ -32,24 +31,24 @@ class NeighbourhoodMask(ImplicitMask):
     causal: bool = False
 
     @property
-    def reach_ahead(self) -> int:
+    def _reach_ahead(self) -> int:
         """Positions after a query that are near it."""
         return 0 if self.causal else self.reach
 
     @property
-    def block(self) -> int:
+    def _block(self) -> int:
         """Queries that are computed at once, as many as fastest on a CPU: see docs/decisions."""
         return max(self.reach, _SMALLEST_BLOCK)
 
     @property
-    def window(self) -> int:
+    def _window(self) -> int:
         """Keys of a block: its own positions and those near its ends."""
-        return self.reach + self.block + self.reach_ahead
+        return self.reach + self._block + self._reach_ahead
 
     @property
-    def num_blocks(self) -> int:
+    def _num_blocks(self) -> int:
         """That hold all positions; the last one may have room."""
-        return -(-self.real.size(1) // self.block)
+        return -(-self.real.size(1) // self._block)
 
     def dense(self) -> Bool[Tensor, "batch 1 length length"]:
         """A value for every query and key."""
@@ -57,64 +56,59 @@ class NeighbourhoodMask(ImplicitMask):
         return self._open(positions[:, None], positions, self.real[:, None])[:, None]
 
     @cached_property
-    def of_blocks(self) -> Bool[Tensor, "blocks 1 block window"]:
+    def _of_blocks(self) -> Bool[Tensor, "blocks 1 block window"]:
         """A value for every query of each block and every key of its window, batch by batch."""
-        first = torch.arange(self.num_blocks, device=self.real.device)[:, None, None] * self.block
-        query = first + torch.arange(self.block, device=self.real.device)[:, None]
-        key = first - self.reach + torch.arange(self.window, device=self.real.device)
-        real = self._around(self.real).unfold(1, self.window, self.block)  # (batch, num_blocks, window)
+        first = torch.arange(self._num_blocks, device=self.real.device)[:, None, None] * self._block
+        query = first + torch.arange(self._block, device=self.real.device)[:, None]
+        key = first - self.reach + torch.arange(self._window, device=self.real.device)
+        real = self._around(self.real).unfold(1, self._window, self._block)  # (batch, num_blocks, window)
         return self._open(query, key, real[:, :, None]).flatten(0, 1)[:, None]
 
-    def queries(self, x: Float[Tensor, "batch heads length d_k"]) -> Float[Tensor, "blocks heads block d_k"]:
+    def attend(
+        self,
+        form: DenseAttention,
+        query: Float[Tensor, "batch heads length d_k"],
+        key: Float[Tensor, "batch heads length d_k"],
+        value: Float[Tensor, "batch heads length d_v"],
+    ) -> Float[Tensor, "batch heads length d_v"]:
+        """Attention by blocks of neighbouring queries, each with the keys that are near it.
+
+        Nothing as large as the square of the length is made, the mask included.
+        """
+        if query.size(2) <= self._window:  # all that a single block would compute, or less
+            return form(query, key, value, self.dense())
+        return self._whole(
+            form(self._queries(query), self._windows(key), self._windows(value), self._of_blocks)
+        )
+
+    def _queries(self, x: Float[Tensor, "batch heads length d_k"]) -> Float[Tensor, "blocks heads block d_k"]:
         """Queries, block by block; the last block of a sentence is filled up with zeros."""
-        room = self.num_blocks * self.block - x.size(2)
+        room = self._num_blocks * self._block - x.size(2)
         rows = functional.pad(x.transpose(1, 2), (0, 0, 0, 0, 0, room))
-        blocks: Tensor = rows.unflatten(1, (self.num_blocks, self.block))
+        blocks: Tensor = rows.unflatten(1, (self._num_blocks, self._block))
         return blocks.flatten(0, 1).transpose(1, 2)
 
-    def windows(self, x: Float[Tensor, "batch heads length d_v"]) -> Float[Tensor, "blocks heads window d_v"]:
+    def _windows(
+        self, x: Float[Tensor, "batch heads length d_v"]
+    ) -> Float[Tensor, "blocks heads window d_v"]:
         """The keys or values of each block, with zeros where there are none."""
         rows = self._around(x.transpose(1, 2))
-        return rows.unfold(1, self.window, self.block).flatten(0, 1).transpose(2, 3)
+        return rows.unfold(1, self._window, self._block).flatten(0, 1).transpose(2, 3)
 
-    def whole(
+    def _whole(
         self, attended: Float[Tensor, "blocks heads block d_v"]
     ) -> Float[Tensor, "batch heads length d_v"]:
         """What the queries of all blocks have found, sentence by sentence again."""
-        blocks: Tensor = attended.transpose(1, 2).unflatten(0, (-1, self.num_blocks))
+        blocks: Tensor = attended.transpose(1, 2).unflatten(0, (-1, self._num_blocks))
         return blocks.flatten(1, 2)[:, : self.real.size(1)].transpose(1, 2)
 
     def _around(self, rows: Tensor) -> Tensor:
         """Sentences (batch, length, ..) with what windows need before and after them."""
-        after = self.num_blocks * self.block - rows.size(1) + self.reach_ahead
+        after = self._num_blocks * self._block - rows.size(1) + self._reach_ahead
         return functional.pad(rows, (*(0, 0) * (rows.dim() - 2), self.reach, after))
 
     def _open(
         self, query: Int[Tensor, "*queries"], key: Int[Tensor, "*keys"], real: Bool[Tensor, "*reals"]
     ) -> Tensor:
-        near = (query - key <= self.reach) & (key - query <= self.reach_ahead)
+        near = (query - key <= self.reach) & (key - query <= self._reach_ahead)
         return near & real | (query == key)
-
-
-def attend_to_neighbourhoods(
-    attend: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor],
-    query: Float[Tensor, "batch heads length d_k"],
-    key: Float[Tensor, "batch heads length d_k"],
-    value: Float[Tensor, "batch heads length d_v"],
-    mask: NeighbourhoodMask,
-) -> Float[Tensor, "batch heads length d_v"]:
-    """A form of attention, computed by blocks of neighbouring queries, each with the keys that are near it.
-
-    Nothing as large as the square of the length is made, the mask included.
-
-    Args:
-        attend: The form; takes a mask with a value for every query and key.
-        query: Of every position.
-        key: Likewise.
-        value: Likewise.
-        mask: What is near.
-    """
-    if query.size(2) <= mask.window:  # all that a single block would compute, or less
-        return attend(query, key, value, mask.dense())
-    attended = attend(mask.queries(query), mask.windows(key), mask.windows(value), mask.of_blocks)
-    return mask.whole(attended)

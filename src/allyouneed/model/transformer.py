@@ -16,10 +16,8 @@ from allyouneed.model.attention import (
     SoftmaxAttention,
 )
 from allyouneed.model.attention_over_parameters import AttentionOverParameters
-from allyouneed.model.dropout import Dropout, SymbolDropout
-from allyouneed.model.embedding import Embeddings, Role
-from allyouneed.model.encoder_decoder import EncoderDecoder
-from allyouneed.model.experts import build_experts
+from allyouneed.model.embedding import Role
+from allyouneed.model.encoder_decoder import EncoderDecoder, build_experts
 from allyouneed.model.feed_forward import FeedForward
 from allyouneed.model.guided_alignment import GuidedAttention
 from allyouneed.model.initialisation import initialise
@@ -40,21 +38,11 @@ class Transformer(EncoderDecoder):
     """The paper's model; see `ModelConfig` for its sizes."""
 
     def __init__(self, config: ModelConfig) -> None:
-        super().__init__()
-        self.config = config
+        super().__init__(config)
         sizes = config.d_model, config.num_heads, *config.head_widths, config.attention_bias
         residual, final_norm = _norms(config)
-        self.embeddings = Embeddings(
-            config.d_model,
-            config.source_vocab_size,
-            config.target_vocab_size,
-            config.tied_embeddings,
-            config.decoder_start,
-        )
         self.source_positions = _source_positions(config)
         self.target_positions = _positions(config)
-        self.symbol_dropout = SymbolDropout(config.symbol_dropout)
-        self.dropout = Dropout(config.dropout)
         self.encoder = nn.ModuleList(
             EncoderLayer(SelfAttention(*sizes, _attention(config)), _position_wise(config), residual)
             for _ in range(config.num_layers)

@@ -1,15 +1,13 @@
 """Models from weights with names, which are checked before anything of the model's size takes memory."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import get_ident
-from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.modules.module import register_module_parameter_registration_hook
-from torch.overrides import TorchFunctionMode
 
 from allyouneed.config.model import ModelConfig
 from allyouneed.errors import ModelError
@@ -19,7 +17,6 @@ from allyouneed.model.encoder_decoder import EncoderDecoder
 Weights = dict[str, Tensor]
 
 _TENSORS_THAT_MAY_BE_MISSING = 100  # of a model of which nothing is there, so that each is named
-_DRAWS = {Tensor.normal_, Tensor.uniform_}
 
 
 def model_from_weights(config: ModelConfig, weights: Weights, path: Path) -> EncoderDecoder:
@@ -35,8 +32,7 @@ def model_from_weights(config: ModelConfig, weights: Weights, path: Path) -> Enc
     """
     with torch.device("meta"):
         _require_weights_of(_without_weights(config, weights, path), weights, path)
-    with _NoDraws():
-        model = build_model(config)
+    model = build_model(config, draw=False)
     model.load_state_dict(weights)
     return model.eval()
 
@@ -54,19 +50,6 @@ def load_weights(model: EncoderDecoder, weights: Weights, path: Path) -> None:
     """
     _require_weights_of(model, weights, path)
     model.load_state_dict(weights)
-
-
-class _NoDraws(TorchFunctionMode):
-    """Skips the drawing of random weights, which would be overwritten."""
-
-    def __torch_function__(
-        self,
-        func: Callable[..., Any],
-        types: Iterable[type],
-        args: tuple[Any, ...] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
-        return args[0] if func in _DRAWS else func(*args, **(kwargs or {}))
 
 
 def _require_weights_of(model: EncoderDecoder, weights: Weights, path: Path) -> None:

@@ -83,8 +83,7 @@ def train(
             return run_config(directory, config, prepared, device, processes.size).model_dump_json()
 
         complete = RunConfig.model_validate_json(processes.told_by_first(begin))
-        trainer = _trainer(complete, prepared, directory, device, processes, report)
-        processes.first_alone(lambda: _load(trainer, say))
+        trainer = _trainer(complete, prepared, directory, device, processes, report, say)
         return _train(trainer) if processes.is_first else trainer.train()
 
 
@@ -95,8 +94,11 @@ def _trainer(
     device: torch.device,
     processes: Processes,
     report: Report,
+    say: Callable[[str], None],
 ) -> Trainer:
-    return Trainer(
+    """The trainer of a run, where the run stands."""
+    steps = directory.resumable_steps() if processes.is_first else []
+    trainer = Trainer(
         config,
         Corpus(prepared.train, prepared.valid, prepared.tokenizers, prepared.facts),
         directory,
@@ -105,7 +107,10 @@ def _trainer(
         validate=_validation(prepared, config),
         best_by=prepared.task.score,
         report=report,
+        is_resumed=bool(steps),
     )
+    processes.first_alone(lambda: _load(trainer, steps, say))
+    return trainer
 
 
 def _validation(prepared: PreparedData, config: RunConfig) -> Validate:
@@ -116,10 +121,11 @@ def _validation(prepared: PreparedData, config: RunConfig) -> Validate:
     return prepared.task.validation(*lines, prepared.units, config)
 
 
-def _load(trainer: Trainer, say: Callable[[str], None]) -> None:
+def _load(trainer: Trainer, steps: list[int], say: Callable[[str], None]) -> None:
     """Put the trainer where the run stands, and record its configuration."""
     trainer.run.require_space(save_bytes(trainer.model))
-    _resume(trainer, say)
+    if steps:
+        _resume(trainer, steps, say)
     write_text(trainer.run.config, trainer.config.to_toml())
 
 
@@ -265,9 +271,13 @@ def _require_same(run: Path, recorded: RunConfig, given: RunConfig) -> None:
         raise UsageError(changed)
 
 
-def _resume(trainer: Trainer, say: Callable[[str], None]) -> None:
-    """Load the newest state that is sound; none, where the run has none yet."""
-    for step in reversed(steps := trainer.run.resumable_steps()):
+def _resume(trainer: Trainer, steps: list[int], say: Callable[[str], None]) -> None:
+    """Load the newest state that is sound, of these steps.
+
+    Raises:
+        ModelError: None is sound.
+    """
+    for step in reversed(steps):
         try:
             trainer.resume(step)
         except ModelError as error:
@@ -275,10 +285,9 @@ def _resume(trainer: Trainer, say: Callable[[str], None]) -> None:
             continue
         say(f"{trainer.run.path}: resumed at step {step:,}")
         return
-    if steps:
-        raise ModelError(
-            f"{trainer.run.path}: every checkpoint with a state is damaged; `verify` names the files"
-        )
+    raise ModelError(
+        f"{trainer.run.path}: every checkpoint with a state is damaged; `verify` names the files"
+    )
 
 
 def _train(trainer: Trainer) -> signal.Signals | None:

@@ -29,10 +29,18 @@ class Learner:
         device: Where to compute.
         processes: This process among those of the run.
         say: Is told what the user should know, in a line.
+        draw: Whether initial weights are drawn; else the caller puts others in their place.
     """
 
     def __init__(
-        self, config: RunConfig, store: PairStore, device: torch.device, processes: Processes, say: Say
+        self,
+        config: RunConfig,
+        store: PairStore,
+        device: torch.device,
+        processes: Processes,
+        say: Say,
+        *,
+        draw: bool = True,
     ) -> None:
         self._config, self._store, self._processes, self._say = config, store, processes, say
         keep_freed_memory()
@@ -40,7 +48,7 @@ class Learner:
         # Shards compute only together: all processes take as many micro-batches, and stop before them or not.
         self._in_step = config.training.sharded and processes.size > 1
         self._spread = (Shards if self._in_step else Replicas)(
-            build_model(config.model).train(), config.training, device, processes
+            build_model(config.model, draw=draw).train(), config.training, device, processes
         )
         self.model, self.optimizer = self._spread.whole_model, self._spread.whole_optimizer
         """What is saved, loaded and validated in the first process; see `gather` and `spread`."""

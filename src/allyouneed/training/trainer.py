@@ -69,6 +69,7 @@ class Trainer:
         validate: More scores for a validation, besides loss and perplexity.
         best_by: Name of the score by which a validation is best, the highest; by default the lowest loss.
         report: Is told every event, in the first process.
+        is_resumed: Whether `resume` is called before `train`; no initial weights are drawn then.
     """
 
     def __init__(
@@ -82,12 +83,14 @@ class Trainer:
         validate: Validate = lambda model: {},
         best_by: str | None = None,
         report: Report = lambda event: None,
+        is_resumed: bool = False,
     ) -> None:
         self.config, self.corpus, self.run, self._device = config, corpus, run, device
         self.processes = processes or Processes()
         self._validate, self._best_by, self._report = validate, best_by, report
         self.step = self._saved_step = self._validated_step = 0
-        self._learner = Learner(config, corpus.train, device, self.processes, self._notice)
+        draw = self.processes.is_first and not is_resumed  # the others are told the weights of the first
+        self._learner = Learner(config, corpus.train, device, self.processes, self._notice, draw=draw)
         self.model, self.optimizer = self._learner.model, self._learner.optimizer
         training = config.training
         assert training.micro_batch_tokens is not None

@@ -79,8 +79,7 @@ class FullSelfAttention(ComparedLayer):
 
     def output(self, found: Float[Tensor, "batch heads n d_k"]) -> Float[Tensor, "batch n d"]:
         """The heads, joined and projected."""
-        projected: Tensor = self.attention.output(found.transpose(1, 2).flatten(2))
-        return projected
+        return self.attention.join(found)
 
 
 class RestrictedSelfAttention(FullSelfAttention):

@@ -8,8 +8,8 @@ from torch import Tensor, nn
 
 from allyouneed.config.model import ModelConfig
 from allyouneed.model.attention import AdditiveCompatibility
-from allyouneed.model.encoder_decoder import Memory, State, StepwiseModel
-from allyouneed.model.experts import Experts, build_experts
+from allyouneed.model.encoder_decoder import Memory, State, StepwiseModel, build_experts
+from allyouneed.model.experts import Experts
 from allyouneed.model.initialisation import initialise
 from allyouneed.model.masks import padding_mask
 
