@@ -22,7 +22,7 @@ from allyouneed.storage.run_log import Event, read_log
 from allyouneed.tasks.loading import model_of
 from allyouneed.training.optimizer import learning_rate
 from allyouneed.training.trainer import Corpus, Trainer
-from allyouneed.training.validation import validation_loss
+from allyouneed.training.validation import Validation, validation_loss
 
 CPU = torch.device("cpu")
 LAST_STEP = 12
@@ -49,8 +49,7 @@ def new_trainer(config: RunConfig, corpus: Corpus) -> NewTrainer:
             corpus or unvalidated,
             RunDirectory(run),
             CPU,
-            validate=lambda model: {"bleu": next(scores)} if bleu else {},
-            best_by="bleu",
+            validation=Validation(lambda model: {"bleu": next(scores)} if bleu else {}, "bleu"),
         )
 
     return build

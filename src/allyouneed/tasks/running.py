@@ -16,13 +16,13 @@ from allyouneed.model import count_parameters
 from allyouneed.storage.publish import write_text
 from allyouneed.storage.run_directory import RunDirectory
 from allyouneed.tasks.prepared_data import PreparedData
-from allyouneed.tasks.task import Validate
 from allyouneed.training.averaging import average as average_checkpoints
 from allyouneed.training.averaging import last_checkpoints
 from allyouneed.training.distributed import Processes, device_of_process, joined_processes, num_restarts
 from allyouneed.training.saves import save_bytes
 from allyouneed.training.trainer import Corpus, Report, Trainer
 from allyouneed.training.update import resolve_precision
+from allyouneed.training.validation import LOSS_ALONE, Validation
 
 _MAY_CHANGE = {
     "num_steps",
@@ -104,8 +104,7 @@ def _trainer(
         directory,
         device,
         processes=processes,
-        validate=_validation(prepared, config),
-        best_by=prepared.task.score,
+        validation=_validation(prepared, config),
         report=report,
         is_resumed=bool(steps),
     )
@@ -113,12 +112,13 @@ def _trainer(
     return trainer
 
 
-def _validation(prepared: PreparedData, config: RunConfig) -> Validate:
+def _validation(prepared: PreparedData, config: RunConfig) -> Validation:
     """What scores a model by its outputs for the validation data, if there is any."""
     if prepared.valid is None:
-        return lambda model: {}
+        return LOSS_ALONE
     lines = prepared.lines("valid", "source"), prepared.lines("valid", "target")
-    return prepared.task.validation(*lines, prepared.units, config)
+    scores = prepared.task.validation(*lines, prepared.units, config)
+    return Validation(scores, prepared.task.score)
 
 
 def _load(trainer: Trainer, steps: list[int], say: Callable[[str], None]) -> None:

@@ -16,7 +16,6 @@ from allyouneed.data.batching import BatchSchedule, PlannedBatch
 from allyouneed.data.store import PairStore
 from allyouneed.errors import DataError, DivergedError, say
 from allyouneed.hardware.machine import environment, matmul_peak, memory_bytes
-from allyouneed.model import EncoderDecoder
 from allyouneed.model.evaluation_mode import evaluation_mode
 from allyouneed.storage.checkpoint import Attachments
 from allyouneed.storage.run_directory import RunDirectory
@@ -28,16 +27,13 @@ from allyouneed.training.learner import Learner
 from allyouneed.training.meters import Best, Interval, perplexity_of
 from allyouneed.training.saves import Saves
 from allyouneed.training.stop_signals import StopSignals
-from allyouneed.training.validation import validation_loss
+from allyouneed.training.validation import LOSS_ALONE, Validation, validation_loss
 
 _LOG_EVERY_STEPS = 50
 _LOG_EVERY_SECONDS = 10.0
 _COMPARE_EVERY_STEPS = 1_000
 _ENOUGH = 1
 """Patience lost or budget used: a reason to stop. The others are numbers of signals; none caught has this."""
-
-Validate = Callable[[EncoderDecoder], Mapping[str, float]]
-"""Scores of a model on the validation data, such as its BLEU, by name."""
 Report = Callable[[Event], None]
 """Is told every event that is logged."""
 
@@ -66,8 +62,7 @@ class Trainer:
         run: Where to keep it; the caller holds its lock.
         device: Where to compute.
         processes: This process among those of the run.
-        validate: More scores for a validation, besides loss and perplexity.
-        best_by: Name of the score by which a validation is best, the highest; by default the lowest loss.
+        validation: What is scored in a validation besides loss and perplexity.
         report: Is told every event, in the first process.
         is_resumed: Whether `resume` is called before `train`; no initial weights are drawn then.
     """
@@ -80,14 +75,13 @@ class Trainer:
         device: torch.device,
         *,
         processes: Processes | None = None,
-        validate: Validate = lambda model: {},
-        best_by: str | None = None,
+        validation: Validation = LOSS_ALONE,
         report: Report = lambda event: None,
         is_resumed: bool = False,
     ) -> None:
         self.config, self.corpus, self.run, self._device = config, corpus, run, device
         self.processes = processes or Processes()
-        self._validate, self._best_by, self._report = validate, best_by, report
+        self._validation, self._report = validation, report
         self.step = self._saved_step = self._validated_step = 0
         draw = self.processes.is_first and not is_resumed  # the others are told the weights of the first
         self._learner = Learner(config, corpus.train, device, self.processes, self._notice, draw=draw)
@@ -284,7 +278,7 @@ class Trainer:
         if not math.isfinite(scores["loss"]):
             raise DivergedError(f"the validation loss is {scores['loss']} at step {self.step:,}")
         self._write("validate", step=self.step, **scores)
-        return self.best.update(self.step, scores["loss"], scores.get(self._best_by or ""))
+        return self.best.update(self.step, scores["loss"], scores.get(self._validation.best_by))
 
     def _validation_scores(self) -> dict[str, float]:
         """Loss, perplexity and what else is measured; nothing without validation data."""
@@ -292,7 +286,7 @@ class Trainer:
             return {}
         loss = validation_loss(self.model, self.corpus.valid)
         with evaluation_mode(self.model):
-            return {"loss": loss, "perplexity": perplexity_of(loss), **self._validate(self.model)}
+            return {"loss": loss, "perplexity": perplexity_of(loss), **self._validation.scores(self.model)}
 
     def _save(self) -> None:
         self._learner.require_finite(self._planned)

@@ -1,5 +1,8 @@
 """The loss of held-out pairs: unsmoothed, without dropout, in float32 (paper 6.2)."""
 
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
 import numpy as np
 
 from allyouneed.data.batching import length_batches, make_batch
@@ -9,6 +12,18 @@ from allyouneed.model.evaluation_mode import evaluation_mode
 from allyouneed.training.update import batch_loss
 
 _MAX_TOKENS = 4_096
+
+
+class Validation(NamedTuple):
+    """Scores of a model's outputs for held-out examples."""
+
+    scores: Callable[[EncoderDecoder], Mapping[str, float]]
+    """Name of a score -> value."""
+    best_by: str
+    """Name of the score by which a validation is best, the highest; without it the lowest loss is best."""
+
+
+LOSS_ALONE = Validation(lambda model: {}, "")
 
 
 def validation_loss(model: EncoderDecoder, store: PairStore) -> float:
