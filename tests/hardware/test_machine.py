@@ -12,7 +12,8 @@ import pytest
 import torch
 
 from allyouneed.hardware import machine as hardware
-from allyouneed.hardware.machine import cpu_name, environment, matmul_peak, memory_bytes
+from allyouneed.hardware.machine import cpu_name, environment, matmul_peak
+from allyouneed.hardware.memory import memory_bytes
 
 CPU = torch.device("cpu")
 
@@ -58,7 +59,7 @@ def test_memory_is_of_this_process_and_not_of_the_one_that_started_it() -> None:
     """`ru_maxrss` would tell of the larger parent, which Linux carries over into a new program."""
     held = np.ones(400 << 17)  # 400 MiB
     code = (
-        "import torch; from allyouneed.hardware.machine import memory_bytes;"
+        "import torch; from allyouneed.hardware.memory import memory_bytes;"
         "print(memory_bytes(torch.device('cpu')))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
@@ -87,7 +88,7 @@ def test_freed_memory_is_kept_where_the_process_asks_for_it() -> None:
 import sys
 import torch
 from pathlib import Path
-from allyouneed.hardware.machine import keep_freed_memory
+from allyouneed.hardware.memory import keep_freed_memory
 
 def resident() -> int:
     return int(Path("/proc/self/statm").read_bytes().split()[1]) * 4096

@@ -7,7 +7,8 @@ import pytest
 import torch
 from tests.patience import PATIENCE_SECONDS
 
-from allyouneed.inference.workers import PyTorchThreads, run_in_threads
+from allyouneed.hardware.threads import PyTorchThreads
+from allyouneed.inference.workers import run_in_threads
 
 
 def test_all_do_the_same_work() -> None:
@@ -48,7 +49,7 @@ def test_an_interruption_of_the_caller_stops_all(monkeypatch: pytest.MonkeyPatch
 
 def test_two_that_use_pytorch_at_once_leave_its_threads_as_they_were() -> None:
     before, threads = torch.get_num_threads(), PyTorchThreads()
-    first, second = threads.with_threads(1), threads.with_threads(1)
+    first, second = threads.limited_to(1), threads.limited_to(1)
     with ExitStack() as stack:
         stack.enter_context(first)
         with second:

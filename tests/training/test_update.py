@@ -7,6 +7,7 @@ from torch import Tensor
 
 from allyouneed.config.run import RunConfig
 from allyouneed.data.batching import Batch, make_batch
+from allyouneed.hardware.precision import resolve_precision
 from allyouneed.model import Transformer
 from allyouneed.model.attention import SelfAttention, fused_attention, scaled_dot_product_attention
 from allyouneed.training.loss import loss_of_logits
@@ -16,7 +17,6 @@ from allyouneed.training.update import (
     batch_loss,
     packed_hidden_states,
     padded_hidden_states,
-    resolve_precision,
     seed_generators,
     use_fastest_attention,
 )

@@ -24,7 +24,7 @@ from allyouneed.bench.decoding_contenders import (
     sorted_batches,
 )
 from allyouneed.bench.decoding_workloads import Task
-from allyouneed.hardware.machine import memory_bytes
+from allyouneed.hardware.memory import memory_bytes
 
 _CPU = torch.device("cpu")
 

@@ -25,7 +25,8 @@ from allyouneed.bench.training_workloads import Shape, make_batches
 from allyouneed.config.model import ModelConfig
 from allyouneed.config.run import RunConfig
 from allyouneed.data.batching import Batch
-from allyouneed.hardware.machine import environment, matmul_peak, memory_bytes, wait_for
+from allyouneed.hardware.machine import environment, matmul_peak, wait_for
+from allyouneed.hardware.memory import memory_bytes
 from allyouneed.training.flops import training_flops
 
 BenchPrecision = Literal["float32", "bfloat16"]

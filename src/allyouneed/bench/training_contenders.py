@@ -18,7 +18,7 @@ from torch.nn import functional
 from allyouneed.config.model import ModelConfig
 from allyouneed.config.run import RunConfig
 from allyouneed.data.batching import Batch
-from allyouneed.hardware.machine import keep_freed_memory
+from allyouneed.hardware.memory import keep_freed_memory
 from allyouneed.model import Transformer
 from allyouneed.model.positional_encoding import sinusoids
 from allyouneed.symbols import END, PADDING, START

@@ -1,10 +1,7 @@
 """What a run is computed on, and how fast that is: the peak that its speed is a share of."""
 
-import ctypes
 import os
 import platform
-import resource
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -13,24 +10,15 @@ import numpy as np
 import torch
 
 from allyouneed.config.run import Precision
-from allyouneed.errors import ResourceError
 from allyouneed.version import __version__
 
 _MATRIX_SIZES = {"cpu": 1024, "cuda": 8192}
 """Small enough to be quick there, large enough to be limited by arithmetic."""
-_M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3
-"""Names of `mallopt`'s settings in glibc's malloc.h."""
-_KEPT_BYTES = 1 << 30, 1 << 25
-"""Blocks up to this size; the second is what glibc allows before 2.35."""
-_GROWTH_BYTES = 1 << 26
-_GIVEN_BACK_BYTES = 1 << 22
-"""Blocks from this size on."""
 _MEASURED_SECONDS = 0.1
 _FEWEST_PRODUCTS = 3
 _SMALLEST_SIZE = 128
 _LONGEST_SECONDS = 5.0
 """Of a product; a matrix with twice as many rows and columns takes eight times as long."""
-_STATUS = Path("/proc/self/status")
 _CPUINFO = Path("/proc/cpuinfo")
 
 
@@ -58,57 +46,6 @@ def matmul_peak(device: torch.device, precision: Precision, size: int | None = N
     return float(2 * size**3 / min(seconds))
 
 
-def require_memory(num_bytes: int) -> None:
-    """Refuse what does not fit into the machine's memory, before any of it is allocated.
-
-    Raises:
-        ResourceError: `num_bytes` are more than there is.
-    """
-    there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if num_bytes > there:
-        raise ResourceError(
-            f"the model needs {num_bytes:,} bytes of memory, and this machine has {there:,}; make it smaller "
-            "(`allyouneed plan` shows what takes how much)"
-        )
-
-
-def memory_bytes(device: torch.device) -> int:
-    """The most memory that was in use at once: of this process, or on a GPU of PyTorch's tensors there."""
-    if device.type == "cuda":
-        return int(torch.cuda.max_memory_allocated(device))
-    if _STATUS.is_file():  # Linux's `ru_maxrss` may be that of the process which started this one
-        return 1024 * int(_field(_STATUS, "VmHWM").split()[0])
-    unit = 1 if sys.platform == "darwin" else 1024
-    return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-
-
-def keep_freed_memory() -> None:
-    """Let this process keep the memory that it frees, for the next step; of effect with the GNU C library.
-
-    By default glibc gives large blocks back to the system, which fills them with zeros, page by page, when
-    they are asked for again: tens of megabytes for every large tensor of every step.
-    """
-    if any(_mallopt(_M_MMAP_THRESHOLD, size) for size in _KEPT_BYTES):
-        _mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES[0])
-        _mallopt(_M_TOP_PAD, _GROWTH_BYTES)
-
-
-def give_back_freed_memory() -> None:
-    """Let this process give back large blocks as it frees them; of effect with the GNU C library.
-
-    By default glibc keeps larger and larger ones, up to 32 MiB, in a heap for each thread, and where the
-    sizes of batches vary for hours the holes of these heaps add up. Smaller ones are kept for the next step.
-    """
-    _mallopt(_M_MMAP_THRESHOLD, _GIVEN_BACK_BYTES)
-    _mallopt(_M_TRIM_THRESHOLD, 2 * _GIVEN_BACK_BYTES)  # else that of 128 KiB would hold, which empties heaps
-
-
-def _mallopt(name: int, value: int) -> bool:
-    """Set one of glibc's numbers; whether it was taken."""
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    return sys.platform == "linux" and mallopt is not None and bool(mallopt(name, value))
-
-
 def environment(device: torch.device) -> dict[str, Any]:
     """What a result may depend on besides configuration and data: versions, platform and hardware."""
     cpu = cpu_name()
@@ -128,7 +65,7 @@ def environment(device: torch.device) -> dict[str, Any]:
 
 def cpu_name() -> str:
     """The processor's model, as far as the system tells."""
-    name = _field(_CPUINFO, "model name") if _CPUINFO.is_file() else ""
+    name = field_of(_CPUINFO, "model name") if _CPUINFO.is_file() else ""
     return name or platform.processor() or platform.machine()
 
 
@@ -156,7 +93,7 @@ def _seconds_of_product(left: torch.Tensor, right: torch.Tensor) -> float:
     return time.perf_counter() - began
 
 
-def _field(path: Path, name: str) -> str:
+def field_of(path: Path, name: str) -> str:
     """What follows the first `name :` in a file of the kernel; empty where there is none."""
     with path.open("rb") as file:
         lines = (line.decode(errors="replace").partition(":") for line in file)

@@ -13,7 +13,8 @@ import torch
 from allyouneed.config.run import RunConfig
 from allyouneed.data.batching import BatchSchedule, PlannedBatch
 from allyouneed.data.store import PairStore
-from allyouneed.hardware.machine import matmul_peak, memory_bytes, wait_for
+from allyouneed.hardware.machine import matmul_peak, wait_for
+from allyouneed.hardware.memory import memory_bytes
 from allyouneed.model import count_parameters
 from allyouneed.storage.run_directory import KEPT_STATES, RunDirectory
 from allyouneed.tasks.prepared_data import PreparedData

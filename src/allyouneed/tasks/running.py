@@ -11,7 +11,8 @@ import torch
 from allyouneed.config.presets import preset
 from allyouneed.config.run import RunConfig
 from allyouneed.errors import DataError, DiskError, ModelError, UsageError, UserError
-from allyouneed.hardware.machine import require_memory
+from allyouneed.hardware.memory import require_memory
+from allyouneed.hardware.precision import resolve_precision
 from allyouneed.model import count_parameters
 from allyouneed.storage.publish import write_text
 from allyouneed.storage.run_directory import RunDirectory
@@ -21,7 +22,6 @@ from allyouneed.training.averaging import last_checkpoints
 from allyouneed.training.distributed import Processes, device_of_process, joined_processes, num_restarts
 from allyouneed.training.saves import save_bytes
 from allyouneed.training.trainer import Corpus, Report, Trainer
-from allyouneed.training.update import resolve_precision
 from allyouneed.training.validation import LOSS_ALONE, Validation
 
 _MAY_CHANGE = {

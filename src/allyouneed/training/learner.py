@@ -8,7 +8,7 @@ from allyouneed.config.run import RunConfig
 from allyouneed.data.batching import PlannedBatch
 from allyouneed.data.store import PairStore
 from allyouneed.errors import DivergedError, ResourceError, is_out_of_memory
-from allyouneed.hardware.machine import keep_freed_memory
+from allyouneed.hardware.memory import keep_freed_memory
 from allyouneed.model import build_model
 from allyouneed.training.accumulation import Accumulation, Say
 from allyouneed.training.diagnosis import locate_non_finite

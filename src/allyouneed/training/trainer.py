@@ -15,7 +15,8 @@ from allyouneed.config.run import RunConfig
 from allyouneed.data.batching import BatchSchedule, PlannedBatch
 from allyouneed.data.store import PairStore
 from allyouneed.errors import DataError, DivergedError, say
-from allyouneed.hardware.machine import environment, matmul_peak, memory_bytes
+from allyouneed.hardware.machine import environment, matmul_peak
+from allyouneed.hardware.memory import memory_bytes
 from allyouneed.model.evaluation_mode import evaluation_mode
 from allyouneed.storage.checkpoint import Attachments
 from allyouneed.storage.run_directory import RunDirectory

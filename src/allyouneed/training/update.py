@@ -29,17 +29,6 @@ def seed_generators(seed: int, step: int, micro_batch: int) -> None:
     torch.manual_seed(int.from_bytes(hashlib.blake2b(place, digest_size=8).digest(), "little") >> 1)
 
 
-def resolve_precision(precision: Precision, device: torch.device) -> Precision:
-    """What "auto" means on `device`: bfloat16 where it has instructions for it."""
-    if precision != "auto":
-        return precision
-    if device.type == "cuda":
-        return "bfloat16" if torch.cuda.is_bf16_supported(including_emulation=False) else "float32"
-    if device.type == "cpu":
-        return "bfloat16" if torch.cpu._is_avx512_bf16_supported() else "float32"
-    return "float32"
-
-
 def use_fastest_attention(model: EncoderDecoder, precision: Precision) -> None:
     """Choose the form of attention that is fastest to train: on a CPU in bfloat16 that is the plain one."""
     device = next(model.parameters()).device

@@ -100,7 +100,7 @@ def parse(
     """
     if lines.svg:
         require_file(lines.svg)
-    from allyouneed.hardware.machine import give_back_freed_memory
+    from allyouneed.hardware.memory import give_back_freed_memory
     from allyouneed.tasks.loading import load_parser
 
     give_back_freed_memory()

@@ -102,7 +102,7 @@ def translate(
         threads: Threads of a worker; more of them translate a single line sooner.
         device: Where to compute.
     """
-    from allyouneed.hardware.machine import give_back_freed_memory
+    from allyouneed.hardware.memory import give_back_freed_memory
     from allyouneed.tasks.loading import load_translator
 
     give_back_freed_memory()

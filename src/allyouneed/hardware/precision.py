@@ -1,0 +1,16 @@
+"""The number format in which a device computes fastest."""
+
+import torch
+
+from allyouneed.config.run import Precision
+
+
+def resolve_precision(precision: Precision, device: torch.device) -> Precision:
+    """What "auto" means on `device`: bfloat16 where it has instructions for it."""
+    if precision != "auto":
+        return precision
+    if device.type == "cuda":
+        return "bfloat16" if torch.cuda.is_bf16_supported(including_emulation=False) else "float32"
+    if device.type == "cpu":
+        return "bfloat16" if torch.cpu._is_avx512_bf16_supported() else "float32"
+    return "float32"
