@@ -24,11 +24,6 @@ class Ensemble:
         self.model = nn.ModuleList(engine.model for engine in engines)
 
     @property
-    def device(self) -> torch.device:
-        """Where the members' weights are."""
-        return self.engines[0].device
-
-    @property
     def max_positions(self) -> int | None:
         """The longest source or target that all members have positions for, if there is a limit."""
         limits = [engine.max_positions for engine in self.engines if engine.max_positions is not None]

@@ -1,7 +1,7 @@
 """Beam search (paper 6.1) over any model that answers one step at a time."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -26,7 +26,6 @@ LENGTH_PENALTIES: dict[str, Callable[[Any, float], Any]] = {
 _LEAVING_SHARE = 1 / 8
 
 
-@runtime_checkable
 class Decoding(Protocol):
     """What search asks of a model: sentences being written, some hypotheses each, that join and leave.
 
