@@ -160,6 +160,16 @@ def read_tab_separated(files: Sequence[Path], report: CleaningReport | None = No
     return (pair for file in files for pair in _read_tab_separated_file(file, report))
 
 
+def read_pairs(file: Path) -> tuple[list[str], list[str]]:
+    """The sources and the targets of a file of lines `source TAB target`, such as a test set.
+
+    Raises:
+        DataError: The file is missing or empty, or a line has no tab, is not UTF-8 or has a NUL.
+    """
+    pairs = list(_read_tab_separated_file(file, CleaningReport()))
+    return [pair.source for pair in pairs], [pair.target for pair in pairs]
+
+
 def clean_pairs(pairs: Iterable[Pair], limits: CleaningLimits, report: CleaningReport) -> Iterator[Pair]:
     """The pairs worth tokenising, unchanged; the others are dropped into `report`."""
     for pair in pairs:

@@ -1,13 +1,15 @@
 """How good a translator or a parser is, by its outputs for sentences of which the right ones are known."""
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from itertools import count
+from typing import Unpack
 
-from allyouneed.errors import DataError
 from allyouneed.evaluation import Metric, Score, bleu_13a, chrf, perplexity
 from allyouneed.tasks.parsing.bracket_f1 import BracketScores, score_trees
-from allyouneed.tasks.parsing.parser import Parse, Parser
+from allyouneed.tasks.parsing.parser import NO_PARSE, Parse, ParseOptions, Parser
 from allyouneed.tasks.parsing.trees import Tree, sentences_of
+from allyouneed.tasks.requests import Answer, Failure, ParseRequest, results
+from allyouneed.tasks.translation.options import TranslateOptions
 from allyouneed.tasks.translation.translator import Translator
 
 
@@ -16,7 +18,7 @@ def evaluate(
     sources: Sequence[str],
     references: Sequence[str],
     metrics: Sequence[Metric] = (bleu_13a, chrf),
-    **search: Any,
+    **options: Unpack[TranslateOptions],
 ) -> list[Score]:
     """Scores of a translator on sentences whose translation is known, its perplexity the last of them.
 
@@ -25,30 +27,25 @@ def evaluate(
         sources: One sentence each.
         references: The right translation of each.
         metrics: What compares the translations with the references; see `translation_metrics`.
-        **search: As of `Translator.stream`.
+        **options: As of `Translator.translate`.
 
     Raises:
         DataError: A sentence is too long, or there are not as many references as sources.
     """
     likelihood = translator.negative_log_likelihood(sources, references)
-    texts = [translation.text for translation in translator.translate(sources, **search)]
+    texts = [translation.text for translation in translator.translate(sources, **options)]
     return [*(metric(texts, references) for metric in metrics), perplexity(*likelihood)]
 
 
 def evaluate_parser(
-    parser: Parser,
-    gold: Sequence[Tree],
-    *,
-    failed: Callable[[DataError], None] = lambda error: None,
-    **options: Any,
+    parser: Parser, gold: Sequence[Tree], **options: Unpack[ParseOptions]
 ) -> tuple[BracketScores, list[Score]]:
     """Scores of a parser on sentences whose tree is known.
 
     Args:
         parser: What parses the words of the trees.
         gold: The gold trees, cleaned.
-        failed: Is told why a sentence cannot be parsed; it counts as one without constituents.
-        **options: As of `Parser.stream`.
+        **options: As of `Parser.parse`.
 
     Returns:
         As `score_parses`.
@@ -56,8 +53,14 @@ def evaluate_parser(
     Raises:
         DataError: There are no trees.
     """
-    found = parser.parse(sentences_of(gold), failed=failed, **options)
-    return score_parses(parser, gold, found)
+    return score_parses(parser, gold, list(results(parse_words(parser, gold, **options), NO_PARSE)))
+
+
+def parse_words(
+    parser: Parser, gold: Sequence[Tree], **options: Unpack[ParseOptions]
+) -> Iterator[Answer[Parse] | Failure]:
+    """What a parser makes of the words of each tree; `options` as of `Parser.parse`."""
+    return parser.answer(map(ParseRequest, count(1), sentences_of(gold)), **options)
 
 
 def score_parses(
