@@ -5,6 +5,7 @@ Every message says what is wrong, where (file, line, column or key), and what to
 
 import contextlib
 import errno
+import re
 import sys
 from collections.abc import Sequence
 from typing import ClassVar
@@ -19,19 +20,26 @@ class UserError(Exception):
     Args:
         messages: One message, or several of one kind (all missing files at once, say).
         label: A finer label than the class's, for the `error[LABEL]` in front of the message.
+        settings: Names of settings that stand in the messages; the commands print them as their flags.
     """
 
     exit_code: ClassVar[int] = 2
     default_label: ClassVar[str] = "E-USAGE"
 
-    def __init__(self, messages: str | Sequence[str], *, label: str | None = None) -> None:
+    def __init__(
+        self, messages: str | Sequence[str], *, label: str | None = None, settings: Sequence[str] = ()
+    ) -> None:
         self.messages = (messages,) if isinstance(messages, str) else tuple(messages)
         self.label = label or self.default_label
+        self.settings = tuple(settings)
         super().__init__("\n".join(self.messages))
 
     def lines(self) -> list[str]:
         """What is printed on standard error: one line a message, at most `MAX_REPORTED`, then a count."""
-        shown = [f"allyouneed: error[{self.label}]: {printable(m)}" for m in self.messages[:MAX_REPORTED]]
+        shown = [
+            f"allyouneed: error[{self.label}]: {printable(in_flags(message, self.settings))}"
+            for message in self.messages[:MAX_REPORTED]
+        ]
         hidden = len(self.messages) - len(shown)
         return [*shown, f"allyouneed: error[{self.label}]: ... and {hidden} more"] if hidden else shown
 
@@ -129,6 +137,14 @@ def printable(message: str) -> str:
         left_out = f" ... ({len(message) - 2 * half:,} characters) ... "
         return printable(message[:half]) + left_out + printable(message[-half:])
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in message)
+
+
+def in_flags(message: str, settings: Sequence[str]) -> str:
+    """The message with these settings as the flags of commands: `beam_size` becomes `--beam-size`."""
+    if not settings:
+        return message
+    names = "|".join(map(re.escape, settings))
+    return re.sub(rf"(?<![\w.])({names})(?!\w)", lambda found: "--" + found[0].replace("_", "-"), message)
 
 
 def say(line: str) -> None:

@@ -297,13 +297,11 @@ def test_every_setting_says_what_it_is(config: type[Config]) -> None:
     assert undocumented == []
 
 
-def test_checked_settings_are_named_as_the_options_they_come_from() -> None:
+def test_checked_settings_are_named_in_messages_and_beside_them() -> None:
     with pytest.raises(UsageError) as caught:
         DataConfig.checked(vocab_size=0, max_length_ratio=math.nan, tokenizer="bpe")
-    assert [message.split(": ")[0] for message in caught.value.messages] == [
-        "--vocab-size",
-        "--max-length-ratio",
-    ]
+    assert [message.split(": ")[0] for message in caught.value.messages] == ["vocab_size", "max_length_ratio"]
+    assert caught.value.settings == ("vocab_size", "max_length_ratio")
     assert DataConfig.checked(vocab_size=300) == DataConfig(vocab_size=300)
 
 

@@ -17,11 +17,9 @@ from hypothesis import strategies as st
 
 from allyouneed.data.lines import (
     LineCounts,
-    encode_line,
     is_blank,
     read_each_line,
     read_lines,
-    write_line,
     write_lines,
 )
 from allyouneed.errors import MAX_REPORTED, DataError, DiskError, UsageError
@@ -307,13 +305,6 @@ def test_writing_to_a_full_disk_is_a_disk_error() -> None:
 def test_standard_output_is_a_dash(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     write_lines(Path("-"), ["ä", "b"])
     assert capfdbinary.readouterr().out == "ä\nb\n".encode()
-
-
-def test_one_line_is_flushed_as_it_is_written() -> None:
-    sink = io.BytesIO()
-    stream = io.BufferedWriter(sink, 1 << 16)
-    write_line(stream, "ä\nb")
-    assert sink.getvalue() == "ä b\n".encode() == encode_line("ä\nb")
 
 
 def test_blank_lines_are_those_in_which_nothing_can_be_seen() -> None:

@@ -5,7 +5,7 @@ import sentencex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from allyouneed.data.sentences import Divider, LostSentences, encode_parts, split_sentences
+from allyouneed.data.sentences import Divider, encode_parts, lost_sentences, split_sentences
 from allyouneed.data.tokenizer import SMALLEST_VOCABULARY, Tokenizer
 from allyouneed.errors import DataError
 
@@ -16,11 +16,6 @@ HOSTILE = st.text(
     max_size=60,
 )
 LANGUAGES = st.sampled_from(["", "en", "de", "fr", "ja", "zh", "hi", "ar", "ru", "am", "no-such"])
-
-
-def whole(text: str) -> bool:
-    """Say that any text is translated in one piece."""
-    return True
 
 
 def unspaced(text: str) -> str:
@@ -112,28 +107,27 @@ def test_a_character_that_cannot_fit_is_told() -> None:
 
 def test_a_text_is_whole_if_it_fits_and_in_sentences_if_these_are_wanted() -> None:
     text = "One cat. Two."
-    assert Divider(BYTES, 40).encode(text) == [BYTES.encode(text)]
+    assert Divider(BYTES, 40).divide(text) == ([BYTES.encode(text)], ())
     expected = [BYTES.encode("One cat."), BYTES.encode("Two.")]
-    assert Divider(BYTES, 40, sentences=True).encode(text) == expected
-    told: list[str] = []
-    assert Divider(BYTES, 9, noticed=told.append).encode(text) == expected
-    assert told == ["13 tokens, 9 are the most; translated in 2 parts"]
+    assert Divider(BYTES, 40, sentences=True).divide(text) == (expected, ())
+    told = "13 tokens, 9 are the most; translated in 2 parts"
+    assert Divider(BYTES, 9).divide(text) == (expected, (told,))
     for blank in ("", " ", "\u3000\u200b"):
-        assert Divider(BYTES, 9, sentences=True).encode(blank) == [[]]
+        assert Divider(BYTES, 9, sentences=True).divide(blank) == ([[]], ())
 
 
 def test_what_is_too_long_is_an_error_where_it_is_not_to_be_cut() -> None:
     with pytest.raises(DataError, match="has 13 tokens, 9 are the most"):
-        Divider(BYTES, 9, cut=False).encode("One cat. Two.")
-    assert len(Divider(BYTES, 9, sentences=True, cut=False).encode("One cat. Two.")) == 2
+        Divider(BYTES, 9, cut=False).divide("One cat. Two.")
+    assert len(Divider(BYTES, 9, sentences=True, cut=False).divide("One cat. Two.").parts) == 2
     with pytest.raises(DataError, match="has 10 tokens, 9 are the most"):
-        Divider(BYTES, 9, sentences=True, cut=False).encode("One. Two cats.!")
+        Divider(BYTES, 9, sentences=True, cut=False).divide("One. Two cats.!")
 
 
 @pytest.mark.parametrize("sentences", [True, False])
 def test_half_a_surrogate_pair_is_told_with_its_place(sentences: bool) -> None:
     with pytest.raises(DataError, match="half a surrogate pair at character 5; remove it"):
-        Divider(BYTES, 9, sentences=sentences).encode("One.\ud800")
+        Divider(BYTES, 9, sentences=sentences).divide("One.\ud800")
 
 
 @pytest.mark.parametrize(
@@ -151,25 +145,8 @@ def test_half_a_surrogate_pair_is_told_with_its_place(sentences: bool) -> None:
 def test_sentences_are_lost_where_a_translation_has_fewer(
     text: str, translation: str, lost: str | None
 ) -> None:
-    told: list[str] = []
-    LostSentences("", "de", whole, told.append).check("line 7", text, translation)
-    assert [message.startswith(f"line 7: {lost}") for message in told] == [True] * (lost is not None)
-
-
-def test_texts_that_were_translated_in_parts_lose_no_sentences() -> None:
-    told: list[str] = []
-    lost = LostSentences("en", "de", lambda text: len(text) < 30, told.append)
-    for text in ("A dog runs here. A cat sleeps there.", "A dog runs. A cat sleeps."):
-        lost.check(text, text, "Ein Hund.")
-    assert [message.startswith("A dog runs. A cat sleeps.: has 2") for message in told] == [True]
-
-
-def test_what_has_been_told_is_not_told_again() -> None:
-    told: list[str] = []
-    lost = LostSentences("en", "de", whole, told.append)
-    for place in "abc":
-        lost.check(place, "A dog runs. A cat sleeps.", "Ein Hund.")
-    assert [message[0] for message in told] == ["a"]
+    told = lost_sentences(text, translation, "", "de")
+    assert told is None if lost is None else told is not None and told.startswith(lost)
 
 
 def test_texts_that_seem_to_be_one_sentence_are_not_segmented(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,14 +157,11 @@ def test_texts_that_seem_to_be_one_sentence_are_not_segmented(monkeypatch: pytes
         return [text]
 
     monkeypatch.setattr("sentencex.segment", segment)
-    lost = LostSentences("en", "de", whole, print)
     for text in ("A dog runs.", "It costs 3.50 today", "no end", "A dog. Runs."):
-        lost.check("line 1", text, "Ein Hund.")
+        lost_sentences(text, "Ein Hund.", "en", "de")
     assert segmented == ["A dog. Runs."]
 
 
 def test_marks_without_end_are_searched_once() -> None:
     """With closers and white space without bounds, each of a million marks would be followed to the end."""
-    told: list[str] = []
-    LostSentences("en", "de", lambda text: True, told.append).check("1", "." * 1_000_000, "x")
-    assert told == []
+    assert lost_sentences("." * 1_000_000, "x", "en", "de") is None

@@ -243,9 +243,9 @@ def test_half_a_surrogate_pair_is_a_data_error(tokenizer: Tokenizer, text: str) 
 
 @pytest.mark.parametrize("kind", ["bpe", "wordpiece"])
 def test_vocabulary_size_is_exact_and_its_bounds_are_named(kind: TokenizerKind) -> None:
-    with pytest.raises(UsageError, match=r"vocabulary size 260: .* use --vocab-size 261 or more"):
+    with pytest.raises(UsageError, match=r"vocabulary size 260: .* use vocab_size 261 or more"):
         Tokenizer.train(corpus(), kind, 260)
-    with pytest.raises(UsageError, match=r"use --vocab-size \d+ or less") as caught:
+    with pytest.raises(UsageError, match=r"use vocab_size \d+ or less") as caught:
         Tokenizer.train(corpus(), kind, 37_000)
     largest = int(str(caught.value).split()[-3])
     for size in (261, 262, largest):

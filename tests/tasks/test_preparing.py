@@ -239,7 +239,7 @@ def test_a_vocabulary_too_large_for_the_text_is_refused_with_the_largest_possibl
     tmp_path: Path, files: CorpusFiles, tokenizer: str
 ) -> None:
     config = DataConfig.checked(tokenizer=tokenizer, vocab_size=5_000)
-    with pytest.raises(UsageError, match=r"use --vocab-size (\d+) or less") as caught:
+    with pytest.raises(UsageError, match=r"use vocab_size (\d+) or less") as caught:
         prepare(tmp_path / "data", files, config=config)
     largest = int(caught.value.messages[0].split()[-3])
     assert not (tmp_path / "data").exists()

@@ -1,6 +1,8 @@
 """The greatest numbers that commands and Python take for what they count."""
 
-from typing import Final
+from typing import Annotated, Final
+
+from pydantic import Field
 
 from allyouneed.errors import UsageError
 
@@ -11,6 +13,11 @@ MAX_THREADS: Final = 1_024
 MAX_COUNT: Final = 1_000_000_000
 """Anything else."""
 
+Batch = Annotated[int, Field(ge=1, le=MAX_COUNT)]
+"""Tokens or sentences of a batch."""
+Workers = Annotated[int, Field(ge=1, le=MAX_THREADS)]
+"""Batches computed at once."""
+
 _GREATEST = {"n_best": MAX_OUTPUTS, "mbr": MAX_OUTPUTS, "workers": MAX_THREADS, "threads": MAX_THREADS}
 
 
@@ -18,7 +25,7 @@ def require_counts(**given: int | None) -> None:
     """Refuse a count below 1 or above its bound.
 
     Args:
-        **given: Counts by the names of their options; None if not given.
+        **given: Counts by the names of their settings; None if not given.
 
     Raises:
         UsageError: There is one.
@@ -26,4 +33,4 @@ def require_counts(**given: int | None) -> None:
     for name, count in given.items():
         greatest = _GREATEST.get(name, MAX_COUNT)
         if count is not None and not 1 <= count <= greatest:
-            raise UsageError(f"--{name.replace('_', '-')} {count}: give 1 to {greatest:,}")
+            raise UsageError(f"{name} {count}: give 1 to {greatest:,}", settings=[name])

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypedDict
 
 import tomli_w
 from pydantic import Field, PositiveFloat, model_validator
@@ -112,45 +112,49 @@ class TrainingConfig(Config):
 
 
 class SearchConfig(Config):
-    """Beam search (paper 6.1), or sampling in its place."""
+    """Beam search (paper 6.1), or sampling in its place. The docstrings are the `--help` of the commands."""
 
     beam_size: Annotated[int, Field(ge=1, le=1024)] = 4
     """Hypotheses kept a step; 1 is greedy search."""
     length_penalty: Annotated[float, Field(ge=0.0, le=10.0)] = 0.6
     """The exponent alpha of the length penalty."""
     length_normalization: Literal["gnmt", "average", "none"] = "gnmt"
-    """Scores are divided by ((5 + n) / 6)^alpha, by n, or by 1, for n tokens with the end symbol."""
+    """What scores are divided by: the paper's ((5 + n) / 6)^alpha, n, or 1; n counts the end symbol."""
     coverage_penalty: Annotated[float, Field(ge=0.0, le=10.0)] = 0.0
-    """The factor beta of the coverage penalty (Wu et al. 2016, equation 14); the paper has none."""
+    """The factor beta of a term of the score that falls where parts of the source get little attention (Wu et
+    al. 2016, equation 14); the paper has none."""
     alignments: bool = False
-    """Tell which tokens of source and output belong together."""
+    """Tell which words of source and output belong together."""
     alignment_layer: Count | None = None
     """Layer of the decoder, from 1, whose attention gives alignments and coverage; the last but one if not
     given, of two layers the last."""
     alignment_head: Count | None = None
     """Head in it, from 1; the mean of all heads if not given."""
     max_extra_tokens: Annotated[int, Field(ge=0, le=100_000)] = 50
-    """The longest output has this many tokens more than the source."""
+    """The most tokens of an output beyond those of its source."""
     max_length: Count | None = None
-    """The most tokens of any output, the end symbol included, where `max_extra_tokens` allows more."""
+    """The most tokens of an output, the end symbol included, where `max_extra_tokens` allows more."""
     min_length: Annotated[int, Field(ge=0, le=100_000)] = 0
     """The fewest tokens of an output, the end symbol included."""
     early_stopping: bool = False
     """Stop when as many hypotheses have ended as the beam is wide, and not only when none can be better."""
     no_repeat_ngram_size: Annotated[int, Field(ge=0, le=1_000)] = 0
-    """No output has the same n-gram of tokens of this size twice; 0 forbids none."""
+    """No output has the same N tokens in a row twice; 0 forbids none."""
     repetition_penalty: Annotated[float, Field(ge=1.0, le=100.0)] = 1.0
-    """By which the log-probability of a token is multiplied that the output has already (CTRL, 2019)."""
+    """Multiply the log-probability of tokens already in the output (CTRL, 2019): above 1 avoids them."""
     sampling: bool = False
-    """Draw outputs from the model's distribution, one for each that is wanted, in place of searching."""
+    """Draw outputs from the model's distribution, one for each that is wanted, and do not search."""
     temperature: Annotated[float, Field(ge=0.001, le=100.0)] = 1.0
-    """Log-probabilities are divided by this before tokens are drawn: below 1 the probable gain."""
+    """Divide log-probabilities by this before a token is drawn: below 1 the probable gain."""
     top_k: Count | None = None
-    """Tokens are drawn among this many, the most probable; among all if not given."""
+    """Draw among the K most probable tokens; among all if not given."""
     top_p: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
-    """Tokens are drawn among the fewest, the most probable, that have this probability together."""
+    """Draw among the fewest tokens that have this probability together: the nucleus."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
-    """Seed of what is drawn; the same seed gives the same outputs of a source, in whatever company."""
+    """Seed of the samples: the same seed gives a source the same samples, whatever is beside it."""
+    mbr: Annotated[int, Field(ge=1, le=10_000)] | None = None
+    """Draw N samples of a translation and take the one that is most like all of them: that of least Bayes
+    risk, with the chrF of sentences as the utility. Its score is its expected chrF, from 0 to 100."""
 
     @model_validator(mode="after")
     def _check_lengths(self) -> Self:
@@ -161,6 +165,30 @@ class SearchConfig(Config):
         return self
 
 
+class SearchSettings(TypedDict, total=False):
+    """The settings of `SearchConfig` as keyword arguments; what is None or missing is the model's own."""
+
+    beam_size: int | None
+    length_penalty: float | None
+    length_normalization: Literal["gnmt", "average", "none"] | None
+    coverage_penalty: float | None
+    alignments: bool | None
+    alignment_layer: int | None
+    alignment_head: int | None
+    max_extra_tokens: int | None
+    max_length: int | None
+    min_length: int | None
+    early_stopping: bool | None
+    no_repeat_ngram_size: int | None
+    repetition_penalty: float | None
+    sampling: bool | None
+    temperature: float | None
+    top_k: int | None
+    top_p: float | None
+    seed: int | None
+    mbr: int | None
+
+
 class RunConfig(Config):
     """Everything that determines a run; what a preset returns and `config.toml` holds."""
 
@@ -168,6 +196,10 @@ class RunConfig(Config):
     data: DataConfig = DataConfig()
     training: TrainingConfig = TrainingConfig()
     search: SearchConfig = SearchConfig()
+
+    def greedy(self) -> Self:
+        """The same with greedy search, which is fast."""
+        return self.replace(search={"beam_size": 1, "sampling": False, "mbr": None})
 
     def to_toml(self) -> str:
         """The configuration as TOML; settings that are not given are left out."""

@@ -54,12 +54,13 @@ class Config(BaseModel):
         """The settings as a configuration.
 
         Raises:
-            UsageError: One is out of range, of a wrong type or unknown; all such are named, as options.
+            UsageError: One is out of range, of a wrong type or unknown; all such are named.
         """
         try:
             return cls(**settings)
         except ValidationError as error:
-            raise UsageError(_messages(cls, error, _option)) from None
+            at_fault = [str(part) for detail in error.errors() for part in detail["loc"][:1]]
+            raise UsageError(_messages(cls, error, lambda key: ""), settings=at_fault) from None
 
 
 def _merged(old: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -68,10 +69,6 @@ def _merged(old: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any
         nested = isinstance(value, Mapping) and isinstance(old.get(key), Mapping)
         merged[key] = _merged(old[key], value) if nested else value
     return merged
-
-
-def _option(key: Sequence[str]) -> str:
-    return "--" + ".".join(key).replace("_", "-")
 
 
 def _messages(
@@ -89,13 +86,13 @@ def _message(config: type[Config], detail: Any, place: Callable[[Sequence[str]],
     if detail["type"] != "extra_forbidden":
         reason = detail["msg"].removeprefix("Value error, ")
         given = "" if detail["type"] == "value_error" else f", not {_shown(detail['input'])}"
-        return f"{place(key)}: {name}: {reason}{given}"
+        return ": ".join(filter(None, [place(key), name, f"{reason}{given}"]))
     known = sorted(_fields(config, key[:-1]))
     nearest = difflib.get_close_matches(key[-1], known, n=1)
     remedy = (
         f"did you mean {'.'.join((*key[:-1], nearest[0]))}?" if nearest else f"known here: {', '.join(known)}"
     )
-    return f"{place(key)}: unknown setting {name}; {remedy}"
+    return ": ".join(filter(None, [place(key), f"unknown setting {name}; {remedy}"]))
 
 
 def _shown(value: object) -> str:

@@ -59,6 +59,16 @@ def paths(files: Files) -> list[Path]:
     return [Path(files)] if isinstance(files, str | Path) else [Path(file) for file in files]
 
 
+def read_pairs(file: Path) -> tuple[list[str], list[str]]:
+    """The sources and the targets of a file of lines `source TAB target`, such as a test set.
+
+    Raises:
+        DataError: The file is missing or empty, or a line has no tab, is not UTF-8 or has a NUL.
+    """
+    pairs = list(_format_of(file)(file, CleaningReport()))
+    return [pair.source for pair in pairs], [pair.target for pair in pairs]
+
+
 def _format_of(file: Path) -> Callable[[Path, CleaningReport], Iterator[Pair]]:
     suffixes = [suffix for suffix in file.suffixes if suffix not in (".gz", ".zst")]
     return FORMATS.get(suffixes[-1] if suffixes else "", read_tab_separated)

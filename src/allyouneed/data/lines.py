@@ -132,12 +132,6 @@ def write_lines(target: Path | BinaryIO, lines: Iterable[str]) -> None:
             stream.writelines(map(encode_line, lines))
 
 
-def write_line(stream: BinaryIO, text: str) -> None:
-    """Write one line and flush it, so that whoever waits for it has it."""
-    stream.write(encode_line(text))
-    stream.flush()
-
-
 def encode_line(text: str) -> bytes:
     """`text` as the bytes of exactly one line: line feeds and carriage returns in it become spaces."""
     return text.replace("\n", " ").replace("\r", " ").encode() + b"\n"

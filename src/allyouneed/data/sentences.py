@@ -1,9 +1,8 @@
 """Texts into sentences, and what is longer than a model can read into parts that it can."""
 
 import re
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from itertools import repeat
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import sentencex
 
@@ -23,17 +22,25 @@ Repetitions are bounded, so that the time grows in proportion to the text.
 """
 
 
+class Divided(NamedTuple):
+    """A text in the parts in which it is translated."""
+
+    parts: list[list[int]]
+    """Token ids of each part, at least one; the only part of a blank text is empty."""
+    notices: tuple[str, ...] = ()
+    """What was cut because it is too long."""
+
+
 class Divider:
-    """Texts into the ids of the parts in which they are translated: whole, in sentences, or in what fits.
+    """Divides texts into token ids of what is translated at once: the whole, a sentence, or what fits.
 
     Args:
-        tokenizer: Of the ids.
-        max_tokens: The most of a part.
-        language: Code of the texts' language, as of `split_sentences`.
+        tokenizer: Tokeniser of the texts.
+        max_tokens: Number of tokens of the longest part.
+        language: Code of the texts' language, as in `split_sentences`.
         sentences: Whether each sentence is a part.
-        cut: Whether what is too long is cut: at the ends of sentences, then at the last white space that
-            fits, then between tokens. Otherwise it is an error.
-        noticed: Is told what was cut.
+        cut: Whether texts that are too long are cut: at the ends of sentences, then at the last white space
+            that fits, then between tokens. Otherwise they are an error.
     """
 
     def __init__(
@@ -44,113 +51,54 @@ class Divider:
         *,
         sentences: bool = False,
         cut: bool = True,
-        noticed: Callable[[str], None] | None = None,
     ) -> None:
         self._tokenizer, self._max_tokens, self._language = tokenizer, max_tokens, language
-        self._sentences, self._cut, self._noticed = sentences, cut, noticed
+        self._sentences, self._cut = sentences, cut
 
-    def encode_each(
-        self, texts: Iterable[str], failed: Callable[[DataError], None] | None = None
-    ) -> Iterator[list[list[int]]]:
-        """The ids of each part of each text.
-
-        Args:
-            texts: Read one by one.
-            failed: Is told why a text has none, which is then as good as blank. Without it there is an error.
+    def divide(self, text: str) -> Divided:
+        """The parts of a text.
 
         Raises:
-            DataError: Names the text by its number.
-        """
-        for number, text in enumerate(texts, start=1):
-            try:
-                parts = self.encode(text)
-            except DataError as error:
-                if failed is None:
-                    raise DataError(f"text {number}: {error.messages[0]}", label=error.label) from None
-                failed(error)
-                parts = [[]]
-            yield parts
-
-    def encode(self, text: str) -> list[list[int]]:
-        """The ids of each part of a text; of one that is blank there is one part, which is empty.
-
-        Raises:
-            DataError: It is too long and not to be cut, or no Unicode.
+            DataError: The text is too long and not to be cut, or it is not Unicode.
         """
         if is_blank(text):
-            return [[]]
+            return Divided([[]])
         whole = split_sentences(text, self._language) if self._sentences else [text]
-        return [part for sentence in whole for part in self._parts(sentence)]
+        divided = [self._fitting(sentence) for sentence in whole]
+        parts = [part for each in divided for part in each.parts]
+        return Divided(parts, tuple(notice for each in divided for notice in each.notices))
 
-    def _parts(self, text: str) -> list[list[int]]:
+    def _fitting(self, text: str) -> Divided:
         ids = self._tokenizer.encode(text)
         if len(ids) <= self._max_tokens:
-            return [ids]
+            return Divided([ids])
         if not self._cut:
             raise too_long_error(len(ids), self._max_tokens)
         sentences = split_sentences(text, self._language)
         parts = [p for s in sentences for p in encode_parts(s, self._tokenizer, self._max_tokens)]
-        if self._noticed is not None:
-            limit = f"{len(ids):,} tokens, {self._max_tokens:,} are the most"
-            self._noticed(f"{limit}; translated in {len(parts):,} parts")
-        return parts
+        limit = f"{len(ids):,} tokens, {self._max_tokens:,} are the most"
+        return Divided(parts, (f"{limit}; translated in {len(parts):,} parts",))
 
 
-class LostSentences:
-    """Tells of the first text that has more sentences than its translation, and then no more.
+def lost_sentences(text: str, translation: str, source_language: str, target_language: str) -> str | None:
+    """A message if a text has more sentences than its translation, unless that is empty; otherwise None.
 
     A model that was trained on single sentences often translates one of several, and leaves out the rest.
 
     Args:
-        source_language: Code of the texts' language, as of `split_sentences`.
-        target_language: Code of the translations' language.
-        is_whole: Whether a text is translated in one piece; in parts it loses nothing.
-        told: Receives the message; None checks nothing.
+        text: A text that was translated in one piece; in parts it loses nothing.
+        translation: Its translation.
+        source_language: Code of the text's language, as in `split_sentences`.
+        target_language: Code of the translation's language.
     """
-
-    def __init__(
-        self,
-        source_language: str,
-        target_language: str,
-        is_whole: Callable[[str], bool],
-        told: Callable[[str], None] | None,
-    ) -> None:
-        self._source_language, self._target_language = source_language, target_language
-        self._is_whole, self._told = is_whole, told
-
-    def check(self, place: str, text: str, translation: str) -> None:
-        """Compare a text with its translation, unless that is empty.
-
-        Args:
-            place: Names the text in the message.
-            text: What was translated.
-            translation: The translation.
-        """
-        if self._told is None or not translation or _SEEMS_TO_END.search(text) is None:
-            return
-        num_in = len(split_sentences(text, self._source_language))
-        num_out = len(split_sentences(translation, self._target_language)) if num_in > 1 else 1
-        if num_out < num_in and self._is_whole(text):
-            self._told(
-                f"{place}: has {num_in:,} sentences, its translation {num_out:,}; "
-                "with --split-sentences each is translated by itself (later texts are not checked)"
-            )
-            self._told = None
-
-
-def each_part(texts: Iterable[list[list[int]]], num_parts: deque[int]) -> Iterator[list[int]]:
-    """All parts of all texts; how many each has is noted down."""
-    for parts in texts:
-        num_parts.append(len(parts))
-        yield from parts
-
-
-def each_prefix(prefixes: Iterable[list[int]], num_parts: deque[int]) -> Iterator[list[int]]:
-    """The prefix of each part of all texts, asked for after the part; only the first has one."""
-    for prefix in prefixes:
-        num_others = num_parts[-1] - 1
-        yield prefix
-        yield from repeat([], num_others)
+    if not translation or _SEEMS_TO_END.search(text) is None:
+        return None
+    num_in = len(split_sentences(text, source_language))
+    num_out = len(split_sentences(translation, target_language)) if num_in > 1 else 1
+    if num_out >= num_in:
+        return None
+    counts = f"has {num_in:,} sentences, its translation {num_out:,}"
+    return f"{counts}; with split_sentences each is translated by itself"
 
 
 def too_long_error(num_tokens: int, max_tokens: int) -> DataError:

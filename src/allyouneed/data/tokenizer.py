@@ -65,13 +65,15 @@ class Tokenizer:
         if vocab_size < SMALLEST_VOCABULARY:
             raise UsageError(
                 f"vocabulary size {vocab_size}: bytes and control symbols alone are {SMALLEST_VOCABULARY}; "
-                f"use --vocab-size {SMALLEST_VOCABULARY} or more"
+                f"use vocab_size {SMALLEST_VOCABULARY} or more",
+                settings=["vocab_size"],
             )
         trained = _trained(lines, vocab_size)
         if (largest := trained.get_vocab_size()) < vocab_size:
             raise UsageError(
                 f"vocabulary size {vocab_size}: this text has only {largest} sub-words that occur "
-                f"{_MIN_FREQUENCY} times or more; use --vocab-size {largest} or less{or_else}"
+                f"{_MIN_FREQUENCY} times or more; use vocab_size {largest} or less{or_else}",
+                settings=["vocab_size", "vocab_sample_bytes"],
             )
         return cls(assemble(trained.model if kind == "bpe" else word_pieces(trained.get_vocab()), kind))
 

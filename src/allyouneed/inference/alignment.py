@@ -119,8 +119,9 @@ def looking_back(
     transformers = [model for model in models if isinstance(model, Transformer)]
     if (config.alignments or config.coverage_penalty) and len(transformers) < len(models):
         raise UsageError(
-            "--alignments and --coverage-penalty look into the attention of a Transformer; leave them out "
-            "for a model of another architecture"
+            "alignments and coverage_penalty look into the attention of a Transformer; leave them out "
+            "for a model of another architecture",
+            settings=["alignments", "coverage_penalty"],
         )
     attentions = [
         SourceAttention(model, config.alignment_layer, config.alignment_head) for model in transformers

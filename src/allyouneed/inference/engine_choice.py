@@ -66,12 +66,14 @@ def build_engine(
         return NativeEngine(model, precision, threads, shortlist)
     if precision == "int8" and not knows(model):
         raise UsageError(
-            "--precision int8: is for the paper's architecture, and this model is a variant of it; "
-            "take float32 or bfloat16"
+            "precision int8: is for the paper's architecture, and this model is a variant of it; "
+            "take float32 or bfloat16",
+            settings=["precision"],
         )
     if precision == "int8":
         raise UsageError(
-            "--precision int8: needs a C compiler and a CPU with AVX-512 VNNI; take float32 or bfloat16"
+            "precision int8: needs a C compiler and a CPU with AVX-512 VNNI; take float32 or bfloat16",
+            settings=["precision"],
         )
     model = copy.deepcopy(model).bfloat16() if precision == "bfloat16" else model
     return StepwiseEngine(model, shortlist) if isinstance(model, StepwiseModel) else Engine(model, shortlist)

@@ -70,7 +70,8 @@ def generate(
     if n_best > config.beam_size and not config.sampling:
         raise UsageError(
             f"{n_best} hypotheses a sentence are wanted of a beam of {config.beam_size};"
-            " raise the beam size (--beam-size) or ask for fewer (--n-best)"
+            " raise the beam size (beam_size) or ask for fewer (n_best)",
+            settings=["beam_size", "n_best"],
         )
     models = [engine.model] if isinstance(engine, Engine) else [member.model for member in engine.engines]
     looked_back = looking_back(models, config, n_best)
@@ -118,7 +119,7 @@ def follow(
         UsageError: The best output is known only when all have ended; it comes with the first `next`.
     """
     if config.sampling or config.coverage_penalty:
-        raise UsageError("an output cannot be followed with --sampling or --coverage-penalty; leave it out")
+        raise UsageError("an output cannot be followed with sampling or coverage_penalty; leave it out")
     search = BeamSearch(engine.start(config.beam_size), config)
     left: list[tuple[Sentence, list[Hypothesis]]] = []
     [sentence] = _longest_first(engine, [(source, prefix)], config, 1)

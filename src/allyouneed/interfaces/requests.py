@@ -2,32 +2,32 @@
 
 import json
 import math
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from allyouneed.data.lines import Line
 from allyouneed.data.strict_json import parse_object
 from allyouneed.errors import DataError
+from allyouneed.interfaces.account import Unread
+from allyouneed.tasks.requests import Answer, Failure, TranslationRequest
 
 if TYPE_CHECKING:
     from allyouneed.tasks.translation.outputs import Translation
 
+    Answered = Answer[list[Translation]] | Failure
+
 _KEYS = ("text", "id", "target_prefix")
 
 
-@dataclass
-class Request:
-    """A text to be translated; that of a line which cannot be is empty."""
+@dataclass(frozen=True)
+class LineRequest:
+    """What a line of input asks for."""
 
-    number: int
-    """Of its line, from 1."""
-    text: str = ""
-    prefix: str = ""
-    """What its translation begins with."""
-    echoed: dict[str, Any] | None = None
+    request: TranslationRequest | Failure
+    """Its id is the number of the line, from 1."""
+    echoed: Mapping[str, Any] = field(default_factory=dict)
     """What an answer in JSON begins with."""
-    error: DataError | None = None
-    """Why the line cannot be translated."""
 
 
 class Format(Protocol):
@@ -35,11 +35,11 @@ class Format(Protocol):
 
     rows_per_line: int
 
-    def read(self, request: Request, line: str) -> None:
-        """Take from a line what it asks for; a DataError says that it cannot be understood."""
+    def read(self, line: Line, name: str, prefix: str) -> LineRequest:
+        """What a line of the file `name` asks for; `prefix` holds where the line has none of its own."""
 
-    def write(self, request: Request, translations: Sequence["Translation"]) -> list[str]:
-        """The `rows_per_line` lines that answer a request."""
+    def write(self, asked: LineRequest, answer: "Answered") -> list[str]:
+        """The `rows_per_line` lines that answer a line."""
 
 
 class PlainText:
@@ -55,18 +55,20 @@ class PlainText:
         self._n_best, self._scores, self._alignments = n_best, scores or n_best is not None, alignments
         self.rows_per_line = n_best or 1
 
-    def read(self, request: Request, line: str) -> None:
+    def read(self, line: Line, name: str, prefix: str) -> LineRequest:
         """The line is the text."""
-        request.text = line
+        if line.error is not None:
+            return LineRequest(Unread(line.number, line.error))
+        return LineRequest(TranslationRequest(line.number, line.text, prefix))
 
-    def write(self, request: Request, translations: Sequence["Translation"]) -> list[str]:
+    def write(self, asked: LineRequest, answer: "Answered") -> list[str]:
         """The text, with score or in a table; what failed is empty, in a table after the rank."""
-        answers = () if request.error else translations[: self.rows_per_line]
-        rows = [self._row(found) for found in answers]
+        found = [] if isinstance(answer, Failure) else answer.result
+        rows = [self._row(each) for each in found[: self.rows_per_line]]
         if self._n_best is None:
             return rows or [""]
         rows += ["\t" * (1 + self._alignments)] * (self._n_best - len(rows))
-        return [f"{request.number}\t{rank}\t{row}" for rank, row in enumerate(rows, start=1)]
+        return [f"{answer.id}\t{rank}\t{row}" for rank, row in enumerate(rows, start=1)]
 
     def _row(self, found: "Translation") -> str:
         if not (self._scores or self._alignments):
@@ -83,27 +85,39 @@ class JsonLines:
 
     rows_per_line = 1
 
-    def read(self, request: Request, line: str) -> None:
-        """Take text, prefix and id, which is any JSON; what would have no effect is refused."""
-        given = parse_object(line)
-        request.echoed = {"id": given["id"]} if "id" in given else {}
-        if not isinstance(given.get("text"), str):
-            raise DataError('"text" is wanted, a string', label="E-JSON")
-        if unknown := [key for key in given if key not in _KEYS]:
-            raise DataError(f"unknown key {unknown[0]!r}; known are {', '.join(_KEYS)}", label="E-JSON")
-        if not isinstance(given.get("target_prefix", ""), str):
-            raise DataError('"target_prefix" has to be a string', label="E-JSON")
-        request.text, request.prefix = given["text"], given.get("target_prefix", request.prefix)
+    def read(self, line: Line, name: str, prefix: str) -> LineRequest:
+        """Text, prefix and id, which is any JSON; what would have no effect is refused."""
+        if line.error is not None:
+            return LineRequest(Unread(line.number, line.error))
+        echoed: dict[str, Any] = {}
+        try:
+            given = parse_object(line.text)
+            echoed |= {"id": given["id"]} if "id" in given else {}
+            _check_object(given)
+        except DataError as error:
+            placed = DataError(f"{name}:{line.number}: {error.messages[0]}", label=error.label)
+            return LineRequest(Unread(line.number, placed), echoed)
+        text, prefix = given["text"], given.get("target_prefix", prefix)
+        return LineRequest(TranslationRequest(line.number, text, prefix), echoed)
 
-    def write(self, request: Request, translations: Sequence["Translation"]) -> list[str]:
+    def write(self, asked: LineRequest, answer: "Answered") -> list[str]:
         """The translations, best first, none where none is allowed; or the error, label and message."""
-        answer = request.echoed or {}
-        if request.error is None:
-            possible = [found for found in translations if math.isfinite(found.score)]
-            answer |= {"translations": [_without_nothing(asdict(found)) for found in possible]}
+        if isinstance(answer, Failure):
+            error = {"label": answer.error.label, "message": answer.error.messages[0]}
+            content: dict[str, Any] = {**asked.echoed, "error": error}
         else:
-            answer |= {"error": {"label": request.error.label, "message": request.error.messages[0]}}
-        return [json.dumps(answer, ensure_ascii=False, allow_nan=False)]
+            possible = [found for found in answer.result if math.isfinite(found.score)]
+            content = {**asked.echoed, "translations": [_without_nothing(asdict(each)) for each in possible]}
+        return [json.dumps(content, ensure_ascii=False, allow_nan=False)]
+
+
+def _check_object(given: Mapping[str, Any]) -> None:
+    if not isinstance(given.get("text"), str):
+        raise DataError('"text" is wanted, a string', label="E-JSON")
+    if unknown := [key for key in given if key not in _KEYS]:
+        raise DataError(f"unknown key {unknown[0]!r}; known are {', '.join(_KEYS)}", label="E-JSON")
+    if not isinstance(given.get("target_prefix", ""), str):
+        raise DataError('"target_prefix" has to be a string', label="E-JSON")
 
 
 def _without_nothing(found: dict[str, Any]) -> dict[str, Any]:

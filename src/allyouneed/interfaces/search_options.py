@@ -1,48 +1,54 @@
-"""The options of every command that translates: how outputs are searched for, or drawn."""
+"""The options of commands that translate: the settings of `SearchConfig`, whose docstrings are the help."""
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Iterator
+from dataclasses import asdict, field, make_dataclass
+from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 
+from cyclopts import Parameter
+
+from allyouneed.config.run import SearchConfig, SearchSettings
 from allyouneed.interfaces.number_options import Outputs, Whole
 
+_ELSEWHERE = {"alignments", "alignment_layer", "alignment_head"}
+"""Settings that are no options of search: `translate` has a flag for the first; the others are of models."""
 
-@dataclass(frozen=True)
-class SearchOptions:
+
+class _Given:
     """How a model translates; its own settings hold where nothing is given."""
 
-    beam_size: Whole | None = None
-    """Hypotheses kept a step; 1 is greedy search."""
-    length_penalty: float | None = None
-    """The exponent alpha of the length penalty."""
-    length_normalization: Literal["gnmt", "average", "none"] | None = None
-    """What scores are divided by: the paper's ((5 + n) / 6)^alpha, n, or 1."""
-    coverage_penalty: float | None = None
-    """The factor beta of a term of the score that falls where parts of the source get little attention."""
-    min_length: Whole | None = None
-    """The fewest tokens of a translation, the end symbol included."""
-    max_length: Whole | None = None
-    """The most tokens of a translation, the end symbol included."""
-    max_extra_tokens: Whole | None = None
-    """The most tokens of a translation beyond those of its source."""
-    early_stopping: bool | None = None
-    """Stop when as many hypotheses have ended as the beam is wide, and not only when none can be better."""
-    no_repeat_ngram_size: Whole | None = None
-    """No translation has the same N tokens in a row twice."""
-    repetition_penalty: float | None = None
-    """Multiply the log-probability of tokens that the translation has already: above 1 avoids them."""
-    sampling: bool | None = None
-    """Draw translations from the model's distribution, and do not search."""
-    temperature: float | None = None
-    """Divide log-probabilities by this before a token is drawn: below 1 the probable gain."""
-    top_k: Whole | None = None
-    """Draw among the K most probable tokens."""
-    top_p: float | None = None
-    """Draw among the fewest tokens that have this probability together: the nucleus."""
-    seed: Whole | None = None
-    """Seed of what is drawn: the same seed gives a line the same translations, in whatever company."""
-    mbr: Outputs | None = None
-    """Draw N samples a line and take the one that is most like all of them: that of least Bayes risk, with
-    the chrF of sentences as the utility. Its score is its expected chrF, from 0 to 100."""
+    def settings(self) -> SearchSettings:
+        """The settings that were given."""
+        given = {name: value for name, value in asdict(cast(Any, self)).items() if value is not None}
+        return cast(SearchSettings, given)
 
+
+def _option(name: str) -> tuple[str, Any, Any]:
+    setting = SearchConfig.model_fields[name]
+    kind: Any = Whole if int in _kinds(setting.annotation) else setting.annotation
+    if name == "mbr":
+        kind = Outputs
+    return name, Annotated[kind | None, Parameter(help=setting.description)], field(default=None)
+
+
+def _kinds(hint: Any) -> Iterator[Any]:
+    yield hint
+    for part in get_args(hint):
+        yield from _kinds(part)
+
+
+if TYPE_CHECKING:
+    SearchOptions = _Given
+else:
+    _names = [name for name in SearchConfig.model_fields if name not in _ELSEWHERE]
+    SearchOptions = make_dataclass(
+        "SearchOptions",
+        map(_option, _names),
+        bases=(_Given,),
+        frozen=True,
+        namespace={
+            "__module__": __name__,
+            "__doc__": _Given.__doc__,
+        },  # cyclopts passes over those of `types`
+    )
 
 AS_THE_MODEL_SAYS = SearchOptions()

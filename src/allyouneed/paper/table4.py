@@ -8,6 +8,7 @@ import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +24,14 @@ from allyouneed.paper.scales import SCALES, Scale
 from allyouneed.paper.training_rows import average_in, cost_of, data_of, require_validation
 from allyouneed.storage.publish import publish_directory
 from allyouneed.tasks.loading import load_parser
-from allyouneed.tasks.parsing.scores import evaluate_parser, score_parses
+from allyouneed.tasks.parsing.parser import NO_PARSE
+from allyouneed.tasks.parsing.scores import evaluate_parser, parse_words, score_parses
 from allyouneed.tasks.parsing.task import PARSING
 from allyouneed.tasks.parsing.treebank import AUGMENTED, TreeFiles
-from allyouneed.tasks.parsing.trees import sentences_of, tree_of
+from allyouneed.tasks.parsing.trees import tree_of
 from allyouneed.tasks.prepared_data import PreparedData
 from allyouneed.tasks.preparing import prepare
+from allyouneed.tasks.requests import ParseRequest, results
 
 EXCHANGES = 5
 """Trees made for each gold one, in the row `exchange`."""
@@ -72,7 +75,7 @@ def _score(work: Work, config: RunConfig, data: Path) -> Mapping[str, Any]:
     """Train, average and score a parser; its trees are kept."""
     parser = load_parser(average_in(work, config, data), device=work.device)
     gold = [tree_of(line) for line in PreparedData(data_of(work)).lines("valid", "target")]
-    parses = parser.parse(sentences_of(gold), failed=lambda error: None)
+    parses = list(results(parse_words(parser, gold), NO_PARSE))
     for name, trees in ((HYPOTHESES, map(str, parses)), (REFERENCES, map(str, gold))):
         write_lines(work.directory / name, trees)
     _, constrained = score_parses(parser, gold, parses)
@@ -158,8 +161,8 @@ def _silver_trees(work: Work) -> Path:
     parser, confidences = load_parser(model, device=work.device), list[float]()
 
     def trees() -> Iterator[str]:
-        sentences = _spread(work.inputs.text, number)
-        for parse in parser.stream(sentences, beam_size=1, failed=lambda error: None):
+        requests = map(ParseRequest, count(1), _spread(work.inputs.text, number))
+        for parse in results(parser.answer(requests, beam_size=1), NO_PARSE):
             if parse.tree:
                 confidences.append(parse.confidence)
                 yield str(parse)

@@ -43,7 +43,7 @@ class TrainingText:
         assert config.tokenizer != "words"
         self._is_sampled = False
         lines = () if config.tokenizer == "byte" else self.sampled_lines(*sides)
-        or_else = ", or a larger --vocab-sample-bytes" if self._is_sampled else ""
+        or_else = ", or a larger vocab_sample_bytes" if self._is_sampled else ""
         return Tokenizer.train(lines, config.tokenizer, config.vocab_size, or_else)
 
     def _texts(self, *sides: str) -> Iterator[Texts]:

@@ -98,15 +98,15 @@ def test_several_files_and_pairs_are_read_one_after_the_other(
         (["--vocab-size", "260"], "use --vocab-size 261 or more"),
         (
             ["--vocab-size", "0"],
-            "--vocab-size: vocab_size: Input should be greater than or equal to 1",
+            "--vocab-size: Input should be greater than or equal to 1",
         ),
         (
             ["--vocab-size", "1000001"],
             "--vocab-size: vocab_size: Input should be less than or equal to 1000000, not 1000001",
         ),
         (["--vocab-size", "many"], "--vocab-size"),
-        (["--max-tokens=-1"], "--max-tokens: max_tokens: Input should be greater than or equal to 1"),
-        (["--max-length-ratio", "nan"], "--max-length-ratio: max_length_ratio: Input should be a finite"),
+        (["--max-tokens=-1"], "--max-tokens: Input should be greater than or equal to 1"),
+        (["--max-length-ratio", "nan"], "--max-length-ratio: Input should be a finite"),
         (["--tokenizer", "words"], "--tokenizer words: is for parsing"),
         (["--exchange", "3"], "add --task parsing, or leave them out"),
         (["--repeat-trees", "2"], "add --task parsing, or leave them out"),

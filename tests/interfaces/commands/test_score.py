@@ -146,7 +146,7 @@ def test_no_pairs_and_quiet(
     ("options", "message"),
     [
         (["--tokens", "--normalized"], "--tokens writes the normalized score too"),
-        (["--length-penalty", "11"], "--length-penalty: length_penalty: Input should be less than"),
+        (["--length-penalty", "11"], "--length-penalty: Input should be less than"),
         (["--workers", "0"], "--workers"),
     ],
 )

@@ -298,11 +298,12 @@ def test_lost_sentences_are_not_told_where_none_can_be_lost_or_nobody_listens(
     assert (code, out.count(b"\n"), err) == (0, 3, "")
 
 
-def test_python_is_told_once_too_where_it_listens(translator: Translator) -> None:
-    told: list[str] = []
+def test_python_can_ask_whether_sentences_are_lost(translator: Translator) -> None:
     texts = SEVERAL.decode().split("\n")[:-1]
-    found = translator.translate(texts, noticed=told.append)
-    assert found == translator.translate(texts)
-    assert [message[:43] for message in told] == ["text 2: has 4 sentences, its translation 1;"]
-    translator.translate(texts, noticed=told.append, split_sentences=True)
-    assert len(told) == 1
+    found = translator.translate(texts)
+    lost = [translator.lost_sentences(text, t.text) for text, t in zip(texts, found, strict=True)]
+    assert lost[0] is None
+    assert lost[1] == (
+        "has 4 sentences, its translation 1; with split_sentences each is translated by itself"
+    )
+    assert translator.lost_sentences(texts[1] * 400, found[1].text) is None  # translated in parts

@@ -20,6 +20,7 @@ from allyouneed.tasks.parsing.tree_cleaning import clean_trees
 from allyouneed.tasks.parsing.treebank import TreeFiles
 from allyouneed.tasks.parsing.trees import read_trees, sentences_of, tree_of
 from allyouneed.tasks.preparing import prepare
+from allyouneed.tasks.requests import Answer, Failure, ParseRequest
 from allyouneed.tasks.running import train
 
 TWO_UPDATES = {
@@ -170,10 +171,13 @@ def test_what_cannot_be_parsed_is_told_by_its_number(parser: Parser) -> None:
         parser.parse([["x"], too_long])
     with pytest.raises(DataError, match="sentence 1: an empty word"):
         parser.parse([[""]])
-    faults: list[DataError] = []
-    found = parser.parse([too_long, ["x"]], failed=faults.append)
-    assert [parse.tree is None for parse in found] == [True, False]
-    assert len(faults) == 1
+    unread = Failure(1, DataError("cannot be read"))
+    long, short = ParseRequest("long", too_long), ParseRequest("short", ["x"])
+    found = list(parser.answer([unread, long, short]))
+    assert found[0] is unread
+    assert isinstance(found[1], Failure)
+    assert (found[1].id, found[1].error.label) == ("long", "E-TOO-LONG")
+    assert found[2] == Answer("short", parser.parse([["x"]])[0])
     with pytest.raises(TypeError, match="put it in a list"):
         parser.parse("the wolf")
     with pytest.raises(UsageError, match="beam_size"):

@@ -51,7 +51,7 @@ def test_a_smaller_vocabulary_keeps_what_is_most_frequent() -> None:
     }
     assert forms == {1_000: {*"abcd"}, 45: {*"abc"}, 43: {*"ab"}, 41: {"a"}, SMALLEST: set()}
     assert all(found.vocab_size <= size for size, found in sizes.items())
-    with pytest.raises(UsageError, match=f"use --vocab-size {SMALLEST} or more"):
+    with pytest.raises(UsageError, match=f"use vocab_size {SMALLEST} or more"):
         WordFeatures.learn(lines, SMALLEST - 1, 2)
 
 

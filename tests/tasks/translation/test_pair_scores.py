@@ -14,7 +14,7 @@ from allyouneed.errors import DataError
 from allyouneed.storage.checkpoint import load_checkpoint
 from allyouneed.symbols import END, START
 from allyouneed.tasks.loading import load_translator, model_of
-from allyouneed.tasks.translation.pair_scores import PairScore
+from allyouneed.tasks.requests import Answer, Failure, ScoreRequest
 from allyouneed.tasks.translation.translator import MAX_TOKENS, Translator
 
 
@@ -55,21 +55,28 @@ def test_translations_are_scored_as_search_scored_them(
     options: dict[str, Any] = {"length_normalization": normalization, "length_penalty": 0.9}
     for source, found in zip(sources, translator.stream(sources, n_best=4, **options), strict=True):
         again = translator.score([source] * 4, [translation.text for translation in found], **options)
-        assert found[0].tokens == again[0].tokens[:-1]
+        assert found[0].tokens == again[0].tokens
         for translation, score in zip(found, again, strict=True):
-            if translation.tokens == score.tokens[:-1]:  # search may spell a text by other pieces
+            if translation.tokens == score.tokens:  # search may spell a text by other pieces
                 assert score.score == pytest.approx(translation.score, abs=1e-5)
 
 
 def test_pairs_without_a_score_keep_their_places(translator: Translator) -> None:
-    failures: list[DataError] = []
-    given = [("sun", "nuso"), None, ("sun " * MAX_TOKENS, "nuso"), ("sun", "x" * 2_000), ("moon", "noomo")]
-    found = list(translator.stream_scores(iter(given), failed=failures.append))
-    assert [score is None for score in found] == [False, True, True, True, False]
-    assert [found[0], found[4]] == translator.score(["sun", "moon"], ["nuso", "noomo"])
-    assert [failure.messages[0][:20] for failure in failures] == [
-        "source: the sentence",
-        "target: the sentence",
+    unread = Failure("b", DataError("cannot be read"))
+    first, last = translator.score(["sun", "moon"], ["nuso", "noomo"])
+    requests: list[ScoreRequest | Failure] = [
+        ScoreRequest("a", "sun", "nuso"),
+        unread,
+        ScoreRequest("c", "sun " * MAX_TOKENS, "nuso"),
+        ScoreRequest(4, "sun", "x" * 2_000),
+        ScoreRequest(5, "moon", "noomo"),
+    ]
+    found = list(translator.answer_pairs(iter(requests)))
+    assert [found[0], found[1], found[4]] == [Answer("a", first), unread, Answer(5, last)]
+    failures = [answer for answer in found[2:4] if isinstance(answer, Failure)]
+    assert [(failure.id, failure.error.messages[0][:20]) for failure in failures] == [
+        ("c", "source: the sentence"),
+        (4, "target: the sentence"),
     ]
 
 
@@ -95,14 +102,15 @@ def test_no_pairs_have_no_scores(translator: Translator) -> None:
 def test_pairs_are_read_no_further_than_a_window(translator: Translator) -> None:
     num_read = 0
 
-    def endless() -> Iterator[tuple[str, str] | None]:
+    def endless() -> Iterator[ScoreRequest | Failure]:
         nonlocal num_read
+        unread = DataError("cannot be read")
         while True:
             num_read += 1
-            yield None if num_read % 1_000 else ("sun", "nuso")
+            yield Failure(num_read, unread) if num_read % 1_000 else ScoreRequest(num_read, "sun", "nuso")
 
-    scores = translator.stream_scores(endless())
+    scores = translator.answer_pairs(endless())
     assert num_read == 0
     found = [next(scores) for _ in range(10_000)]
-    assert sum(isinstance(score, PairScore) for score in found) == 10
+    assert sum(isinstance(answer, Answer) for answer in found) == 10
     assert num_read <= 3 * 4_096

@@ -2,6 +2,8 @@
 
 import math
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,8 @@ from allyouneed.native.library import available
 from allyouneed.storage.checkpoint import load_checkpoint, save_checkpoint
 from allyouneed.symbols import CONTROL_SYMBOLS, END, START, UNKNOWN
 from allyouneed.tasks.loading import load_translator, model_of
+from allyouneed.tasks.requests import Answer, Failure, TranslationRequest, results
+from allyouneed.tasks.translation.options import TranslateOptions
 from allyouneed.tasks.translation.outputs import Translation
 from allyouneed.tasks.translation.translator import MAX_TOKENS, Translator
 
@@ -59,7 +63,7 @@ def test_a_run_a_checkpoint_and_a_model_directory_can_be_loaded(
 
 def test_translations_do_not_depend_on_the_batch(translator: Translator, sentences: list[str]) -> None:
     expected = [translator.translate([sentence])[0] for sentence in sentences]
-    limits: list[dict[str, int | None]] = [{}, {"batch_size": 1}, {"batch_size": 7}, {"batch_tokens": 60}]
+    limits: list[TranslateOptions] = [{}, {"batch_size": 1}, {"batch_size": 7}, {"batch_tokens": 60}]
     for limit in limits:
         assert_same(translator.translate(sentences, **limit), expected)
     assert_same(translator.translate(sentences[::-1]), expected[::-1])
@@ -95,7 +99,7 @@ def test_control_symbols_in_a_text_are_text(translator: Translator) -> None:
 
 def test_the_pieces_of_a_translation_are_its_text(translator: Translator, sentences: list[str]) -> None:
     for translation in translator.translate(sentences):
-        assert "".join(translation.tokens).replace("▁", " ") == f" {translation.text}"
+        assert "".join(translation.tokens).replace("▁", " ") == f" {translation.text}</s>"
 
 
 def test_what_is_not_said_is_as_the_models_configuration_has_it(
@@ -116,29 +120,30 @@ def test_one_text_in_place_of_several_is_refused(translator: Translator) -> None
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"n_best": 0}, "--n-best 0: give 1 to 10,000"),
-        ({"n_best": 10_001, "sampling": True}, "--n-best 10001: give 1 to 10,000"),
-        ({"workers": 1_025}, "--workers 1025: give 1 to 1,024"),
+        ({"n_best": 0}, "^n_best 0: give 1 to 10,000"),
+        ({"n_best": 10_001, "sampling": True}, "^n_best 10001: give 1 to 10,000"),
+        ({"workers": 1_025}, "^workers: .* less than or equal to 1024"),
         (
             {"n_best": 5, "beam_size": 4},
-            "5 hypotheses .* of a beam of 4; raise .*--beam-size.* fewer \\(--n-best\\)",
+            "5 hypotheses .* of a beam of 4; raise .*beam_size.* fewer \\(n_best\\)",
         ),
-        ({"batch_size": 0}, "--batch-size 0: give 1 to 1,000,000,000"),
-        ({"batch_tokens": -1}, "--batch-tokens -1: give 1 to 1,000,000,000"),
-        ({"beam_size": 0}, "--beam-size: .* greater than or equal to 1, not 0"),
-        ({"beam_size": 2.0}, "--beam-size: .* integer, not 2.0"),
-        ({"length_penalty": math.nan}, "--length-penalty: .* not nan"),
+        ({"batch_size": 0}, "^batch_size: .* greater than or equal to 1, not 0"),
+        ({"batch_tokens": -1}, "^batch_tokens: .* greater than or equal to 1, not -1"),
+        ({"beam_size": 0}, "^beam_size: .* greater than or equal to 1, not 0"),
+        ({"beam_size": 2.0}, "^beam_size: .* integer, not 2.0"),
+        ({"length_penalty": math.nan}, "^length_penalty: .* not nan"),
         (
             {"length_normalization": "mean"},
-            "--length-normalization: .*'gnmt', 'average' or 'none', not 'mean'",
+            "^length_normalization: .*'gnmt', 'average' or 'none', not 'mean'",
         ),
-        ({"beam": 4}, "--beam: unknown setting beam; did you mean beam_size?"),
-        ({"mbr": 0}, "--mbr 0: give 1 to 10,000"),
-        ({"mbr": 10_001}, "--mbr 10001: give 1 to 10,000"),
-        ({"top_p": 1.5, "sampling": True}, "--top-p: .* less than or equal to 1"),
+        ({"beam": 4}, "^unknown setting beam; did you mean beam_size?"),
+        ({"mbr": 0}, "^mbr: .* greater than or equal to 1, not 0"),
+        ({"mbr": 10_001}, "^mbr: .* less than or equal to 10000"),
+        ({"mbr": 2, "n_best": 5}, "^n_best 5: of mbr 2 samples there are no more"),
+        ({"top_p": 1.5, "sampling": True}, "^top_p: .* less than or equal to 1"),
         (
             {"top_k": 3, "seed": 1},
-            "^--top-k, --seed: this is for samples only; add --sampling, or --mbr N$",
+            "^top_k, seed: this is for samples only; add sampling, or mbr N$",
         ),
     ],
 )
@@ -163,20 +168,51 @@ def test_a_text_that_cannot_be_translated_is_told_by_its_number(translator: Tran
             translator.translate(["sun", text], too_long="error")
 
 
-def test_a_text_that_failed_has_the_empty_translation_where_failures_are_listened_to(
-    translator: Translator,
+def test_each_request_has_its_answer_or_its_failure_in_order(translator: Translator) -> None:
+    unread = Failure(1, DataError("cannot be read"))
+    texts = ["sun", "sun " * MAX_TOKENS, "moon", ""]
+    requests = [TranslationRequest(f"id {text[:4]}", text) for text in texts]
+    found = list(translator.answer([unread, *requests], too_long="error"))
+    assert found[0] is unread
+    assert [answer.id for answer in found[1:]] == [request.id for request in requests]
+    assert isinstance(found[2], Failure)
+    assert found[2].error.label == "E-TOO-LONG"
+    assert found[2].error.messages[0].startswith("the sentence has ")
+    translations = list(results(found, [Translation("instead", 0.0)]))
+    assert [translations[0], translations[2]] == [[Translation("instead", 0.0)]] * 2
+    assert_same([translations[1][0], translations[3][0]], translator.translate(["sun", "moon"]))
+    assert translations[4] == [Translation("", 0.0)]
+
+
+def test_threads_have_their_requests_answered_side_by_side(
+    translator: Translator, sentences: list[str]
 ) -> None:
-    failures: list[DataError] = []
-    texts = ["sun", "sun " * MAX_TOKENS, "moon"]
-    found = translator.translate(texts, failed=failures.append, too_long="error")
-    assert found[1] == Translation("", 0.0, [])
-    assert_same([found[0], found[2]], translator.translate(["sun", "moon"]))
-    assert [failure.label for failure in failures] == ["E-TOO-LONG"]
+    expected = [[translator.translate([text])[0].text] for text in sentences]
+
+    def answer(thread: int) -> list[list[str]]:
+        requests = [TranslationRequest(f"{thread}-{n}", text) for n, text in enumerate(sentences)]
+        answers = [answer for answer in translator.answer(requests) if isinstance(answer, Answer)]
+        assert [answer.id for answer in answers] == [request.id for request in requests]
+        return [[translation.text for translation in answer.result] for answer in answers]
+
+    with ThreadPoolExecutor(3) as pool:
+        assert list(pool.map(answer, range(6))) == [expected] * 6
+
+
+def test_a_token_has_a_log_probability(translator: Translator, sentences: list[str]) -> None:
+    cases: list[TranslateOptions] = [{}, {"max_length": 2}, {"sampling": True, "seed": 3}]
+    for options in cases:
+        for found in translator.translate(["", *sentences], **options):
+            assert len(found.tokens) == len(found.token_log_probs)
+    [found] = translator.translate(["Sun. Moon."], split_sentences=True)
+    assert found.tokens.count("</s>") == 2
+    assert found.tokens[-1] == "</s>"
+    assert repr(found) == f"Translation(text={found.text!r}, score={found.score!r})"
 
 
 def joined(parts: list[Translation], space: str = " ") -> Translation:
     """Translations in a row, scored by the mean over their tokens and end symbols."""
-    weights = [len(part.tokens) + 1 for part in parts]
+    weights = [len(part.tokens) + (part.tokens[-1:] != ["</s>"]) for part in parts]
     score = sum(part.score * weight for part, weight in zip(parts, weights, strict=True)) / sum(weights)
     return Translation(
         space.join(part.text for part in parts),
@@ -207,21 +243,23 @@ def test_sentences_of_a_text_are_translated_one_by_one_and_joined_where_that_is_
 def test_the_score_of_joined_sentences_is_that_of_the_whole_where_scores_are_averages(
     translator: Translator,
 ) -> None:
-    settings = {"split_sentences": True, "too_long": "split"}
-    [average] = translator.translate(["Sun. Moon."], length_normalization="average", beam_size=1, **settings)
+    [average] = translator.translate(
+        ["Sun. Moon."], length_normalization="average", beam_size=1, split_sentences=True
+    )
     parts = translator.translate(["Sun.", "Moon."], length_normalization="none", beam_size=1)
-    whole = sum(part.score for part in parts) / (len(average.tokens) + 2)
+    whole = sum(part.score for part in parts) / len(average.tokens)
     assert average.score == pytest.approx(whole, rel=1e-5)
 
 
 def test_a_text_that_is_too_long_is_translated_in_parts_and_told(translator: Translator) -> None:
-    told: list[str] = []
-    long = "sun moon. " * 600
-    found = translator.translate(["sun", long, "moon"], noticed=told.append)
+    texts = ["sun", "sun moon. " * 600, "moon"]
+    found = translator.translate(texts)
     assert_same([found[0], found[2]], translator.translate(["sun", "moon"]))
     assert_same(found[1:2], [joined(translator.translate(["sun moon."]) * 600)])
-    assert len(told) == 1
-    assert told[0].endswith("tokens, 1,024 are the most; translated in 600 parts")
+    answers = list(translator.answer(map(TranslationRequest, "abc", texts)))
+    told = [answer.notices for answer in answers if isinstance(answer, Answer)]
+    assert [len(notices) for notices in told] == [0, 1, 0]
+    assert told[1][0].endswith("tokens, 1,024 are the most; translated in 600 parts")
 
 
 def test_a_text_with_fewer_hypotheses_in_one_part_repeats_its_last(translator: Translator) -> None:
@@ -273,8 +311,8 @@ def test_attention_comes_with_the_pieces_that_its_rows_and_columns_stand_for(tra
     translation = translator.translate(["sun sees moon"])[0]
     shown = translator.attention("sun sees moon")
     assert "".join(shown.source.pieces) == "▁sun▁sees▁moon</s>"
-    assert shown.target.pieces == ["<s>", *translation.tokens]
-    assert shown.written.pieces == [*translation.tokens, "</s>"]
+    assert shown.target.pieces == ["<s>", *translation.tokens[:-1]]
+    assert shown.written.pieces == translation.tokens
     source, target = len(shown.source.pieces), len(shown.target.pieces)
     assert shown.weights.encoder.shape == (1, 2, source, source)  # (layers, heads, ..)
     assert shown.weights.decoder.shape == (1, 2, target, target)
@@ -393,10 +431,12 @@ def test_only_the_first_part_of_a_text_begins_with_its_prefix(toy_model: Path) -
     translator = load_translator(toy_model)
     texts = ["Sun moon. Bird sees fish.", "", "Star. Wolf. Bear.", "tree"]
     prefixes = ["nuso", "x", "noomo", ""]
-    found = translator.translate(texts, prefixes=prefixes, split_sentences=True)
-    for text, prefix, translation in zip(texts, prefixes, found, strict=True):
+    requests = map(TranslationRequest, count(), texts, prefixes)
+    found = results(translator.answer(requests, split_sentences=True), [])
+    for text, prefix, (translation,) in zip(texts, prefixes, found, strict=True):
         first, *others = text.replace(".", ".|").rstrip("|").split("| ")
-        parts = translator.translate([first], prefixes=[prefix]) + translator.translate(others)
+        [begun] = results(translator.answer([TranslationRequest(1, first, prefix)]), [])
+        parts = begun + translator.translate(others)
         expected = joined(parts)
         assert (translation.text, translation.tokens) == (expected.text, expected.tokens)
         rounding = 0.0 if "float32" in available() else 1e-5

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -20,6 +20,7 @@ from allyouneed.evaluation.conventions import EXPLANATIONS
 from allyouneed.evaluation.significance import SIGNIFICANT, paired_bootstrap
 from allyouneed.interfaces.console import notice
 from allyouneed.interfaces.device import Device, torch_device
+from allyouneed.interfaces.held_out import read_held_out
 from allyouneed.interfaces.reports.tree_scores import print_scores, score_parser, score_tree_file
 from allyouneed.interfaces.search_options import AS_THE_MODEL_SAYS, SearchOptions
 from allyouneed.storage.publish import require_file
@@ -49,6 +50,7 @@ def evaluate(
     *,
     reference: Path | None = None,
     source: Path | None = None,
+    pairs: Path | None = None,
     hypotheses: Annotated[list[Path] | None, Parameter(consume_multiple=True)] = None,
     target_language: str | None = None,
     trees: TreeOptions = TreeOptions(),
@@ -60,6 +62,7 @@ def evaluate(
 
     ```
     allyouneed evaluate runs/multi30k --source test.en --reference test.de
+    allyouneed evaluate runs/multi30k --pairs test.tsv
     allyouneed evaluate --hypotheses out.de --reference test.de --json
     allyouneed evaluate --hypotheses one.de other.de --reference test.de
     allyouneed evaluate runs/parser --trees dev.mrg --labels
@@ -75,6 +78,7 @@ def evaluate(
         model: What translates the source: a run, a checkpoint, or an exported model.
         reference: The right translations, one a line, as plain text.
         source: What the model is to translate, line by line with the reference.
+        pairs: In place of a source and a reference: lines of source TAB reference.
         hypotheses: In place of a model and a source: translations, line by line with the reference; or two
             files of them, to be compared; or trees.
         target_language: Code of the references' language, such as `de`: BLEU on Moses tokens needs it. A
@@ -86,18 +90,16 @@ def evaluate(
     """
     _check_options(trees, hypotheses, search)
     if trees.trees is not None:
-        if reference or source:
+        if reference or source or pairs:
             raise UsageError("--trees are scored without --source and --reference; leave those out")
         _evaluate_trees(trees.trees, model, hypotheses, trees, search, device, json_)
-    elif reference is None:
+    elif reference is None and pairs is None:
         raise UsageError("give --reference, the right translations; or --trees, the gold trees")
-    elif model is None and source is None and hypotheses is not None and len(hypotheses) == 2:
-        _compare(hypotheses, reference, metrics_for(target_language, say=notice), json_)
-    elif model is None and source is None and hypotheses is not None and len(hypotheses) == 1:
-        lines, references = read_aligned(hypotheses[0], reference)
-        _print([metric(lines, references) for metric in metrics_for(target_language, say=notice)], json_)
-    elif model is not None and source is not None and hypotheses is None:
-        _print(_scores_of_model(model, source, reference, target_language, search, device), json_)
+    elif model is not None and hypotheses is None and (source or pairs):
+        texts = read_held_out(source, reference, pairs)
+        _print(_scores_of_model(model, *texts, target_language, search, device), json_)
+    elif reference and not (model or source or pairs) and hypotheses and len(hypotheses) <= 2:
+        _score_files(hypotheses, reference, metrics_for(target_language, say=notice), json_)
     else:
         raise UsageError(
             "give a MODEL and --source to translate with it, or else --hypotheses to score a file, or two"
@@ -110,7 +112,7 @@ def _check_options(trees: TreeOptions, hypotheses: Sequence[Path] | None, search
         raise UsageError(
             "--unconstrained, --labels, --lengths, --length-plot: are of trees; add --trees FILE"
         )
-    if hypotheses is not None and (trees.unconstrained or search != AS_THE_MODEL_SAYS):
+    if hypotheses is not None and (trees.unconstrained or search.settings()):
         raise UsageError("--hypotheses are scored as they are; leave out what says how to search")
     if trees.length_plot:
         require_file(trees.length_plot)
@@ -118,19 +120,17 @@ def _check_options(trees: TreeOptions, hypotheses: Sequence[Path] | None, search
 
 def _scores_of_model(
     model: Path,
-    source: Path,
-    reference: Path,
+    sources: Sequence[str],
+    references: Sequence[str],
     target_language: str | None,
     search: SearchOptions,
     device: Device,
 ) -> list[Score]:
     from allyouneed.tasks.loading import load, task_of
 
-    lines, references = read_aligned(source, reference)
     task, loaded = task_of(model), load(model, device=torch_device(device))
-    return task.evaluate(
-        loaded, lines, references, target_language=target_language, say=notice, **asdict(search)
-    )
+    given = search.settings()
+    return task.evaluate(loaded, sources, references, target_language=target_language, say=notice, **given)
 
 
 def _print(scores: Sequence[Score], json_: bool) -> None:
@@ -148,9 +148,12 @@ def _explain(scores: Sequence[Score]) -> None:
         notice(f"{name} ({values[name] - values['bleu_13a']:+.2f}): {EXPLANATIONS[name]}")
 
 
-def _compare(systems: Sequence[Path], reference: Path, metrics: Sequence[Metric], json_: bool) -> None:
-    """Print the scores of two systems side by side, and whether they differ."""
+def _score_files(systems: Sequence[Path], reference: Path, metrics: Sequence[Metric], json_: bool) -> None:
+    """Print the scores of a system, or of two side by side and whether they differ."""
     texts = [read_aligned(system, reference) for system in systems]
+    if len(texts) == 1:
+        _print([metric(*texts[0]) for metric in metrics], json_)
+        return
     scores = [[metric(lines, references) for metric in metrics] for lines, references in texts]
     test = paired_bootstrap(texts[0][0], texts[1][0], texts[0][1])
     if json_:
@@ -181,11 +184,11 @@ def _evaluate_trees(
     json_: bool,
 ) -> None:
     """Print the scores of a parser, or of a file of trees."""
-    if search.mbr is not None:
+    if "mbr" in search.settings():
         raise UsageError("--mbr: this is for translations only; leave it out")
     if model is not None and hypotheses is None:
-        settings = {name: value for name, value in asdict(search).items() if name != "mbr"}
-        scored = score_parser(model, trees, device, constrained=not options.unconstrained, **settings)
+        constrained = not options.unconstrained
+        scored = score_parser(model, trees, device, constrained=constrained, **search.settings())
     elif model is None and hypotheses is not None and len(hypotheses) == 1:
         scored = score_tree_file(hypotheses[0], trees)
     else:

@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -12,19 +12,21 @@ from cyclopts import Parameter
 
 from allyouneed.data.lines import Line
 from allyouneed.data.windows import read_windows
-from allyouneed.errors import MAX_REPORTED, SOME_FAILED_EXIT_CODE, DataError
-from allyouneed.interfaces.console import notice, report
+from allyouneed.errors import MAX_REPORTED
+from allyouneed.interfaces.account import Account, Unread
+from allyouneed.interfaces.console import notice
 from allyouneed.interfaces.device import Device, torch_device
 from allyouneed.interfaces.line_output import StreamOutput
 from allyouneed.interfaces.number_options import AtLeastOne, Share, Threads, Whole
 from allyouneed.interfaces.reports.tree_drawing import draw_trees
 from allyouneed.storage.publish import require_file, write_text
+from allyouneed.tasks.requests import Answer, Failure, Id, ParseRequest
 
 if TYPE_CHECKING:
-    from allyouneed.tasks.parsing.parser import Parse, Sentence
+    from allyouneed.tasks.parsing.parser import Parse
     from allyouneed.tasks.parsing.trees import Tree
 
-    Stream = Callable[..., Iterator[Parse]]
+    Stream = Callable[[Iterable[ParseRequest | Failure]], Iterator[Answer[Parse] | Failure]]
 
 _NAME = "standard input"
 
@@ -106,7 +108,7 @@ def parse(
     give_back_freed_memory()
     parser = load_parser(*models, device=torch_device(device), precision=precision, threads=threads)
     stream: Stream = partial(
-        parser.stream,
+        parser.answer,
         constrained=not unconstrained,
         batch_tokens=batch_tokens,
         workers=workers,
@@ -122,43 +124,49 @@ def _answer(stream: "Stream", options: LineOptions) -> int:
     """Answer all of standard input; the exit code."""
     if sys.stdin.isatty():
         notice("reading from the terminal: one sentence a line, end with Ctrl-D")
-    output, account = StreamOutput(sys.stdout.fileno()), _Account(options)
+    output, account, trees = (
+        StreamOutput(sys.stdout.fileno()),
+        Account(_NAME, f"{_NAME}:{{}}"),
+        _Trees(options),
+    )
     for lines in read_windows(sys.stdin.buffer, _NAME):
-        found = stream(account.sentences(lines), failed=account.fail)
-        for line, parsed in zip(lines, found, strict=True):
-            output.write(options.rows(account.kept(line, parsed)))
+        for answer in stream(_request(line, options.tokenized) for line in lines):
+            told = account.told(answer)
+            output.write(options.rows(trees.kept(told.id, _parse_of(told))))
     if options.svg:
-        account.draw(options.svg)
+        trees.draw(options.svg)
+    trees.tell()
     return account.exit_code()
 
 
-class _Account:
-    """What became of the lines."""
+def _request(line: Line, tokenized: bool) -> "ParseRequest | Failure":
+    """What is to be parsed of a line."""
+    if line.error is not None:
+        return Unread(line.number, line.error)
+    words = [word for word in re.split("[ \t]", line.text) if word]
+    return ParseRequest(line.number, words if tokenized else line.text)
+
+
+def _parse_of(answer: "Answer[Parse] | Failure") -> "Parse":
+    from allyouneed.tasks.parsing.parser import NO_PARSE
+
+    return NO_PARSE if isinstance(answer, Failure) else answer.result
+
+
+class _Trees:
+    """What became of the trees."""
 
     def __init__(self, options: LineOptions) -> None:
         self._options = options
-        self._current = Line(0, "")
-        self._num_failed = self._num_repaired = self._num_unsure = self._num_written = 0
+        self._num_repaired = self._num_unsure = self._num_written = 0
         self._first: list[Tree] = []
 
-    def sentences(self, lines: Sequence[Line]) -> Iterator["Sentence"]:
-        """What is to be parsed of each line; nothing of one that cannot be read."""
-        for self._current in lines:
-            if self._current.error is not None:
-                self._report(self._current.error)
-            yield self._words(self._current.text) if self._options.tokenized else self._current.text
-
-    def fail(self, error: DataError) -> None:
-        """Say why the line that was taken last cannot be parsed."""
-        place = f"{_NAME}:{self._current.number}"
-        self._report(DataError(f"{place}: {error.messages[0]}", label=error.label))
-
-    def kept(self, line: Line, parsed: "Parse") -> "Parse":
+    def kept(self, line: Id, parsed: "Parse") -> "Parse":
         """What is to be written: no tree, where the parser is not sure enough of it."""
         if parsed.repaired:
             self._num_repaired += 1
             if self._num_repaired <= MAX_REPORTED:
-                notice(f"{_NAME}:{line.number}: #repaired: the output was no tree over these words")
+                notice(f"{_NAME}:{line}: #repaired: the output was no tree over these words")
         if parsed.tree is None:
             return parsed
         if parsed.confidence < self._options.min_confidence:
@@ -175,18 +183,10 @@ class _Account:
         if self._num_written > _MOST_DRAWN:
             notice(f"{path}: the first {_MOST_DRAWN} of {self._num_written:,} trees are drawn")
 
-    def exit_code(self) -> int:
-        """What the program ends with; says how much was repaired, or left out."""
+    def tell(self) -> None:
+        """Say how many were repaired, or left out."""
         if self._num_repaired:
             notice(f"{_NAME}: {self._num_repaired:,} outputs were repaired")
         if self._num_unsure:
             total = self._num_unsure + self._num_written
             notice(f"{_NAME}: {self._num_unsure:,} of {total:,} trees are left out: below --min-confidence")
-        return SOME_FAILED_EXIT_CODE if self._num_failed else 0
-
-    def _words(self, text: str) -> list[str]:
-        return [word for word in re.split("[ \t]", text) if word]
-
-    def _report(self, error: DataError) -> None:
-        self._num_failed += 1
-        report(error)

@@ -10,22 +10,28 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from allyouneed.data.lines import read_each_line, write_line
-from allyouneed.errors import SOME_FAILED_EXIT_CODE, DataError, UsageError
-from allyouneed.interfaces.console import notice, report
+from allyouneed.data.lines import read_each_line
+from allyouneed.errors import DataError, UsageError
+from allyouneed.interfaces.account import Account, Unread
+from allyouneed.interfaces.console import notice
 from allyouneed.interfaces.device import Device, torch_device
+from allyouneed.interfaces.line_output import StreamOutput
 from allyouneed.interfaces.number_options import Threads
+from allyouneed.tasks.requests import Answer, Failure, ScoreRequest
 
 if TYPE_CHECKING:
     from allyouneed.tasks.translation.pair_scores import PairScore
+
+FileOrInput = Annotated[Path, Parameter(allow_leading_hyphen=True)]
 
 
 def score(
     models: list[Path],
     /,
     *,
-    source: Annotated[Path, Parameter(allow_leading_hyphen=True)],
-    target: Annotated[Path, Parameter(allow_leading_hyphen=True)],
+    source: FileOrInput | None = None,
+    target: FileOrInput | None = None,
+    pairs: FileOrInput | None = None,
     normalized: bool = False,
     tokens: bool = False,
     length_penalty: float | None = None,
@@ -39,6 +45,7 @@ def score(
 
     ```
     allyouneed score runs/first --source test.en --target test.de > test.log_probs
+    allyouneed score runs/first --pairs test.tsv > test.log_probs
     allyouneed score models/a models/b --source test.en --target test.de --tokens | jq .score
     ```
 
@@ -50,6 +57,7 @@ def score(
         models: A run, a checkpoint in it, or a model folder; several score together, as an ensemble.
         source: Sentences, one a line; - is standard input.
         target: The translation of each, line by line with the source; - is standard input.
+        pairs: In place of both: lines of source TAB target; - is standard input.
         normalized: Divide the log-probability by the length penalty: the score by which search ranks.
         tokens: Write a JSON object a line: log_prob, score (divided by the length penalty), tokens,
             token_log_probs; its tokens are the target's sub-words and the end symbol.
@@ -65,21 +73,28 @@ def score(
 
     if tokens and normalized:
         raise UsageError("--tokens writes the normalized score too; leave out --normalized")
-    files = _AlignedFiles(source, target)
+    requests = _requests(source, target, pairs)
     translator = load_translator(*models, device=torch_device(device), precision=precision, threads=threads)
-    scores = translator.stream_scores(
-        files.pairs(),
+    answers = translator.answer_pairs(
+        requests,
         workers=workers,
-        failed=files.fail,
         length_penalty=length_penalty,
         length_normalization=length_normalization,
     )
-    totals = _Totals()
-    for pair in scores:
-        write_line(sys.stdout.buffer, "" if pair is None else _row(pair, normalized, tokens))
-        totals.add(pair)
+    return _write(answers, normalized, tokens)
+
+
+def _write(answers: "Iterator[Answer[PairScore] | Failure]", normalized: bool, tokens: bool) -> int:
+    """Write the answers, and tell what they come to; the exit code."""
+    output, account, totals = StreamOutput(sys.stdout.fileno()), Account("pairs", "line {}"), _Totals()
+    for answer in map(account.told, answers):
+        if isinstance(answer, Failure):
+            output.write([""])
+        else:
+            output.write([_row(answer.result, normalized, tokens)])
+            totals.add(answer.result)
     notice(str(totals))
-    return SOME_FAILED_EXIT_CODE if files.num_failed else 0
+    return account.exit_code()
 
 
 def _row(pair: "PairScore", normalized: bool, tokens: bool) -> str:
@@ -94,11 +109,10 @@ class _Totals:
     num_tokens: int = 0
     num_pairs: int = 0
 
-    def add(self, pair: "PairScore | None") -> None:
-        if pair is not None:
-            self.log_prob += pair.log_prob
-            self.num_tokens += len(pair.tokens)
-            self.num_pairs += 1
+    def add(self, pair: "PairScore") -> None:
+        self.log_prob += pair.log_prob
+        self.num_tokens += len(pair.tokens)
+        self.num_pairs += 1
 
     def __str__(self) -> str:
         from allyouneed.training.meters import perplexity_of
@@ -112,37 +126,45 @@ class _Totals:
         )
 
 
-class _AlignedFiles:
-    """The pairs of lines of two files, and an account of those that failed."""
+def _requests(
+    source: Path | None, target: Path | None, pairs: Path | None
+) -> Iterator[ScoreRequest | Failure]:
+    """The pairs of lines of one file or of two."""
+    if pairs is not None and source is None and target is None:
+        return _of_columns(pairs)
+    if pairs is not None or source is None or target is None:
+        raise UsageError("give --source and --target, two files line by line, or --pairs, one file of both")
+    if source == target == Path("-"):
+        raise UsageError("--source and --target: only one of them can be standard input; name a file")
+    return _of_files(source, target)
 
-    def __init__(self, source: Path, target: Path) -> None:
-        if source == target == Path("-"):
-            raise UsageError("--source and --target: only one of them can be standard input; name a file")
-        self._source, self._target = source, target
-        self.num_failed = 0
-        self._number = 0
 
-    def pairs(self) -> Iterator[tuple[str, str] | None]:
-        """The texts of each pair of lines; None where one of them cannot be read."""
-        for source, target in zip_longest(read_each_line(self._source), read_each_line(self._target)):
-            if source is None or target is None:
-                longer, shorter = (self._source, self._target) if source else (self._target, self._source)
-                raise DataError(
-                    f"{longer} has a line {self._number + 1:,}, but {shorter} has {self._number:,} lines;"
-                    " give two files of which each line matches the same line of the other"
-                )
-            self._number = source.number
-            errors = [line.error for line in (source, target) if line.error is not None]
-            if errors:
-                self._report(
-                    DataError([message for e in errors for message in e.messages], label=errors[0].label)
-                )
-            yield None if errors else (source.text, target.text)
+def _of_columns(path: Path) -> Iterator[ScoreRequest | Failure]:
+    for line in read_each_line(path):
+        source, tab, rest = line.text.partition("\t")
+        if line.error is not None:
+            yield Unread(line.number, line.error)
+        elif not tab:
+            yield Unread(
+                line.number,
+                DataError(f"{path}:{line.number}: no tab; write source TAB target on each line"),
+            )
+        else:
+            yield ScoreRequest(line.number, source, rest.partition("\t")[0])
 
-    def fail(self, error: DataError) -> None:
-        """Say why the pair that was read last cannot be scored."""
-        self._report(DataError(f"line {self._number}: {error.messages[0]}", label=error.label))
 
-    def _report(self, error: DataError) -> None:
-        self.num_failed += 1
-        report(error)
+def _of_files(source_file: Path, target_file: Path) -> Iterator[ScoreRequest | Failure]:
+    number = 0
+    for source, target in zip_longest(read_each_line(source_file), read_each_line(target_file)):
+        if source is None or target is None:
+            longer, shorter = (source_file, target_file) if source else (target_file, source_file)
+            raise DataError(
+                f"{longer} has a line {number + 1:,}, but {shorter} has {number:,} lines;"
+                " give two files of which each line matches the same line of the other"
+            )
+        number = source.number
+        if errors := [line.error for line in (source, target) if line.error is not None]:
+            messages = [message for error in errors for message in error.messages]
+            yield Unread(number, DataError(messages, label=errors[0].label))
+        else:
+            yield ScoreRequest(number, source.text, target.text)

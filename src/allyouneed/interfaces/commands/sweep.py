@@ -1,15 +1,15 @@
 """`allyouneed sweep`: beam size and length penalty chosen on a development set, as the paper's were (6.1)."""
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from cyclopts import Parameter
 
-from allyouneed.data.lines import read_aligned
 from allyouneed.interfaces.console import notice
 from allyouneed.interfaces.device import Device, torch_device
+from allyouneed.interfaces.held_out import read_held_out
 from allyouneed.interfaces.number_options import AtLeastOne
 
 _SEVERAL = Parameter(consume_multiple=True)
@@ -19,8 +19,9 @@ def sweep(
     model: Path,
     /,
     *,
-    source: Path,
-    reference: Path,
+    source: Path | None = None,
+    reference: Path | None = None,
+    pairs: Path | None = None,
     beam_sizes: Annotated[list[AtLeastOne], _SEVERAL] = [1, 2, 4, 8],  # noqa: B006
     length_penalties: Annotated[list[float], _SEVERAL] = [0.0, 0.3, 0.6, 1.0],  # noqa: B006
     device: Device = "auto",
@@ -30,6 +31,7 @@ def sweep(
 
     ```
     allyouneed sweep model --source val.en --reference val.de
+    allyouneed sweep model --pairs val.tsv
     allyouneed sweep model --source val.en --reference val.de --beam-sizes 4 6 --length-penalties 0.4 0.6 0.8
     ```
 
@@ -40,25 +42,17 @@ def sweep(
         model: A run, a checkpoint, or an exported model.
         source: What is translated.
         reference: The right translations, line by line.
+        pairs: In place of both: lines of source TAB reference.
         beam_sizes: To try.
         length_penalties: To try: alpha.
         json_: Print one JSON object; `p_value` is that of the difference from the best pair.
     """
-    from allyouneed.config.run import SearchConfig
     from allyouneed.evaluation import bleu_13a
     from allyouneed.evaluation.significance import SIGNIFICANT, paired_bootstrap
-    from allyouneed.tasks.loading import load_translator
 
-    sources, references = read_aligned(source, reference)
-    translator = load_translator(model, device=torch_device(device))
-    pairs = [(beam_size, alpha) for beam_size in beam_sizes for alpha in length_penalties]
-    for beam_size, alpha in pairs:  # before the first is tried
-        SearchConfig.checked(beam_size=beam_size, length_penalty=alpha)
-    found: dict[tuple[int, float], list[str]] = {}
-    for beam_size, alpha in pairs:
-        search: dict[str, Any] = {"beam_size": beam_size, "length_penalty": alpha}
-        found[beam_size, alpha] = [t.text for t in translator.translate(sources, **search)]
-        notice(f"beam size {beam_size}, length penalty {alpha:g} done")
+    sources, references = read_held_out(source, reference, pairs)
+    settings = [(beam_size, alpha) for beam_size in beam_sizes for alpha in length_penalties]
+    found = _translations(model, device, sources, settings)
     bleu = {pair: bleu_13a(texts, references).value for pair, texts in found.items()}
     best = max(bleu, key=lambda pair: bleu[pair])
     p_values = {
@@ -75,6 +69,24 @@ def sweep(
     _print_table(bleu, {pair for pair, p in p_values.items() if p is None or p >= SIGNIFICANT})
     print(f"best: --beam-size {best[0]} --length-penalty {best[1]:g}, BLEU (13a) {bleu[best]:.2f}")
     print("~ is no worse than it by more than the choice of sentences (paired bootstrap, p >= 0.05)")
+
+
+def _translations(
+    model: Path, device: Device, sources: Sequence[str], settings: Sequence[tuple[int, float]]
+) -> dict[tuple[int, float], list[str]]:
+    """The texts that each beam size and length penalty gives."""
+    from allyouneed.config.run import SearchConfig
+    from allyouneed.tasks.loading import load_translator
+
+    translator = load_translator(model, device=torch_device(device))
+    for beam_size, alpha in settings:  # before the first is tried
+        SearchConfig.checked(beam_size=beam_size, length_penalty=alpha)
+    found: dict[tuple[int, float], list[str]] = {}
+    for beam_size, alpha in settings:
+        translations = translator.translate(sources, beam_size=beam_size, length_penalty=alpha)
+        found[beam_size, alpha] = [translation.text for translation in translations]
+        notice(f"beam size {beam_size}, length penalty {alpha:g} done")
+    return found
 
 
 def _print_table(bleu: Mapping[tuple[int, float], float], as_good: Collection[tuple[int, float]]) -> None:

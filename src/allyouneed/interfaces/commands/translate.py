@@ -2,29 +2,32 @@
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from allyouneed.data.lines import Line
 from allyouneed.data.windows import read_windows
-from allyouneed.errors import MAX_REPORTED, SOME_FAILED_EXIT_CODE, DataError, UsageError
-from allyouneed.interfaces.console import notice, report
+from allyouneed.errors import UsageError, in_flags
+from allyouneed.interfaces.account import Account
+from allyouneed.interfaces.console import notice
 from allyouneed.interfaces.device import Device, torch_device
 from allyouneed.interfaces.line_output import LineOutput, StreamOutput, resumed_output
 from allyouneed.interfaces.number_options import AtLeastOne, Outputs, Threads
-from allyouneed.interfaces.requests import Format, JsonLines, PlainText, Request
+from allyouneed.interfaces.requests import Format, JsonLines, LineRequest, PlainText
 from allyouneed.interfaces.search_options import AS_THE_MODEL_SAYS, SearchOptions
+from allyouneed.tasks.requests import Failure, TranslationRequest
 
 if TYPE_CHECKING:
-    from allyouneed.data.sentences import LostSentences
-    from allyouneed.tasks.translation.outputs import Translation
+    from collections.abc import Iterable
 
-    Stream = Callable[..., Iterator[list[Translation]]]
+    from allyouneed.interfaces.requests import Answered
+    from allyouneed.tasks.translation.options import TranslateOptions
+
+    Stream = Callable[[Iterable[TranslationRequest | Failure]], Iterator[Answered]]
 
 _NAME = "standard input"
 
@@ -109,8 +112,8 @@ def translate(
     translator = load_translator(
         *models, device=torch_device(device), precision=precision, threads=threads, shortlist=shortlist
     )
-    options: dict[str, Any] = asdict(search) | {
-        "n_best": 1 if lines.n_best is None else lines.n_best,
+    options: TranslateOptions = {
+        **search.settings(),
         "alignments": lines.alignments,
         "batch_tokens": batch_tokens,
         "batch_size": batch_size,
@@ -118,25 +121,43 @@ def translate(
         "split_sentences": lines.split_sentences,
         "too_long": lines.too_long,
     }
-    stream: Stream = partial(translator.stream, **options)
-    list(stream([""], prefixes=[lines.target_prefix]))  # tells what is wrong before anything is waited for
-    return _answer(lines, stream, translator.lost_sentences(None if lines.split_sentences else notice))
+    stream: Stream = partial(translator.answer, n_best=lines.n_best or 1, **options)
+    _require_prefix(lines.target_prefix, stream)
+    return _answer(lines, stream, translator.lost_sentences)
 
 
-def _answer(lines: LineOptions, stream: "Stream", lost: "LostSentences") -> int:
+def _require_prefix(prefix: str, stream: "Stream") -> None:
+    """Tell what is wrong with the options before anything is waited for."""
+    for answer in stream([TranslationRequest(0, "", prefix)]):
+        if isinstance(answer, Failure):
+            raise answer.error
+
+
+def _answer(lines: LineOptions, stream: "Stream", lost_sentences: Callable[[str, str], str | None]) -> int:
     """Answer all of standard input; the exit code."""
-    form = lines.form()
+    form, account = lines.form(), Account(_NAME, f"{_NAME}:{{}}")
+    watches = not lines.split_sentences
     with _output(lines.resume_output, form.rows_per_line) as output:
-        given = _StandardInput(form, output.first, lines.target_prefix)
-        for requests in given.windows():
-            prefixes = (request.prefix for request in requests)
-            texts = given.texts(requests)
-            found = stream(texts, prefixes=prefixes, failed=given.fail, noticed=given.notice)
-            for request, translations in zip(requests, found, strict=True):
-                output.write(form.write(request, translations))
-                lost.check(f"{_NAME}:{request.number}", request.text, translations[0].text)
+        for window in _windows(form, output.first, lines.target_prefix):
+            for asked, answer in zip(window, stream(asked.request for asked in window), strict=True):
+                output.write(form.write(asked, account.told(answer)))
+                if not watches or isinstance(answer, Failure) or isinstance(asked.request, Failure):
+                    continue
+                if lost := lost_sentences(asked.request.text, answer.result[0].text):
+                    place, lost = f"{_NAME}:{answer.id}", in_flags(lost, ["split_sentences"])
+                    notice(f"{place}: {lost} (later texts are not checked)")
+                    watches = False
         output.finish()
-    return given.exit_code()
+    return account.exit_code()
+
+
+def _windows(form: Format, first: int, prefix: str) -> Iterator[list[LineRequest]]:
+    """What has come on standard input so far and was not answered before, again and again."""
+    if sys.stdin.isatty():
+        notice("reading from the terminal: one sentence a line, end with Ctrl-D")
+    for lines in read_windows(sys.stdin.buffer, _NAME):
+        if window := [form.read(line, _NAME, prefix) for line in lines if line.number >= first]:
+            yield window
 
 
 @contextlib.contextmanager
@@ -149,60 +170,3 @@ def _output(resumed: Path | None, rows_per_line: int) -> Iterator[LineOutput]:
         if output.num_answers:
             notice(f"{resumed}: goes on with line {output.num_answers + 1:,}")
         yield output
-
-
-class _StandardInput:
-    """The requests of standard input, one for each line, and an account of those that failed."""
-
-    def __init__(self, form: Format, first: int, prefix: str) -> None:
-        self._form, self._first, self._prefix = form, first, prefix
-        self._current = Request(0)
-        self._num_failed = self._num_noticed = 0
-
-    def windows(self) -> Iterator[list[Request]]:
-        """What has come so far and was not answered before, again and again."""
-        if sys.stdin.isatty():
-            notice("reading from the terminal: one sentence a line, end with Ctrl-D")
-        for lines in read_windows(sys.stdin.buffer, _NAME):
-            if requests := [self._request(line) for line in lines if line.number >= self._first]:
-                yield requests
-
-    def texts(self, requests: Iterable[Request]) -> Iterator[str]:
-        """The texts to be translated."""
-        for self._current in requests:
-            yield self._current.text
-
-    def fail(self, error: DataError) -> None:
-        """Say why the text that was taken last cannot be translated."""
-        self._report(self._current, self._placed(self._current, error))
-
-    def notice(self, message: str) -> None:
-        """Say what happens to the text that was taken last; no more than the first few times."""
-        self._num_noticed += 1
-        if self._num_noticed <= MAX_REPORTED:
-            notice(f"{_NAME}:{self._current.number}: {message}")
-
-    def exit_code(self) -> int:
-        """What the program ends with; says how much was left unsaid."""
-        if self._num_noticed > MAX_REPORTED:
-            notice(f"{_NAME}: likewise {self._num_noticed - MAX_REPORTED:,} lines more")
-        return SOME_FAILED_EXIT_CODE if self._num_failed else 0
-
-    def _request(self, line: Line) -> Request:
-        request, error = Request(line.number, prefix=self._prefix), line.error
-        if error is None:
-            try:
-                self._form.read(request, line.text)
-            except DataError as fault:
-                error = self._placed(request, fault)
-        if error is not None:
-            self._report(request, error)
-        return request
-
-    def _placed(self, request: Request, error: DataError) -> DataError:
-        return DataError(f"{_NAME}:{request.number}: {error.messages[0]}", label=error.label)
-
-    def _report(self, request: Request, error: DataError) -> None:
-        request.error = error
-        self._num_failed += 1
-        report(error)

@@ -4,7 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Unpack
 
 from allyouneed.data.lines import is_blank, read_lines
 from allyouneed.errors import DataError
@@ -15,24 +15,30 @@ from allyouneed.tasks.parsing.bracket_f1 import BracketScores, score_trees, word
 from allyouneed.tasks.parsing.linearisation import WORD
 from allyouneed.tasks.parsing.tree_cleaning import clean_trees
 from allyouneed.tasks.parsing.trees import PlacedTree, Tree, trees_in
+from allyouneed.tasks.requests import Failure, results
+
+if TYPE_CHECKING:
+    from allyouneed.tasks.parsing.parser import ParseOptions
 
 
 def score_parser(
-    model: Path, trees: Path, device: Device, **options: Any
+    model: Path, trees: Path, device: Device, **options: "Unpack[ParseOptions]"
 ) -> tuple[BracketScores, list[Score]]:
-    """Let a model parse the words of the gold trees; `options` as of `Parser.stream`."""
+    """Let a model parse the words of the gold trees; `options` as of `Parser.parse`."""
     from allyouneed.tasks.loading import load_parser
-    from allyouneed.tasks.parsing.scores import evaluate_parser
+    from allyouneed.tasks.parsing.parser import NO_PARSE
+    from allyouneed.tasks.parsing.scores import parse_words, score_parses
 
-    gold, errors = _trees_of(trees), list[DataError]()
+    gold = _trees_of(trees)
     parser = load_parser(model, device=torch_device(device))
-    scores = evaluate_parser(parser, gold, failed=errors.append, **options)
+    answers = list(parse_words(parser, gold, **options))
+    errors = [answer.error for answer in answers if isinstance(answer, Failure)]
     if errors:
         notice(
             f"{trees}: {len(errors):,} of {len(gold):,} sentences are not parsed, and count as trees without "
             f"constituents; the first: {errors[0].messages[0]}"
         )
-    return scores
+    return score_parses(parser, gold, list(results(answers, NO_PARSE)))
 
 
 def score_tree_file(hypotheses: Path, trees: Path) -> tuple[BracketScores, list[Score]]:

@@ -2,16 +2,18 @@
 
 import math
 import statistics
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import tee
-from typing import Any
+from itertools import count, tee
+from typing import NamedTuple, Unpack
 
-from allyouneed.config.bounds import require_counts
-from allyouneed.config.run import RunConfig, SearchConfig
+from allyouneed.config.bounds import Batch, Workers
+from allyouneed.config.documented import takes
+from allyouneed.config.run import RunConfig, SearchConfig, SearchSettings
+from allyouneed.config.settings import Config
 from allyouneed.data.sentences import too_long_error
 from allyouneed.data.tokenizer import Tokenizer
-from allyouneed.errors import DataError
+from allyouneed.errors import DataError, UsageError
 from allyouneed.inference.attention_capture import capture_attention, only_model
 from allyouneed.inference.beams import Hypothesis
 from allyouneed.inference.engine_choice import build_engines
@@ -27,12 +29,10 @@ from allyouneed.tasks.parsing.tree_constraint import TreeConstraint
 from allyouneed.tasks.parsing.tree_vocabulary import TreeVocabulary
 from allyouneed.tasks.parsing.trees import Tree, one_word, tree_of, unescaped
 from allyouneed.tasks.parsing.word_features import WordFeatures
+from allyouneed.tasks.requests import Answer, Failure, Id, ParseRequest, Sentence, require_all
 
 MAX_TOKENS = 2_048
 """A longer sentence is refused: the cost grows with the square of the length."""
-
-Sentence = str | Sequence[str]
-"""Text, which is split into words as the Penn Treebank does, or the words, where `-LRB-` is a bracket too."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,41 @@ class Parse:
     def __str__(self) -> str:
         """Penn brackets on one line; nothing of a blank sentence."""
         return "" if self.tree is None else str(self.tree)
+
+    def __repr__(self) -> str:
+        return f"Parse({str(self)!r}, score={self.score!r}, confidence={self.confidence!r})"
+
+
+NO_PARSE = Parse(None, 0.0)
+"""What a blank sentence has."""
+
+
+class ParseConfig(Config):
+    """How sentences are parsed, and how much is computed at once."""
+
+    constrained: bool = True
+    """Search among trees over the words only. Otherwise, as in the paper, among all outputs; what is no tree
+    is repaired."""
+    batch_tokens: Batch | None = 8_192
+    """Sub-words of a batch, padding included, times the beam size: a bound on memory; None sets no bound."""
+    workers: Workers | None = None
+    """Batches computed at once; one for each core if None."""
+
+
+class ParseOptions(SearchSettings, total=False):
+    """The settings of `ParseConfig` and of `SearchConfig` as keyword arguments."""
+
+    constrained: bool
+    batch_tokens: int | None
+    workers: int | None
+
+
+class _Encoded(NamedTuple):
+    """A request as words, and as the ids of their sub-words."""
+
+    id: Id
+    words: list[str]
+    ids: list[int]
 
 
 class Parser:
@@ -81,62 +116,40 @@ class Parser:
         self._engine, self._workers = build_engines(self._models, precision, threads)
         self._tokenizer = tokenizer
 
-    def parse(self, sentences: Sequence[Sentence], **options: Any) -> list[Parse]:
+    @takes(ParseConfig, SearchConfig)
+    def parse(self, sentences: Sequence[Sentence], **options: Unpack[ParseOptions]) -> list[Parse]:
         """The tree of each sentence, in order.
 
         Args:
             sentences: One sentence each, as text or as its words. A blank one has no tree.
-            **options: As of `stream`.
+            **options: See below.
 
         Raises:
-            DataError: A sentence is no Unicode, or too long.
-            UsageError: A setting is out of range, or there is text to be split and no NLTK.
-        """
-        return list(self.stream(sentences, **options))
-
-    def stream(
-        self,
-        sentences: Iterable[Sentence],
-        *,
-        constrained: bool = True,
-        batch_tokens: int | None = Batching.tokens,
-        workers: int | None = None,
-        failed: Callable[[DataError], None] | None = None,
-        **search: Any,
-    ) -> Iterator[Parse]:
-        """The tree of each sentence, in order and in constant memory.
-
-        Args:
-            sentences: Read as far ahead as sorting by length wants.
-            constrained: Search among trees over the words only. Otherwise, as in the paper, among all
-                outputs; what is no tree is repaired.
-            batch_tokens: Sub-words of a batch, padding included, times the beam size: a bound on memory.
-            workers: Batches computed at once; by default one for each core.
-            failed: Is told why a sentence cannot be parsed, which then has no tree. Without it the error is
-                raised.
-            **search: Settings of `SearchConfig`; those that are None or missing are the model's own.
-
-        Raises:
-            DataError: A sentence is no Unicode, or too long.
-            UsageError: A setting is out of range, or there is text to be split and no NLTK.
+            DataError: A sentence is not Unicode, or too long; the message has its number.
+            UsageError: An option is unknown or out of range, or there is text to be split and no NLTK.
             TypeError: One sentence is given in place of several.
         """
         if isinstance(sentences, str):
             raise TypeError("one sentence is given where several are wanted; put it in a list: [sentence]")
-        require_counts(batch_tokens=batch_tokens, workers=workers)
-        given = {key: value for key, value in search.items() if value is not None}
-        config = SearchConfig.checked(**self.config.search.model_dump() | given)
-        encoded, again = tee(self._encode_each(sentences, failed))
-        found = generate(
-            self._engine,
-            (ids for _, ids in encoded),
-            config,
-            constraint=self._constraint(config) if constrained else None,
-            batching=Batching(batch_tokens, workers=workers or self._workers),
-        )
-        return (
-            self._parse(words, hypotheses[0]) for (words, _), hypotheses in zip(again, found, strict=False)
-        )
+        answers = self._answers(self._numbered(sentences), options)
+        return [answer.result for answer in require_all(answers, "sentence")]
+
+    @takes(ParseConfig, SearchConfig)
+    def answer(
+        self, requests: Iterable[ParseRequest | Failure], **options: Unpack[ParseOptions]
+    ) -> Iterator[Answer[Parse] | Failure]:
+        """An answer or a failure for each request, in order and in constant memory.
+
+        Calls may be made from several threads at once.
+
+        Args:
+            requests: Read as far ahead as sorting by length needs. A `Failure` is handed on in its place.
+            **options: See below.
+
+        Raises:
+            UsageError: An option is unknown or out of range, or there is text to be split and no NLTK.
+        """
+        return self._answers(map(self._encoded, requests), options)
 
     def attention(self, sentence: Sentence, tree: str | None = None) -> Attention:
         """The attention weights with which the model parses `sentence`, by default as it would itself."""
@@ -157,7 +170,7 @@ class Parser:
                 of labels that the model does not know.
         """
         model, config = only_model(self._models), self.config.search
-        encoded = list(self._encode_each(sentences, None))
+        encoded = [(each.words, each.ids) for each in self._numbered(sentences)]
         if trees is None:
             found = generate(
                 self._engine,
@@ -197,18 +210,39 @@ class Parser:
             raise too_long_error(len(ids), positions - 1)
         return ids
 
-    def _encode_each(
-        self, sentences: Iterable[Sentence], failed: Callable[[DataError], None] | None
-    ) -> Iterator[tuple[list[str], list[int]]]:
-        """The words of each sentence, and the ids of their sub-words."""
-        for number, sentence in enumerate(sentences, start=1):
-            try:
-                yield self._encode(sentence)
-            except DataError as error:
-                if failed is None:
-                    raise DataError(f"sentence {number}: {error.messages[0]}", label=error.label) from None
-                failed(error)
-                yield [], []
+    def _numbered(self, sentences: Iterable[Sentence]) -> Iterator[_Encoded]:
+        """Each sentence as ids, or a DataError with its number."""
+        return require_all(map(self._encoded, map(ParseRequest, count(1), sentences)), "sentence")
+
+    def _encoded(self, request: ParseRequest | Failure) -> _Encoded | Failure:
+        if isinstance(request, Failure):
+            return request
+        try:
+            return _Encoded(request.id, *self._encode(request.sentence))
+        except DataError as error:
+            return Failure(request.id, error)
+
+    def _answers(
+        self, encoded: Iterable[_Encoded | Failure], options: ParseOptions
+    ) -> Iterator[Answer[Parse] | Failure]:
+        own = {name: value for name, value in options.items() if name in ParseConfig.model_fields}
+        config = ParseConfig.checked(**own)
+        given = {name: v for name, v in options.items() if name not in own and v is not None}
+        if "mbr" in given:
+            raise UsageError("mbr: this is for translations only; leave it out", settings=["mbr"])
+        search = SearchConfig.checked(**self.config.search.model_dump() | given)
+        to_parse, to_answer = tee(encoded)
+        found = generate(
+            self._engine,
+            ([] if isinstance(each, Failure) else each.ids for each in to_parse),
+            search,
+            constraint=self._constraint(search) if config.constrained else None,
+            batching=Batching(config.batch_tokens, workers=config.workers or self._workers),
+        )
+        return (
+            each if isinstance(each, Failure) else Answer(each.id, self._parse(each.words, hypotheses[0]))
+            for each, hypotheses in zip(to_answer, found, strict=False)
+        )
 
     def _encode(self, sentence: Sentence) -> tuple[list[str], list[int]]:
         words = penn_words(sentence) if isinstance(sentence, str) else [unescaped(word) for word in sentence]
@@ -226,7 +260,7 @@ class Parser:
 
     def _parse(self, words: list[str], hypothesis: Hypothesis) -> Parse:
         if not words:
-            return Parse(None, 0.0)
+            return NO_PARSE
         tree, well_formed = self.vocabulary.decode(hypothesis.ids, words)
         log_probs = hypothesis.token_log_probs
         confidence = math.exp(statistics.fmean(log_probs)) if log_probs else 0.0

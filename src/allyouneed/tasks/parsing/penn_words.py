@@ -27,6 +27,7 @@ def _tokenizer() -> Any:
     except ImportError:
         raise UsageError(
             "splitting sentences into words needs NLTK; pip install 'allyouneed[parsing]',"
-            " or give words with spaces between them (--tokenized)"
+            " or give words with spaces between them (tokenized)",
+            settings=["tokenized"],
         ) from None
     return TreebankWordTokenizer()

@@ -1,31 +1,27 @@
 """How good a parser is, by its trees for sentences whose right ones are known."""
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from itertools import count
+from typing import TYPE_CHECKING, Unpack
 
-from allyouneed.errors import DataError
 from allyouneed.evaluation import Score
 from allyouneed.tasks.parsing.bracket_f1 import BracketScores, score_trees
 from allyouneed.tasks.parsing.trees import Tree, sentences_of
+from allyouneed.tasks.requests import Answer, Failure, ParseRequest, results
 
 if TYPE_CHECKING:
-    from allyouneed.tasks.parsing.parser import Parse, Parser
+    from allyouneed.tasks.parsing.parser import Parse, ParseOptions, Parser
 
 
 def evaluate_parser(
-    parser: "Parser",
-    gold: Sequence[Tree],
-    *,
-    failed: Callable[[DataError], None] = lambda error: None,
-    **options: Any,
+    parser: "Parser", gold: Sequence[Tree], **options: "Unpack[ParseOptions]"
 ) -> tuple[BracketScores, list[Score]]:
     """Scores of a parser on sentences whose tree is known.
 
     Args:
         parser: What parses the words of the trees.
         gold: The gold trees, cleaned.
-        failed: Is told why a sentence cannot be parsed; it counts as one without constituents.
-        **options: As of `Parser.stream`.
+        **options: As of `Parser.parse`.
 
     Returns:
         As `score_parses`.
@@ -33,8 +29,16 @@ def evaluate_parser(
     Raises:
         DataError: There are no trees.
     """
-    found = parser.parse(sentences_of(gold), failed=failed, **options)
-    return score_parses(parser, gold, found)
+    from allyouneed.tasks.parsing.parser import NO_PARSE  # which loads PyTorch
+
+    return score_parses(parser, gold, list(results(parse_words(parser, gold, **options), NO_PARSE)))
+
+
+def parse_words(
+    parser: "Parser", gold: Sequence[Tree], **options: "Unpack[ParseOptions]"
+) -> "Iterator[Answer[Parse] | Failure]":
+    """What a parser makes of the words of each tree; `options` as of `Parser.parse`."""
+    return parser.answer(map(ParseRequest, count(1), sentences_of(gold)), **options)
 
 
 def score_parses(

@@ -10,10 +10,12 @@ from allyouneed.errors import DataError, ModelError, UsageError
 from allyouneed.evaluation import Score
 from allyouneed.tasks.parsing.bracket_f1 import score_trees
 from allyouneed.tasks.parsing.linearisation import WORD, symbols_per_word
+from allyouneed.tasks.parsing.scores import parse_words
 from allyouneed.tasks.parsing.tree_vocabulary import TreeVocabulary
 from allyouneed.tasks.parsing.treebank import UNTAGGED, TreeFiles
-from allyouneed.tasks.parsing.trees import sentences_of, tree_of
+from allyouneed.tasks.parsing.trees import tree_of
 from allyouneed.tasks.parsing.word_features import WordFeatures
+from allyouneed.tasks.requests import results
 from allyouneed.tasks.task import Task, Validate
 from allyouneed.tasks.training_text import TrainingText
 from allyouneed.tasks.units import SOURCE_TOKENIZER, TARGET_TOKENIZER, Units
@@ -78,11 +80,13 @@ def _validation(
     sources: Sequence[str], references: Sequence[str], units: Units, config: RunConfig
 ) -> Validate:
     """F1 of greedy trees, which are fast; a sentence that is too long counts as one without constituents."""
+    from allyouneed.tasks.parsing.parser import NO_PARSE
+
     gold = [tree_of(line) for line in references]
 
     def validate(model: "EncoderDecoder") -> Mapping[str, float]:
-        parser = _build(model, config, units)
-        found = parser.parse(sentences_of(gold), beam_size=1, failed=lambda error: None)
+        parser = _build(model, config.greedy(), units)
+        found = results(parse_words(parser, gold), NO_PARSE)
         return {"f1": score_trees(gold, [parse.tree for parse in found]).brackets.f1}
 
     return validate

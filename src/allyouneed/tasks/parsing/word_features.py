@@ -113,7 +113,8 @@ class WordFeatures:
         if vocab_size < len(always):
             raise UsageError(
                 f"vocabulary size {vocab_size}: control symbols and shapes of words alone are {len(always)}; "
-                f"use --vocab-size {len(always)} or more"
+                f"use vocab_size {len(always)} or more",
+                settings=["vocab_size"],
             )
         words = Counter(word for line in lines for word in line.split(" "))
         minimum = _MIN_FREQUENCY

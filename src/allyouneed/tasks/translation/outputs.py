@@ -11,6 +11,10 @@ _WRITTEN_WITHOUT_SPACES = {"bo", "dz", "ja", "km", "lo", "my", "th", "wuu", "yue
 """Languages (ISO 639) whose sentences follow each other without a space between them."""
 
 
+END_PIECE = "</s>"
+"""The end symbol in print."""
+
+
 @dataclass(frozen=True)
 class Translation:
     """An output of a translator."""
@@ -19,11 +23,12 @@ class Translation:
     score: float
     """The log-probability divided by the length penalty; with `mbr`, the expected chrF, from 0 to 100. Of a
     text in parts, the mean of their scores, each counted as often as it has tokens, the end symbol too."""
-    tokens: list[str]
-    """The sub-word pieces that the text is made of, in print."""
-    token_log_probs: list[float] = field(default_factory=list)
-    """Natural logarithm of the probability of each, and of the end symbol after them."""
-    alignment: list[tuple[int, int]] | None = None
+    tokens: list[str] = field(default_factory=list, repr=False)
+    """The sub-word pieces of the text, in print, and the end symbol `</s>`, behind each part of a text in
+    parts. An output that was cut at its greatest length has no end symbol, a blank text no token."""
+    token_log_probs: list[float] = field(default_factory=list, repr=False)
+    """Natural logarithm of the probability of each of these tokens."""
+    alignment: list[tuple[int, int]] | None = field(default=None, repr=False)
     """The words (source, target) that belong together, counted from 0, if they were asked for; words are what
     white space separates."""
 
@@ -61,7 +66,7 @@ def join_parts(parts: Sequence[Part], language: str) -> list[Translation]:
 
 
 def _join(parts: Sequence[Part], found: Sequence[Translation], space: str) -> Translation:
-    num_tokens = [len(translation.tokens) + 1 for translation in found]
+    num_tokens = [len(each.tokens) + (each.tokens[-1:] != [END_PIECE]) for each in found]
     total = sum(translation.score * num for translation, num in zip(found, num_tokens, strict=True))
     return Translation(
         space.join(translation.text for translation in found),

@@ -1,8 +1,9 @@
 """How probable a model finds translations that are given: pairs of texts in, log-probabilities out."""
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import tee
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -13,9 +14,18 @@ from allyouneed.inference.engine import Engine
 from allyouneed.inference.ensemble import Ensemble
 from allyouneed.inference.scoring import TargetScore, score_pairs
 from allyouneed.inference.search import length_penalty
+from allyouneed.tasks.requests import Answer, Failure, Id, ScoreRequest
+from allyouneed.tasks.translation.outputs import END_PIECE
 
 Encode = Callable[[str], list[int]]
-EncodedPair = tuple[list[int], list[int]]
+
+
+class EncodedPair(NamedTuple):
+    """A request in token ids, without end symbols."""
+
+    id: Id
+    source: list[int]
+    target: list[int]
 
 
 @dataclass(frozen=True)
@@ -26,69 +36,65 @@ class PairScore:
     """Natural logarithm of the probability of all its tokens, the end symbol's included."""
     score: float
     """The log-probability divided by the length penalty, as search ranks by it."""
-    tokens: list[str]
+    tokens: list[str] = field(repr=False)
     """The pieces of the translation, in print, and the end symbol."""
-    token_log_probs: list[float]
+    token_log_probs: list[float] = field(repr=False)
     """Of each of these, given the source and those before it; their sum is `log_prob`."""
 
 
-def stream_scores(
+def answer_pairs(
     engine: Engine | Ensemble,
-    pairs: Iterable[EncodedPair | None],
+    pairs: Iterable[EncodedPair | Failure],
     target_tokenizer: Tokenizer,
     config: SearchConfig,
     *,
     workers: int = 1,
-) -> Iterator[PairScore | None]:
+) -> Iterator[Answer[PairScore] | Failure]:
     """The score of each pair, in order and in constant memory.
 
     Args:
         engine: The model, or several.
-        pairs: Of `encode_pairs`; None has no score.
-        target_tokenizer: Of the targets.
-        config: Its length penalty divides the scores.
+        pairs: Pairs in token ids; a failure is handed on in its place.
+        target_tokenizer: Tokeniser of the targets.
+        config: Search settings, of which the length penalty divides the scores.
         workers: Batches computed at once.
     """
-    pairs, again = tee(pairs)
-    scores = score_pairs(engine, pairs, workers=workers)
-    return (
-        None
-        if score is None or pair is None
-        else _pair_score(score, target_tokenizer.pieces(pair[1]), config)
-        for score, pair in zip(scores, again, strict=True)
-    )
+    to_score, to_answer = tee(pairs)
+    ids = (None if isinstance(pair, Failure) else (pair.source, pair.target) for pair in to_score)
+    scores = score_pairs(engine, ids, workers=workers)
+    for score, pair in zip(scores, to_answer, strict=True):
+        if isinstance(pair, Failure) or score is None:
+            yield cast(Failure, pair)  # only failures have no score
+        else:
+            yield Answer(pair.id, _pair_score(score, target_tokenizer.pieces(pair.target), config))
 
 
-def encode_pairs(
-    pairs: Iterable[tuple[str, str] | None],
-    encode_source: Encode,
-    encode_target: Encode,
-    failed: Callable[[DataError], None] | None = None,
-) -> Iterator[EncodedPair | None]:
-    """The ids of both sides of each pair; None for a pair that has none, or is None itself.
+class PairEncoder(NamedTuple):
+    """Encodes both sides of a pair."""
 
-    Args:
-        pairs: Source and target.
-        encode_source: The ids of a source.
-        encode_target: The ids of a target.
-        failed: Is told why a pair has no ids. Without it the error is raised, with the number of the pair.
+    encode_source: Encode
+    encode_target: Encode
 
-    Raises:
-        DataError: A text cannot be encoded.
-    """
-    for number, pair in enumerate(pairs, start=1):
-        place = "" if failed else f" {number}"
+    def encode(self, request: ScoreRequest | Failure) -> EncodedPair | Failure:
+        """The ids of a pair, or why it has none; a failure stays one."""
+        if isinstance(request, Failure):
+            return request
         try:
-            encoded = pair and (
-                _encode(f"source{place}", encode_source, pair[0]),
-                _encode(f"target{place}", encode_target, pair[1]),
-            )
+            return self._encode(request, "")
         except DataError as error:
-            if failed is None:
-                raise
-            failed(error)
-            encoded = None
-        yield encoded
+            return Failure(request.id, error)
+
+    def encode_numbered(self, request: ScoreRequest) -> EncodedPair:
+        """The ids of a pair.
+
+        Raises:
+            DataError: A side cannot be encoded; the message begins with "source" or "target" and the id.
+        """
+        return self._encode(request, f" {request.id}")
+
+    def _encode(self, request: ScoreRequest, place: str) -> EncodedPair:
+        source = _encode(f"source{place}", self.encode_source, request.source)
+        return EncodedPair(request.id, source, _encode(f"target{place}", self.encode_target, request.target))
 
 
 def _encode(name: str, encode: Encode, text: str) -> list[int]:
@@ -99,6 +105,6 @@ def _encode(name: str, encode: Encode, text: str) -> list[int]:
 
 
 def _pair_score(score: TargetScore, pieces: list[str], config: SearchConfig) -> PairScore:
-    tokens = [*pieces, "</s>"]
+    tokens = [*pieces, END_PIECE]
     penalty = float(length_penalty(np.array(len(tokens)), config))
     return PairScore(score.log_prob, score.log_prob / penalty, tokens, score.token_log_probs)

@@ -1,12 +1,13 @@
 """How good a translator is, by its translations of sentences whose right ones are known."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Unpack
 
 from allyouneed.errors import UsageError
 from allyouneed.evaluation import Metric, Score, bleu_13a, chrf, perplexity, translation_metrics
 
 if TYPE_CHECKING:
+    from allyouneed.tasks.translation.options import TranslateOptions
     from allyouneed.tasks.translation.translator import Translator
 
 
@@ -15,7 +16,7 @@ def evaluate(
     sources: Sequence[str],
     references: Sequence[str],
     metrics: Sequence[Metric] = (bleu_13a, chrf),
-    **search: Any,
+    **options: "Unpack[TranslateOptions]",
 ) -> list[Score]:
     """Scores of a translator on sentences whose translation is known, its perplexity the last of them.
 
@@ -24,13 +25,13 @@ def evaluate(
         sources: One sentence each.
         references: The right translation of each.
         metrics: What compares the translations with the references; see `translation_metrics`.
-        **search: As of `Translator.stream`.
+        **options: As for `Translator.translate`.
 
     Raises:
         DataError: A sentence is too long, or there are not as many references as sources.
     """
     likelihood = translator.negative_log_likelihood(sources, references)
-    texts = [translation.text for translation in translator.translate(sources, **search)]
+    texts = [translation.text for translation in translator.translate(sources, **options)]
     return [*(metric(texts, references) for metric in metrics), perplexity(*likelihood)]
 
 

@@ -1,6 +1,7 @@
 """Translation as a task: pairs of sentences in, a `Translator` out, judged by BLEU."""
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ from allyouneed.data.corpus_files import CorpusFiles
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import UsageError
 from allyouneed.evaluation import Score, bleu_13a
+from allyouneed.tasks.requests import TranslationRequest, results
 from allyouneed.tasks.task import Task, Validate
 from allyouneed.tasks.training_text import TrainingText
 from allyouneed.tasks.translation.scores import evaluate, metrics_for
@@ -68,12 +70,14 @@ def _validation(
 ) -> Validate:
     """BLEU of greedy translations, which are fast; a source that is too long counts as an empty one."""
 
+    from allyouneed.tasks.translation.outputs import Translation
     from allyouneed.tasks.translation.translator import Translator
 
     def validate(model: "EncoderDecoder") -> Mapping[str, float]:
-        translator = Translator(model, config, *_tokenizers(units))
-        found = translator.translate(sources, beam_size=1, failed=lambda error: None)
-        return {"bleu": bleu_13a([translation.text for translation in found], references).value}
+        translator = Translator(model, config.greedy(), *_tokenizers(units))
+        requests = map(TranslationRequest, count(1), sources)
+        found = results(translator.answer(requests), [Translation("", 0.0)])
+        return {"bleu": bleu_13a([translations[0].text for translations in found], references).value}
 
     return validate
 

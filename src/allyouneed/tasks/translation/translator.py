@@ -1,16 +1,16 @@
 """Task 1, translation (paper 5 and 6.1): raw text in, raw text out."""
 
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice, repeat, tee
-from typing import Any, Literal
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from itertools import count, tee
+from typing import Literal, Unpack
 
-from allyouneed.config.bounds import require_counts
-from allyouneed.config.run import RunConfig, SearchConfig
+from allyouneed.config.documented import takes
+from allyouneed.config.run import RunConfig, SearchConfig, SearchSettings
 from allyouneed.data.lines import is_blank
-from allyouneed.data.sentences import Divider, LostSentences, each_part, each_prefix, too_long_error
+from allyouneed.data.sentences import Divider, lost_sentences, too_long_error
 from allyouneed.data.tokenizer import Tokenizer
-from allyouneed.errors import DataError, UsageError
+from allyouneed.errors import DataError
 from allyouneed.inference.alignment import align_words
 from allyouneed.inference.attention_capture import capture_attention, only_model
 from allyouneed.inference.beams import Hypothesis
@@ -19,14 +19,14 @@ from allyouneed.inference.generate import Batching, follow, generate
 from allyouneed.inference.shortlist import Shortlist
 from allyouneed.model import EncoderDecoder
 from allyouneed.tasks.attention import Attention, Pieces, look_into
-from allyouneed.tasks.translation.outputs import Part, Translation, join_parts, least_risk
-from allyouneed.tasks.translation.pair_scores import PairScore, encode_pairs, stream_scores
+from allyouneed.tasks.requests import Answer, Failure, ScoreRequest, TranslationRequest, require_all
+from allyouneed.tasks.translation.encoded_texts import EncodedText, encode_text, joined_answers, parts_of
+from allyouneed.tasks.translation.options import TranslateConfig, TranslateOptions, check_n_best, configured
+from allyouneed.tasks.translation.outputs import END_PIECE, Part, Translation, least_risk
+from allyouneed.tasks.translation.pair_scores import EncodedPair, PairEncoder, PairScore, answer_pairs
 
 MAX_TOKENS = 1_024
 """A longer text is translated in parts, or refused: the cost grows with the square of the length."""
-
-_IDLE = {True: ("beam_size",), False: ("temperature", "top_k", "top_p", "seed")}
-"""Whether outputs are drawn -> what then has no effect."""
 
 
 class Translator:
@@ -59,91 +59,83 @@ class Translator:
         self._engine, self._workers = build_engines(self._models, precision, threads, shortlist)
         self._source_tokenizer, self._target_tokenizer = source_tokenizer, target_tokenizer
 
-    def translate(self, texts: Sequence[str], **options: Any) -> list[Translation]:
+    @takes(TranslateConfig, SearchConfig)
+    def translate(self, texts: Sequence[str], **options: Unpack[TranslateOptions]) -> list[Translation]:
         """The best translation of each text, in order.
 
         Args:
-            texts: One sentence each, or as many as they like with `split_sentences=True`. A blank one has the
-                empty translation.
-            **options: As of `stream`, without `n_best`. `noticed` is also told of the first text that has
-                more sentences than its translation.
+            texts: One sentence each, or any number with `split_sentences=True`. A blank text has the empty
+                translation.
+            **options: See below.
 
         Raises:
-            DataError: A text is no Unicode, or too long and not to be split.
+            DataError: A text is not Unicode, or too long and not to be split; the message has its number.
+            UsageError: An option is unknown, out of range, or without effect.
+            TypeError: One text is given in place of several.
         """
-        found = [translations[0] for translations in self.stream(texts, **options)]
-        told = None if options.get("split_sentences") else options.get("noticed")
-        lost = self.lost_sentences(told)
-        for number, (text, translation) in enumerate(zip(texts, found, strict=False), start=1):
-            lost.check(f"text {number}", text, translation.text)
-        return found
+        return [translations[0] for translations in self.stream(texts, **options)]
 
-    def lost_sentences(self, told: Callable[[str], None] | None) -> LostSentences:
-        """What tells `told` of the first text of which sentences are missing in the translation."""
-        data = self.config.data
-        return LostSentences(data.source_language, data.target_language, self._is_whole, told)
-
-    def stream(  # noqa: PLR0913 - how to compute, what to do with long texts, whom to tell
-        self,
-        texts: Iterable[str],
-        *,
-        n_best: int = 1,
-        mbr: int | None = None,
-        batch_tokens: int | None = Batching.tokens,
-        batch_size: int | None = None,
-        workers: int | None = None,
-        prefixes: Iterable[str] = repeat(""),
-        split_sentences: bool = False,
-        too_long: Literal["split", "error"] = "split",
-        failed: Callable[[DataError], None] | None = None,
-        noticed: Callable[[str], None] | None = None,
-        **search: Any,
+    @takes(TranslateConfig, SearchConfig)
+    def stream(
+        self, texts: Iterable[str], *, n_best: int = 1, **options: Unpack[TranslateOptions]
     ) -> Iterator[list[Translation]]:
         """Up to `n_best` translations of each text, in order and in constant memory.
 
         They come best first; but samples, where `sampling` is set, in the order in which they were drawn.
 
         Args:
-            texts: Read as far ahead as sorting by length wants.
-            n_best: Translations wanted of each text.
-            mbr: Draw so many samples, and take those of least Bayes risk: the most like all of them.
-            batch_tokens: Tokens of a batch, padding included, times the beam size or the number of samples:
-                a bound on memory.
-            batch_size: The most sentences of a batch.
-            workers: Batches computed at once; by default one for each core.
-            prefixes: What the translation of each text begins with, whole words; of its first part.
-            split_sentences: Translate each sentence of a text by itself, and join the translations. The n-th
-                best of the whole has the n-th best of each.
-            too_long: Whether a text of more tokens than the model can read is an error, or is split: at the
-                ends of sentences, or where need be at white space, or between tokens.
-            failed: Is told why a text cannot be translated; the text then has the empty translation. Without
-                it the error is raised.
-            noticed: Is told of each text that is split because it is too long.
-            **search: Settings of `SearchConfig`; those that are None or missing are the model's own.
+            texts: As for `translate`; read as far ahead as sorting by length needs.
+            n_best: Number of translations wanted of each text.
+            **options: See below.
 
         Raises:
-            DataError: A text is no Unicode, or too long and not to be split.
-            UsageError: A setting is out of range.
+            DataError: As for `translate`.
+            UsageError: An option is unknown, out of range, or without effect.
             TypeError: One text is given in place of several.
         """
-        if isinstance(texts, str) or isinstance(prefixes, str):
+        if isinstance(texts, str):
             raise TypeError("one text is given where several are wanted; put it in a list: [text]")
-        _check_counts(n_best, mbr, workers=workers, batch_tokens=batch_tokens, batch_size=batch_size)
-        num_parts: deque[int] = deque()  # of each text that has been read but not yet written
-        divider = self._divider(split_sentences, too_long, noticed)
-        parts = self._each_translated(
-            each_part(divider.encode_each(texts, failed), num_parts),
-            each_prefix(self._encode_prefixes(prefixes, failed), num_parts),
-            self._search_config(search | ({"sampling": True} if mbr else {})),
-            mbr or n_best,
-            Batching(batch_tokens, batch_size, workers or self._workers),
-        )
-        if mbr:
-            parts = (part._replace(translations=least_risk(part.translations)[:n_best]) for part in parts)
-        to = self.config.data.target_language
-        return (join_parts([first, *islice(parts, num_parts.popleft() - 1)], to) for first in parts)
+        config, search = configured(options, self.config.search)
+        requests = map(TranslationRequest, count(1), texts)
+        encoded = require_all(self._encoded(requests, config), "text")
+        answers = self._answers(encoded, n_best, config, search)
+        return (answer.result for answer in require_all(answers, "text"))
 
-    def follow(self, text: str, **search: Any) -> Iterator[str]:
+    @takes(TranslateConfig, SearchConfig)
+    def answer(
+        self,
+        requests: Iterable[TranslationRequest | Failure],
+        *,
+        n_best: int = 1,
+        **options: Unpack[TranslateOptions],
+    ) -> Iterator[Answer[list[Translation]] | Failure]:
+        """An answer or a failure for each request, in order and in constant memory.
+
+        An answer holds up to `n_best` translations, ordered as by `stream`, and a notice for each part of the
+        text that was split because it is too long. Calls may be made from several threads at once.
+
+        Args:
+            requests: Read as far ahead as sorting by length needs. A `Failure` is handed on in its place.
+            n_best: Number of translations wanted of each text.
+            **options: See below.
+
+        Raises:
+            UsageError: An option is unknown, out of range, or without effect.
+        """
+        config, search = configured(options, self.config.search)
+        return self._answers(self._encoded(requests, config), n_best, config, search)
+
+    def lost_sentences(self, text: str, translation: str) -> str | None:
+        """A message if a text that fits the model has more sentences than its translation; otherwise None.
+
+        Not for translations made with `split_sentences`, which lose none.
+        """
+        data = self.config.data
+        message = lost_sentences(text, translation, data.source_language, data.target_language)
+        fits = message and len(self._source_tokenizer.encode(text)) <= self._max_tokens
+        return message if fits else None
+
+    def follow(self, text: str, **search: Unpack[SearchSettings]) -> Iterator[str]:
         """What the translation is sure to begin with, longer and longer, and in the end the whole.
 
         Args:
@@ -154,7 +146,7 @@ class Translator:
             DataError: It is too long, or no Unicode.
             UsageError: A setting is out of range.
         """
-        source, config = self.encode(text), self._search_config(search)
+        source, (_, config) = self.encode(text), configured(search, self.config.search)
         if not source:
             return iter([""])
         return map(self._target_tokenizer.decode, follow(self._engine, source, config))
@@ -167,50 +159,56 @@ class Translator:
         """
         return [] if is_blank(text) else self._encode(self._source_tokenizer, text)
 
-    def score(self, sources: Sequence[str], targets: Sequence[str], **options: Any) -> list[PairScore]:
+    def score(
+        self,
+        sources: Sequence[str],
+        targets: Sequence[str],
+        *,
+        workers: int | None = None,
+        length_penalty: float | None = None,
+        length_normalization: Literal["gnmt", "average", "none"] | None = None,
+    ) -> list[PairScore]:
         """How probable each target is as the translation of its source, in order.
 
         Args:
             sources: One sentence each.
             targets: A translation of each.
-            **options: As of `stream_scores`, without `failed`.
+            workers: Batches computed at once; one for each core if None.
+            length_penalty: The exponent alpha of the length penalty; the model's own setting if None.
+            length_normalization: What scores are divided by; the model's own setting if None.
 
         Raises:
-            DataError: A sentence is too long, or no Unicode, or there are not as many targets as sources.
+            DataError: A sentence is too long, or not Unicode, or there are not as many targets as sources.
+            UsageError: A setting is out of range.
         """
         if len(sources) != len(targets):
             raise DataError(f"{len(sources)} sources but {len(targets)} targets; give one for each")
-        scores = self.stream_scores(zip(sources, targets, strict=True), **options)
-        return [score for score in scores if score is not None]  # all of them: a pair that fails is an error
+        search = SearchSettings(length_penalty=length_penalty, length_normalization=length_normalization)
+        requests = map(ScoreRequest, count(1), sources, targets)
+        encoded = map(self._pair_encoder.encode_numbered, requests)
+        return [answer.result for answer in require_all(self._scores(encoded, workers, search), "pair")]
 
-    def stream_scores(
+    def answer_pairs(
         self,
-        pairs: Iterable[tuple[str, str] | None],
+        requests: Iterable[ScoreRequest | Failure],
         *,
         workers: int | None = None,
-        failed: Callable[[DataError], None] | None = None,
-        **search: Any,
-    ) -> Iterator[PairScore | None]:
-        """The score of each pair of a source and a target, in order and in constant memory.
+        length_penalty: float | None = None,
+        length_normalization: Literal["gnmt", "average", "none"] | None = None,
+    ) -> Iterator[Answer[PairScore] | Failure]:
+        """The score of each pair of a source and a target, or a failure, in order and in constant memory.
 
         Args:
-            pairs: Sentences; None in place of a pair gives None in place of a score.
-            workers: Batches computed at once; by default one for each core.
-            failed: Is told why a pair cannot be scored, which then has None. Without it the error is raised.
-            **search: The settings of the length penalty; those that are missing are the model's own.
+            requests: Read some thousands ahead. A `Failure` is handed on in its place.
+            workers: As for `score`, like the others.
+            length_penalty: See there.
+            length_normalization: See there.
 
         Raises:
-            DataError: A sentence is too long, or no Unicode.
             UsageError: A setting is out of range.
         """
-        require_counts(workers=workers)
-        return stream_scores(
-            self._engine,
-            encode_pairs(pairs, self.encode, self._encode_target, failed),
-            self._target_tokenizer,
-            self._search_config(search),
-            workers=workers or self._workers,
-        )
+        search = SearchSettings(length_penalty=length_penalty, length_normalization=length_normalization)
+        return self._scores(map(self._pair_encoder.encode, requests), workers, search)
 
     def negative_log_likelihood(self, sources: Sequence[str], targets: Sequence[str]) -> tuple[float, int]:
         """The sum over all target tokens, end symbols included, in nats, and their number."""
@@ -251,9 +249,6 @@ class Translator:
         positions = self._engine.max_positions
         return MAX_TOKENS if positions is None else min(MAX_TOKENS, positions - 1)
 
-    def _is_whole(self, text: str) -> bool:
-        return len(self._source_tokenizer.encode(text)) <= self._max_tokens
-
     def _encode_target(self, text: str) -> list[int]:
         return self._encode(self._target_tokenizer, text)
 
@@ -263,74 +258,83 @@ class Translator:
             raise too_long_error(len(ids), self._max_tokens)
         return ids
 
-    def _encode_prefixes(
-        self, prefixes: Iterable[str], failed: Callable[[DataError], None] | None
-    ) -> Iterator[list[int]]:
-        for prefix in prefixes:
-            try:
-                ids = self._encode_target(prefix)
-                if ids and self._shortlist is not None:
-                    raise DataError("a target prefix and a shortlist exclude each other; leave out one")
-            except DataError as error:
-                if failed is None:
-                    raise
-                failed(error)
-                ids = []
-            yield ids
+    def _encode_prefix(self, prefix: str) -> list[int]:
+        ids = self._encode_target(prefix)
+        if ids and self._shortlist is not None:
+            raise DataError("a target prefix and a shortlist exclude each other; leave out one")
+        return ids
 
-    def _search_config(self, settings: dict[str, Any]) -> SearchConfig:
-        given = {key: value for key, value in settings.items() if value is not None}
-        config = SearchConfig.checked(**self.config.search.model_dump() | given)
-        idle = [f"--{name.replace('_', '-')}" for name in _IDLE[config.sampling] if name in given]
-        if idle and config.sampling:
-            raise UsageError(f"{', '.join(idle)}: this is for search only; leave out --sampling or --mbr")
-        if idle:
-            raise UsageError(f"{', '.join(idle)}: this is for samples only; add --sampling, or --mbr N")
-        return config
+    @property
+    def _pair_encoder(self) -> PairEncoder:
+        return PairEncoder(self.encode, self._encode_target)
 
-    def _divider(self, sentences: bool, too_long: str, noticed: Callable[[str], None] | None) -> Divider:
-        return Divider(
+    def _scores(
+        self, encoded: Iterable[EncodedPair | Failure], workers: int | None, options: SearchSettings
+    ) -> Iterator[Answer[PairScore] | Failure]:
+        _, search = configured(options, self.config.search)
+        tokenizer = self._target_tokenizer
+        return answer_pairs(self._engine, encoded, tokenizer, search, workers=workers or self._workers)
+
+    def _encoded(
+        self, requests: Iterable[TranslationRequest | Failure], config: TranslateConfig
+    ) -> Iterator[EncodedText | Failure]:
+        divider = Divider(
             self._source_tokenizer,
             self._max_tokens,
             self.config.data.source_language,
-            sentences=sentences,
-            cut=too_long == "split",
-            noticed=noticed,
+            sentences=config.split_sentences,
+            cut=config.too_long == "split",
         )
+        return map(partial(encode_text, divider.divide, self._encode_prefix), requests)
+
+    def _answers(
+        self,
+        encoded: Iterable[EncodedText | Failure],
+        n_best: int,
+        config: TranslateConfig,
+        search: SearchConfig,
+    ) -> Iterator[Answer[list[Translation]] | Failure]:
+        check_n_best(n_best, search.mbr)
+        batching = Batching(config.batch_tokens, config.batch_size, config.workers or self._workers)
+        to_translate, to_answer = tee(encoded)
+        translated = self._each_translated(parts_of(to_translate), n_best, search, batching)
+        return joined_answers(to_answer, translated, self.config.data.target_language)
 
     def _each_translated(
         self,
-        sources: Iterable[list[int]],
-        prefixes: Iterable[list[int]],
-        config: SearchConfig,
+        parts: Iterable[tuple[list[int], list[int]]],
         n_best: int,
+        config: SearchConfig,
         batching: Batching,
     ) -> Iterator[Part]:
-        sources, again = tee(sources)
-        found = generate(self._engine, sources, config, n_best=n_best, prefixes=prefixes, batching=batching)
-        return (
-            Part(
-                [self._translation(source, hypothesis, config.alignments) for hypothesis in hypotheses],
-                self._source_tokenizer.decode(source),
-            )
-            for source, hypotheses in zip(again, found, strict=False)
+        first, second, again = tee(parts, 3)
+        found = generate(
+            self._engine,
+            (source for source, _ in first),
+            config,
+            n_best=config.mbr or n_best,
+            prefixes=(prefix for _, prefix in second),
+            batching=batching,
         )
+
+        def part(source: list[int], hypotheses: Sequence[Hypothesis]) -> Part:
+            translations = [self._translation(source, each, config.alignments) for each in hypotheses]
+            if config.mbr is not None:
+                translations = least_risk(translations)[:n_best]
+            return Part(translations, self._source_tokenizer.decode(source))
+
+        return (part(source, hypotheses) for (source, _), hypotheses in zip(again, found, strict=False))
 
     def _translation(self, source: list[int], hypothesis: Hypothesis, aligned: bool) -> Translation:
         tokenizer, ids, alignment = self._target_tokenizer, hypothesis.ids, None
         if aligned:
             words = self._source_tokenizer.words(source), tokenizer.words(ids)
             alignment = align_words(hypothesis.alignment, *words)
+        pieces = [*tokenizer.pieces(ids), END_PIECE]
         return Translation(
             tokenizer.decode(ids),
             hypothesis.score,
-            tokenizer.pieces(ids),
+            pieces[: len(hypothesis.token_log_probs)],
             hypothesis.token_log_probs,
             alignment,
         )
-
-
-def _check_counts(n_best: int, mbr: int | None, **counts: int | None) -> None:
-    require_counts(n_best=n_best, mbr=mbr, **counts)
-    if mbr is not None and n_best > mbr:
-        raise UsageError(f"--n-best {n_best}: of --mbr {mbr} samples there are no more; raise the latter")

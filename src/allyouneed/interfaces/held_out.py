@@ -1,0 +1,25 @@
+"""Held-out text that a command translates and scores: two files line by line, or one of both columns."""
+
+from pathlib import Path
+
+from allyouneed.data.corpus_files import read_pairs
+from allyouneed.data.lines import read_aligned
+from allyouneed.errors import UsageError
+
+
+def read_held_out(
+    source: Path | None, reference: Path | None, pairs: Path | None
+) -> tuple[list[str], list[str]]:
+    """The sources and the references.
+
+    Raises:
+        UsageError: What is given is neither both files nor one of pairs.
+        DataError: A file cannot be read, or the files have different numbers of lines.
+    """
+    if pairs is not None and source is None and reference is None:
+        return read_pairs(pairs)
+    if pairs is not None or source is None or reference is None:
+        raise UsageError(
+            "give --source and --reference, two files line by line, or --pairs, one file of both"
+        )
+    return read_aligned(source, reference)

@@ -1,0 +1,83 @@
+"""Requests to a model and their answers, as values; each answer and each failure has the id of its request.
+
+`Translator.answer` and `Parser.answer` take requests and give an `Answer` or a `Failure` for each, in order.
+Calls share nothing that changes, so several threads can have their requests answered by one model.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from allyouneed.errors import DataError
+
+Result = TypeVar("Result")
+Result_co = TypeVar("Result_co", covariant=True)
+
+Id = int | str
+"""Names a request among others; only the caller reads it."""
+
+Sentence = str | Sequence[str]
+"""Text, which is split into words as the Penn Treebank does, or the words, where `-LRB-` is a bracket too."""
+
+
+@dataclass(frozen=True)
+class TranslationRequest:
+    """A text to be translated."""
+
+    id: Id
+    text: str
+    prefix: str = ""
+    """Whole words with which the translation begins; that of the first part, where a text is split."""
+
+
+@dataclass(frozen=True)
+class ParseRequest:
+    """A sentence to be parsed."""
+
+    id: Id
+    sentence: Sentence
+
+
+@dataclass(frozen=True)
+class ScoreRequest:
+    """A source and a translation of it, to be scored."""
+
+    id: Id
+    source: str
+    target: str
+
+
+@dataclass(frozen=True)
+class Answer(Generic[Result_co]):
+    """What a model has made of a request."""
+
+    id: Id
+    result: Result_co
+    """A list of `Translation`, best first; a `Parse`; or a `PairScore`."""
+    notices: tuple[str, ...] = ()
+    """What the user should know about it, such as that a text was split because it is too long."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a request has no answer. One that stands among the requests is handed on in its place."""
+
+    id: Id
+    error: DataError
+
+
+def results(answers: Iterable[Answer[Result] | Failure], instead: Result) -> Iterator[Result]:
+    """The result of each answer, and `instead` of each failure."""
+    return (instead if isinstance(answer, Failure) else answer.result for answer in answers)
+
+
+def require_all(given: Iterable[Result | Failure], name: str) -> Iterator[Result]:
+    """All of them, if none is a failure.
+
+    Raises:
+        DataError: One is a failure; the message begins with `name` and its id.
+    """
+    for each in given:
+        if isinstance(each, Failure):
+            raise DataError(f"{name} {each.id}: {each.error.messages[0]}", label=each.error.label)
+        yield each

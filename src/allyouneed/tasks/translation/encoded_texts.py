@@ -1,0 +1,63 @@
+"""Texts to be translated as token ids, part by part, and their answers from the translations of the parts."""
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import NamedTuple
+
+from allyouneed.data.sentences import Divided
+from allyouneed.errors import DataError
+from allyouneed.tasks.requests import Answer, Failure, Id, TranslationRequest
+from allyouneed.tasks.translation.outputs import Part, Translation, join_parts
+
+
+class EncodedText(NamedTuple):
+    """A request in token ids, without end symbols."""
+
+    id: Id
+    parts: list[list[int]]
+    notices: tuple[str, ...]
+    prefix: list[int]
+    """What the translation of the first part begins with."""
+
+
+def encode_text(
+    divide: Callable[[str], Divided],
+    encode_prefix: Callable[[str], list[int]],
+    request: TranslationRequest | Failure,
+) -> EncodedText | Failure:
+    """A request in token ids, or why it has none; a failure stays one."""
+    if isinstance(request, Failure):
+        return request
+    try:
+        return EncodedText(request.id, *divide(request.text), encode_prefix(request.prefix))
+    except DataError as error:
+        return Failure(request.id, error)
+
+
+def parts_of(encoded: Iterable[EncodedText | Failure]) -> Iterator[tuple[list[int], list[int]]]:
+    """Each part of each text with its prefix, which only a first part has; an empty part for a failure."""
+    for text in encoded:
+        if isinstance(text, Failure):
+            yield [], []
+            continue
+        for number, part in enumerate(text.parts):
+            yield part, [] if number else text.prefix
+
+
+def joined_answers(
+    encoded: Iterable[EncodedText | Failure], translated: Iterator[Part], language: str
+) -> Iterator[Answer[list[Translation]] | Failure]:
+    """The answer to each text.
+
+    Args:
+        encoded: Texts; a failure is handed on.
+        translated: Translations of what `parts_of` gives of the same texts.
+        language: Code of the target language, as in `join_parts`.
+    """
+    for text in encoded:
+        if isinstance(text, Failure):
+            next(translated)
+            yield text
+        else:
+            parts = list(islice(translated, len(text.parts)))
+            yield Answer(text.id, join_parts(parts, language), text.notices)
