@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 
 from allyouneed.config.run import RunConfig
 from allyouneed.data.tokenizer import Tokenizer
-from allyouneed.errors import ModelError, UserError
+from allyouneed.errors import ModelError, UsageError, UserError
 from allyouneed.inference.shortlist import Shortlist
 from allyouneed.model import EncoderDecoder
 from allyouneed.model.weights import model_from_weights
@@ -31,23 +31,39 @@ Targets = TypeVar("Targets")
 _COMMANDS = {"translation": "translate", "parsing": "parse"}
 
 
-def load(path: Path | str, *others: Path | str, **options: Any) -> Any:
+def load(
+    path: Path | str,
+    *others: Path | str,
+    device: torch.device | str = "cpu",
+    precision: str = "float32",
+    threads: int = 1,
+    shortlist: Path | str | None = None,
+) -> Translator | Parser:
     """What is kept in a model directory, a checkpoint, or a run, whose latest checkpoint is taken.
 
     Args:
         path: Of it.
         *others: Of models that work with it, as an ensemble; the first one's settings hold for all.
-        **options: `device`, `precision`, `threads`, and for a translator `shortlist`: see `load_translator`.
+        device: As for `load_translator`, like those that follow.
+        precision: See there.
+        threads: See there.
+        shortlist: See there; for a translator only.
 
     Returns:
-        A `Translator`, or a `Parser` where the model was trained on trees.
+        A `Translator`, or a `Parser` where the model was trained on trees. Where it is known which, use
+        `load_translator` or `load_parser`, whose types say it too.
 
     Raises:
         ModelError: There is none, it is damaged, or another model or the shortlist has other vocabularies.
-        UsageError: The precision is not to be had here.
+        UsageError: The precision is not to be had here, or a parser was given a shortlist.
     """
-    load_for_task = load_parser if _task_of(Path(path)) == "parsing" else load_translator
-    return load_for_task(path, *others, **options)
+    if _task_of(Path(path)) != "parsing":
+        return load_translator(
+            path, *others, device=device, precision=precision, threads=threads, shortlist=shortlist
+        )
+    if shortlist is not None:
+        raise UsageError("shortlist: is for translators only; leave it out", settings=["shortlist"])
+    return load_parser(path, *others, device=device, precision=precision, threads=threads)
 
 
 def load_translator(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from allyouneed import load
+from allyouneed import load_translator
 from allyouneed.data.lines import read_lines
 from allyouneed.evaluation import bleu_13a, translation_metrics
 from allyouneed.evaluation.significance import paired_bootstrap
@@ -112,7 +112,7 @@ def test_a_model_is_scored_by_what_it_translates_and_by_its_perplexity(
     assert main(["evaluate", str(toy_model), *files, "--beam-size", "2", "--json"]) == 0
     out, _ = capsys.readouterr()
     sources, references = list(read_lines(source)), list(read_lines(reference))
-    translator = load(toy_model)
+    translator = load_translator(toy_model)
     texts = [translation.text for translation in translator.translate(sources, beam_size=2)]
     total, num_tokens = translator.negative_log_likelihood(sources, references)
     expected = {metric.__name__: metric(texts, references).value for metric in translation_metrics(None)}

@@ -32,7 +32,7 @@ def test_each_line_is_the_log_probability_in_full_and_the_totals_are_told(
     score: RunCommand, toy_model: Path, pairs: tuple[list[str], list[str]]
 ) -> None:
     code, out, err = score()
-    expected = allyouneed.load(toy_model).score(*pairs)
+    expected = allyouneed.load_translator(toy_model).score(*pairs)
     assert (code, lines_of(out)) == (0, [repr(pair.log_prob) for pair in expected])
     total, num_tokens = sum(p.log_prob for p in expected), sum(len(p.tokens) for p in expected)
     assert err == (
@@ -44,7 +44,7 @@ def test_each_line_is_the_log_probability_in_full_and_the_totals_are_told(
 def test_a_normalized_score_is_divided_by_the_length_penalty(
     score: RunCommand, toy_model: Path, pairs: tuple[list[str], list[str]]
 ) -> None:
-    found = allyouneed.load(toy_model).score(*pairs)
+    found = allyouneed.load_translator(toy_model).score(*pairs)
     _, out, _ = score("--normalized", "--length-penalty", "1.5")
     expected = [pair.log_prob / ((5 + len(pair.tokens)) / 6) ** 1.5 for pair in found]
     assert [float(line) for line in lines_of(out)] == pytest.approx(expected)
@@ -59,7 +59,7 @@ def test_tokens_come_as_an_object_a_line(
     code, out, _ = score("--tokens")
     objects = [json.loads(line) for line in lines_of(out)]
     assert code == 0
-    assert objects == [vars(pair) for pair in allyouneed.load(toy_model).score(*pairs)]
+    assert objects == [vars(pair) for pair in allyouneed.load_translator(toy_model).score(*pairs)]
     assert all(sum(o["token_log_probs"]) == o["log_prob"] for o in objects)
     assert ["".join(o["tokens"]).replace("▁", " ")[1:] for o in objects] == [f"{t}</s>" for t in pairs[1]]
 
@@ -86,7 +86,7 @@ def test_pairs_that_cannot_be_scored_are_empty_told_and_cost_no_other(
     target.write_bytes(b"\n".join(targets) + b"\n")
     code, out, err = run_command("score", toy_model, "--source", source, "--target", target)
     assert code == 9
-    expected = allyouneed.load(toy_model).score(
+    expected = allyouneed.load_translator(toy_model).score(
         ["sun", "", "sun\u2028moon", "moon"], ["nuso", "", "a\0b", "noomo"]
     )
     first, *others = (repr(pair.log_prob) for pair in expected)
@@ -129,7 +129,7 @@ def test_several_models_score_together(
 ) -> None:
     files = "--source", toy_text / "valid.en", "--target", toy_text / "valid.toy"
     code, out, _ = run_command("score", toy_model, toy_run, *files)
-    expected = allyouneed.load(toy_model, toy_run).score(*pairs)
+    expected = allyouneed.load_translator(toy_model, toy_run).score(*pairs)
     assert (code, lines_of(out)) == (0, [repr(pair.log_prob) for pair in expected])
 
 

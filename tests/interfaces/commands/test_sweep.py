@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from allyouneed import load
+from allyouneed import load_translator
 from allyouneed.data.lines import read_lines
 from allyouneed.evaluation import bleu_13a
 from allyouneed.evaluation.significance import paired_bootstrap
@@ -20,7 +20,11 @@ def test_every_pair_is_tried_and_the_best_named(
     command += ["--beam-sizes", "1", "3", "--length-penalties", "0", "1.0"]
     assert main([*command, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    translator, sources, references = load(toy_model), list(read_lines(source)), list(read_lines(reference))
+    translator, sources, references = (
+        load_translator(toy_model),
+        list(read_lines(source)),
+        list(read_lines(reference)),
+    )
     texts = []
     for tried in found["tried"]:
         search = {name: tried[name] for name in ("beam_size", "length_penalty")}
