@@ -121,6 +121,26 @@ def test_a_model_is_scored_by_what_it_translates_and_by_its_perplexity(
     assert scores == expected
 
 
+def test_source_and_reference_may_stand_in_one_file(
+    toy_model: Path, toy_text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = toy_text / "valid.en", toy_text / "valid.toy"
+    rows = zip(*map(read_lines, files), strict=True)
+    (tmp_path / "pairs.tsv").write_bytes("".join("\t".join(row) + "\n" for row in rows).encode())
+    two, one = (
+        ["--source", str(files[0]), "--reference", str(files[1])],
+        ["--pairs", str(tmp_path / "pairs.tsv")],
+    )
+    printed = []
+    for given in (two, one):
+        assert main(["evaluate", str(toy_model), *given, "--beam-size", "1", "--json"]) == 0
+        printed.append(capsys.readouterr().out)
+    assert printed[0] == printed[1]
+    for wrong in ([str(toy_model), *two, *one], [*one], [*one, "--hypotheses", "x"]):
+        assert main(["evaluate", *wrong]) == 2
+        assert "give " in capsys.readouterr().err
+
+
 def test_a_reference_that_is_too_long_is_told_before_anything_is_translated(
     toy_model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

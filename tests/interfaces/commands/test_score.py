@@ -1,7 +1,9 @@
 """`score` writes a log-probability for each pair of lines, in their order, whatever they hold."""
 
+import io
 import json
 import math
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import pytest
 
 import allyouneed
 from allyouneed.data.lines import read_lines
+from allyouneed.interfaces.cli import main
 
 RunCommand = Callable[..., tuple[int, bytes, str]]
 
@@ -157,3 +160,50 @@ def test_options_that_cannot_be_are_told_in_one_line(
     assert (code, out) == (2, b"")
     assert message in err
     assert err.count("\n") == 1
+
+
+def test_pairs_may_stand_in_one_file(
+    run_command: RunCommand,
+    score: RunCommand,
+    toy_model: Path,
+    pairs: tuple[list[str], list[str]],
+    tmp_path: Path,
+) -> None:
+    rows = [f"{source}\t{target}\tignored\n" for source, target in zip(*pairs, strict=True)]
+    (tmp_path / "pairs.tsv").write_bytes("".join(rows).encode())
+    assert run_command("score", toy_model, "--pairs", tmp_path / "pairs.tsv") == score()
+    assert run_command("score", toy_model, "--pairs", "-", stdin="".join(rows).encode()) == score()
+
+
+def test_a_line_without_a_tab_is_no_pair_and_costs_no_other(
+    run_command: RunCommand, toy_model: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "pairs.tsv"
+    file.write_bytes(b"sun\tnuso\nsun\n\xff\tx\nmoon\tnoomo\n")
+    code, out, err = run_command("score", toy_model, "--pairs", file)
+    assert (code, [bool(line) for line in lines_of(out)]) == (9, [True, False, False, True])
+    assert f"error[E-DATA]: {file}:2: no tab; write source TAB target on each line" in err
+    assert f"error[E-UTF8]: {file}:3:1: invalid byte" in err
+
+
+def test_either_two_files_or_one_is_wanted(
+    score: RunCommand, run_command: RunCommand, toy_model: Path
+) -> None:
+    for code, out, err in (score("--pairs", "x"), run_command("score", toy_model, "--source", "x")):
+        assert (code, out) == (2, b"")
+        assert "give --source and --target, two files line by line, or --pairs, one file of both" in err
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="NOT RUN: needs /dev/full")
+def test_a_full_disk_ends_it_with_one_line(
+    toy_model: Path,
+    toy_text: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfdbinary: pytest.CaptureFixture[bytes],
+) -> None:
+    files = "--source", str(toy_text / "valid.en"), "--target", str(toy_text / "valid.toy")
+    with Path("/dev/full").open("wb") as full:
+        monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(full))
+        assert main(["score", str(toy_model), *files]) == 6
+    err = capfdbinary.readouterr().err
+    assert err == b"allyouneed: error[E-DISK]: standard output: No space left on device\n"

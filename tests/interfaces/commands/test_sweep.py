@@ -53,3 +53,22 @@ def test_a_value_out_of_range_is_refused_before_anything_is_translated(
     command += ["--reference", str(toy_text / "valid.toy"), "--length-penalties", "0.6", "12"]
     assert main(command) == 2
     assert "done" not in capsys.readouterr().err
+
+
+def test_pairs_may_stand_in_one_file(
+    toy_model: Path, toy_text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = toy_text / "valid.en", toy_text / "valid.toy"
+    rows = zip(*map(read_lines, files), strict=True)
+    (tmp_path / "pairs.tsv").write_bytes("".join("\t".join(row) + "\n" for row in rows).encode())
+    two, one = (
+        ["--source", str(files[0]), "--reference", str(files[1])],
+        ["--pairs", str(tmp_path / "pairs.tsv")],
+    )
+    printed = []
+    for given in (two, one):
+        assert main(["sweep", str(toy_model), *given, "--beam-sizes", "1", "--length-penalties", "0.6"]) == 0
+        printed.append(capsys.readouterr().out)
+    assert printed[0] == printed[1]
+    assert main(["sweep", str(toy_model), *two, *one]) == 2
+    assert "or --pairs, one file of both" in capsys.readouterr().err

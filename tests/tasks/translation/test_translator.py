@@ -112,6 +112,17 @@ def test_what_is_not_said_is_as_the_models_configuration_has_it(
     assert translator.translate(sentences, beam_size=None) == explicit
 
 
+def test_a_model_can_be_configured_to_draw_samples_of_least_risk(
+    toy_model: Path, sentences: list[str]
+) -> None:
+    translator = load_translator(toy_model)
+    expected = translator.translate(sentences[:3], mbr=4)
+    translator.config = translator.config.replace(search={"mbr": 4})
+    assert translator.translate(sentences[:3]) == expected
+    with pytest.raises(UsageError, match=r"^beam_size: this is for search only; leave out sampling or mbr$"):
+        translator.translate(sentences[:3], beam_size=2)
+
+
 def test_one_text_in_place_of_several_is_refused(translator: Translator) -> None:
     with pytest.raises(TypeError, match=r"put it in a list: \[text\]"):
         translator.translate("sun moon")
