@@ -5,7 +5,7 @@ import inspect
 import pytest
 
 from allyouneed import errors
-from allyouneed.errors import MAX_REPORTED, DataError, UserError, printable
+from allyouneed.errors import MAX_REPORTED, DataError, UsageError, UserError, printable
 
 EXIT_CODES = {
     "UserError": 2,
@@ -28,6 +28,15 @@ def test_every_kind_of_error_has_its_exit_code() -> None:
 def test_an_error_is_one_line_with_its_label() -> None:
     assert DataError("a.de:3:1: bad").lines() == ["allyouneed: error[E-DATA]: a.de:3:1: bad"]
     assert DataError("a.de:3:1: bad", label="E-UTF8").lines() == ["allyouneed: error[E-UTF8]: a.de:3:1: bad"]
+
+
+def test_settings_are_printed_as_the_flags_of_commands() -> None:
+    error = UsageError(
+        "top_k 3, seed: leave out mbr, not top_kk or a.seed", settings=["top_k", "seed", "mbr"]
+    )
+    assert str(error) == "top_k 3, seed: leave out mbr, not top_kk or a.seed"
+    [line] = error.lines()
+    assert line.endswith(": --top-k 3, --seed: leave out --mbr, not top_kk or a.seed")
 
 
 def test_an_error_of_many_messages_shows_some_and_counts_the_rest() -> None:

@@ -2,14 +2,20 @@
 
 import importlib
 import inspect
+import pydoc
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import get_type_hints
 
 import pytest
 
 import allyouneed
+from allyouneed.config.settings import Config
+from allyouneed.tasks.parsing.parser import ParseConfig
+from allyouneed.tasks.translation.options import TranslateConfig
 
 NAMES = [name for name in allyouneed.__all__ if name != "__version__"]
 
@@ -43,7 +49,58 @@ def test_the_names_are_those_that_type_checkers_see() -> None:
 
 def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'trian'"):
-        allyouneed.__getattr__("trian")
+        getattr(allyouneed, f"tri{'an'}")
+
+
+OF_TRANSLATOR = allyouneed.TranslateOptions, TranslateConfig
+OF_PARSER = allyouneed.ParseOptions, ParseConfig
+
+
+@pytest.mark.parametrize(
+    ("method", "options", "config"),
+    [
+        (allyouneed.Translator.translate, *OF_TRANSLATOR),
+        (allyouneed.Translator.stream, *OF_TRANSLATOR),
+        (allyouneed.Translator.answer, *OF_TRANSLATOR),
+        (allyouneed.Parser.parse, *OF_PARSER),
+        (allyouneed.Parser.answer, *OF_PARSER),
+    ],
+    ids=lambda value: getattr(value, "__qualname__", ""),
+)
+def test_help_names_every_option_with_its_default(
+    method: Callable[..., object], options: type, config: type[Config]
+) -> None:
+    shown = " ".join(re.sub(r".\x08", "", pydoc.render_doc(method)).split())  # bold letters are struck twice
+    for name, field in config.model_fields.items():
+        assert inspect.signature(method).parameters[name].default == field.default
+        assert f"{name}: {field.description.split()[0]}" in shown  # type: ignore[union-attr]
+    for name, field in allyouneed.SearchConfig.model_fields.items():
+        assert inspect.signature(method).parameters[name].default is None
+        end = (
+            f"{name}: {' '.join((field.description or '').split())} Default: the model's ({field.default!r})."
+        )
+        assert end in shown
+    assert {*get_type_hints(options)} == {*config.model_fields, *allyouneed.SearchConfig.model_fields}
+
+
+def test_settings_of_search_have_one_type_as_settings_and_as_keywords() -> None:
+    keywords = get_type_hints(allyouneed.SearchSettings)
+    fields = get_type_hints(allyouneed.SearchConfig)
+    assert keywords == {name: fields[name] | None for name in allyouneed.SearchConfig.model_fields}
+
+
+@pytest.mark.slow
+def test_a_users_program_is_typed() -> None:
+    """`tests/consumer.py` asserts the type of every public call, and that mistakes are errors."""
+    mypy = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "tests/consumer.py"]
+    done = subprocess.run(mypy, cwd=Path(__file__).parents[1], capture_output=True, check=False)
+    assert (done.stdout, done.returncode) == (b"", 0)
+    assert (Path(allyouneed.__file__).parent / "py.typed").is_file()
+
+
+def test_everything_public_is_in_the_documentation() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "api.md").read_bytes().decode()
+    assert [name for name in NAMES if f"`{name}`" not in page and f"`{name}(" not in page] == []
 
 
 def test_the_example_runs(

@@ -13,7 +13,7 @@ config = presets.multi30k_tiny().replace(training={"num_steps": 4_000})
 allyouneed.train("runs/first", "data", config)
 allyouneed.average("runs/first", "models/first")
 
-translator = allyouneed.load("models/first")
+translator = allyouneed.load_translator("models/first")
 for translation in translator.translate(["A dog runs.", "Two dogs run."], beam_size=4):
     print(translation.score, translation.text)
 ```
@@ -22,70 +22,119 @@ The names below are imported when they are first used, so that `import allyounee
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from allyouneed.version import __version__
 
 if TYPE_CHECKING:
     from allyouneed.config import presets
-    from allyouneed.config.run import DataConfig, RunConfig
+    from allyouneed.config.model import ModelConfig
+    from allyouneed.config.run import DataConfig, RunConfig, SearchConfig, SearchSettings, TrainingConfig
     from allyouneed.data.corpus_files import CorpusFiles
-    from allyouneed.errors import UserError
-    from allyouneed.tasks.loading import load
-    from allyouneed.tasks.parsing.parser import Parse, Parser
+    from allyouneed.errors import DataError, ModelError, UsageError, UserError
+    from allyouneed.evaluation.score import Score
+    from allyouneed.tasks.attention import Attention
+    from allyouneed.tasks.loading import load, load_parser, load_translator
+    from allyouneed.tasks.parsing.parser import Parse, ParseOptions, Parser
+    from allyouneed.tasks.parsing.scores import evaluate_parser
     from allyouneed.tasks.parsing.treebank import TreeFiles
+    from allyouneed.tasks.prepared_data import PreparedData
     from allyouneed.tasks.preparing import prepare
+    from allyouneed.tasks.requests import Answer, Failure, ParseRequest, ScoreRequest, TranslationRequest
     from allyouneed.tasks.running import average, train
+    from allyouneed.tasks.translation.options import TranslateOptions
     from allyouneed.tasks.translation.outputs import Translation
     from allyouneed.tasks.translation.pair_scores import PairScore
     from allyouneed.tasks.translation.scores import evaluate
     from allyouneed.tasks.translation.translator import Translator
 
 __all__ = [
+    "Answer",
+    "Attention",
     "CorpusFiles",
     "DataConfig",
+    "DataError",
+    "Failure",
+    "ModelConfig",
+    "ModelError",
     "PairScore",
     "Parse",
+    "ParseOptions",
+    "ParseRequest",
     "Parser",
+    "PreparedData",
     "RunConfig",
+    "Score",
+    "ScoreRequest",
+    "SearchConfig",
+    "SearchSettings",
+    "TrainingConfig",
+    "TranslateOptions",
     "Translation",
+    "TranslationRequest",
     "Translator",
     "TreeFiles",
+    "UsageError",
     "UserError",
     "__version__",
     "average",
     "evaluate",
+    "evaluate_parser",
     "load",
+    "load_parser",
+    "load_translator",
     "prepare",
     "presets",
     "train",
 ]
 
 _MODULES = {
+    "Answer": "allyouneed.tasks.requests",
+    "Attention": "allyouneed.tasks.attention",
     "CorpusFiles": "allyouneed.data.corpus_files",
     "DataConfig": "allyouneed.config.run",
+    "DataError": "allyouneed.errors",
+    "Failure": "allyouneed.tasks.requests",
+    "ModelConfig": "allyouneed.config.model",
+    "ModelError": "allyouneed.errors",
     "PairScore": "allyouneed.tasks.translation.pair_scores",
     "Parse": "allyouneed.tasks.parsing.parser",
+    "ParseOptions": "allyouneed.tasks.parsing.parser",
+    "ParseRequest": "allyouneed.tasks.requests",
     "Parser": "allyouneed.tasks.parsing.parser",
+    "PreparedData": "allyouneed.tasks.prepared_data",
     "RunConfig": "allyouneed.config.run",
+    "Score": "allyouneed.evaluation.score",
+    "ScoreRequest": "allyouneed.tasks.requests",
+    "SearchConfig": "allyouneed.config.run",
+    "SearchSettings": "allyouneed.config.run",
+    "TrainingConfig": "allyouneed.config.run",
+    "TranslateOptions": "allyouneed.tasks.translation.options",
     "Translation": "allyouneed.tasks.translation.outputs",
+    "TranslationRequest": "allyouneed.tasks.requests",
     "Translator": "allyouneed.tasks.translation.translator",
     "TreeFiles": "allyouneed.tasks.parsing.treebank",
+    "UsageError": "allyouneed.errors",
     "UserError": "allyouneed.errors",
     "average": "allyouneed.tasks.running",
     "evaluate": "allyouneed.tasks.translation.scores",
+    "evaluate_parser": "allyouneed.tasks.parsing.scores",
     "load": "allyouneed.tasks.loading",
+    "load_parser": "allyouneed.tasks.loading",
+    "load_translator": "allyouneed.tasks.loading",
     "prepare": "allyouneed.tasks.preparing",
     "train": "allyouneed.tasks.running",
 }
 
 
-def __getattr__(name: str) -> Any:
-    if name == "presets":
-        return import_module("allyouneed.config.presets")
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_MODULES[name]), name)
+if not TYPE_CHECKING:  # to a type checker, a name that is not above is an error
+
+    def __getattr__(name: str) -> object:
+        if name == "presets":
+            return import_module("allyouneed.config.presets")
+        if name not in _MODULES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module(_MODULES[name]), name)
 
 
 def __dir__() -> list[str]:

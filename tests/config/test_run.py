@@ -309,3 +309,11 @@ def test_what_was_recorded_before_there_were_samples_says_that_none_was_taken(to
     toml.write_bytes(b"[data]\nvocab_size = 300\n")
     assert RunConfig.from_toml(toml).data == DataConfig(vocab_size=300, vocab_sample_bytes=0)
     assert RunConfig().with_toml(toml).data == DataConfig(vocab_size=300)
+
+
+def test_mbr_is_a_setting_that_files_without_it_do_not_name(toml: Path) -> None:
+    toml.write_bytes(b"[search]\nbeam_size = 2\n")
+    config = RunConfig.from_toml(toml)
+    assert config.search.mbr is None
+    assert "mbr" not in config.to_toml()
+    assert "mbr = 8" in config.replace(search={"mbr": 8}).to_toml()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import tokenizers
 
-from allyouneed import load
+from allyouneed import load_translator
 from allyouneed.errors import ModelError
 from allyouneed.interop import ctranslate2
 from allyouneed.interop.export import FORMATS, export_model
@@ -52,7 +52,9 @@ def test_greedy_translations_are_those_of_the_model(toy_model: Path, tmp_path: P
     found = Translator(str(out)).translate_batch(pieces, beam_size=1)
     ids = target.get_vocab()
     written = [target.decode([ids[piece] for piece in result.hypotheses[0]]) for result in found]
-    assert written == [translation.text for translation in load(toy_model).translate(TEXTS, beam_size=1)]
+    assert written == [
+        translation.text for translation in load_translator(toy_model).translate(TEXTS, beam_size=1)
+    ]
 
 
 def test_the_example_of_the_readme_runs_in_the_folder(

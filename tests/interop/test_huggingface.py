@@ -8,7 +8,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from allyouneed import load
+from allyouneed import TranslateOptions, load_translator
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import ModelError
 from allyouneed.interop import huggingface, marian_weights
@@ -123,8 +123,8 @@ def test_translations_are_those_of_the_model(toy_model: Path, tmp_path: Path, be
     batch = tokenizer(TEXTS, padding=True, return_tensors="pt")
     with torch.inference_mode():
         written = model.generate(**batch, num_beams=beam_size, length_penalty=0.0, max_new_tokens=60)
-    search = {"beam_size": beam_size, "length_normalization": "none"}
-    ours = [translation.text for translation in load(toy_model).translate(TEXTS, **search)]
+    search: TranslateOptions = {"beam_size": beam_size, "length_normalization": "none"}
+    ours = [translation.text for translation in load_translator(toy_model).translate(TEXTS, **search)]
     assert tokenizer.batch_decode(written, skip_special_tokens=True) == ours
 
 

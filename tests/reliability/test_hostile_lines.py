@@ -138,7 +138,7 @@ def test_every_line_is_answered_as_if_alone_and_memory_does_not_grow(
 
     texts = [text_of(line) for line in lines]
     assert [answer for answer, text in zip(found, texts, strict=True) if is_blank(text) and answer] == []
-    translator = allyouneed.load(toy_model)
+    translator = allyouneed.load_translator(toy_model)
     chosen = random.Random(2).sample(range(num_lines), min(500, num_lines // 10))
     for place in chosen:
         alone = translator.translate([texts[place]], beam_size=2)[0].text

@@ -327,11 +327,11 @@ def test_where_the_sample_is_too_small_the_message_names_its_option(tmp_path: Pa
     lines = ["\N{CJK UNIFIED IDEOGRAPH-65E5}\N{CJK UNIFIED IDEOGRAPH-672C}" * 20 + str(n) for n in range(300)]
     files = write_corpus(tmp_path, "train", lines, lines)
     config = DataConfig(vocab_size=300, vocab_sample_bytes=100)  # less than one sentence, which has no spaces
-    with pytest.raises(UsageError, match=r"use --vocab-size 261 or less, or a larger --vocab-sample-bytes$"):
+    with pytest.raises(UsageError, match=r"use vocab_size 261 or less, or a larger vocab_sample_bytes$"):
         prepare(tmp_path / "data", files, config=config)
-    with pytest.raises(UsageError, match=r"use --vocab-size 261 or more$"):
+    with pytest.raises(UsageError, match=r"use vocab_size 261 or more$"):
         prepare(tmp_path / "data", files, config=config.replace(vocab_size=260))
-    with pytest.raises(UsageError, match=r"use --vocab-size [0-9]+ or less$"):
+    with pytest.raises(UsageError, match=r"use vocab_size [0-9]+ or less$"):
         prepare(tmp_path / "data", files, config=DataConfig(vocab_size=9_000))
 
 

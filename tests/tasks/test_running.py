@@ -17,7 +17,7 @@ from allyouneed.interfaces.cli import main
 from allyouneed.storage.publish import sha256_of
 from allyouneed.storage.run_directory import RunDirectory
 from allyouneed.storage.run_log import Event, read_log
-from allyouneed.tasks.loading import load
+from allyouneed.tasks.loading import load_translator
 from allyouneed.tasks.preparing import prepare
 from allyouneed.tasks.running import train
 from allyouneed.training.update import seed_generators
@@ -238,7 +238,7 @@ def test_a_run_that_diverges_says_so_and_keeps_only_what_is_finite(run: Path, da
         train(run, data, CONFIG.replace(training={"learning_rate_factor": 1e30, "checkpoint_every_steps": 1}))
     assert exit_of(run) == {"code": 5, "step": 4, "reason": error.value.messages[0]}
     assert RunDirectory(run).resumable_steps() == [2, 3]  # skipped updates are steps too
-    load(run)
+    load_translator(run)
 
 
 def test_a_run_that_ends_out_of_order_has_no_exit_left_from_before(copy: Path, data: Path) -> None:
@@ -258,7 +258,7 @@ def test_the_bleu_of_a_validation_is_that_of_greedy_translations_by_its_checkpoi
         (toy_text / f"valid.{language}").read_bytes().decode().removesuffix("\n").split("\n")
         for language in ("en", "toy")
     )
-    translator = load(RunDirectory(toy_run).checkpoint(validation["step"]))
+    translator = load_translator(RunDirectory(toy_run).checkpoint(validation["step"]))
     texts = [translation.text for translation in translator.translate(sources, beam_size=1)]
     assert validation["bleu"] == pytest.approx(sacrebleu.corpus_bleu(texts, [references]).score)
     assert validation["bleu"] > 5

@@ -3,14 +3,14 @@
 import inspect
 import textwrap
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args, get_type_hints
 
 from allyouneed.config.settings import Config
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def takes(options: type[Config], of_the_model: type[Config] | None = None) -> Callable[[Function], Function]:
+def takes(options: type[Config], of_the_model: type[Config]) -> Callable[[Function], Function]:
     """Name every option in the signature and the docstring of a function that takes them as `**options`.
 
     Args:
@@ -19,31 +19,32 @@ def takes(options: type[Config], of_the_model: type[Config] | None = None) -> Ca
     """
 
     def document(function: Function) -> Function:
-        settings = [(options, False), *([(of_the_model, True)] if of_the_model else [])]
         signature = inspect.signature(function)
-        *named, _ = signature.parameters.values()
-        fields = [(of_model, *entry) for group, of_model in settings for entry in group.model_fields.items()]
+        *named, unpacked = signature.parameters.values()
+        kinds = get_type_hints(*get_args(unpacked.annotation))
+        defaults = {name: field.default for name, field in options.model_fields.items()}
         keywords = [
-            inspect.Parameter(
-                name,
-                inspect.Parameter.KEYWORD_ONLY,
-                default=None if of_model else field.default,
-                annotation=field.annotation,
-            )
-            for of_model, name, field in fields
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kinds[name])
+            for name, default in (defaults | dict.fromkeys(of_the_model.model_fields)).items()
         ]
         function.__signature__ = signature.replace(parameters=[*named, *keywords])  # type: ignore[attr-defined]
-        lines = [_line(name, field, of_model) for of_model, name, field in fields]
-        function.__doc__ = "\n".join([inspect.getdoc(function) or "", "", "Options:", *lines])
+        function.__doc__ = "\n".join(
+            [
+                inspect.getdoc(function) or "",
+                "\nOptions:",
+                *(_line(name, field, f"{field.default!r}") for name, field in options.model_fields.items()),
+                "\nOptions whose default is the model's own setting, in brackets if it has none:",
+                *(
+                    _line(name, field, f"the model's ({field.default!r})")
+                    for name, field in of_the_model.model_fields.items()
+                ),
+            ]
+        )
         return function
 
     return document
 
 
-def _line(name: str, field: Any, of_model: bool) -> str:
-    default = f"Default: the model's own, which is {field.default!r} unless its configuration says otherwise."
-    text = f"{name}: {field.description} {default if of_model else f'Default: {field.default!r}.'}"
-    filled = " ".join(text.split())
-    return textwrap.fill(
-        filled, 105, initial_indent="    ", subsequent_indent="        ", break_long_words=False
-    )
+def _line(name: str, field: Any, default: str) -> str:
+    text = " ".join(f"{name}: {field.description} Default: {default}.".split())
+    return textwrap.fill(text, 105, initial_indent="    ", subsequent_indent="        ")

@@ -22,23 +22,37 @@ from allyouneed.tasks.translation.translator import Translator
 from allyouneed.tasks.units import SOURCE_TOKENIZER, TARGET_TOKENIZER
 
 
-def load(path: Path | str, *others: Path | str, device: torch.device | str = "cpu", **options: Any) -> Any:
+def load(
+    path: Path | str,
+    *others: Path | str,
+    device: torch.device | str = "cpu",
+    precision: str = "float32",
+    threads: int = 1,
+    shortlist: Path | str | None = None,
+) -> Translator | Parser:
     """What is kept in a model directory, a checkpoint, or a run, whose latest checkpoint is taken.
 
     Args:
         path: A model directory, a checkpoint, or a run.
         *others: More models, which form an ensemble with the first; its settings hold for all.
-        device: Device to compute on.
-        **options: `precision`, `threads`, and for a translator `shortlist`: see `load_translator`.
+        device: As for `load_translator`, like those that follow.
+        precision: See there.
+        threads: See there.
+        shortlist: See there; for a translator only.
 
     Returns:
-        What the model's task makes of it: a `Translator`, or a `Parser` where it was trained on trees.
+        A `Translator`, or a `Parser` where the model was trained on trees. Where it is known which, use
+        `load_translator` or `load_parser`, whose types say it too.
 
     Raises:
         ModelError: There is none, it is damaged, or another model or the shortlist has other vocabularies.
-        UsageError: The precision is not available on this machine.
+        UsageError: The precision is not to be had here, or a parser was given a shortlist.
     """
-    return _load(task_of(Path(path)), [path, *others], device, options)
+    options: dict[str, Any] = {"precision": precision, "threads": threads}
+    if shortlist is not None:
+        options["shortlist"] = shortlist
+    loaded: Translator | Parser = _load(task_of(Path(path)), [path, *others], device, options)
+    return loaded
 
 
 def load_translator(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from allyouneed import load
+from allyouneed import load_translator
 from allyouneed.data.lines import read_lines
 from allyouneed.evaluation import bleu_13a, translation_metrics
 from allyouneed.evaluation.significance import paired_bootstrap
@@ -112,13 +112,33 @@ def test_a_model_is_scored_by_what_it_translates_and_by_its_perplexity(
     assert main(["evaluate", str(toy_model), *files, "--beam-size", "2", "--json"]) == 0
     out, _ = capsys.readouterr()
     sources, references = list(read_lines(source)), list(read_lines(reference))
-    translator = load(toy_model)
+    translator = load_translator(toy_model)
     texts = [translation.text for translation in translator.translate(sources, beam_size=2)]
     total, num_tokens = translator.negative_log_likelihood(sources, references)
     expected = {metric.__name__: metric(texts, references).value for metric in translation_metrics(None)}
     scores = {name: score["score"] for name, score in json.loads(out).items()}
     assert scores.pop("perplexity") == pytest.approx(math.exp(total / num_tokens))
     assert scores == expected
+
+
+def test_source_and_reference_may_stand_in_one_file(
+    toy_model: Path, toy_text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = toy_text / "valid.en", toy_text / "valid.toy"
+    rows = zip(*map(read_lines, files), strict=True)
+    (tmp_path / "pairs.tsv").write_bytes("".join("\t".join(row) + "\n" for row in rows).encode())
+    two, one = (
+        ["--source", str(files[0]), "--reference", str(files[1])],
+        ["--pairs", str(tmp_path / "pairs.tsv")],
+    )
+    printed = []
+    for given in (two, one):
+        assert main(["evaluate", str(toy_model), *given, "--beam-size", "1", "--json"]) == 0
+        printed.append(capsys.readouterr().out)
+    assert printed[0] == printed[1]
+    for wrong in ([str(toy_model), *two, *one], [*one], [*one, "--hypotheses", "x"]):
+        assert main(["evaluate", *wrong]) == 2
+        assert "give " in capsys.readouterr().err
 
 
 def test_a_reference_that_is_too_long_is_told_before_anything_is_translated(

@@ -1,7 +1,9 @@
 """`score` writes a log-probability for each pair of lines, in their order, whatever they hold."""
 
+import io
 import json
 import math
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import pytest
 
 import allyouneed
 from allyouneed.data.lines import read_lines
+from allyouneed.interfaces.cli import main
 
 RunCommand = Callable[..., tuple[int, bytes, str]]
 
@@ -32,7 +35,7 @@ def test_each_line_is_the_log_probability_in_full_and_the_totals_are_told(
     score: RunCommand, toy_model: Path, pairs: tuple[list[str], list[str]]
 ) -> None:
     code, out, err = score()
-    expected = allyouneed.load(toy_model).score(*pairs)
+    expected = allyouneed.load_translator(toy_model).score(*pairs)
     assert (code, lines_of(out)) == (0, [repr(pair.log_prob) for pair in expected])
     total, num_tokens = sum(p.log_prob for p in expected), sum(len(p.tokens) for p in expected)
     assert err == (
@@ -44,7 +47,7 @@ def test_each_line_is_the_log_probability_in_full_and_the_totals_are_told(
 def test_a_normalized_score_is_divided_by_the_length_penalty(
     score: RunCommand, toy_model: Path, pairs: tuple[list[str], list[str]]
 ) -> None:
-    found = allyouneed.load(toy_model).score(*pairs)
+    found = allyouneed.load_translator(toy_model).score(*pairs)
     _, out, _ = score("--normalized", "--length-penalty", "1.5")
     expected = [pair.log_prob / ((5 + len(pair.tokens)) / 6) ** 1.5 for pair in found]
     assert [float(line) for line in lines_of(out)] == pytest.approx(expected)
@@ -59,7 +62,7 @@ def test_tokens_come_as_an_object_a_line(
     code, out, _ = score("--tokens")
     objects = [json.loads(line) for line in lines_of(out)]
     assert code == 0
-    assert objects == [vars(pair) for pair in allyouneed.load(toy_model).score(*pairs)]
+    assert objects == [vars(pair) for pair in allyouneed.load_translator(toy_model).score(*pairs)]
     assert all(sum(o["token_log_probs"]) == o["log_prob"] for o in objects)
     assert ["".join(o["tokens"]).replace("▁", " ")[1:] for o in objects] == [f"{t}</s>" for t in pairs[1]]
 
@@ -86,7 +89,7 @@ def test_pairs_that_cannot_be_scored_are_empty_told_and_cost_no_other(
     target.write_bytes(b"\n".join(targets) + b"\n")
     code, out, err = run_command("score", toy_model, "--source", source, "--target", target)
     assert code == 9
-    expected = allyouneed.load(toy_model).score(
+    expected = allyouneed.load_translator(toy_model).score(
         ["sun", "", "sun\u2028moon", "moon"], ["nuso", "", "a\0b", "noomo"]
     )
     first, *others = (repr(pair.log_prob) for pair in expected)
@@ -129,7 +132,7 @@ def test_several_models_score_together(
 ) -> None:
     files = "--source", toy_text / "valid.en", "--target", toy_text / "valid.toy"
     code, out, _ = run_command("score", toy_model, toy_run, *files)
-    expected = allyouneed.load(toy_model, toy_run).score(*pairs)
+    expected = allyouneed.load_translator(toy_model, toy_run).score(*pairs)
     assert (code, lines_of(out)) == (0, [repr(pair.log_prob) for pair in expected])
 
 
@@ -157,3 +160,50 @@ def test_options_that_cannot_be_are_told_in_one_line(
     assert (code, out) == (2, b"")
     assert message in err
     assert err.count("\n") == 1
+
+
+def test_pairs_may_stand_in_one_file(
+    run_command: RunCommand,
+    score: RunCommand,
+    toy_model: Path,
+    pairs: tuple[list[str], list[str]],
+    tmp_path: Path,
+) -> None:
+    rows = [f"{source}\t{target}\tignored\n" for source, target in zip(*pairs, strict=True)]
+    (tmp_path / "pairs.tsv").write_bytes("".join(rows).encode())
+    assert run_command("score", toy_model, "--pairs", tmp_path / "pairs.tsv") == score()
+    assert run_command("score", toy_model, "--pairs", "-", stdin="".join(rows).encode()) == score()
+
+
+def test_a_line_without_a_tab_is_no_pair_and_costs_no_other(
+    run_command: RunCommand, toy_model: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "pairs.tsv"
+    file.write_bytes(b"sun\tnuso\nsun\n\xff\tx\nmoon\tnoomo\n")
+    code, out, err = run_command("score", toy_model, "--pairs", file)
+    assert (code, [bool(line) for line in lines_of(out)]) == (9, [True, False, False, True])
+    assert f"error[E-DATA]: {file}:2: no tab; write source TAB target on each line" in err
+    assert f"error[E-UTF8]: {file}:3:1: invalid byte" in err
+
+
+def test_either_two_files_or_one_is_wanted(
+    score: RunCommand, run_command: RunCommand, toy_model: Path
+) -> None:
+    for code, out, err in (score("--pairs", "x"), run_command("score", toy_model, "--source", "x")):
+        assert (code, out) == (2, b"")
+        assert "give --source and --target, two files line by line, or --pairs, one file of both" in err
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="NOT RUN: needs /dev/full")
+def test_a_full_disk_ends_it_with_one_line(
+    toy_model: Path,
+    toy_text: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfdbinary: pytest.CaptureFixture[bytes],
+) -> None:
+    files = "--source", str(toy_text / "valid.en"), "--target", str(toy_text / "valid.toy")
+    with Path("/dev/full").open("wb") as full:
+        monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(full))
+        assert main(["score", str(toy_model), *files]) == 6
+    err = capfdbinary.readouterr().err
+    assert err == b"allyouneed: error[E-DISK]: standard output: No space left on device\n"

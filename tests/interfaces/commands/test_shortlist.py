@@ -28,7 +28,7 @@ def test_translations_keep_to_the_shortlist(
     assert told.decode() == f"{out}: up to 3 translations of each of 290 sub-words, learned from 400 pairs\n"
     code, found, err = run_command("translate", toy_model, "--shortlist", out, stdin=TEXT)
     assert (code, err) == (0, "")
-    translator = allyouneed.load(toy_model, shortlist=out)
+    translator = allyouneed.load_translator(toy_model, shortlist=out)
     texts = TEXT.decode().split("\n")[:-1]
     assert found.decode().split("\n")[:-1] == [t.text for t in translator.translate(texts)]
     assert run_command("verify", out)[0] == 0

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from allyouneed import load
+from allyouneed import load_translator
 from allyouneed.data.lines import read_lines
 from allyouneed.evaluation import bleu_13a
 from allyouneed.evaluation.significance import paired_bootstrap
@@ -20,7 +20,11 @@ def test_every_pair_is_tried_and_the_best_named(
     command += ["--beam-sizes", "1", "3", "--length-penalties", "0", "1.0"]
     assert main([*command, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    translator, sources, references = load(toy_model), list(read_lines(source)), list(read_lines(reference))
+    translator, sources, references = (
+        load_translator(toy_model),
+        list(read_lines(source)),
+        list(read_lines(reference)),
+    )
     texts = []
     for tried in found["tried"]:
         search = {name: tried[name] for name in ("beam_size", "length_penalty")}
@@ -49,3 +53,22 @@ def test_a_value_out_of_range_is_refused_before_anything_is_translated(
     command += ["--reference", str(toy_text / "valid.toy"), "--length-penalties", "0.6", "12"]
     assert main(command) == 2
     assert "done" not in capsys.readouterr().err
+
+
+def test_pairs_may_stand_in_one_file(
+    toy_model: Path, toy_text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = toy_text / "valid.en", toy_text / "valid.toy"
+    rows = zip(*map(read_lines, files), strict=True)
+    (tmp_path / "pairs.tsv").write_bytes("".join("\t".join(row) + "\n" for row in rows).encode())
+    two, one = (
+        ["--source", str(files[0]), "--reference", str(files[1])],
+        ["--pairs", str(tmp_path / "pairs.tsv")],
+    )
+    printed = []
+    for given in (two, one):
+        assert main(["sweep", str(toy_model), *given, "--beam-sizes", "1", "--length-penalties", "0.6"]) == 0
+        printed.append(capsys.readouterr().out)
+    assert printed[0] == printed[1]
+    assert main(["sweep", str(toy_model), *two, *one]) == 2
+    assert "or --pairs, one file of both" in capsys.readouterr().err

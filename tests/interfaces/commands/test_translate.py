@@ -31,7 +31,7 @@ def lines_of(out: bytes) -> list[str]:
 @pytest.fixture
 def alone(toy_model: Path) -> list[str]:
     """What each line becomes that is translated by itself."""
-    translator = allyouneed.load(toy_model)
+    translator = allyouneed.load_translator(toy_model)
     return [translator.translate([line])[0].text for line in LINES]
 
 
@@ -44,14 +44,14 @@ def test_each_line_becomes_the_line_that_it_becomes_alone(translate: RunCommand,
 
 def test_scores_are_floats_in_full_before_the_text(translate: RunCommand, toy_model: Path) -> None:
     code, out, _ = translate(TEXT, "--scores")
-    expected = allyouneed.load(toy_model).translate(LINES)
+    expected = allyouneed.load_translator(toy_model).translate(LINES)
     rows = [line.split("\t") for line in lines_of(out)]
     assert (code, rows) == (0, [[repr(found.score), found.text] for found in expected])
 
 
 def test_alignments_are_a_last_column_of_words(translate: RunCommand, toy_model: Path) -> None:
     _, out, _ = translate(TEXT, "--alignments")
-    expected = allyouneed.load(toy_model).translate(LINES, alignments=True)
+    expected = allyouneed.load_translator(toy_model).translate(LINES, alignments=True)
     links = [" ".join(f"{i}-{j}" for i, j in found.alignment or []) for found in expected]
     assert lines_of(out) == [f"{found.text}\t{of}" for found, of in zip(expected, links, strict=True)]
     assert links[0].startswith("0-0 1-")
@@ -67,7 +67,7 @@ def test_alignments_are_a_last_column_of_words(translate: RunCommand, toy_model:
 
 def test_alignments_of_a_text_in_parts_count_on(translate: RunCommand, toy_model: Path) -> None:
     parts = ["sun moon.", "bird fish."]
-    first, second = allyouneed.load(toy_model).translate(parts, alignments=True)
+    first, second = allyouneed.load_translator(toy_model).translate(parts, alignments=True)
     num_words = len(first.text.split())
     links = [*(first.alignment or []), *((i + 2, j + num_words) for i, j in second.alignment or [])]
     _, out, _ = translate(f"{parts[0]} {parts[1].title()}\n".encode(), "--alignments", "--split-sentences")
@@ -89,7 +89,7 @@ def test_a_translation_begins_with_its_target_prefix(translate: RunCommand) -> N
 
 
 def test_lengths_and_repetition_are_restricted(translate: RunCommand, toy_model: Path) -> None:
-    translator = allyouneed.load(toy_model)
+    translator = allyouneed.load_translator(toy_model)
     for options, settings in (
         (["--min-length", "12"], {"min_length": 12}),
         (["--max-length", "2"], {"max_length": 2}),
@@ -108,7 +108,7 @@ def test_search_options_reach_the_search(translate: RunCommand, toy_model: Path)
     options = ["--beam-size", "2", "--length-penalty", "1.5", "--length-normalization", "average"]
     options += ["--coverage-penalty", "0.3"]
     _, out, _ = translate(TEXT, "--scores", *options)
-    expected = allyouneed.load(toy_model).translate(
+    expected = allyouneed.load_translator(toy_model).translate(
         LINES, beam_size=2, length_penalty=1.5, length_normalization="average", coverage_penalty=0.3
     )
     assert [line.split("\t")[0] for line in lines_of(out)] == [repr(found.score) for found in expected]
@@ -236,7 +236,7 @@ def test_sampling_options_reach_the_sampler(
     options = ["--sampling", "--temperature", "1.5", "--top-k", "30", "--top-p", "0.99", "--seed", "7"]
     code, out, _ = translate(TEXT, *options, "--n-best", "2")
     settings: dict[str, Any] = {"sampling": True, "temperature": 1.5, "top_k": 30, "top_p": 0.99, "seed": 7}
-    found = allyouneed.load(toy_model).stream(LINES, n_best=2, **settings)
+    found = allyouneed.load_translator(toy_model).stream(LINES, n_best=2, **settings)
     rows = [line.split("\t")[2:] for line in lines_of(out)]
     assert code == 0
     assert [row for row in rows if row != ["", ""]] == [
@@ -251,7 +251,7 @@ def test_mbr_writes_the_sample_of_least_risk_with_its_expected_utility(
     translate: RunCommand, toy_model: Path
 ) -> None:
     code, out, _ = translate(TEXT, "--mbr", "8", "--temperature", "1.5", "--scores")
-    found = allyouneed.load(toy_model).translate(LINES, mbr=8, temperature=1.5)
+    found = allyouneed.load_translator(toy_model).translate(LINES, mbr=8, temperature=1.5)
     texts = [best.text.replace("\t", " ") for best in found]
     expected = [f"{best.score!r}\t{text}" for best, text in zip(found, texts, strict=True)]
     assert (code, lines_of(out)) == (0, expected)
@@ -260,7 +260,7 @@ def test_mbr_writes_the_sample_of_least_risk_with_its_expected_utility(
 def test_several_models_translate_together(run_command: RunCommand, toy_run: Path, toy_model: Path) -> None:
     models = [toy_model, toy_run]
     code, out, err = run_command("translate", *models, "--scores", "--beam-size", "3", stdin=TEXT)
-    expected = allyouneed.load(*models).translate(LINES, beam_size=3)
+    expected = allyouneed.load_translator(*models).translate(LINES, beam_size=3)
     assert (code, err) == (0, "")
     assert lines_of(out) == [f"{found.score!r}\t{found.text}" for found in expected]
     code, out, err = run_command("translate", toy_model, toy_model / "absent", stdin=TEXT)

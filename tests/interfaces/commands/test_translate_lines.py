@@ -31,7 +31,7 @@ def translate(run_command: RunCommand, toy_model: Path) -> RunCommand:
 
 @pytest.fixture(scope="module")
 def translator(toy_model: Path) -> Translator:
-    translator: Translator = allyouneed.load(toy_model)
+    translator: Translator = allyouneed.load_translator(toy_model)
     return translator
 
 

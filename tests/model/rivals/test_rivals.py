@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from allyouneed import RunConfig, average, load, train
+from allyouneed import RunConfig, average, load_translator, train
 from allyouneed.config.run import SearchConfig
 from allyouneed.data.batching import make_batch
 from allyouneed.errors import ModelError, UsageError
@@ -64,12 +64,12 @@ def test_a_rival_is_trained_resumed_averaged_and_translates(
     assert states[0] == states[1]
 
     average(parts, model)
-    translator = load(model)
+    translator = load_translator(model)
     [found] = translator.translate(["sun moon"], beam_size=2)
     log_prob, num_tokens = translator.negative_log_likelihood(["sun moon"], [found.text])
     assert log_prob > 0
     assert num_tokens > 0
-    [together] = load(toy_model, model).translate(["sun moon"])
+    [together] = load_translator(toy_model, model).translate(["sun moon"])
     assert isinstance(together.text, str)
     named = "model.feed_forward = experts" if rival == "transformer with experts" else "model.architecture = "
     with pytest.raises(ModelError, match=f"the model is a variant \\({re.escape(named)}"):

@@ -180,10 +180,13 @@ def test_what_cannot_be_parsed_is_told_by_its_number(parser: Parser) -> None:
     assert found[2] == Answer("short", parser.parse([["x"]])[0])
     with pytest.raises(TypeError, match="put it in a list"):
         parser.parse("the wolf")
-    with pytest.raises(UsageError, match="beam_size"):
+    with pytest.raises(UsageError, match=r"^beam_size: "):
         parser.parse([], beam_size=0)
-    with pytest.raises(UsageError, match="--workers 1025: give 1 to 1,024"):
+    with pytest.raises(UsageError, match=r"^workers: .* less than or equal to 1024"):
         parser.parse([], workers=1_025)
+    with pytest.raises(UsageError, match=r"^mbr: this is for translations only"):
+        parser.parse([], mbr=2)
+    assert repr(found[2].result).startswith("Parse('(TOP ")
 
 
 def test_where_no_tree_fits_the_sentence_is_flat_and_told(parser: Parser) -> None:

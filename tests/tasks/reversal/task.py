@@ -39,7 +39,7 @@ def load_units(directory: Path, config: DataConfig, source_vocab_size: int, targ
     return Units(tokenizer, tokenizer)
 
 
-def build(models: Sequence[EncoderDecoder], config: RunConfig, units: Units, *, directory: Path) -> Reverser:
+def build(models: Sequence[EncoderDecoder], config: RunConfig, units: Units, **options: Any) -> Reverser:
     (model,) = models
     assert isinstance(units.source, Tokenizer)
     return Reverser(model, config, units.source)
@@ -53,7 +53,7 @@ def validation(
     sources: Sequence[str], references: Sequence[str], units: Units, config: RunConfig
 ) -> Validate:
     def validate(model: EncoderDecoder) -> Mapping[str, float]:
-        reverser = build([model], config, units, directory=Path())
+        reverser = build([model], config, units)
         return {"right": share_right(reverser.reverse(sources), references)}
 
     return validate

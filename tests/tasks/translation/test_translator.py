@@ -112,6 +112,17 @@ def test_what_is_not_said_is_as_the_models_configuration_has_it(
     assert translator.translate(sentences, beam_size=None) == explicit
 
 
+def test_a_model_can_be_configured_to_draw_samples_of_least_risk(
+    toy_model: Path, sentences: list[str]
+) -> None:
+    translator = load_translator(toy_model)
+    expected = translator.translate(sentences[:3], mbr=4)
+    translator.config = translator.config.replace(search={"mbr": 4})
+    assert translator.translate(sentences[:3]) == expected
+    with pytest.raises(UsageError, match=r"^beam_size: this is for search only; leave out sampling or mbr$"):
+        translator.translate(sentences[:3], beam_size=2)
+
+
 def test_one_text_in_place_of_several_is_refused(translator: Translator) -> None:
     with pytest.raises(TypeError, match=r"put it in a list: \[text\]"):
         translator.translate("sun moon")
@@ -156,9 +167,9 @@ def test_an_option_out_of_range_is_a_usage_error_that_names_it(
 
 def test_threads_and_workers_have_the_bounds_of_the_command(toy_model: Path, translator: Translator) -> None:
     for threads in (0, 1_025):
-        with pytest.raises(UsageError, match=f"--threads {threads}: give 1 to 1,024"):
+        with pytest.raises(UsageError, match=f"^threads {threads}: give 1 to 1,024"):
             load_translator(toy_model, threads=threads)
-    with pytest.raises(UsageError, match="--workers 1025: give 1 to 1,024"):
+    with pytest.raises(UsageError, match=r"^workers: .* less than or equal to 1024"):
         translator.score(["sun"], ["sonne"], workers=1_025)
 
 

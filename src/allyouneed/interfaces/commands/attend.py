@@ -139,6 +139,7 @@ def attend(
     if pairs:
         print(*_listed(_means(loaded, pairs), selected, sort), sep="\n")
         return
+    assert source is not None
     attention = loaded.attention(source, target)
     if files.wanted():
         _write(attention, files, selected)

@@ -66,8 +66,11 @@ def _build(
     units: Units,
     *,
     directory: Path | None = None,
+    shortlist: Path | str | None = None,
     **options: Any,
 ) -> "Parser":
+    if shortlist is not None:
+        raise UsageError("shortlist: is for translators only; leave it out", settings=["shortlist"])
     from allyouneed.tasks.parsing.parser import Parser  # which loads PyTorch
 
     source, target = units
