@@ -1,4 +1,4 @@
-"""How good a parser is, by its trees for sentences whose right ones are known."""
+"""Evaluation of a parser on sentences with gold trees."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -19,16 +19,16 @@ def evaluate_parser(
     failed: Callable[[DataError], None] = lambda error: None,
     **options: Any,
 ) -> tuple[BracketScores, list[Score]]:
-    """Scores of a parser on sentences whose tree is known.
+    """Scores of a parser on sentences with gold trees.
 
     Args:
-        parser: What parses the words of the trees.
+        parser: The parser to evaluate.
         gold: The gold trees, cleaned.
-        failed: Is told why a sentence cannot be parsed; it counts as one without constituents.
-        **options: As of `Parser.stream`.
+        failed: Receives the reason if a sentence cannot be parsed; that counts as no constituents.
+        **options: Options of `Parser.stream`.
 
     Returns:
-        As `score_parses`.
+        The result of `score_parses`.
 
     Raises:
         DataError: There are no trees.
@@ -40,15 +40,15 @@ def evaluate_parser(
 def score_parses(
     parser: "Parser", gold: Sequence[Tree], found: "Sequence[Parse]"
 ) -> tuple[BracketScores, list[Score]]:
-    """Scores of what a parser has made of the words of trees; the accuracy of tags if it predicts them.
+    """Scores of a parser's trees against gold trees, with tag accuracy if the parser predicts tags.
 
     A sentence that was too long to parse has no tree, and counts as one without constituents.
 
     Returns:
-        The counts, and what they come to, with the share of outputs that were trees before any repair.
+        The counts, and the scores, including the share of outputs that needed no repair.
 
     Raises:
-        DataError: There are no trees, or not as many of each.
+        DataError: There are no trees, or the numbers of trees differ.
     """
     sums = score_trees(gold, [parse.tree for parse in found])
     share = sum(parse.tree is not None and not parse.repaired for parse in found) / len(gold)

@@ -1,4 +1,4 @@
-"""Parsing as a task: trees in, a `Parser` out, judged by labelled F1."""
+"""The parsing task: trained on trees, used as a `Parser`, scored by labelled F1."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -77,7 +77,7 @@ def _build(
 def _validation(
     sources: Sequence[str], references: Sequence[str], units: Units, config: RunConfig
 ) -> Validate:
-    """F1 of greedy trees, which are fast; a sentence that is too long counts as one without constituents."""
+    """F1 of greedy trees, which are fast; a sentence that is too long gets a tree without constituents."""
     gold = [tree_of(line) for line in references]
 
     def validate(model: "EncoderDecoder") -> Mapping[str, float]:
