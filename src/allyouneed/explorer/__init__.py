@@ -1,4 +1,4 @@
-"""The page on which the attention of a model is explored: one file, which loads nothing from elsewhere."""
+"""Interactive attention page: one self-contained HTML file that loads nothing."""
 
 from allyouneed.explorer.page import attention_frame, attention_page
 

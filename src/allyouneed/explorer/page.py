@@ -1,10 +1,10 @@
-"""An HTML page that shows attention, from the modules and the style sheet in `web/` and the data as JSON.
+"""Builds an HTML page that shows attention, from the modules and style sheet in `web/` and JSON data.
 
-The page may run the one script and use the one style sheet that it is made with, by their hashes, and may
-load nothing. Texts come to it as JSON and are put on it as text only, which the policy holds it to.
+The page's content security policy allows only its own script and style sheet, by hash, and no requests.
+Texts arrive as JSON and are inserted as text only, which the policy enforces.
 
-Another page can have the explorer, too: serve `web/`, import `explore` from `explorer.js`, and call it with
-an element and what `pack_weights` returns.
+To embed the explorer in another page, serve `web/`, import `explore` from `explorer.js`, and call it with an
+element and the result of `pack_weights`.
 """
 
 import base64
@@ -34,7 +34,7 @@ _MODULES = (
     "heads.js",
     "explorer.js",
 )
-"""Each after those that it imports from."""
+"""The modules of the page, each after the modules that it imports."""
 _START = """\
 const main = document.querySelector("main");
 explore(main, JSON.parse(document.querySelector("#attention").textContent), { address: true })
@@ -42,17 +42,17 @@ explore(main, JSON.parse(document.querySelector("#attention").textContent), { ad
 """
 _FRAME_HEIGHT = 760
 MOST_WEIGHTS: Final = 50_000_000
-"""On a page, a byte each before they are compressed: about 1,000 by 1,000 pieces in 4 layers of 4 heads."""
+"""Maximum on a page, a byte each uncompressed: about 1,000 by 1,000 pieces in 4 layers of 4 heads."""
 
 
 def attention_page(document: Mapping[str, Any]) -> str:
-    """One self-contained page.
+    """One self-contained HTML page.
 
     Args:
-        document: What `Attention.document` or `Attention.to_json` returns.
+        document: The result of `Attention.document` or `Attention.to_json`.
 
     Raises:
-        DataError: It has more weights than a browser can be given at once.
+        DataError: The document has more than `MOST_WEIGHTS` weights.
     """
     script, style = f"{_bundle()}\n{_START}", _read("explorer.css") + _read("page.css")
     policy = (
@@ -72,7 +72,7 @@ def attention_page(document: Mapping[str, Any]) -> str:
 
 
 def attention_frame(document: Mapping[str, Any]) -> str:
-    """The page as an element of another, a notebook, which can neither reach into it nor be reached."""
+    """The page as a sandboxed `iframe`, for a notebook: neither can access the other."""
     page = escape(attention_page(document))
     return (
         f'<iframe title="Attention" sandbox="allow-scripts" width="100%" height="{_FRAME_HEIGHT}" '
@@ -81,14 +81,14 @@ def attention_frame(document: Mapping[str, Any]) -> str:
 
 
 def pack_weights(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The document with weights that take little room: the square root of each in 8 bits, compressed.
+    """The document with compressed weights: the square root of each weight in 8 bits, then zlib.
 
-    A weight w is then known to sqrt(w) / 255, which is 0.004 at most; whoever unpacks a row divides it by its
-    sum, so that it sums to 1 again. `weights` becomes `packed`, base64 of what zlib makes of
-    the bytes, and `shape`: (layers, heads, queries, keys).
+    The error of a weight w is at most sqrt(w) / 255, so at most 0.004. To unpack a row, square its values and
+    divide by their sum. `packed`, the base64 of the compressed bytes, and `shape`, (layers, heads, queries,
+    keys), replace `weights`.
 
     Raises:
-        DataError: There are more than `MOST_WEIGHTS`.
+        DataError: The document has more than `MOST_WEIGHTS` weights.
     """
     weights = {name: np.asarray(kind["weights"]) for name, kind in document["kinds"].items()}
     if (total := sum(of_kind.size for of_kind in weights.values())) > MOST_WEIGHTS:
@@ -113,7 +113,7 @@ def _packed(kind: Mapping[str, Any], weights: npt.NDArray[Any]) -> dict[str, Any
 
 
 def _bundle() -> str:
-    """The modules as one script: they are written so that none uses a name of another for something else."""
+    """All modules joined into one script; no two of them define the same name."""
     joined = "\n".join(map(_read, _MODULES))
     return re.sub(r"^import .*\n|^export (default )?", "", joined, flags=re.MULTILINE)
 
@@ -127,7 +127,7 @@ def _hash(content: str) -> str:
 
 
 def _json_in_html(value: Any) -> str:
-    """JSON in which nothing can end the element that holds it; other scripts are escaped, too."""
+    """JSON that cannot close the element that holds it: `<`, `>`, `&` and non-ASCII are escaped."""
     text = json.dumps(value, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 

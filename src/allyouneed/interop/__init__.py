@@ -1,1 +1,1 @@
-"""Models for other software, a file a format; what is published has been run there and agrees."""
+"""Model export to other software, one module per format; exports are published after a parity check."""

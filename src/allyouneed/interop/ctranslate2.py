@@ -1,7 +1,7 @@
-"""CTranslate2: a folder that its `Translator` runs, in float32 or in whatever type it is told to.
+"""CTranslate2 export: a folder for its `Translator`, which runs it in float32 or another compute type.
 
-The format holds the paper's model exactly: post-norm, either positional encoding as a table, any epsilon,
-biases in attention or none, matrices shared or not.
+The format represents the paper's model exactly: post-norm, both positional encodings (as a table), any
+epsilon, attention with or without biases, shared or separate embedding matrices.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ from allyouneed.tasks.units import SOURCE_TOKENIZER, TARGET_TOKENIZER
 _README = """\
 # A model in the format of CTranslate2
 
-Made by `allyouneed export`. It takes and gives sub-words, into which the tokenisers beside it split text.
+Made by `allyouneed export`. The model reads and writes sub-words; the tokenisers in this folder convert text.
 In this folder, after `pip install ctranslate2 tokenizers`:
 
 ```python
@@ -46,14 +46,14 @@ found = translator.translate_batch(
 print(target.decode([target.token_to_id(piece) for piece in found[0].hypotheses[0]]))
 ```
 
-The probabilities are those of the original. The search is CTranslate2's own, so some translations differ:
+The probabilities equal the original's. The search is CTranslate2's own, so some translations differ:
 {difference};
-it goes on until `beam_size` hypotheses have ended.
+it continues until `beam_size` hypotheses have ended.
 """
 
 
 def write(model: Transformer, checkpoint: Checkpoint, directory: Path) -> None:
-    """Write the model, its vocabularies and tokenisers, and how to use them, into `directory`."""
+    """Write the model, its vocabularies and tokenisers, and a README, into `directory`."""
     from ctranslate2.specs import TransformerSpec
 
     config = model.config
@@ -75,7 +75,7 @@ def write(model: Transformer, checkpoint: Checkpoint, directory: Path) -> None:
 
 
 class CTranslate2Model:
-    """What `write` has written, as CTranslate2 runs it on the CPU."""
+    """A model written by `write`, run by CTranslate2 on the CPU."""
 
     def __init__(self, directory: Path) -> None:
         from ctranslate2 import Translator

@@ -1,4 +1,4 @@
-"""`allyouneed export`: a model as a folder for other software, published only if that computes the same."""
+"""`allyouneed export`: a model as a folder for other software, published only if its results agree."""
 
 import importlib
 from collections.abc import Callable
@@ -21,14 +21,14 @@ from allyouneed.tasks.units import SOURCE_TOKENIZER, TARGET_TOKENIZER
 
 @dataclass(frozen=True)
 class Format:
-    """A format of other software, and that software."""
+    """An export format and the software that reads it."""
 
     package: str
-    """What has to be installed."""
+    """Python package of the software, which must be installed."""
     write: Callable[[Transformer, Checkpoint, Path], None]
-    """Write a model into a folder."""
+    """Writes a model into a folder."""
     load: Callable[[Path], Exported]
-    """Let the other software load that folder."""
+    """Loads that folder in the other software."""
 
 
 FORMATS = {
@@ -46,7 +46,7 @@ _PAPER = {
     "decoder_start": "symbol",
     "target_space": False,
 }
-"""What every format takes for granted; ratios of dropout do not matter to a trained model."""
+"""Settings that every format assumes; dropout does not matter to a trained model."""
 
 
 def export_model(model: Path, to: str, out: Path, say: Callable[[str], None] = lambda line: None) -> float:
@@ -56,15 +56,15 @@ def export_model(model: Path, to: str, out: Path, say: Callable[[str], None] = l
         model: A run, a checkpoint in it, or a model folder.
         to: Name of the format.
         out: The folder to make; it must not exist, or be empty.
-        say: Is told of what a killed process had left unfinished at `out`, which is removed.
+        say: Receives a message if leftovers of a killed process at `out` are removed.
 
     Returns:
-        The largest difference between log-probabilities of a token, as `parity.TOLERANCE` limits it.
+        The largest difference between log-probabilities of a token, at most `parity.TOLERANCE`.
 
     Raises:
-        UsageError: `out` is not free, the other software is not installed, or the model is no translator.
-        ModelError: The model is damaged, the format cannot hold it, or the other software computes something
-            else from what was written; nothing is left of that.
+        UsageError: `out` is not free, the other software is not installed, or the model is not a translator.
+        ModelError: The model is damaged, the format cannot hold it, or the other software computes other
+            results from the export, which is then removed.
         LockedError: Another process is making `out`.
     """
     chosen = FORMATS[to]

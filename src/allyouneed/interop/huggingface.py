@@ -1,4 +1,4 @@
-"""Hugging Face: a folder that `transformers` loads as a Marian model, with tokenisers for `AutoTokenizer`."""
+"""Hugging Face export: a folder that `transformers` loads as a Marian model, with its tokenisers."""
 
 import contextlib
 from collections.abc import Iterator, Sequence
@@ -24,7 +24,7 @@ from allyouneed.tasks.translation.translator import MAX_TOKENS
 from allyouneed.tasks.units import SOURCE_TOKENIZER, TARGET_TOKENIZER
 
 _TARGET = "target_tokenizer"
-"""Folder of the tokeniser of translations, where it is another than that of sources."""
+"""Folder of the target tokeniser, if it differs from the source tokeniser."""
 
 _README = """\
 # A model in the format of Hugging Face
@@ -41,20 +41,20 @@ written = model.generate(**batch, max_new_tokens=batch.input_ids.shape[1] + {max
 print(target.batch_decode(written, skip_special_tokens=True))
 ```
 
-The probabilities are those of the original. The search is that of transformers, with the settings in
+The probabilities equal the original's. The search is that of transformers, with the settings in
 `generation_config.json`, so some translations differ:
 {difference};
-it goes on until `num_beams` hypotheses have ended.
+it continues until `num_beams` hypotheses have ended.
 
 `split_special_tokens` in `tokenizer_config.json` keeps a `</s>` in a text from becoming an end symbol.
 """
 
 
 def write(model: Transformer, checkpoint: Checkpoint, directory: Path) -> None:
-    """Write the model, its tokenisers, settings of search, and how to use them, into `directory`.
+    """Write the model, its tokenisers, search settings, and a README, into `directory`.
 
     Raises:
-        ModelError: The model has learned positions, which Marian has not.
+        ModelError: The model has learned positions, which Marian does not support.
     """
     from transformers import GenerationConfig, MarianConfig
 
@@ -81,7 +81,7 @@ def write(model: Transformer, checkpoint: Checkpoint, directory: Path) -> None:
 
 
 class HuggingFaceModel:
-    """What `write` has written, as transformers runs it on the CPU."""
+    """A model written by `write`, run by transformers on the CPU."""
 
     def __init__(self, directory: Path) -> None:
         from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
@@ -93,7 +93,7 @@ class HuggingFaceModel:
         self._target = AutoTokenizer.from_pretrained(target, local_files_only=True)
 
     def encode(self, text: str) -> list[int]:
-        """The source ids of a text, the end symbol cut off."""
+        """The source ids of a text, without the end symbol."""
         ids: list[int] = self._source(text)["input_ids"]
         return ids[:-1] if ids[-1:] == [END] else []
 

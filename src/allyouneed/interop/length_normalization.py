@@ -1,4 +1,4 @@
-"""Length normalisation as other software has it: scores are divided by n^exponent, for n tokens."""
+"""Length normalisation in other software: the score of n tokens is divided by n^exponent."""
 
 from allyouneed.config.run import SearchConfig
 
@@ -7,9 +7,9 @@ DIFFERENCES = {
     "average": "it divides scores by the number of tokens, like allyouneed",
     "none": "it compares scores as they are, like allyouneed",
 }
-"""Length normalisation of the model -> what other software makes of it."""
+"""Length normalisation of the model -> how the search of other software compares."""
 
 
 def length_exponent(search: SearchConfig) -> float:
-    """The exponent that comes nearest to what the model's own search does."""
+    """The exponent that comes closest to the model's own length normalisation."""
     return {"gnmt": search.length_penalty, "average": 1.0, "none": 0.0}[search.length_normalization]

@@ -1,14 +1,14 @@
-"""The model's weights as those of a Marian model, such as Hugging Face has it.
+"""Converts the model's weights to those of Hugging Face's Marian model.
 
-Marian is the paper's architecture but for two things, both undone by writing the residual stream, from which
-sub-layers read and to which they add, in another basis:
+Marian differs from the paper's architecture in two ways. Both are compensated by a change of basis of the
+residual stream, which sub-layers read from and add to:
 
 - Its sinusoids have all sines before all cosines: the dimensions of the stream are put in that order.
-- Its normalisations add 1e-5 to the variance, whatever the model wants. `LayerNorm(s x)` with epsilon e is
-  `LayerNorm(x)` with epsilon e / s^2: the stream is scaled by s = sqrt(1e-5 / epsilon).
+- Its normalisations always add 1e-5 to the variance. `LayerNorm(s x)` with epsilon e equals `LayerNorm(x)`
+  with epsilon e / s^2, so the stream is scaled by s = sqrt(1e-5 / epsilon).
 
-Sinusoids cannot be scaled, so the first normalisation of the encoder and that of the decoder keep Marian's
-epsilon. With the paper's 1e-6 this shrinks what they give by a few millionths; nothing else is inexact.
+Sinusoids cannot be scaled, so the first normalisations of encoder and decoder keep Marian's epsilon. With the
+paper's 1e-6 this shrinks their outputs by a few millionths; everything else is exact.
 """
 
 import math
@@ -23,28 +23,28 @@ from allyouneed.model.feed_forward import FeedForward
 from allyouneed.model.layers import DecoderLayer, EncoderLayer
 
 MARIAN_EPSILON = 1e-5
-"""PyTorch's default, which Marian leaves in every normalisation."""
+"""PyTorch's default epsilon, which Marian uses in every normalisation."""
 
 Named = Iterator[tuple[str, Tensor]]
 
 
 class _Stream(NamedTuple):
-    """The residual stream at some place of Marian: ours times `scale`, its dimensions in `order`."""
+    """The residual stream at some point of Marian: ours times `scale`, with its dimensions in `order`."""
 
     order: Tensor
     scale: float
 
     def read(self, weight: Tensor) -> Tensor:
-        """For a matrix that is applied to our stream, the one to apply to Marian's."""
+        """Convert a matrix that is applied to our stream into one for Marian's stream."""
         return weight[:, self.order] / self.scale
 
     def write(self, weight: Tensor) -> Tensor:
-        """For a matrix or vector that makes our stream, or is added to it, the one that makes Marian's."""
+        """Convert a matrix or vector that writes our stream into one that writes Marian's."""
         return weight[self.order] * self.scale
 
 
 def marian_weights(model: Transformer) -> Named:
-    """Name and tensor of each of Marian's weights; heads d_model / num_heads wide, positions sinusoids."""
+    """Name and tensor of each Marian weight, for heads of d_model / num_heads and sinusoidal positions."""
     config = model.config
     even_before_odd = torch.arange(config.d_model).view(-1, 2).T.flatten()
     plain = _Stream(even_before_odd, 1.0)
@@ -55,7 +55,7 @@ def marian_weights(model: Transformer) -> Named:
 
 
 def _embeddings(model: Transformer, stream: _Stream) -> Named:
-    """What is tied comes once, under the name that Marian ties the others to."""
+    """The embeddings; tied ones appear once, under the name that Marian ties the others to."""
     source, target, output = (stream.read(model.embeddings.matrix(r)) for r in ("source", "target", "output"))
     tied = model.config.tied_embeddings
     if tied == "all":
@@ -100,7 +100,7 @@ def _layer(
 
 
 def _reading(names: Sequence[str], linear: nn.Linear, stream: _Stream) -> Named:
-    """The equal parts of a map that is applied to the stream."""
+    """Weights and biases of the equal parts of a linear map that is applied to the stream."""
     weights, biases = linear.weight.chunk(len(names)), _bias(linear).chunk(len(names))
     for name, weight, bias in zip(names, weights, biases, strict=True):
         yield f"{name}.weight", stream.read(weight)
@@ -108,7 +108,7 @@ def _reading(names: Sequence[str], linear: nn.Linear, stream: _Stream) -> Named:
 
 
 def _writing(name: str, last: nn.Linear | nn.LayerNorm, stream: _Stream) -> Named:
-    """A map or a normalisation whose result is the stream, or is added to it."""
+    """Weight and bias of a linear map or normalisation whose output becomes, or is added to, the stream."""
     yield f"{name}.weight", stream.write(last.weight)
     yield f"{name}.bias", stream.write(_bias(last))
 

@@ -1,4 +1,4 @@
-"""Does other software compute from an export what we compute from the model? Asked before it is published."""
+"""Parity check before an export is published: does the other software compute what the model computes?"""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -16,7 +16,7 @@ from allyouneed.model import Transformer
 from allyouneed.symbols import SENTINEL
 
 TOLERANCE = 1e-4
-"""How far apart log-probabilities of a token may be: in nats, and as a share of those below -1."""
+"""Maximum difference between log-probabilities of a token: in nats, or relative for those below -1."""
 
 SENTENCES = (
     "A dog runs.",
@@ -45,13 +45,13 @@ class Exported(Protocol):
 def require_agreement(
     exported: Exported, model: Transformer, source_tokenizer: Tokenizer, target_tokenizer: Tokenizer
 ) -> float:
-    """Compare an export with the model it was made of, on random tokens and on translations of sentences.
+    """Compare an export with its model, on random tokens and on translations of sentences.
 
     Returns:
-        The largest difference between log-probabilities of a token, as `TOLERANCE` limits it.
+        The largest difference between log-probabilities of a token, measured as for `TOLERANCE`.
 
     Raises:
-        ModelError: They split or join text differently, or differ by more than `TOLERANCE`.
+        ModelError: The two split or join text differently, or differ by more than `TOLERANCE`.
     """
     encoded = [source_tokenizer.encode(text) for text in SENTENCES]
     if [exported.encode(text) for text in SENTENCES] != encoded:
@@ -73,7 +73,7 @@ def require_agreement(
 
 
 def _random_pairs(config: ModelConfig) -> tuple[list[Ids], list[Ids]]:
-    """Pairs of different lengths, of any ids but those that frame a sentence; always the same ones."""
+    """Pairs of different lengths with random ids, without padding, start and end; always the same pairs."""
     draw, most = np.random.default_rng(1), _most_tokens(config)
     lengths = [min(length, most) for length in _LENGTHS]
     sources = [draw.integers(SENTINEL, config.source_vocab_size, n).tolist() for n in lengths]
@@ -92,7 +92,7 @@ def _largest_difference(ours: list[list[float]], theirs: list[list[float]]) -> f
         )
     expected, found = np.concatenate(ours), np.concatenate(theirs)
     largest = float(np.max(np.abs(expected - found) / np.maximum(1, np.abs(expected))))
-    if not largest <= TOLERANCE:  # so that NaN is refused, too
+    if not largest <= TOLERANCE:  # rejects NaN too
         raise ModelError(
             f"the export gives other log-probabilities than the model: {largest:.2g} apart, {TOLERANCE:g} "
             "allowed; it is not kept, please report it"

@@ -1,1 +1,1 @@
-"""What `allyouneed reproduce` runs: the tables and figures of the paper, computed again."""
+"""The paper's tables and figures, recomputed by `allyouneed reproduce`."""

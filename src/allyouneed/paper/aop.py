@@ -15,7 +15,7 @@ _NOTES = [
 
 
 def step_time_ratio(figures: Figures, of_base: Figures) -> Figures:
-    """The time of a token of the row, in base's of the same seed; nothing where one is not known."""
+    """Time per token relative to base with the same seed; empty if either speed is unknown."""
     ours, base = (found.get("tokens_per_second") for found in (figures, of_base))
     return {"step_time_ratio": base / ours} if ours and base else {}
 

@@ -1,4 +1,4 @@
-"""Every experiment that `reproduce` knows: to add one, write a file like `aop.py` and name it here."""
+"""All experiments of `reproduce`. To add one, write a file like `aop.py` and list it here."""
 
 from allyouneed.paper.aop import AOP
 from allyouneed.paper.extrapolation import EXTRAPOLATION
@@ -12,4 +12,4 @@ from allyouneed.paper.variants import VARIANTS
 
 _ALL = (TABLE1, TABLE2, TABLE3, TABLE4, AOP, SCALING, EXTRAPOLATION, VARIANTS, FIGURES)
 EXPERIMENTS = {experiment.name: experiment for experiment in _ALL}
-"""Name on the command line -> experiment."""
+"""Command-line name -> experiment."""

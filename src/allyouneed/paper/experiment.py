@@ -1,4 +1,4 @@
-"""What an experiment of the paper is: rows, what they are computed from, and what is known of them."""
+"""The parts of an experiment: its rows, their inputs, and their results."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -15,20 +15,20 @@ from allyouneed.tasks.prepared_data import PreparedData
 from allyouneed.training.trainer import Report
 
 Figures = Mapping[str, Any]
-"""Name -> value; of a row that could not be computed only FAILED -> why."""
+"""Name -> value; a row that could not be computed has only FAILED -> reason."""
 
 FAILED = "failed"
 MADE_OF = "made_of"
-"""Of a row that is made of others: the name of each -> sha256 of its result. `made_of.json` in
-its folder says the same from when it is begun."""
+"""Key of a row built from other rows: name of each -> sha256 of its result. `made_of.json` in
+the row's folder records the same when the row starts."""
 PICTURES = "pictures"
-"""A figure that is none: the names of the pictures NAME.png, .svg and .pdf that a row has drawn, each with
-its `caption`, and the `page` beside it on which to explore it."""
+"""Key of the pictures that a row has drawn: NAME (of NAME.png, .svg and .pdf) -> its `caption`, and the
+interactive `page` beside it."""
 RESULT, HYPOTHESES, REFERENCES = "result.json", "hypotheses.txt", "references.txt"
 
 
 class RowError(UserError):
-    """A row that cannot be computed for a reason of its own, which is recorded (exit code 9)."""
+    """A row cannot be computed, for a reason that is recorded in its result (exit code 9)."""
 
     exit_code = SOME_FAILED_EXIT_CODE
     default_label = "E-ROW"
@@ -36,31 +36,31 @@ class RowError(UserError):
 
 @dataclass(frozen=True)
 class Inputs:
-    """What an experiment is given; none needs all of it."""
+    """The inputs of an experiment; no experiment needs all of them."""
 
     data: Path | None = None
-    """What `prepare` has made."""
+    """Prepared data, the output of `prepare`."""
     text: Sequence[Path] = ()
-    """Raw text, a sentence a line."""
+    """Raw text files, one sentence per line."""
     model: Path | None = None
-    """A trained model, in place of data."""
+    """A trained model, used instead of data."""
 
 
 NOTHING_GIVEN = Inputs()
 
 
 Reporter = Callable[[Path], AbstractContextManager[Report]]
-"""Run -> what receives the events of its training, for as long as it takes."""
+"""Run -> context manager that yields the receiver of its training events."""
 Draw = Callable[[Attention, Selection, Path], None]
-"""Draws what is selected of an attention, in files beside the path, which has no suffix."""
+"""Draws the selected part of an attention. The path has no suffix; each file format adds its own."""
 
 
 @dataclass(frozen=True)
 class Work:
-    """What a row is computed from."""
+    """Everything that a row needs to be computed with one seed."""
 
     directory: Path
-    """Of this row and this seed."""
+    """Folder of this row and seed."""
     seed: int
     scale: Scale
     inputs: Inputs
@@ -76,23 +76,23 @@ class Row:
 
     name: str
     what: str
-    """What is other than in the first row, in the table's own terms."""
+    """How the row differs from the first one, in the table's own terms."""
     compute: Callable[[Work], Figures]
     paper: Mapping[str, float] = field(default_factory=dict)
-    """The paper's figures, by the same names."""
+    """The paper's figures, under the same names."""
     every_seed: bool = True
-    """Whether it is computed for every seed; else for the first alone."""
+    """Whether the row is computed for every seed, or only for the first."""
     baselines: Sequence[str] | None = None
-    """Rows that it is compared with, perhaps none; by default the first."""
+    """Rows that this one is compared with, possibly none; by default the first row."""
     needs_data: bool = True
-    """Whether it is computed from the experiment's data; one that is not is compared with no other."""
+    """Whether the row uses the experiment's data; a row that does not has no baseline by default."""
     needs_text: bool = False
-    """Whether it is computed from raw text, too."""
+    """Whether the row also needs raw text."""
     made_of: Sequence[str] = ()
-    """Rows whose results it is made of, of the same seed; it is computed anew where one of them was."""
+    """Rows whose results with the same seed this one is built from; when one changes, it is recomputed."""
 
     def compared_with(self, first: "Row") -> Sequence[str]:
-        """The names of the rows beside which it stands, in an experiment whose first row is `first`."""
+        """Names of this row's baselines, in an experiment whose first row is `first`."""
         if self.baselines is not None:
             return self.baselines
         return () if self.name == first.name or not self.needs_data else (first.name,)
@@ -105,45 +105,45 @@ class Experiment:
     name: str
     title: str
     rows: Callable[[Scale], Sequence[Row]]
-    """The first is what the others are compared with, unless they say otherwise."""
+    """The rows at a scale; the first is the baseline of the others, unless they name their own."""
     figures: Mapping[str, bool]
     """Name of a figure -> whether rows are compared by it."""
     require: Callable[[PreparedData], None] | None = None
-    """Refuses data that its rows cannot be computed from; None if it needs no data."""
+    """Rejects unsuitable data; None if the experiment needs no data."""
     derive: Callable[[Figures, Figures], Figures] = lambda figures, of_first: {}
-    """More figures of a row, from its own and those of the first row with the same seed."""
+    """Further figures of a row, derived from its own and from the first row's with the same seed."""
     notes: Sequence[str] = ()
-    """What a reader has to know."""
+    """Notes for readers of the results."""
     scales: Mapping[str, Scale] = field(default_factory=lambda: SCALES)
-    """The sizes at which it can be run, by their names."""
+    """Name -> scale, for each scale that the experiment supports."""
     takes_model: bool = False
-    """Whether a trained model does in place of data."""
+    """Whether a trained model can be given instead of data."""
     num_seeds: int = 3
-    """Seeds of the rows that want every seed, unless the user says otherwise."""
+    """Default number of seeds for rows that are computed for every seed."""
     settings: Callable[[Scale], Sequence[str]] = Scale.changes
-    """Settings at a scale that a reader has to know, in words; by default those that are not the paper's."""
+    """Notable settings at a scale, in words; by default those that differ from the paper's."""
 
 
 @dataclass(frozen=True)
 class Results:
-    """What is known of an experiment."""
+    """The results of an experiment so far."""
 
     experiment: Experiment
     scale: Scale
     rows: Sequence[Row]
-    """All of the experiment, computed or not."""
+    """All rows of the experiment, computed or not."""
     outcomes: Mapping[str, Mapping[int, Figures]]
     """Row -> seed -> figures."""
     directory: Path
     inputs: Inputs = NOTHING_GIVEN
 
     def values(self, row: str, figure: str) -> list[float]:
-        """A figure of a row for each seed that has it, in the order of the seeds."""
+        """The values of a figure of a row, in the order of the seeds; seeds without it are left out."""
         found = (outcome.get(figure) for _, outcome in sorted(self.outcomes.get(row, {}).items()))
         return [float(value) for value in found if value is not None]
 
     def failures(self) -> dict[Path, str]:
-        """Folder of a row and seed -> why it could not be computed."""
+        """Folder of a failed row and seed -> reason."""
         return {
             self.directory / row / f"seed-{seed}": outcome[FAILED]
             for row, of_row in self.outcomes.items()

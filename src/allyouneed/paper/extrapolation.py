@@ -1,6 +1,6 @@
-"""Sentences longer than any that was trained on (3.5): sinusoids beside learned positions.
+"""Sentences longer than any in training (3.5): sinusoids compared with learned positions.
 
-Models are trained on pairs of up to 20 tokens a side, and tested on longer ones of the same text.
+Models are trained on pairs of up to 20 tokens per side, and tested on longer pairs of the same text.
 """
 
 from collections.abc import Mapping, Sequence
@@ -49,7 +49,7 @@ _NOTES = [
 
 
 def largest_error_of_shift(d_model: int, offset: int, num_positions: int = 1_000) -> float:
-    """How far PE(pos + k) is from M_k PE(pos), where M_k rotates each pair of sine and cosine."""
+    """Largest absolute difference of PE(pos + k) and M_k PE(pos); M_k rotates each sine-cosine pair."""
     encodings = sinusoids(num_positions + offset, d_model).double()
     frequency = 10_000.0 ** -(torch.arange(0, d_model, 2, dtype=torch.float64) / d_model)
     sine, cosine = (offset * frequency).sin(), (offset * frequency).cos()
@@ -64,10 +64,10 @@ def _linear(work: Work) -> Mapping[str, Any]:
 
 
 def short_data(work: Work) -> Path:
-    """The data that is given without its pairs of more than 20 tokens; prepared once for all rows.
+    """The given data without pairs of more than 20 tokens; prepared once for all rows.
 
     Raises:
-        LockedError: Another process is preparing it.
+        LockedError: Another process is preparing this data.
     """
     folder = work.directory.parents[1] / "short"
     with RunDirectory(folder).locked():
@@ -87,11 +87,11 @@ def short_data(work: Work) -> Path:
 
 
 def require_long_pairs(data: PreparedData) -> None:
-    """Refuse data without validation text, or without enough pairs longer than any that is trained on.
+    """Reject data without validation text, or with too few pairs longer than those trained on.
 
     Raises:
-        UsageError: It has no validation text.
-        DataError: It has too few pairs of the first lengths.
+        UsageError: The data has no validation text.
+        DataError: The data has too few pairs in the first range of lengths.
     """
     require_validation(data)
     shortest, longest = _BUCKETS[0]
@@ -107,9 +107,9 @@ def require_long_pairs(data: PreparedData) -> None:
 def score_by_length(
     translator: Translator, data: Path, sources: Sequence[str], references: Sequence[str]
 ) -> dict[str, Any]:
-    """Perplexity and BLEU of pairs longer than those that were trained on, by their length in tokens.
+    """Perplexity and BLEU of pairs longer than those in training, by length in tokens.
 
-    Lengths of which there are too few pairs are left out.
+    Ranges of lengths with too few pairs are left out.
     """
     source, target = (Tokenizer.load(data / name) for name in (SOURCE_TOKENIZER, TARGET_TOKENIZER))
     buckets: dict[tuple[int, int], list[int]] = {bucket: [] for bucket in _BUCKETS}

@@ -1,4 +1,4 @@
-"""The paper's Figures 3 to 5, of a model of ours: its own sentences, and heads chosen by measure."""
+"""The paper's Figures 3 to 5 with our own model: the paper's sentences, heads chosen by a score."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -22,20 +22,20 @@ DISTANT_SENTENCE: Final = (
     "It is in this spirit that a majority of American governments have passed new laws since 2009 making the "
     "registration or voting process more difficult."
 )
-"""Of Figure 3, spelled as one types it."""
+"""The sentence of Figure 3, in ordinary spelling."""
 LAW_SENTENCE: Final = (
     "The Law will never be perfect, but its application should be just - this is what we are missing, "
     "in my opinion."
 )
-"""Of Figures 4 and 5."""
+"""The sentence of Figures 4 and 5."""
 _LAW_TREE: Final = """
 The→Law Law→perfect will→perfect never→perfect be→perfect perfect , but→just its→application
 application→just should→just be→just just→perfect - this→what is→what what→perfect we→missing are→missing
 missing→what , in→opinion my→opinion opinion→missing .
 """
-"""Its words, each with the word that it depends on, by hand after Universal Dependencies, version 2.
+"""The words of `LAW_SENTENCE`, each with its head, annotated by hand after Universal Dependencies 2.
 
-No word that another depends on occurs twice. Marks are left out.
+No head occurs twice. Punctuation has no head.
 """
 _PAGE = "attention.html"
 _OF_HEADS = ("head", "weight", "uniform")
@@ -51,22 +51,22 @@ _NOTES = [
 ]
 
 Scores = Float[Tensor, "layers heads"]
-"""What each head of the encoder gives to what is looked for."""
+"""A score of each encoder head: the attention weight that it gives to the words in question."""
 
 
 def weight_between(attention: Attention, query: str, keys: Sequence[str]) -> Scores:
-    """What each head of the encoder gives from the first word `query` to the first of each of `keys`."""
+    """Weight of each encoder head from the first word `query` to the first of each of `keys`, summed."""
     texts = [word.text for word in attention.source.words]
     weights = attention.in_words().encoder[:, :, texts.index(query)]
     return weights[..., [texts.index(key) for key in keys]].sum(-1)
 
 
 def weight_along(attention: Attention, links: Sequence[tuple[int, int]]) -> Scores:
-    """What a word gives to those that it is linked to, on average over the words that have a link.
+    """Weight from a word to the words that it is linked to, averaged over the words that have a link.
 
     Args:
-        attention: Of a sentence.
-        links: Places of words in the source: of one that looks, and of one that it may look at.
+        attention: Attention of a sentence.
+        links: Pairs of source word indices: query, key.
     """
     weights = attention.in_words().encoder
     given = torch.stack([weights[:, :, query, key] for query, key in links], dim=-1)
@@ -74,17 +74,17 @@ def weight_along(attention: Attention, links: Sequence[tuple[int, int]]) -> Scor
 
 
 def dependencies() -> list[tuple[int, int]]:
-    """Places of the words of `LAW_SENTENCE`, and of the words that they depend on."""
+    """Pairs of word indices in `LAW_SENTENCE`: a word, and the head that it depends on."""
     words = [entry.partition("→") for entry in _LAW_TREE.split()]
     places = {word: place for place, (word, _, _) in enumerate(words)}
     return [(place, places[head]) for place, (_, _, head) in enumerate(words) if head]
 
 
 def best_heads(first: Scores, second: Scores) -> tuple[int, int, int]:
-    """A layer and two heads of it, from 0, for which the product of their scores is largest.
+    """The layer and its two heads, from 0, with the largest product of `first` and `second` scores.
 
-    Both then give much, each by its own scores. Where these are the same, the head that gives more comes
-    first; a layer's only head is both.
+    A large product means that both heads score high. If `first` equals `second`, the head with the higher
+    score comes first. If a layer has one head only, it is returned twice.
     """
     pairs = first[:, :, None] * second[:, None, :]
     if first.size(1) > 1:
@@ -138,7 +138,7 @@ def _structure(work: Work) -> Figures:
 
 
 def _translator(work: Work) -> Translator:
-    """The model that is given, or base at the scale of the work, trained once for all figures."""
+    """The given model, or else the base model at the scale of the work, trained once for all figures."""
     if work.inputs.model is not None:
         return load_translator(work.inputs.model, device=work.device)
     shared = replace(work, directory=work.directory.parents[1] / "base")
@@ -152,7 +152,7 @@ def _figures(
     heads: Sequence[int],
     num_words: tuple[float, float],
 ) -> dict[str, Any]:
-    """The layer and the heads, from 1, with what they give to so many words, and would if all got alike."""
+    """Layer and heads, from 1; the weight that each head gives, and the uniform weight of `num_words`."""
     figures: dict[str, Any] = {"layer": layer + 1}
     for prefix, of_all, head, count in zip(("", "second_"), scores, heads, num_words, strict=True):
         values = head + 1, float(of_all[layer, head]), count / len(attention.source.words)
@@ -161,7 +161,7 @@ def _figures(
 
 
 def _drawn(work: Work, attention: Attention, pictures: Mapping[str, tuple[Selection, str]]) -> dict[str, Any]:
-    """Each picture in every form, and the page of the sentence; what is said of them."""
+    """Draw the pictures and write the page of the sentence; return each picture's caption and link."""
     write_text(work.directory / _PAGE, attention_page(attention.document()))
     said = {}
     for name, (selection, caption) in pictures.items():
@@ -172,7 +172,7 @@ def _drawn(work: Work, attention: Attention, pictures: Mapping[str, tuple[Select
 
 
 def _fragment(attention: Attention, selection: Selection) -> str:
-    """What restores on the page what a picture shows."""
+    """URL fragment that makes the page show the same selection as a picture."""
     heads = ",".join(f"{head + 1}" for head in selection.heads)
     texts = [word.text for word in attention.source.words]
     picked = "".join(f"&from={texts.index(word) + 1}" for word in selection.words)

@@ -1,4 +1,4 @@
-"""What a layer of Table 1 costs as its sequence grows: time, memory, FLOPs, and the exponents of each."""
+"""Cost of a layer of Table 1 as its sequence grows: time, memory and FLOPs, with their exponents."""
 
 import contextlib
 import math
@@ -21,12 +21,12 @@ from allyouneed.model.comparison.layers import ComparedLayer
 
 _NUM_ROUNDS = 15
 _LEAST_SECONDS = 0.02
-"""Shorter computations are repeated until they take as long together."""
+"""Minimum time of a measurement; a shorter computation is repeated until its runs take this long."""
 
 
 @dataclass(frozen=True)
 class Size:
-    """Of what is computed: sequences, their length n, and their width d."""
+    """Size of an input: number of sequences, their length n, and their width d."""
 
     batch: int
     n: int
@@ -35,30 +35,30 @@ class Size:
 
 @dataclass(frozen=True)
 class Cost:
-    """Of the core of a layer, and of the whole layer, at one size."""
+    """Cost of a layer's core, and of the whole layer, at one size."""
 
     seconds: float
-    """Of forward and backward pass of the core, of the whole batch."""
+    """Time of the core's forward and backward pass over the whole batch."""
     layer_seconds: float
     bytes: int
-    """The most that tensors of the core hold at once, forward and backward, without inputs and weights."""
+    """Peak memory of the core's tensors, forward and backward, without inputs and weights."""
     layer_bytes: int
     flops: int
-    """Of the core, forward, of one sequence."""
+    """FLOPs of the core's forward pass over one sequence."""
     layer_flops: int
 
 
 def measure(
     build: Callable[[int, int], ComparedLayer], sizes: Sequence[Size], device: torch.device
 ) -> list[Cost]:
-    """What a layer costs at each size.
+    """Cost of a layer at each size.
 
-    Time is the least of several rounds through all sizes, so that what else a machine does meets all alike.
+    Time is the minimum over several rounds through all sizes, so other load affects all sizes alike.
 
     Args:
         build: Makes the layer from n and d.
-        sizes: At which.
-        device: Where.
+        sizes: Sizes to measure.
+        device: Device to compute on.
     """
     layers = [build(size.n, size.d).to(device) for size in sizes]
     batches = [torch.randn(size.batch, size.n, size.d, device=device) for size in sizes]
@@ -72,24 +72,24 @@ def measure(
 
 
 def exponent(sizes: Sequence[float], costs: Sequence[float]) -> float:
-    """The power of the size with which a cost grows: the slope of a line through their logarithms."""
+    """The power of the size with which a cost grows: the slope of a line fitted to their logarithms."""
     return float(np.polyfit(np.log(sizes), np.log(costs), 1)[0])
 
 
 def crossing(sizes: Sequence[float], costs: Sequence[float], others: Sequence[float]) -> float | None:
-    """The size at which two costs are equal, by straight lines through the logarithms of either.
+    """The size at which two costs are equal, by straight lines fitted to the logarithms of both.
 
-    None where the two grow alike.
+    None if the two grow at about the same rate.
     """
     slope, constant = np.polyfit(np.log(sizes), np.log(costs) - np.log(others), 1)
     return None if abs(slope) < 0.5 else math.exp(-constant / slope)
 
 
 def peak_bytes(run: Callable[[], object]) -> int:
-    """The most bytes that tensors which `run` makes hold at once.
+    """Peak memory in bytes of the tensors that `run` creates.
 
-    Counted are the results of all operations from when they are made until nobody has them; what a kernel
-    needs inside and gives back before it ends is not seen.
+    The result of each operation counts from its creation until it is freed. Memory that a kernel allocates
+    and frees internally is not counted.
     """
     with _LiveTensors() as live:
         run()
@@ -98,9 +98,9 @@ def peak_bytes(run: Callable[[], object]) -> int:
 
 @contextlib.contextmanager
 def plain_operations() -> Iterator[None]:
-    """No fused kernels inside, so that every product of a layer is an operation of its own."""
+    """Disable fused kernels, so that each matrix product of a layer is a separate operation."""
     with warnings.catch_warnings():
-        # Whatever flag is set, oneDNN's answer is that TF32 is for GPUs of Intel.
+        # For any flag, oneDNN warns that TF32 is for Intel GPUs only.
         warnings.filterwarnings("ignore", message="TF32 acceleration on top of oneDNN")
         with (
             torch.backends.mkldnn.flags(enabled=False),
@@ -111,7 +111,7 @@ def plain_operations() -> Iterator[None]:
 
 
 class _LiveTensors(TorchDispatchMode):
-    """Sums up the memory of what operations return, each storage once, until it is freed."""
+    """Tracks the memory of the tensors that operations return; each storage counts once, until freed."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -142,7 +142,7 @@ class _LiveTensors(TorchDispatchMode):
 
 
 def _passes(layer: ComparedLayer, x: Tensor) -> tuple[Callable[[], None], Callable[[], None]]:
-    """What computes forward and backward pass of the core, and of the whole layer."""
+    """Functions that run the forward and backward pass of the core, and of the whole layer."""
     with torch.no_grad():
         inputs = [part.clone().requires_grad_() for part in layer.inputs(x)]
     x = x.clone().requires_grad_()

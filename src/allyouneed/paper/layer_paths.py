@@ -1,12 +1,12 @@
-"""How a layer of Table 1 connects positions, found from the layer: what reaches what, in how many steps.
+"""How a layer of Table 1 connects positions, measured on the layer itself.
 
-*Sequential operations* are the longest chain of matrix products, each of which needs the result of the one
-before, in the graph that PyTorch records while it computes the layer.
+*Sequential operations* is the length of the longest chain of dependent matrix products in the graph that
+PyTorch records while it computes the layer.
 
-*Path length* counts rounds. In one round every position does at once what the layer does at a position: it
-attends, convolves, or computes its cell from the state that its neighbour had in the round before. So
-information goes through one operation a round; a path is as long as the rounds until a change of its input
-position changes its output position. For layers that do all in one operation, rounds are stacked layers.
+*Path length* counts rounds. In one round, all positions apply the layer's operation at the same time: they
+attend, convolve, or compute their cell from the state that their neighbour had in the round before. So
+information passes through one operation per round, and the length of a path is the number of rounds until
+a change of its input changes its output. For layers that compute all positions at once, rounds are layers.
 """
 
 import math
@@ -21,20 +21,20 @@ from allyouneed.paper.layer_costs import plain_operations
 
 _PRODUCTS = ("Mm", "Addmm", "Bmm", "Baddbmm", "Convolution")
 _WIDTH, _NUM_DRAWS = 16, 2
-"""So many that rectified linear units, each closed half the time, do not close all ways by chance."""
+"""Large enough that rectified linear units, each off half the time, do not block every path by chance."""
 Stack = Callable[[int, int, int], ComparedLayer]
-"""Makes the layer of a stack from n, d, and its place in the stack, from 0."""
+"""Makes a layer of a stack from n, d, and its index in the stack, from 0."""
 
 
 def sequential_operations(build: Stack, n: int) -> int:
-    """The longest chain of dependent matrix products with which one layer computes a sequence of n."""
+    """Length of the longest chain of dependent matrix products of one layer on a sequence of length n."""
     layer = build(n, _WIDTH, 0)
     with plain_operations():
         return longest_chain_of_products(layer(torch.randn(1, n, _WIDTH, requires_grad=True)))
 
 
 def longest_chain_of_products(found: Tensor) -> int:
-    """Of the operations by which a tensor was computed, the most matrix products one after the other."""
+    """Length of the longest chain of dependent matrix products that computed a tensor."""
     chains: dict[object, int] = {}
     waiting = [found.grad_fn]
     while waiting:  # not by recursion: chains are as long as sequences
@@ -51,7 +51,7 @@ def longest_chain_of_products(found: Tensor) -> int:
 
 
 def reach_by_round(build: Stack, n: int) -> Iterator[Bool[Tensor, "inputs outputs"]]:
-    """After one round, two, ..: which input positions reach which output positions; until no more do."""
+    """The output positions that each input position reaches after 1, 2, .. rounds, until none is added."""
     torch.manual_seed(0)
     layers: list[ComparedLayer] = []
     before = torch.zeros(n, n, dtype=torch.bool)
@@ -65,10 +65,10 @@ def reach_by_round(build: Stack, n: int) -> Iterator[Bool[Tensor, "inputs output
 
 
 def path_length(build: Stack, n: int) -> float:
-    """The rounds until every input position reaches every output position that is not before it.
+    """Number of rounds until every input position reaches itself and all later output positions.
 
-    It is infinite where that never happens. Positions before it are left out, as a recurrent layer goes one
-    way, and another the other way.
+    Infinite if that never happens. Earlier positions do not count: a recurrent layer passes information in
+    one direction only.
     """
     for number, reach in enumerate(reach_by_round(build, n), start=1):
         if torch.equal(reach.triu(), torch.ones_like(reach).triu()):
@@ -77,7 +77,7 @@ def path_length(build: Stack, n: int) -> float:
 
 
 def _reach(layers: list[ComparedLayer], n: int) -> Bool[Tensor, "inputs outputs"]:
-    """By the gradient of each output position, computed in sequences of its own."""
+    """Reach by the gradients of the output positions, each computed in its own sequences."""
     x = torch.randn(_NUM_DRAWS * n, n, _WIDTH, dtype=torch.float64, requires_grad=True)
     states = layers[0].after_rounds(x, layers[1:]).unflatten(0, (_NUM_DRAWS, n))
     of_each = states.diagonal(dim1=1, dim2=2)  # (draws, d, n): output i of sequence i

@@ -1,6 +1,6 @@
-"""What `reproduce` runs: the rows of an experiment, each computed once for each seed and kept.
+"""Computes the rows of an experiment, once per row and seed, and keeps the results.
 
-OUT/ROW/seed-N holds what a row has computed, `result.json` last: where that is, nothing is computed again.
+OUT/ROW/seed-N holds the output of a row. `result.json` is written last; where it exists, the row is done.
 """
 
 import contextlib
@@ -47,7 +47,7 @@ from allyouneed.tasks.parsing.penn_words import penn_words
 from allyouneed.tasks.prepared_data import PreparedData
 
 _OF_THE_ROW = (DivergedError, ResourceError, RowError)
-"""Errors that are recorded; any other ends the experiment, and the row is computed another time."""
+"""Errors that are recorded in the row's result; any other ends the experiment and leaves the row undone."""
 
 
 def reproduce(  # noqa: PLR0913 - what, where, how large, from what, whom to tell
@@ -63,29 +63,29 @@ def reproduce(  # noqa: PLR0913 - what, where, how large, from what, whom to tel
     draw: Draw = lambda attention, selection, path: None,
     say: Callable[[str], None] = lambda line: None,
 ) -> Iterator[Results]:
-    """Compute the rows of an experiment; after each, all that is known.
+    """Compute the rows of an experiment; yield all results so far after each row.
 
-    A row that diverges or does not fit into memory, say, is recorded as failed, and the next one computed.
-    A row that another process is computing is passed over: processes started alike share the work.
+    If a row diverges or runs out of memory, it is recorded as failed, and the next one is computed.
+    Rows that another process is computing are skipped, so several processes can share the work.
 
     Args:
         experiment: The experiment.
-        out: The folder to work in; what it holds is not computed again.
-        scale: How large.
-        device: Where to compute.
-        inputs: What it is computed from.
-        num_seeds: Seeds of the rows that want every seed, by default as many as the experiment says.
-        only: Names of the rows that are wanted, those they are compared with besides; all if none.
-        reporter: Gives what receives the events of the training of a run.
+        out: The folder to work in; rows that are done there are not computed again.
+        scale: The scale to run at.
+        device: Device to compute on.
+        inputs: The inputs of the experiment.
+        num_seeds: Number of seeds for rows that take every seed; by default the experiment's.
+        only: Names of the rows to compute, along with their baselines; if empty, all rows.
+        reporter: Provides the receiver of a run's training events.
         draw: Draws pictures of attention; by default none are drawn.
-        say: Is told what is begun.
+        say: Receives a message as each row starts.
 
     Raises:
         UsageError: Data is missing or does not suit the experiment, a row is unknown, or `out` holds results
-            of another scale, model or other data.
+            for another scale, model or data.
         DataError: The data has too little of what the experiment needs.
         ModelError: The data or the model is damaged.
-        UserError: Of whatever kind, by a row, for a reason that is not the row's.
+        UserError: A row raised an error that it did not cause itself.
     """
     rows = chosen_rows(experiment, scale, only)
     _require_same(out, _identity(experiment, scale, rows, inputs))
@@ -113,16 +113,16 @@ def reproduce(  # noqa: PLR0913 - what, where, how large, from what, whom to tel
 
 
 def _identity(experiment: Experiment, scale: Scale, rows: Sequence[Row], inputs: Inputs) -> dict[str, Any]:
-    """What tells results apart that must not be mixed."""
+    """Facts that results in one folder must share."""
     facts = _facts(experiment, rows, inputs)
     return {"experiment": experiment.name, "scale": scale.name, "settings": _settings(scale), **facts}
 
 
 def chosen_rows(experiment: Experiment, scale: Scale, only: Sequence[str]) -> list[Row]:
-    """The rows that are wanted, those they are compared with, and so on, in the experiment's order.
+    """The wanted rows, their baselines, the baselines of those, etc., in the experiment's order.
 
     Raises:
-        UsageError: There is no row of a name.
+        UsageError: A row is unknown.
     """
     rows = list(experiment.rows(scale))
     if unknown := sorted(set(only) - {row.name for row in rows}):
@@ -139,7 +139,7 @@ def chosen_rows(experiment: Experiment, scale: Scale, only: Sequence[str]) -> li
 
 
 def read_results(experiment: Experiment, out: Path, scale: Scale, inputs: Inputs = NOTHING_GIVEN) -> Results:
-    """What has been computed so far, by whatever calls.
+    """All results in `out` so far, from this call and earlier ones.
 
     Raises:
         DataError: A result is damaged.
@@ -159,12 +159,12 @@ def read_results(experiment: Experiment, out: Path, scale: Scale, inputs: Inputs
 
 
 def _plan(rows: Sequence[Row], num_seeds: int) -> list[tuple[Row, int]]:
-    """All rows first, then the repetitions: a table that is stopped early is complete in its rows."""
+    """All rows with the first seed, then the repetitions: a run that is stopped early has every row."""
     return [(row, seed) for seed in range(1, num_seeds + 1) for row in rows if seed == 1 or row.every_seed]
 
 
 def _is_computed(row: Row, directory: Path) -> bool:
-    """Whether its result is there, and made of the results that are there now."""
+    """Whether the row has a result, built from the current results of its parts."""
     result = directory / RESULT
     if not result.is_file():
         return False
@@ -172,16 +172,16 @@ def _is_computed(row: Row, directory: Path) -> bool:
 
 
 def _hashes_of_parts(row: Row, directory: Path) -> dict[str, str]:
-    """Row that this one is made of -> sha256 of its result, as far as they are there."""
+    """Row that this one is built from -> sha256 of its result, for those that have one."""
     results = {name: directory.parents[1] / name / directory.name / RESULT for name in row.made_of}
     return {name: sha256_of(result) for name, result in results.items() if result.is_file()}
 
 
 def _figures(row: Row, work: Work) -> Figures:
-    """What the row computes, or why it cannot be computed.
+    """The figures of the row, or the reason why it failed.
 
     Raises:
-        LockedError: A row that it is made of is not there yet; who has passed that over leaves this, too.
+        LockedError: A row that this one is built from is not done yet, as another process is computing it.
     """
     parts = _hashes_of_parts(row, work.directory)
     made_of = {MADE_OF: parts} if parts else {}
@@ -200,10 +200,10 @@ def _figures(row: Row, work: Work) -> Figures:
 
 
 def _forget_what_was_made_of_others(directory: Path, parts: Mapping[str, str]) -> None:
-    """Clear what is left of a row, unless it was begun with the results that there are now.
+    """Clear the leftovers of a row, unless it started from the current results of its parts.
 
     Raises:
-        UsageError: What is there is no row's, as it has no record of how it was begun.
+        UsageError: The folder holds files, but no record that a row started there.
     """
     record, row = directory / f"{MADE_OF}.json", RunDirectory(directory)
     if not record.is_file() and not row.is_new():
@@ -216,7 +216,7 @@ def _forget_what_was_made_of_others(directory: Path, parts: Mapping[str, str]) -
 
 
 def _facts(experiment: Experiment, rows: Sequence[Row], inputs: Inputs) -> dict[str, Any]:
-    """What identifies the inputs, once they are known to suit the experiment."""
+    """Facts that identify the inputs, after checking that they suit the experiment."""
     if inputs.model is None:
         of_data = _facts_of_data(experiment, rows, inputs.data)
         return {**of_data, **_facts_of_text(rows, inputs.text)}
@@ -224,12 +224,12 @@ def _facts(experiment: Experiment, rows: Sequence[Row], inputs: Inputs) -> dict[
         instead = "give it or --data" if experiment.takes_model else "give --data"
         raise UsageError(f"--model {inputs.model}: reproduce {experiment.name} has no use for it; {instead}")
     directory = resolve_model(inputs.model)
-    read_manifest(directory, "model")  # what is none is refused before anything is computed
+    read_manifest(directory, "model")  # anything but a model is rejected before any row is computed
     return {"data": None, "model": sha256_of(directory / MANIFEST)}
 
 
 def _facts_of_data(experiment: Experiment, rows: Sequence[Row], data: Path | None) -> dict[str, Any]:
-    """What identifies the data; nothing where no row needs any."""
+    """Facts that identify the data; empty if no row needs data."""
     if experiment.require is None or not any(row.needs_data for row in rows):
         return {}
     if data is None:
@@ -243,7 +243,7 @@ def _facts_of_data(experiment: Experiment, rows: Sequence[Row], data: Path | Non
 
 
 def _facts_of_text(rows: Sequence[Row], text: Sequence[Path]) -> dict[str, list[str]]:
-    """What identifies the raw text; nothing where no row needs any."""
+    """Facts that identify the raw text; empty if no row needs raw text."""
     needed_by = [row.name for row in rows if row.needs_text]
     if needed_by and not text:
         raise UsageError(
@@ -253,20 +253,20 @@ def _facts_of_text(rows: Sequence[Row], text: Sequence[Path]) -> dict[str, list[
         raise UsageError("--text: no row needs raw text; leave it out")
     require_rereadable(text)
     if text:
-        penn_words("")  # a library that is missing is told now, not after the rows before
+        penn_words("")  # reports a missing library now, not after the earlier rows
         if all(is_blank(line) for file in text for line in read_lines(file)):
             raise DataError(f"{text[0]}: has no sentence; give text, a sentence a line")
     return {"text": [sha256_of(file) for file in text]} if text else {}
 
 
 def _settings(scale: Scale) -> dict[str, Any]:
-    """What makes a scale another, whatever its name; as JSON has it."""
+    """The settings of a scale, except its name, as JSON values."""
     settings = {name: value for name, value in asdict(scale).items() if name not in ("name", "sized_for")}
     return dict(json.loads(json.dumps(settings)))
 
 
 def _time_left(directories: Sequence[Path]) -> Callable[[], str]:
-    """What to say of the time until all results are there, by the pace of all processes from now on."""
+    """A function that tells the time left, by the joint pace of all processes from now on."""
 
     def there() -> int:
         return sum((directory / RESULT).is_file() for directory in directories)
@@ -284,10 +284,10 @@ def _time_left(directories: Sequence[Path]) -> Callable[[], str]:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """What a result or a description of an experiment holds.
+    """Contents of the JSON file of a result or an experiment.
 
     Raises:
-        DataError: It is damaged.
+        DataError: The file is damaged.
     """
     try:
         return dict(json.loads(path.read_bytes()))
@@ -296,7 +296,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def _require_same(out: Path, settings: Mapping[str, Any]) -> None:
-    """Refuse to mix results of different scales, data or models; say in `experiment.json` which these are."""
+    """Refuse to mix results for different scales, data or models; record these in `experiment.json`."""
     path = out / "experiment.json"
     begun = read_json(path) if path.is_file() else {}
     for name, value in settings.items():

@@ -1,4 +1,4 @@
-"""Sizes at which the paper's experiments are run: its own, and smaller ones of the same proportions."""
+"""Scales of the paper's experiments: full size, and smaller sizes with the same proportions."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -9,25 +9,25 @@ from allyouneed.config.run import RunConfig
 
 @dataclass(frozen=True)
 class Scale:
-    """What is done to the paper's configurations."""
+    """Changes to the paper's configurations."""
 
     name: str
     narrower: int
-    """By which all widths are divided; numbers of heads stay."""
+    """Divisor of all widths; numbers of heads do not change."""
     shallower: int
-    """By which the number of layers is divided."""
+    """Divisor of the number of layers."""
     training: dict[str, Any] = field(default_factory=dict)
-    """Settings of training in place of the paper's."""
+    """Training settings that replace the paper's."""
     sized_for: str = ""
-    """Hardware and time."""
+    """The hardware and time that the scale is made for."""
     model: dict[str, Any] = field(default_factory=dict)
-    """Settings of the model in place of the paper's, before it is scaled."""
+    """Model settings that replace the paper's, before widths and layers are divided."""
     search: dict[str, Any] = field(default_factory=dict)
-    """Settings of search in place of the paper's."""
+    """Search settings that replace the paper's."""
     budget_seconds: float = 12 * 3600
-    """Of training, for a row of Table 2 with a budget of time: by default what the base model had (5.2)."""
+    """Training time of a time-limited row of Table 2; by default that of the paper's base model (5.2)."""
     budget_flops: float = 9.5e17
-    """Likewise of FLOPs counted."""
+    """Counted training FLOPs of a FLOPs-limited row of Table 2."""
 
     def __call__(self, config: RunConfig) -> RunConfig:
         """The configuration at this scale."""
@@ -44,7 +44,7 @@ class Scale:
         return config.replace(model=scaled, training=self.training)
 
     def changes(self, besides: Collection[str] = ()) -> list[str]:
-        """What is not as in the paper, in words, settings apart that rows have their own values of."""
+        """Differences from the paper, in words, except the settings `besides`, which rows set themselves."""
         told = []
         if self.narrower > 1:
             told.append(
@@ -64,7 +64,7 @@ class Scale:
 def _short_run(batch_tokens: int, num_steps: int, warmup_steps: int, factor: float) -> dict[str, Any]:
     return {
         "batch_tokens": batch_tokens,
-        "micro_batch_tokens": batch_tokens // 2,  # the fewest that mix lengths: each costs small models time
+        "micro_batch_tokens": batch_tokens // 2,  # the fewest that still mix lengths; each one costs time
         "num_steps": num_steps,
         "warmup_steps": warmup_steps,
         "learning_rate_factor": factor,

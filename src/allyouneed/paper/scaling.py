@@ -1,4 +1,4 @@
-"""Why dot products are divided by sqrt(d_k) (3.2.1 and the paper's source), by numbers and by training."""
+"""Why dot products are divided by sqrt(d_k) (3.2.1 and the paper's source): statistics and training."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -14,9 +14,9 @@ from allyouneed.paper.training_rows import SCORES, require_validation, training_
 
 _NUM_PAIRS, _NUM_KEYS, _NUM_QUERIES = 100_000, 32, 2_000
 _ADDITIVE_TOKENS = 512
-"""Of a micro-batch, at the paper's widths."""
+"""Maximum tokens of a micro-batch with additive attention, at the paper's widths."""
 KINDS = ("unscaled", "scaled")
-"""Of dot products."""
+"""Kinds of dot products."""
 D_K = (4, 16, 64, 256, 1024)
 _NOTES = [
     "Rows `random ..` draw components of queries and keys with mean 0 and variance 1: the variance of q.k "
@@ -28,7 +28,7 @@ _NOTES = [
 
 
 def dot_product_statistics(d_k: int, scaled: bool, seed: int) -> dict[str, float]:
-    """Variance of q.k for independent components of variance 1, and the gradient of its softmax."""
+    """Variance of q.k for independent components of variance 1; largest weight, gradient of its softmax."""
     generator = torch.Generator().manual_seed(seed)
     divisor = math.sqrt(d_k) if scaled else 1.0
     query, key = (torch.randn(_NUM_PAIRS, d_k, generator=generator) for _ in range(2))
@@ -46,7 +46,7 @@ def dot_product_statistics(d_k: int, scaled: bool, seed: int) -> dict[str, float
 
 
 def additive_micro_batch_tokens(scale: Scale) -> int:
-    """As many as fit into a GPU: a sum of query and key is a vector for each pair of positions and head."""
+    """Tokens that fit on a GPU: additive attention holds a vector per pair of positions and head."""
     config = scale(base())
     return min(config.training.resolved_micro_batch_tokens(), _ADDITIVE_TOKENS * scale.narrower**2)
 
@@ -56,7 +56,7 @@ def _compute(work: Work, *, d_k: int, scaled: bool) -> Mapping[str, Any]:
 
 
 def random_row(kind: str, d_k: int) -> str:
-    """The name of a row of random queries and keys."""
+    """Name of a row of random queries and keys."""
     return f"random_{kind}_{d_k}"
 
 

@@ -1,4 +1,4 @@
-"""Table 1 (section 4) measured: what each type of layer costs, and how it connects positions."""
+"""Table 1 (section 4) measured: the cost of each layer type, and how it connects positions."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -24,12 +24,12 @@ from allyouneed.paper.layer_paths import Stack, path_length, reach_by_round, seq
 from allyouneed.paper.scales import SCALES, Scale
 
 K, R = 3, 128
-"""Width of kernels, and size of neighbourhoods, wherever cost is measured."""
+"""Kernel width k and neighbourhood size r for the measurements of cost."""
 CONNECTED_R, CONNECTED_N = 8, 64
-"""Size of neighbourhoods, and length, where paths are counted: so small that they can be drawn."""
+"""Neighbourhood size r and length n for the path lengths: small enough to draw."""
 LENGTHS = (4, 8, 16, 32, 64)
 BATCH, WIDTH = 4, 256
-"""Sequences at once, and their width, where lengths are compared."""
+"""Number of sequences, and their width d, when lengths are compared."""
 _NOTES = [
     "`time_n` is the exponent of n in seconds of forward and backward pass of the core, `time_d` that of d, "
     "fitted to the sizes in results.csv; `flops_n` and `flops_d` are of the FLOPs that PyTorch counts of the "
@@ -60,18 +60,18 @@ class LayerType:
     build: Callable[[int, int], ComparedLayer]
     """Makes the layer whose cost is measured, from n and d."""
     complexity: Callable[[float, float], float]
-    """The table's, of n and d."""
+    """The table's complexity, as a function of n and d."""
     path: Callable[[int], float]
-    """The table's maximum path length, of n."""
+    """The table's maximum path length, as a function of n."""
     lengths: Sequence[int] = (256, 512, 1_024, 2_048)
     widths: Sequence[int] = (256, 512, 1_024)
     batch: int = BATCH
     width_of_lengths: int = WIDTH
     length_of_widths: int = 256
     sequential: int = 0
-    """The table's sequential operations for each more position."""
+    """The table's sequential operations per additional position."""
     connected: Stack | None = None
-    """Makes the layers whose paths are counted, where they are not all like that whose cost is measured."""
+    """Makes the layers whose paths are counted; by default copies of the one whose cost is measured."""
 
     @property
     def stack(self) -> Stack:
@@ -80,12 +80,12 @@ class LayerType:
 
 
 def _sides(reach: float) -> Callable[[int], float]:
-    """Layers in which information goes from one end to the other, `reach` positions a layer."""
+    """Number of layers for information to cross the sequence at `reach` positions per layer, rounded up."""
     return lambda n: math.ceil((n - 1) / reach)
 
 
 def _dilated_layers(n: int) -> float:
-    """L layers of dilations 1, k, k^2, .. see k^L positions: log_k(n) layers, rounded up."""
+    """Number of layers, log_k(n) rounded up: L layers of dilations 1, k, k^2, .. see k^L positions."""
     return next(layers for layers in range(64) if K**layers >= n)
 
 
@@ -104,7 +104,7 @@ TYPES = [
         lambda n, d: Recurrent(d),
         lambda n, d: n * d**2,
         lambda n: n,
-        widths=(128, 256, 512, 1_024),  # weights leave one cache after the other: a slope over all of them
+        widths=(128, 256, 512, 1_024),  # weights outgrow one cache after another: the slope spans all caches
         length_of_widths=128,
         sequential=1,
     ),
@@ -155,14 +155,14 @@ TYPES = [
         lambda n, d: FullyConnected(d, n),
         lambda n, d: n**2 * d**2,
         lambda n: 1,
-        lengths=(96, 128, 192),  # below, weights fit into a cache
+        lengths=(96, 128, 192),  # smaller weights fit into a cache
         widths=(96, 128, 192),
         batch=64,
         width_of_lengths=32,
         length_of_widths=32,
     ),
 ]
-"""Self-attention first, with which the others are compared; the last three are of the paper's source."""
+"""Self-attention, the baseline, comes first; the last three appear in the paper's source only."""
 
 
 def measured(layer: LayerType, work: Work) -> Mapping[str, Any]:
@@ -194,7 +194,7 @@ def measured(layer: LayerType, work: Work) -> Mapping[str, Any]:
 
 
 def _reach(layer: LayerType) -> list[list[str]]:
-    """Round -> input position -> which output positions it reaches, as ones and zeros; for pictures."""
+    """For pictures: per round and input position, a string with 1 for each output position it reaches."""
     rounds = reach_by_round(layer.stack, CONNECTED_N // 2)
     return [["".join(str(int(x)) for x in row) for row in reach.tolist()] for reach in rounds]
 
@@ -209,7 +209,7 @@ def _curve(sizes: Sequence[Size], costs: Sequence[Cost]) -> dict[str, list[Any]]
 
 
 def _paper(layer: LayerType) -> dict[str, float]:
-    """The table's figures, at the sizes that are measured."""
+    """The table's figures at the measured sizes."""
     n, d = [float(n) for n in layer.lengths], [float(d) for d in layer.widths]
     by_n = exponent(n, [layer.complexity(n, layer.width_of_lengths) for n in n])
     by_d = exponent(d, [layer.complexity(layer.length_of_widths, d) for d in d])
@@ -227,7 +227,7 @@ def _paper(layer: LayerType) -> dict[str, float]:
 
 
 def cheaper_from(own: Figures, of_attention: Figures) -> Figures:
-    """The n from which a layer takes less time, or fewer FLOPs, than full self-attention."""
+    """The n above which a layer takes less time, or fewer FLOPs, than full self-attention."""
     if not all(figures.get("by_n") for figures in (own, of_attention)) or own is of_attention:
         return {}
     curve, other = own["by_n"], of_attention["by_n"]
@@ -241,7 +241,7 @@ def cheaper_from(own: Figures, of_attention: Figures) -> Figures:
 
 
 def _remark(work: Work) -> Mapping[str, Any]:
-    """A separable convolution with k = n beside self-attention and a position-wise layer together."""
+    """Compare a separable convolution with k = n to self-attention plus a position-wise layer."""
     sizes = [Size(1, n, WIDTH) for n in (64, 128, 256, 512, 1_024)]
     kinds: list[Callable[[int, int], ComparedLayer]] = [
         lambda n, d: SeparableConvolutional(d, n),

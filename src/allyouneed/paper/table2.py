@@ -1,4 +1,4 @@
-"""Table 2 (6.1): the Transformer and its rivals, each trained until the same time or FLOPs are used."""
+"""Table 2 (6.1): the Transformer and its rivals, trained with the same budget of time or FLOPs."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,12 +27,12 @@ from allyouneed.tasks.rehearsing import updates_within
 Budget = Literal["seconds", "flops"]
 
 _MOST_STEPS = 10_000_000
-"""More than any budget is enough for."""
+"""More steps than any budget allows."""
 _NUM_CHECKPOINTS = 30
-"""Of a row, about: the five that are averaged are of its last sixth, and saving takes little of its time."""
+"""Approximate number per row: the five to average span the last sixth, and saving takes little time."""
 _FEWEST_EXPERTS = 8
 _MOST_EXPERTS = 512
-"""With so many, weights, gradients and moments take 35 GB; with the 2,048 of the paper 138."""
+"""Weights, gradients and moments of 512 experts take 35 GB; those of the paper's 2,048 take 138 GB."""
 
 _NOTES = [
     "The paper's rows are what others had published: BLEU on newstest2014 (English-German) of models trained "
@@ -59,7 +59,7 @@ _COMPARED = {
     "training": ("label_smoothing", "learning_rate_factor"),
     "search": ("beam_size", "length_normalization", "length_penalty"),
 }
-"""Settings that the papers of the systems have different values of, and that a reader should know."""
+"""Notable settings whose values differ between the papers of the systems."""
 
 
 class System(NamedTuple):
@@ -68,19 +68,19 @@ class System(NamedTuple):
     preset: str
     what: str
     bleu: float
-    """The paper's, English-German."""
+    """BLEU in the paper, English-German."""
     flops: float | None
-    """Its estimate of the cost of training."""
+    """Training FLOPs by the paper's estimate."""
     narrower: int = 1
-    """By which widths are divided besides, below the paper's size, where an update shall cost about what one
-    of the Transformer does."""
+    """Further divisor of widths below the paper's size; it brings the cost of an update close to the
+    Transformer's."""
     model: Mapping[str, Any] = MappingProxyType({})
-    """Settings below the paper's size."""
+    """Model settings below the paper's size, before layers are divided."""
 
 
 _OF_SUB_WORDS = {"num_layers": 20, "num_dilations": 3}
-"""ByteNet's 30 layers of dilations up to 16 reach 186 bytes to either side. Halved to 10, these reach 22
-sub-words; of dilations 8 and 16 a sentence has too few."""
+"""ByteNet's 30 layers with dilations up to 16 reach 186 bytes to either side. Halved to 10 layers, these
+reach 22 sub-words; sentences have too few sub-words for dilations 8 and 16."""
 SYSTEMS = {
     "transformer": System("base", "Transformer (base model)", 27.3, 3.3e18),
     "recurrent": System("recurrent_gnmt", "recurrent, as GNMT", 24.6, 2.3e19, 2),
@@ -91,14 +91,14 @@ SYSTEMS = {
 """The first part of a row's name -> the system."""
 
 _TITLES: Mapping[Budget, str] = {"seconds": "equal time", "flops": "equal FLOPs"}
-"""A budget, which is the second part of a row's name -> what a table calls it."""
+"""Budget, the second part of a row's name -> its title in tables."""
 
 
 def at_scale(scale: Scale, system: System) -> RunConfig:
-    """A system at a scale, with a number of experts that fits it.
+    """The configuration of a system at a scale, with a suitable number of experts.
 
-    Where models are smaller than in their papers, architectures are compared: what an update costs, the
-    learning rate, dropout, label smoothing and search are the base model's for all.
+    Below the paper's size, only architectures are compared: all systems have the base model's learning
+    rate, dropout, label smoothing and search, and about its cost of an update.
     """
     config, base = PRESETS[system.preset](), scale(PRESETS["base"]())
     experts = min(_MOST_EXPERTS, max(_FEWEST_EXPERTS, config.model.num_experts // scale.narrower**3))
@@ -118,13 +118,13 @@ def at_scale(scale: Scale, system: System) -> RunConfig:
 
 
 def until(config: RunConfig, budget: Budget, scale: Scale, num_updates: int) -> RunConfig:
-    """A configuration that is trained until a budget is used.
+    """A configuration that trains until a budget is used up.
 
     Args:
-        config: Its learning rate goes up and down over `num_steps` updates, by equation 3.
-        budget: Of what.
-        scale: How much of it.
-        num_updates: So many shall see the same rates, each for the same share of them.
+        config: The configuration; its learning rate rises and falls over `num_steps` updates (equation 3).
+        budget: The kind of budget: seconds or FLOPs.
+        scale: The scale that sets the amount of the budget.
+        num_updates: Number of updates to stretch or shrink the learning rate's course to.
     """
     training = config.training
     warmup_steps = max(1, round(training.warmup_steps * num_updates / training.num_steps))
@@ -144,12 +144,12 @@ def until(config: RunConfig, budget: Budget, scale: Scale, num_updates: int) -> 
 
 
 def system_row(name: str, budget: Budget) -> Row:
-    """The row of one of `SYSTEMS` that is trained until a budget is used."""
+    """The row of one of `SYSTEMS`, trained until a budget is used up."""
     system = SYSTEMS[name]
 
     def compute(work: Work) -> Mapping[str, Any]:
         config = at_scale(work.scale, system).replace(training={"seed": work.seed})
-        # Also where the budget is of time: what that buys depends on the machine, and is not known before.
+        # Also with a time budget: how many updates that allows depends on the machine and is unknown here.
         num_updates = updates_within(work.scale.budget_flops, config, data_of(work), work.device)
         return _figures(work, until(config, budget, work.scale, num_updates))
 
@@ -160,12 +160,12 @@ def system_row(name: str, budget: Budget) -> Row:
 
 
 def row_name(system: str, budget: Budget) -> str:
-    """What a system's row with a budget is called, such as `recurrent_flops`."""
+    """Name of a system's row with a budget, such as `recurrent_flops`."""
     return f"{system}_{budget}"
 
 
 def _figures(work: Work, config: RunConfig) -> Mapping[str, Any]:
-    """Of a configuration that is trained and averaged."""
+    """Train a configuration, average its checkpoints, and score the model."""
     translator = load_translator(average_in(work, config, data_of(work)), device=work.device)
     return score_validation(work, translator, data_of(work)) | cost_of(work.directory / "run")
 
@@ -199,13 +199,13 @@ def _ensemble_of_all() -> Row:
 
 def _rows(scale: Scale) -> Sequence[Row]:
     rows = [system_row(name, budget) for budget in _TITLES for name in SYSTEMS]
-    if scale.name == "paper":  # it is trained to its end; at a small scale it would be the largest row by far
+    if scale.name == "paper":  # it has no budget; at a small scale it would be the largest row by far
         rows.append(_big())
     return [*rows, _ensemble_of_all()]
 
 
 def _settings(scale: Scale) -> list[str]:
-    """Budgets, what is not as in the systems' papers, and what differs between systems."""
+    """Budgets, differences from the systems' papers, and differences between systems."""
     configs = {name: at_scale(scale, system) for name, system in SYSTEMS.items()}
     of_experts, of_paper = configs["experts"].model, PRESETS["experts"]().model
     training = configs["transformer"].training
@@ -222,7 +222,7 @@ def _settings(scale: Scale) -> list[str]:
 
 
 def _set_apart() -> Iterator[str]:
-    """What is done to one system alone."""
+    """Changes that apply to one system only."""
     for name, system in SYSTEMS.items():
         if system.narrower > 1:
             yield f"widths of {name} divided by {system.narrower} besides"
@@ -232,7 +232,7 @@ def _set_apart() -> Iterator[str]:
 
 
 def _compared(configs: Mapping[str, RunConfig]) -> Iterator[str]:
-    """The settings of `_COMPARED`: one value where it is the same for all systems, else that of each."""
+    """The settings of `_COMPARED`: one value if all systems share it, else one per system."""
     for group, names in _COMPARED.items():
         for name in names:
             values = {system: getattr(getattr(of, group), name) for system, of in configs.items()}

@@ -1,4 +1,4 @@
-"""Table 3 (6.2): variations of the base model, on the development set and without averaging."""
+"""Table 3 (6.2): variations of the base model, on the development set, without averaging."""
 
 from collections.abc import Sequence
 

@@ -1,6 +1,6 @@
-"""Table 4 (6.3): constituency parsing, of gold trees alone and with trees of raw text, and of fewer trees.
+"""Table 4 (6.3): constituency parsing from gold trees, with silver trees of raw text, and from fewer trees.
 
-A row trains a parser, averages its last checkpoints, and lets it parse the words of the validation trees.
+A row trains a parser, averages its last checkpoints, and parses the words of the validation trees.
 """
 
 import functools
@@ -34,9 +34,9 @@ from allyouneed.tasks.preparing import prepare
 from allyouneed.tasks.requests import ParseRequest, results
 
 EXCHANGES = 5
-"""Trees made for each gold one, in the row `exchange`."""
+"""Number of trees made per gold tree in the row `exchange`."""
 SENTENCES, SENTENCES_IN_PAPER = 10, 425
-"""Sentences of raw text that are parsed for each gold tree; the paper has 17 million for 40,000 trees."""
+"""Sentences of raw text to parse per gold tree; the paper has 17 million for 40,000 trees."""
 
 _NOTES = [
     "The paper's Table 4, on section 23 of the Wall Street Journal. WSJ only, discriminative: Vinyals & "
@@ -58,10 +58,10 @@ _NOTES = [
 
 
 def require_trees(data: PreparedData) -> None:
-    """Refuse what is no treebank, or is one that was added to: that is what the rows do.
+    """Reject data other than a plain treebank; the rows add trees themselves.
 
     Raises:
-        UsageError: It is for translation, has no validation trees, or holds more than trees that were given.
+        UsageError: The data is for translation, has no validation trees, or holds repeated or added trees.
     """
     require_validation(data, PARSING)
     if AUGMENTED & {*data.report("train")["notes"]}:
@@ -72,7 +72,7 @@ def require_trees(data: PreparedData) -> None:
 
 
 def _score(work: Work, config: RunConfig, data: Path) -> Mapping[str, Any]:
-    """Train, average and score a parser; its trees are kept."""
+    """Train, average and score a parser; keep its trees."""
     parser = load_parser(average_in(work, config, data), device=work.device)
     gold = [tree_of(line) for line in PreparedData(data_of(work)).lines("valid", "target")]
     parses = list(results(parse_words(parser, gold), NO_PARSE))
@@ -106,7 +106,7 @@ def _fewer_trees(work: Work, *, every: int) -> Mapping[str, Any]:
 
 
 def _shorter(config: RunConfig, factor: float) -> RunConfig:
-    """For so many times fewer updates, with checkpoints as much closer; warm-up stays."""
+    """Divide the number of updates and the interval of checkpoints by `factor`; keep the warm-up."""
     training = config.training
     given = {
         "num_steps": training.num_steps,
@@ -135,7 +135,7 @@ def _semi_supervised(work: Work) -> Mapping[str, Any]:
 
 
 def _prepared(work: Work, *, every: int = 1, vocab_size: int | None = None, **mixed_in: Any) -> Path:
-    """The data that is given, or every so many trees of it, with what is mixed in; prepared once."""
+    """Prepare, once, every `every`-th tree of the given data together with the trees `mixed_in`."""
     data = work.directory / "data"
     if not data.exists():
         given = PreparedData(data_of(work))
@@ -148,7 +148,7 @@ def _prepared(work: Work, *, every: int = 1, vocab_size: int | None = None, **mi
 
 
 def _silver_trees(work: Work) -> Path:
-    """Trees of the raw text by the supervised parser of the same seed: the half that it is surer of."""
+    """Trees of raw text by the supervised parser of the same seed: the more confident half."""
     folder = work.directory / "silver"
     if folder.exists():
         return folder / "silver.mrg"
@@ -180,7 +180,7 @@ def _silver_trees(work: Work) -> Path:
 
 
 def _spread(files: Sequence[Path], number: int) -> Iterator[str]:
-    """So many lines, or all if there are fewer, evenly from the first file's beginning to the last's end."""
+    """`number` lines spread evenly over all files, or all lines if there are fewer."""
     require_rereadable(files)
 
     def lines() -> Iterator[str]:
@@ -216,7 +216,7 @@ def _rows(scale: Scale) -> Sequence[Row]:
 
 
 def _scales() -> dict[str, Scale]:
-    """The same sizes as of other experiments, but the tiny one is the preset `parsing_tiny`."""
+    """The scales of the other experiments, except that tiny is the preset `parsing_tiny`."""
 
     def changes(group: str) -> dict[str, Any]:
         paper = getattr(parsing_wsj(), group).model_dump()

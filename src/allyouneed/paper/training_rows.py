@@ -24,7 +24,7 @@ from allyouneed.tasks.translation.translator import Translator
 
 SCORES = {"perplexity": True, "bleu": True}
 FIGURES = SCORES | {"parameters_millions": False}
-"""Those of the paper's tables."""
+"""The figures in the paper's tables -> whether rows are compared by them."""
 
 
 def training_row(
@@ -40,13 +40,13 @@ def training_row(
     """A row that trains a configuration of the paper, at the scale of the work.
 
     Args:
-        name: The row's.
-        what: What it changes.
-        config: At the paper's size.
-        paper: Figure -> its value in the paper, of those that it prints.
-        every_seed: Whether it is trained with every seed.
-        baselines: Rows that it is compared with, if not the first.
-        micro_batch_tokens: In place of the scale's.
+        name: Name of the row.
+        what: How the row differs from the first one.
+        config: The configuration at the paper's size.
+        paper: Figure -> its value in the paper, where printed.
+        every_seed: Whether the row is trained with every seed.
+        baselines: Rows that it is compared with; by default the first row.
+        micro_batch_tokens: Tokens per micro-batch; by default the scale's.
     """
 
     def compute(work: Work) -> Mapping[str, Any]:
@@ -60,13 +60,13 @@ def training_row(
 
 
 def preset_row(preset: str, what: str, scores: tuple[float, float], *, every_seed: bool = False) -> Row:
-    """The row of a preset, without the name of its table.
+    """The row of a preset, named without the prefix `table3_`.
 
     Args:
-        preset: Its name.
-        what: What it changes.
-        scores: Its perplexity and BLEU in the paper.
-        every_seed: Whether it is trained with every seed.
+        preset: Name of the preset.
+        what: How the row differs from the first one.
+        scores: Perplexity and BLEU in the paper.
+        every_seed: Whether the row is trained with every seed.
     """
     paper = dict(zip(SCORES, scores, strict=True))
     if preset in PUBLISHED:
@@ -75,10 +75,10 @@ def preset_row(preset: str, what: str, scores: tuple[float, float], *, every_see
 
 
 def require_validation(data: PreparedData, task: Task = TRANSLATION) -> None:
-    """Refuse data for another task, or without the text that rows are scored on.
+    """Reject data for another task, or without validation text.
 
     Raises:
-        UsageError: It is for another task, or has no such text.
+        UsageError: The data is for another task, or has no validation text.
     """
     if data.task is not task:
         options = f"--task {task.name} {task.training_options}"
@@ -90,33 +90,33 @@ def require_validation(data: PreparedData, task: Task = TRANSLATION) -> None:
 
 
 def data_of(work: Work) -> Path:
-    """The prepared data that is given."""
+    """The given prepared data."""
     assert work.inputs.data is not None
     return work.inputs.data
 
 
 def trained(work: Work, config: RunConfig, data: Path) -> Translator:
-    """Train in `run`, or go on there; the model as it is after the last update, as in Table 3."""
+    """Start or resume training in `run`; the model after the last update, not averaged, as in Table 3."""
     return load_translator(train_in(work, config, data), device=work.device)
 
 
 def train_in(work: Work, config: RunConfig, data: Path) -> Path:
-    """Train in `run`, which is returned, or go on there.
+    """Start or resume training in `run`, and return that folder.
 
-    A signal that ends the training ends the process, with all saved.
+    A signal that stops the training ends the process after the state is saved.
     """
     run = work.directory / "run"
     config = config.replace(training={"seed": work.seed})
     with work.reporter(run) as report:
         received = train(run, data, config, resume=True, device=work.device, report=report, say=work.say)
     if received is not None:
-        signal.raise_signal(received)  # all is saved; end as whoever sent it wants
-        raise SystemExit(128 + received)  # also where this process was started to ignore it
+        signal.raise_signal(received)  # the state is saved; end as the sender wants
+        raise SystemExit(128 + received)  # in case the process ignores that signal
     return run
 
 
 def average_in(work: Work, config: RunConfig, data: Path) -> Path:
-    """Train in `run`, or go on there; the average of its last checkpoints (6.1), in `model`."""
+    """Start or resume training in `run`; return `model`, the average of its last checkpoints (6.1)."""
     run, model = train_in(work, config, data), work.directory / "model"
     if not model.exists():
         average(run, model)
@@ -124,7 +124,7 @@ def average_in(work: Work, config: RunConfig, data: Path) -> Path:
 
 
 def score_validation(work: Work, translator: Translator, data: Path) -> dict[str, Any]:
-    """Perplexity and BLEU on the validation text; the translations are kept."""
+    """Perplexity, BLEU and parameters in millions; the translations of the validation text are kept."""
     prepared = PreparedData(data)
     sources, references = prepared.lines("valid", "source"), prepared.lines("valid", "target")
     figures = score(translator, sources, references, work.directory)
@@ -134,7 +134,7 @@ def score_validation(work: Work, translator: Translator, data: Path) -> dict[str
 def score(
     translator: Translator, sources: Sequence[str], references: Sequence[str], keep: Path | None = None
 ) -> dict[str, float]:
-    """Perplexity and BLEU (13a); translations and references are kept in the folder `keep`."""
+    """Perplexity and BLEU (13a); translations and references are saved in the folder `keep`, if given."""
     found = [translation.text for translation in translator.translate(sources)]
     if keep is not None:
         for name, lines in ((HYPOTHESES, found), (REFERENCES, references)):
@@ -144,7 +144,7 @@ def score(
 
 
 def cost_of(run: Path) -> dict[str, Any]:
-    """What a run has cost, and the median of its speed."""
+    """Cost of a run, and its median speed in target tokens per second."""
     ledger, events = read_ledger(run), list(read_log(run / "log.jsonl"))
     speeds = [event["target_tokens_per_second"] for event in events if event["event"] == "train"]
     return {

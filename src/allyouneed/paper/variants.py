@@ -1,4 +1,4 @@
-"""Every variant of the base model that is not one of size: whether each learns as well."""
+"""Variants of the base model other than its sizes, to see whether each learns as well."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

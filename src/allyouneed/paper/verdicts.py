@@ -1,4 +1,4 @@
-"""What the rows of an experiment show beside another: the paper's direction, another, or only noise."""
+"""Comparison of the rows of an experiment: same direction as in the paper, another, or only noise."""
 
 import functools
 import math
@@ -21,44 +21,44 @@ from allyouneed.tasks.parsing.bracket_f1 import Brackets, score_tree
 from allyouneed.tasks.parsing.trees import tree_of
 
 LAST_DIGIT = {"perplexity": 0.01, "bleu": 0.1, "bracket_f1": 0.1}
-"""One in the last digit that the paper prints of a figure: no more may be no difference at all."""
+"""One unit in the last digit that the paper prints of a figure; so small a difference may be rounding."""
 T_QUANTILES = (
     *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228),
     *(2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086),
 )
-"""0.975 quantiles of Student's t for 1, 2, .. degrees of freedom; the last is taken for more of them."""
+"""0.975 quantiles of Student's t for 1, 2, .. degrees of freedom; the last one serves for more degrees."""
 
 
 @dataclass(frozen=True)
 class RowComparison:
-    """A row compared with another, each with all of its seeds."""
+    """A row compared with another row, over all seeds."""
 
     baseline: str
-    """The other row."""
+    """Name of the other row."""
     differences: Mapping[str, float]
-    """Figure -> mean of the row less mean of the other."""
+    """Figure -> mean of the row minus mean of the baseline."""
     paper: Mapping[str, float]
     """Figure -> the paper's difference."""
     p_value: float | None
-    """Of the paired bootstrap over sentences, each with its outputs of all common seeds, in the figure that
-    `bootstrapped` names."""
+    """P-value of the paired bootstrap for the figure that `bootstrapped` names. It resamples sentences, each
+    with its outputs of all common seeds."""
     verdicts: Mapping[str, str]
     """Figure -> "as the paper", "not as the paper", "noise", or "differs" where the paper has no figure."""
 
 
 def compare(results: Results, row: Row) -> list[RowComparison]:
-    """A row beside those that it is to be compared with, as far as they have been computed."""
+    """Compare a row with its baselines, as far as they have been computed."""
     names = row.compared_with(results.rows[0])
     return [_compare(results, row, other) for other in results.rows if other.name in names]
 
 
 def bootstrapped(experiment: Experiment) -> str | None:
-    """The figure of which sentences are drawn anew: of outputs that its rows keep."""
+    """The figure to test by the bootstrap, computed from outputs that rows keep; None if there is none."""
     return next((figure for figure in METRICS if figure in experiment.figures), None)
 
 
 def deviation(values: Sequence[float]) -> float | None:
-    """Standard deviation over seeds; None of a single one."""
+    """Standard deviation over seeds; None for a single seed."""
     return statistics.stdev(values) if len(values) > 1 else None
 
 
@@ -89,7 +89,7 @@ def _difference(values: Sequence[float], others: Sequence[float]) -> float:
 
 
 def _direction(figure: str, paper: Mapping[str, float]) -> int | None:
-    """Whether the figure is larger in the paper (1), smaller (-1) or much the same (0); None if not there."""
+    """Whether the paper's figure is larger (1), smaller (-1) or about equal (0); None if it has none."""
     if figure not in paper:
         return None
     difference = paper[figure]
@@ -110,10 +110,10 @@ def _verdict(
 
 
 def _is_noise(values: Sequence[float], others: Sequence[float], p_value: float | None) -> bool | None:
-    """Whether a difference is no larger than what seeds, or the choice of sentences where it is known, make.
+    """Whether a difference may be due to the seeds or, given a p-value, to the choice of sentences.
 
-    None where nothing is known of either: of one seed each, and a figure without a p-value. A row with one
-    seed is taken to vary as the other does.
+    None if neither is known: both rows have one seed, and the figure has no p-value. If one row has a single
+    seed, it is assumed to vary as much as the other.
     """
     if p_value is not None and p_value >= SIGNIFICANT:
         return True
@@ -127,7 +127,7 @@ def _is_noise(values: Sequence[float], others: Sequence[float], p_value: float |
 
 
 def _p_value(results: Results, row: Row, other: Row, figure: str) -> float | None:
-    """Of the bootstrap on what both have written; None if there is no such text."""
+    """P-value of the bootstrap on the outputs of both rows; None without a common seed."""
     seeds, of_other = (
         {seed for seed, figures in results.outcomes.get(name, {}).items() if figure in figures}
         for name in (row.name, other.name)

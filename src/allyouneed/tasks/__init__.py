@@ -1,1 +1,1 @@
-"""What models are trained to do, and everything that works the same way for every task."""
+"""The tasks that models are trained for, and the code that all tasks share."""

@@ -1,4 +1,4 @@
-"""Where a model looks (paper, figures 3 to 5): the weights of all heads, and the words between them."""
+"""Attention of a model on a text (paper, figures 3 to 5): the weights of all heads, with pieces and words."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -22,11 +22,11 @@ class Kind(NamedTuple):
     """One of the three uses of attention in the model (paper 3.2.3)."""
 
     queries: str
-    """The name of the sequence whose positions look."""
+    """Name of the sequence that attends."""
     keys: str
-    """That of the sequence that they look at."""
+    """Name of the sequence that is attended to."""
     control: int
-    """Where a control symbol stands in it: the source's end symbol, or the start symbol of the target."""
+    """Index of the control symbol in `keys`: the source's end symbol, or the target's start symbol."""
 
 
 KINDS: Final = {
@@ -34,29 +34,29 @@ KINDS: Final = {
     "decoder": Kind("target", "target", 0),
     "cross": Kind("written", "source", -1),
 }
-"""By the name of their weights in `AttentionWeights`."""
+"""Name of the weights in `AttentionWeights` -> kind."""
 
 
 @dataclass(frozen=True)
 class Pieces:
-    """A text as the model has it, without control symbols."""
+    """A text as the model sees it, without control symbols."""
 
     text: str
     pieces: list[str]
-    """In print."""
+    """Printable text of each piece."""
     offsets: list[Span]
-    """Where each piece begins and ends in the text, in characters."""
+    """Begin and end of each piece in the text, in characters."""
     groups: list[Span]
-    """The pieces of each word, from the first to behind the last."""
+    """For each word, the range of its pieces; the end is exclusive."""
 
     @classmethod
     def of(cls, tokenizer: Tokenizer, ids: Sequence[int], *, is_split: bool = False) -> Self:
-        """Those that the ids stand for.
+        """The pieces that ids stand for.
 
         Args:
-            tokenizer: Whose ids they are.
-            ids: Of a text.
-            is_split: Whether spaces stand between all its words; else these are found by `split_words`.
+            tokenizer: The tokeniser of the ids.
+            ids: The ids of a text.
+            is_split: Whether spaces separate all words; else `split_words` finds the words.
         """
         text, spans = tokenizer.decode(ids), tokenizer.spans(ids)
         words = split_at_spaces(text) if is_split else split_words(text)
@@ -64,7 +64,7 @@ class Pieces:
 
     @classmethod
     def of_words(cls, words: Sequence[str], pieces: Sequence[str]) -> Self:
-        """Words with spaces between, with as many pieces each, all of the whole word."""
+        """Words joined by spaces, all with the same number of pieces; each piece spans its whole word."""
         text, per_word = " ".join(words), len(pieces) // max(1, len(words))
         offsets = [span for span in split_at_spaces(text) for _ in range(per_word)]
         groups = [(first, first + per_word) for first in range(0, len(pieces), per_word or 1)]
@@ -72,65 +72,65 @@ class Pieces:
 
     @classmethod
     def of_symbols(cls, symbols: Sequence[str]) -> Self:
-        """Each of which, such as a bracket of a tree, is a piece and a word."""
+        """Symbols such as the brackets of a tree, each both a piece and a word."""
         return cls.of_words(symbols, symbols)
 
 
 @dataclass(frozen=True)
 class Word:
-    """A word, a sign, or a control symbol."""
+    """A word, a punctuation mark, or a control symbol."""
 
     text: str
-    """In print: what cannot be seen is named, as `<U+200B>`."""
+    """Printable text: invisible characters are named, as `<U+200B>`."""
     begin: int
-    """The place of its first character in the text."""
+    """Index of its first character in the text."""
     end: int
-    """Behind its last character; equal to `begin` for a control symbol."""
+    """Index after its last character; equal to `begin` for a control symbol."""
     pieces: Span
-    """Of it, from the first to behind the last."""
+    """Range of its pieces; the end is exclusive."""
 
 
 @dataclass(frozen=True)
 class Tokens:
-    """A text as the model has it: pieces with a control symbol, and the words that they make up."""
+    """A text as the model sees it: its pieces with a control symbol, and the words that they form."""
 
     text: str
     pieces: list[str]
-    """In print, the control symbol as `<s>` or `</s>`."""
+    """Printable text of each piece; the control symbol is `<s>` or `</s>`."""
     offsets: list[Span]
-    """Where each piece begins and ends in the text, in characters."""
+    """Begin and end of each piece in the text, in characters."""
     words: list[Word]
 
     @property
     def word_of_piece(self) -> list[int]:
-        """The number of the word that each piece is of."""
+        """For each piece, the index of its word."""
         return [number for number, word in enumerate(self.words) for _ in range(*word.pieces)]
 
 
 @dataclass(frozen=True)
 class Attention:
-    """The weights with which a model has read a source and written a target; see `AttentionWeights`.
+    """Attention weights of a model that read a source and wrote a target; see `AttentionWeights`.
 
-    In a notebook it shows itself as the page that `allyouneed attend` makes.
+    A notebook displays it as the page that `allyouneed attend` makes.
     """
 
     weights: AttentionWeights
-    """Of pieces."""
+    """Weights between pieces."""
     source: Tokens
     """The source and its end symbol."""
     target: Tokens
-    """What the decoder reads: the start symbol and the target."""
+    """Input of the decoder: the start symbol and the target."""
     written: Tokens
-    """What it writes meanwhile: the target and its end symbol. Row i of `weights.cross` is that of writing
-    piece i."""
+    """Output of the decoder: the target and its end symbol. Row i of `weights.cross` belongs to the writing
+    of piece i."""
     alignment: Links
-    """The words (source, written) that belong together, as `translate --alignments` finds them; but there
-    white space parts words, and here marks are words, too."""
+    """Pairs of linked words (source, written), found as by `translate --alignments`; but that command splits
+    words at white space only, and here punctuation marks are words too."""
     alignment_layer: int
-    """From 1; where they were found."""
+    """Layer, from 1, that the links were found in."""
 
     def in_words(self) -> AttentionWeights:
-        """The weights of words: sums over the pieces that are attended to, means over those that attend."""
+        """Weights between words: sums over the pieces of a key, means over the pieces of a query."""
         return AttentionWeights(
             **{
                 name: merge_pieces(
@@ -143,9 +143,9 @@ class Attention:
         )
 
     def measures(self) -> dict[str, dict[str, torch.Tensor]]:
-        """Of each kind, by name, what `measure` says of the words, (layers, heads) each.
+        """Kind -> name of a measure -> its values on word weights (layers, heads); see `measure`.
 
-        Attention to the source also has `agreement`: the F-measure of its `strongest_links` and `alignment`.
+        "cross" also has `agreement`: the F-measure of its `strongest_links` against `alignment`.
         """
         weights = self.in_words()
         measures = {name: measure(getattr(weights, name), kind.control) for name, kind in KINDS.items()}
@@ -157,7 +157,7 @@ class Attention:
         return measures
 
     def document(self) -> dict[str, Any]:
-        """All of it, as the page wants it: the weights of each kind as one array, the rest as in JSON."""
+        """Everything, as the page needs it: the weights of each kind as one array, the rest as in JSON."""
         measures = self.measures()
         return {
             "format": FORMAT,
@@ -176,29 +176,29 @@ class Attention:
         }
 
     def to_json(self) -> dict[str, Any]:
-        """All of it as JSON can hold it; docs/attention.md describes the format."""
+        """Everything as JSON values; docs/attention.md describes the format."""
         document = self.document()
         for name, kind in document["kinds"].items():
             kind["weights"] = _rounded(getattr(self.weights, name))
         return document
 
     def _repr_html_(self) -> str:
-        """For notebooks."""
+        """HTML that notebooks display."""
         return attention_frame(self.document())
 
 
 @dataclass(frozen=True)
 class Selection:
-    """What a figure shows of an attention."""
+    """The part of an attention that a figure shows."""
 
     kind: str
-    """A name in `KINDS`."""
+    """Name of a kind in `KINDS`."""
     layer: int
-    """From 0."""
+    """Layer, from 0."""
     heads: Sequence[int]
-    """From 0."""
+    """Heads, from 0."""
     words: Sequence[str] = ()
-    """Whose lines are drawn; all if there are none."""
+    """Words whose lines are drawn; if empty, those of all words."""
 
 
 def look_into(
@@ -207,16 +207,16 @@ def look_into(
     target: Pieces,
     config: RunConfig,
 ) -> Attention:
-    """Weights with the words that they stand between.
+    """Combine attention weights with the texts that they belong to, and link their words.
 
     Args:
-        weights: Of the model.
-        source: What was read.
-        target: What was written.
-        config: Of the model; says which layer, and which head of it, links words.
+        weights: Attention weights of the model.
+        source: The text that was read.
+        target: The text that was written.
+        config: Configuration of the model; it names the layer and heads that link words.
 
     Raises:
-        UsageError: The model has no such layer or head.
+        UsageError: The model does not have that layer or head.
     """
     read, written = _tokens(source, start=False), _tokens(target, start=False)
     search = config.search
@@ -227,7 +227,7 @@ def look_into(
 
 
 def _tokens(of_text: Pieces, *, start: bool) -> Tokens:
-    """The text with the start symbol in front or the end symbol behind."""
+    """The text with the start symbol prepended or the end symbol appended."""
     text, pieces, spans, size = of_text.text, of_text.pieces, of_text.offsets, len(of_text.text)
     words = [_word(text, spans, group, start) for group in of_text.groups]
     if start:
@@ -246,6 +246,6 @@ def _word(text: str, spans: Sequence[Span], group: Span, shift: int) -> Word:
 
 
 def _rounded(weights: torch.Tensor) -> list[Any]:
-    """With seven decimals: more says nothing, as weights are computed in float32."""
+    """The values with seven decimals; float32 weights hold no more."""
     rounded: list[Any] = weights.double().round(decimals=7).tolist()
     return rounded

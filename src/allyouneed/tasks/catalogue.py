@@ -1,4 +1,4 @@
-"""Every task: to add one, write a folder like `translation/` and name its `Task` here."""
+"""All tasks. To add one, write a folder like `translation/` and list its `Task` here."""
 
 import difflib
 
@@ -15,7 +15,7 @@ def task_named(name: str) -> Task:
     """The task of that name.
 
     Raises:
-        UsageError: There is none.
+        UsageError: There is no task of that name.
     """
     if name not in TASKS:
         nearest = difflib.get_close_matches(name, TASKS, n=1)

@@ -1,4 +1,4 @@
-"""Models from where they are kept, ready to use."""
+"""Loads models from disk, ready to use."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -30,7 +30,7 @@ def load(
     threads: int = 1,
     shortlist: Path | str | None = None,
 ) -> Translator | Parser:
-    """What is kept in a model directory, a checkpoint, or a run, whose latest checkpoint is taken.
+    """Load a model from a model directory, a checkpoint, or the latest checkpoint of a run.
 
     Args:
         path: A model directory, a checkpoint, or a run.
@@ -41,12 +41,12 @@ def load(
         shortlist: See there; for a translator only.
 
     Returns:
-        A `Translator`, or a `Parser` where the model was trained on trees. Where it is known which, use
-        `load_translator` or `load_parser`, whose types say it too.
+        A `Translator`, or a `Parser` if the model was trained on trees. If you know which, `load_translator` and
+        `load_parser` have the exact type.
 
     Raises:
-        ModelError: There is none, it is damaged, or another model or the shortlist has other vocabularies.
-        UsageError: The precision is not to be had here, or a parser was given a shortlist.
+        ModelError: A model is missing or damaged, or another model or the shortlist has other vocabularies.
+        UsageError: The precision is not available on this machine, or a parser was given a shortlist.
     """
     options: dict[str, Any] = {"precision": precision, "threads": threads}
     if shortlist is not None:
@@ -63,20 +63,20 @@ def load_translator(
     threads: int = 1,
     shortlist: Path | str | None = None,
 ) -> Translator:
-    """The translator kept in a model directory, a checkpoint, or a run, whose latest checkpoint is taken.
+    """Load a translator from a model directory, a checkpoint, or the latest checkpoint of a run.
 
     Args:
         path: A model directory, a checkpoint, or a run.
-        *others: Models that translate with it, as an ensemble; the first one's settings hold for all.
+        *others: More models, which form an ensemble with the first; its settings hold for all.
         device: Device to compute on.
-        precision: Of the matrix products: float32, bfloat16 or int8.
+        precision: Precision of the matrix products: float32, bfloat16 or int8.
         threads: Number of threads per matrix product (CPU only).
-        shortlist: A directory that `allyouneed shortlist` has made: translate faster, with its tokens only.
+        shortlist: A directory made by `allyouneed shortlist`; limits translations to its tokens, for speed.
 
     Raises:
-        ModelError: There is none, it is damaged or for another task, or another model or the shortlist has
+        ModelError: A model is missing, damaged or for another task, or another model or the shortlist has
             other vocabularies.
-        UsageError: The precision is not to be had here.
+        UsageError: The precision is not available on this machine.
     """
     options = {"precision": precision, "threads": threads, "shortlist": shortlist}
     translator: Translator = _load(TRANSLATION, [path, *others], device, options)
@@ -90,11 +90,11 @@ def load_parser(
     precision: str = "float32",
     threads: int = 1,
 ) -> Parser:
-    """The parser kept in a model directory, a checkpoint, or a run; the arguments are `load_translator`'s.
+    """Load a parser; the arguments are those of `load_translator`.
 
     Raises:
-        ModelError: There is none, it is damaged or for another task, or another model has other vocabularies.
-        UsageError: The precision is not to be had here.
+        ModelError: A model is missing, damaged or for another task, or another one has other vocabularies.
+        UsageError: The precision is not available on this machine.
     """
     options = {"precision": precision, "threads": threads}
     parser: Parser = _load(PARSING, [path, *others], device, options)
@@ -145,7 +145,7 @@ def model_of(checkpoint: Checkpoint) -> EncoderDecoder:
     """The model of a checkpoint, on the CPU and in evaluation mode.
 
     Raises:
-        ModelError: The weights are not those of the architecture.
+        ModelError: The weights do not fit the architecture.
     """
     return model_from_weights(checkpoint.config.model, checkpoint.weights, checkpoint.weights_path)
 
@@ -154,7 +154,7 @@ def load_for(path: Path, task: Task) -> Checkpoint:
     """The checkpoint of a model for a task.
 
     Raises:
-        ModelError: There is none, it is damaged or for another task.
+        ModelError: The model is missing, damaged or for another task.
     """
     checkpoint = load_checkpoint(resolve_model(path), (SOURCE_TOKENIZER, TARGET_TOKENIZER))
     if (its_task := task_of(path)) is not task:

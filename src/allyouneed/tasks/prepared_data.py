@@ -1,4 +1,4 @@
-"""Prepared data as it is read: a DATA directory, every file of it checked, and what is in it."""
+"""Reads prepared data: a DATA directory, with every file checked."""
 
 from functools import cached_property
 from pathlib import Path
@@ -19,14 +19,14 @@ _READ = (
     *(REPORT, "text/*.source", "text/*.target"),
     *(f"{part}/{form}" for part in ("train", "valid") for form in ("header.json", "*.bin")),
 )
-"""Files that are read besides the tokenisers, as far as they are there."""
+"""Files that are read if present, in addition to the tokenisers."""
 
 
 class PreparedData:
-    """A published DATA directory, every file of it checked.
+    """A published DATA directory; all its files are checked on opening.
 
     Raises:
-        ModelError: It is damaged, of another version, or no prepared data.
+        ModelError: The directory is damaged, of another version, or does not hold prepared data.
     """
 
     def __init__(self, directory: Path | str) -> None:
@@ -39,7 +39,7 @@ class PreparedData:
                 _positive, (manifest["source_vocab_size"], manifest["target_vocab_size"])
             )
             self.facts: dict[str, str] = dict(manifest["facts"])
-            _ = self.facts["source_tokenizer"], self.facts["target_tokenizer"]  # what shortlists are made for
+            _ = self.facts["source_tokenizer"], self.facts["target_tokenizer"]  # shortlists refer to these
         except UsageError as error:
             raise ModelError(
                 f"{directory}: has settings that this version does not know ({error.messages[0]}); "
@@ -54,7 +54,7 @@ class PreparedData:
         self.valid = self._store("valid") if (directory / "valid").is_dir() else None
 
     def report(self, part: str) -> dict[str, Any]:
-        """What was read, dropped and noted of a part ("train", "valid").
+        """Counts of what was read, dropped and noted in a part ("train", "valid").
 
         Raises:
             ModelError: The report is damaged.
@@ -67,7 +67,7 @@ class PreparedData:
 
     @cached_property
     def tokenizers(self) -> dict[str, bytes]:
-        """The two tokenisers' files, as every checkpoint carries them."""
+        """Contents of the two tokeniser files, as stored in every checkpoint."""
         return {name: (self.directory / name).read_bytes() for name in (SOURCE_TOKENIZER, TARGET_TOKENIZER)}
 
     def lines(self, part: str, side: str) -> list[str]:
@@ -89,7 +89,7 @@ class PreparedData:
 
 
 def files_read(directory: Path) -> list[str]:
-    """Names of the files that prepared data are read with: the tokenisers, and what else is there."""
+    """Names of the files to read: the tokenisers, and the other data files that exist."""
     found = [path.relative_to(directory).as_posix() for form in _READ for path in directory.glob(form)]
     return [SOURCE_TOKENIZER, TARGET_TOKENIZER, *found]
 
@@ -101,5 +101,5 @@ def _positive(value: object) -> int:
 
 
 def text_path(directory: Path, part: str, side: str) -> Path:
-    """Where the cleaned text of a side of a part is kept."""
+    """Path of the cleaned text of one side ("source", "target") of a part ("train", "valid")."""
     return directory / "text" / f"{part}.{side}"

@@ -1,6 +1,6 @@
-"""From sentence pairs, or trees, to prepared data (paper 5.1, 6.3): cleaned, cut into units, stored as ids.
+"""Prepares sentence pairs or trees (paper 5.1, 6.3): cleans them, splits them into units, stores their ids.
 
-DATA holds `train/` and perhaps `valid/` (token ids, see `data.store`), `text/` (the cleaned lines), both
+DATA holds `train/` and optionally `valid/` (token ids, see `data.store`), `text/` (the cleaned lines), both
 tokenisers, `report.json` (what was dropped and why) and a manifest.
 """
 
@@ -23,9 +23,9 @@ from allyouneed.tasks.prepared_data import KIND, REPORT, PreparedData, text_path
 from allyouneed.tasks.training_text import TrainingText
 from allyouneed.tasks.units import SOURCE_TOKENIZER, TARGET_TOKENIZER, Units
 
-_SHORTEST_FOR_RATIO_TOKENS = 20  # below it a ratio says little
+_SHORTEST_FOR_RATIO_TOKENS = 20  # for shorter pairs the ratio means little
 _ENCODED_AT_ONCE = 4_096
-_ENCODED_CHARACTERS = 1 << 20  # at once, of both sides; each takes about 100 bytes of memory
+_ENCODED_CHARACTERS = 1 << 20  # at once, both sides; each takes about 100 bytes of memory
 
 
 NO_FILES = CorpusFiles()
@@ -39,19 +39,19 @@ def prepare(
     config: DataConfig = PAPER_DATA,
     say: Callable[[str], None] = lambda line: None,
 ) -> PreparedData:
-    """Clean, learn sub-words from the training text, encode, and publish as `directory`.
+    """Clean the text, learn units from the training part, encode, and publish the result as `directory`.
 
     Args:
-        directory: Must not exist, or be empty.
-        train: What to train on, such as `CorpusFiles`, or `TreeFiles` for parsing.
-        valid: What to validate on; may be empty.
+        directory: The directory to make; it must not exist, or be empty.
+        train: Training files, such as `CorpusFiles`, or `TreeFiles` for parsing.
+        valid: Validation files; may be empty.
         config: Tokeniser and limits.
-        say: Is told what was sampled, read and dropped, line by line, and what a killed process had left
-            unfinished.
+        say: Receives messages, line by line: what was sampled, read and dropped, and leftovers of a killed
+            process that are removed.
 
     Raises:
         UsageError: `directory` is not free, no file is given, the vocabulary size is impossible, or a setting
-            is not for the task.
+            does not suit the task.
         DataError: A file is unusable, or no pair is left.
         LockedError: Another process is making `directory`.
     """
@@ -62,7 +62,7 @@ def prepare(
         raise UsageError(f"no training text: give {task.training_options}")
     task.require_settings(config)
     for files in (train, valid):
-        files.read(CleaningReport())  # a file that is missing is told before anything long begins
+        files.read(CleaningReport())  # reports a missing file before any long work
     facts: dict[str, Any] = {}
     with publish_directory(directory, KIND, facts, say=say) as aside:
         units = task.learn_units(TrainingText(train, config, task.examples, say))
@@ -84,7 +84,7 @@ def prepare(
 
 
 def _encode(directory: Path, part: str, files: Reader, units: Units, config: DataConfig) -> CleaningReport:
-    """Write a part's ids, and the text that they came from line by line."""
+    """Write the ids of a part, and its cleaned text line by line."""
     report = CleaningReport()
     vocab_size = max(units.source.vocab_size, units.target.vocab_size)
     with (
@@ -105,7 +105,7 @@ def _encode(directory: Path, part: str, files: Reader, units: Units, config: Dat
 def _encoded_pairs(
     files: Reader, units: Units, report: CleaningReport
 ) -> Iterator[tuple[Pair, int, list[int], list[int]]]:
-    """Pairs, their line counted over all files, and their ids; many are encoded at once, on all cores."""
+    """Pairs, their line number across all files, and their ids; encoded in chunks on all cores."""
     pairs = clean_pairs(files.read(report), files.limits, report)
     numbered = ((pair, report.num_read) for pair in pairs)
     while chunk := list(_encoded_together(numbered)):
@@ -116,7 +116,7 @@ def _encoded_pairs(
 
 
 def _encoded_together(numbered: Iterator[tuple[Pair, int]]) -> Iterator[tuple[Pair, int]]:
-    """The next pairs, fewer where they are long."""
+    """The next pairs to encode together; fewer if they are long."""
     num_characters = 0
     for pair, line_number in islice(numbered, _ENCODED_AT_ONCE):
         yield pair, line_number
@@ -137,7 +137,7 @@ def _reason_to_drop(source_tokens: int, target_tokens: int, config: DataConfig) 
 
 
 def _facts(directory: Path, config: DataConfig, units: Units) -> dict[str, Any]:
-    """What a run checks and records of its data."""
+    """Facts about the data that runs check and record."""
     digest = hashlib.sha256()
     for path in sorted((directory / "text").iterdir()):
         digest.update(f"{path.name} {sha256_of(path)}\n".encode())

@@ -1,4 +1,4 @@
-"""A rehearsal of a run: everything that `train` would do, checked and counted, and a few updates timed."""
+"""Rehearsal of a run: checks and counts everything that `train` would do, and times a few updates."""
 
 import shutil
 import time
@@ -30,77 +30,77 @@ _FLOAT_BYTES = 4
 
 @dataclass(frozen=True)
 class Epoch:
-    """What one pass over the training data is."""
+    """One pass over the training data."""
 
     pairs: int
     source_tokens: int
-    """End symbols included, as in all counts of tokens."""
+    """Number of source tokens; all counts of tokens include end symbols."""
     target_tokens: int
     updates: int
     micro_batches: int
     padding_share: float
-    """Of the positions that are computed."""
+    """Padding as a share of all computed positions."""
     flops: int
-    """Of the matrix products, forward and backward."""
+    """FLOPs of the matrix products, forward and backward."""
 
 
 @dataclass(frozen=True)
 class Speed:
-    """What a few updates took on a model that was thrown away."""
+    """Speed and memory of a few updates on a throw-away model."""
 
     updates: int
     target_tokens_per_second: float
     peak_flops_per_second: float
-    """Of a large matrix product."""
+    """Speed of a large matrix product on the device."""
     share_of_peak: float
     memory_bytes: int
-    """The most that was in use, the largest micro-batch included; on a CPU a longer run takes more."""
+    """Peak memory in use, including the largest micro-batch; on a CPU a longer run takes more."""
 
 
 @dataclass(frozen=True)
 class Disk:
-    """Bytes that checkpoints and states take."""
+    """Disk space of checkpoints and states, in bytes."""
 
     checkpoint_bytes: int
     state_bytes: int
     most_bytes: int
-    """With all that are kept, and one more of each while the oldest is not deleted yet."""
+    """Maximum of the run: everything that is kept, plus one more of each before the oldest is deleted."""
     free_bytes: int
-    """Where the run would be, what the run itself holds included."""
+    """Free space on the run's disk, plus the space of the weights and states that the run already holds."""
 
 
 @dataclass(frozen=True)
 class Rehearsal:
-    """What a run would be."""
+    """The result of a rehearsal."""
 
     config: RunConfig
-    """Complete: with the vocabularies of the data, precision and micro-batches."""
+    """The complete configuration, with the data's vocabulary sizes, a precision and a micro-batch size."""
     device: torch.device
     parameters: int
     steps_done: int
-    """Updates that need not be made any more, where a run would be resumed."""
+    """Number of updates that are already done if a run is resumed; else 0."""
     epoch: Epoch
     speed: Speed
     disk: Disk
 
     @property
     def updates(self) -> int:
-        """That would be made."""
+        """Number of updates that the run would make."""
         return max(0, self.config.training.num_steps - self.steps_done)
 
     @property
     def epochs(self) -> float:
-        """That would be gone through."""
+        """Number of epochs that the run would train for."""
         return self.updates / self.epoch.updates
 
     @property
     def training_flops(self) -> float:
-        """Of all updates that would be made."""
+        """FLOPs of all updates that the run would make."""
         return self.epochs * self.epoch.flops
 
     @property
     def training_seconds(self) -> float:
-        """How long those take at the measured speed, validations and checkpoints apart."""
+        """Time of these updates at the measured speed, without validations and checkpoints."""
         return self.epochs * self.epoch.target_tokens / self.speed.target_tokens_per_second
 
 
@@ -113,16 +113,16 @@ def rehearse(
     device: torch.device | str = "cpu",
     say: Say = lambda line: None,
 ) -> Rehearsal:
-    """Do what `train` would do with these arguments but train; nothing is written.
+    """Check and measure what `train` would do with these arguments, without writing anything.
 
-    Takes the arguments of `train`, of which `say` is told where memory is too small for a micro-batch.
+    The arguments are those of `train`. `say` receives a message if memory is too small for a micro-batch.
 
     Raises:
-        UsageError: `run` is there and `resume` is not set, or a setting does not fit or has changed.
-        DataError: The run was begun with other data.
+        UsageError: `run` exists and `resume` is not set, or a setting does not fit or has changed.
+        DataError: The run was started with other data.
         ModelError: A directory is damaged.
         LockedError: Another process is training in `run`.
-        DiskError: There is too little room to begin.
+        DiskError: There is too little disk space to start.
     """
     directory, device = RunDirectory(Path(run)), torch.device(device)
     require_run(directory, resume)
@@ -144,7 +144,7 @@ def rehearse(
 
 
 def updates_within(flops: float, config: RunConfig, data: Path | str, device: torch.device) -> int:
-    """Updates that a run makes until its matrix products have cost so many FLOPs, the last one included.
+    """Number of updates until a run's matrix products have used `flops`, including the last update.
 
     Raises:
         UsageError: A setting does not fit the data.
@@ -197,9 +197,9 @@ def _speed(
         learner.update(batch, 1, lambda: 0)
         wait_for(device)
 
-    longest = [plan.pairs[: plan.pair_bounds[1]]]  # they take most memory
+    longest = [plan.pairs[: plan.pair_bounds[1]]]  # the largest micro-batch takes the most memory
     update(PlannedBatch(schedule.position(0), longest, plan.target_tokens(0)))
-    # Shapes that are new take longer, so that the same updates are computed again to be timed.
+    # New shapes take longer, so the same updates are computed once more to be timed.
     batches = list(_for_some_seconds(update, schedule))
     began = time.monotonic()
     for batch in batches:
@@ -213,7 +213,7 @@ def _speed(
 def _for_some_seconds(
     update: Callable[[PlannedBatch], None], schedule: BatchSchedule
 ) -> Iterator[PlannedBatch]:
-    """Compute the first updates of the run, one at least, and yield each."""
+    """Compute the first updates of the run, at least one, and yield each."""
     began = time.monotonic()
     for batch in schedule.batches_from(0):
         update(batch)
@@ -223,10 +223,10 @@ def _for_some_seconds(
 
 
 def _disk(directory: RunDirectory, config: RunConfig, parameters: int) -> Disk:
-    """What checkpoints and states need, as far as it is there.
+    """The disk space that checkpoints and states need.
 
     Raises:
-        DiskError: There is too little room to begin.
+        DiskError: There is too little disk space to start.
     """
     checkpoint = _FLOAT_BYTES * parameters
     state = 2 * checkpoint  # Adam's moments

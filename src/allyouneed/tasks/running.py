@@ -1,4 +1,4 @@
-"""Runs: what starts or resumes training on prepared data."""
+"""Starts or resumes training runs on prepared data."""
 
 import contextlib
 import signal
@@ -35,7 +35,7 @@ _MAY_CHANGE = {
     "validate_every_steps",
     "patience",
 }
-"""Settings of training that a resumed run may have otherwise; the updates do not depend on them."""
+"""Training settings that may change when a run resumes; the updates do not depend on them."""
 
 
 def train(
@@ -48,36 +48,36 @@ def train(
     report: Report = lambda event: None,
     say: Callable[[str], None] = lambda line: None,
 ) -> signal.Signals | None:
-    """Train a model in `run` on prepared data, or go on where an earlier call stopped.
+    """Train a model in `run` on prepared data, or resume where an earlier call stopped.
 
-    In a process that `torchrun` has started, all of its processes train the one model together.
+    Under `torchrun`, all processes train the same model together.
 
     Args:
-        run: The run directory. It is made; where it is there, `resume` must be set.
-        data: What `prepare` has made.
-        config: A preset, perhaps changed; by default the run's own, or else the paper's for the task.
-        resume: Go on from the last checkpoint; begin if there is none; do nothing if all steps are done.
-        device: Where to compute.
-        report: Is told every event of the log.
-        say: Is told what is begun or resumed, in a line.
+        run: The run directory, which is created; if it exists, `resume` must be set.
+        data: A directory made by `prepare`.
+        config: The configuration; by default the run's own, or else the paper's preset for the task.
+        resume: Resume from the last checkpoint; start if there is none; do nothing if all steps are done.
+        device: Device to compute on.
+        report: Receives every event of the log.
+        say: Receives a line when the run starts or resumes.
 
     Returns:
-        The signal that ended the run early, if one did; all is saved then, and the run can be resumed.
+        The signal that ended the run early, if any; its state is then saved, and the run can be resumed.
 
     Raises:
-        UsageError: `run` is there and `resume` is not set, or a setting does not fit or has changed.
-        DataError: The run was begun with other data.
+        UsageError: `run` exists and `resume` is not set, or a setting does not fit or has changed.
+        DataError: The run was started with other data.
         ModelError: A directory is damaged.
         LockedError: Another process is training in `run`.
         DivergedError: Three updates in a row, or a weight, are not finite.
-        ResourceError: There is not enough memory, or a process of the run is lost.
+        ResourceError: There is not enough memory, or a process of the run was lost.
     """
     directory, prepared = RunDirectory(Path(run)), PreparedData(data)
     device = device_of_process(torch.device(device))
     with joined_processes(device) as processes, contextlib.ExitStack() as stack:
 
         def begin() -> str:
-            """What only the first process does: it alone reads and writes the run directory."""
+            """Set up the run in the first process, the only one that accesses the run directory."""
             require_run(directory, resume or (num_restarts() > 0 and directory.is_of_launcher()))
             stack.enter_context(directory.locked())
             return run_config(directory, config, prepared, device, processes.size).model_dump_json()
@@ -96,7 +96,7 @@ def _trainer(
     report: Report,
     say: Callable[[str], None],
 ) -> Trainer:
-    """The trainer of a run, where the run stands."""
+    """The trainer of a run, restored to the run's latest state."""
     steps = directory.resumable_steps() if processes.is_first else []
     trainer = Trainer(
         config,
@@ -113,7 +113,7 @@ def _trainer(
 
 
 def _validation(prepared: PreparedData, config: RunConfig) -> Validation:
-    """What scores a model by its outputs for the validation data, if there is any."""
+    """Scores of a model's outputs on the validation data; the loss alone if there is no such data."""
     if prepared.valid is None:
         return LOSS_ALONE
     lines = prepared.lines("valid", "source"), prepared.lines("valid", "target")
@@ -122,7 +122,7 @@ def _validation(prepared: PreparedData, config: RunConfig) -> Validation:
 
 
 def _load(trainer: Trainer, steps: list[int], say: Callable[[str], None]) -> None:
-    """Put the trainer where the run stands, and record its configuration."""
+    """Restore the run's latest state, if any, and record its configuration."""
     trainer.run.require_space(save_bytes(trainer.model))
     if steps:
         _resume(trainer, steps, say)
@@ -140,15 +140,15 @@ def average(
     Args:
         run: The run.
         out: The model directory to make; it must not exist, or be empty.
-        last: How many; by default what the run's configuration says, or all where there are fewer.
-        say: Is told of what a killed process had left unfinished at `out`, which is removed.
+        last: Number of checkpoints; by default the run's `average_last`, or all if there are fewer.
+        say: Receives a message if leftovers of a killed process at `out` are removed.
 
     Returns:
         The checkpoints that were averaged.
 
     Raises:
-        UsageError: `out` is not free, or the run has not that many checkpoints.
-        ModelError: The run has none, or one is damaged.
+        UsageError: `out` is not free, or the run has fewer than `last` checkpoints.
+        ModelError: The run has no checkpoint, or one is damaged.
         LockedError: Another process is making `out`.
     """
     checkpoints = last_checkpoints(Path(run), last)
@@ -157,7 +157,7 @@ def average(
 
 
 def require_run(directory: RunDirectory, resume: bool) -> None:
-    """Refuse a folder that holds a run, unless to resume it, and one that holds a model or anything else."""
+    """Reject an existing run, unless it is to be resumed, and any folder that is not a run."""
     if directory.is_new():
         return
     if not directory.is_run():
@@ -173,7 +173,7 @@ def run_config(
     device: torch.device,
     num_processes: int = 1,
 ) -> RunConfig:
-    """The complete configuration: what is given, or the run's own, fitted to data, device and processes."""
+    """The complete configuration: `given`, or else the run's own, fitted to data, device and processes."""
     recorded = RunConfig.from_toml(directory.config) if directory.config.is_file() else None
     if recorded is None:
         default = preset(prepared.task.default_preset)
@@ -181,7 +181,7 @@ def run_config(
     _require_same_vocabularies(directory.path, recorded, prepared)
     if given is None:
         return recorded
-    # What was chosen at the start stays, unless it is asked for by name.
+    # Values that were chosen at the start stay, unless set explicitly.
     training = given.training
     kept = {
         name: getattr(recorded.training, name)
@@ -196,7 +196,7 @@ def run_config(
 def completed(
     config: RunConfig, prepared: PreparedData, device: torch.device, num_processes: int = 1
 ) -> RunConfig:
-    """`config` with the vocabularies of the data, a precision and a size of micro-batches.
+    """`config` with the data's vocabulary sizes, a precision and a micro-batch size.
 
     Raises:
         UsageError: A setting does not fit the data or the architecture.
@@ -242,7 +242,7 @@ def completed(
 
 
 def _longest(prepared: PreparedData) -> int:
-    """Tokens of the longest sentence, with its end symbol."""
+    """Number of tokens of the longest sentence, including its end symbol."""
     stores = [store for store in (prepared.train, prepared.valid) if store is not None]
     return 1 + max(int(max(store.source_lengths.max(), store.target_lengths.max())) for store in stores)
 
@@ -258,7 +258,7 @@ def _require_same_vocabularies(run: Path, recorded: RunConfig, prepared: Prepare
 
 
 def _require_same(run: Path, recorded: RunConfig, given: RunConfig) -> None:
-    """Refuse to resume with other settings than a run began with, as far as its updates depend on them."""
+    """Refuse to resume if a setting that affects the updates differs from the run's."""
     old, new = recorded.model_dump(), given.model_dump()
     changed = [
         f"{run}: began with {group}.{name} = {old[group][name]}, now {value} is given; "
@@ -272,10 +272,10 @@ def _require_same(run: Path, recorded: RunConfig, given: RunConfig) -> None:
 
 
 def _resume(trainer: Trainer, steps: list[int], say: Callable[[str], None]) -> None:
-    """Load the newest state that is sound, of these steps.
+    """Load the newest intact state among `steps`.
 
     Raises:
-        ModelError: None is sound.
+        ModelError: All states are damaged.
     """
     for step in reversed(steps):
         try:
@@ -291,12 +291,12 @@ def _resume(trainer: Trainer, steps: list[int], say: Callable[[str], None]) -> N
 
 
 def _train(trainer: Trainer) -> signal.Signals | None:
-    """Train, and say in `exit.json` how it ended."""
+    """Train, and record in `exit.json` how the run ended."""
     trainer.run.forget_exit()
     try:
         received = trainer.train()
     except UserError as error:
-        with contextlib.suppress(DiskError):  # what ended the run is worth more than a note of it
+        with contextlib.suppress(DiskError):  # the original error matters more than the record of it
             trainer.run.write_exit(error.exit_code, trainer.step, error.messages[0])
         raise
     _write_exit(trainer, received)

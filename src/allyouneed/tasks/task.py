@@ -1,4 +1,4 @@
-"""What a task is: what models are trained to do, from the files it reads to the scores of its outputs."""
+"""The definition of a task, from the files that it reads to the scores of its outputs."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,45 +20,45 @@ Validate = Callable[["EncoderDecoder"], Mapping[str, float]]
 
 @dataclass(frozen=True)
 class Task:
-    """A task. Prepare, train, average, load and evaluate know nothing else of it."""
+    """A task. Prepare, train, average, load and evaluate use only this interface."""
 
     name: str
-    """The name in settings and for `--task`."""
+    """Name in settings and for `--task`."""
     command: str
     """The command that uses its models."""
     default_preset: str
     """The preset of a run that names none."""
     score: str
-    """Name of the validation score by which a run is best, in its log: higher is better."""
+    """Name, in the log, of the validation score that selects the best checkpoint: higher is better."""
     score_label: str
     """The score's name in plots."""
     examples: str
-    """What a corpus is made of, in messages: "pairs"."""
+    """Word for training examples in messages, such as "pairs"."""
     target_units: str
-    """What targets are made of, in messages: "sub-words"."""
+    """Word for target units in messages, such as "sub-words"."""
     reader: type[Reader]
-    """What reads its files."""
+    """Reader of its files."""
     training_options: str
     """Options of `prepare` that name training files, in messages."""
     validation_options: str
     """Options of `prepare` that name validation files, in messages."""
     data_settings: frozenset[str]
-    """Settings of `DataConfig` that only this task heeds."""
+    """Settings of `DataConfig` that only this task uses."""
     sides_are_alike: bool
-    """Whether source and target have about as many tokens, so that pairs which differ much are dropped."""
+    """Whether source and target have similar numbers of tokens, so that very uneven pairs are dropped."""
     require_settings: Callable[[DataConfig], None]
-    """Refuses settings that do not suit the task, by UsageError."""
+    """Raises UsageError for settings that do not suit the task."""
     ids_per_word: Callable[[DataConfig], int | None]
-    """Number of ids of every word on both sides; None where words differ in it."""
+    """Number of ids per word on both sides; None if it varies."""
     learn_units: Callable[[TrainingText], Units]
     """Learns the units from the training text."""
     load_units: Callable[[Path, DataConfig, int, int], Units]
-    """Loads the units from the directory of prepared data or of a model, given the settings of the data and
-    the numbers of source and target entries. Files that are damaged or of other sizes raise ModelError."""
+    """Loads the units from a directory of prepared data or a model, given the data settings and the source
+    and target vocabulary sizes. Raises ModelError if a file is damaged or of another size."""
     build: Callable[..., Any]
-    """Makes what users work with, such as a `Translator`: `build(models, config, units, directory=...)` with
-    the models of an ensemble, and the directory of the first; further options are those of `load`."""
+    """Makes the object that users work with, such as a `Translator`, given an ensemble's models and the first
+    one's directory: `build(models, config, units, directory=...)`. Further options are those of `load`."""
     validation: Callable[[Sequence[str], Sequence[str], Units, RunConfig], Validate]
-    """Makes what scores a model on held-out sources and targets, as `prepare` has kept them."""
+    """Makes a function that scores a model on held-out sources and targets, as stored by `prepare`."""
     evaluate: Callable[..., list[Score]]
-    """Scores of what `build` has made, on sources and references; further options are the task's."""
+    """Scores the result of `build` on sources and references; further options depend on the task."""

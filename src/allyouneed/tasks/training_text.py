@@ -10,19 +10,19 @@ from allyouneed.data.vocabulary_sample import Sample, Texts, sampled_lines
 
 
 class TrainingText:
-    """Reads the training text as often as it is wanted.
+    """The training text, which can be read any number of times.
 
     Args:
         files: Training files.
-        config: Settings of the data.
-        examples: What the corpus is made of, in messages: "pairs".
-        say: Receives a line where units are learned from a sample.
+        config: Data settings.
+        examples: Word for training examples in messages, such as "pairs".
+        say: Receives a line if units are learned from a sample.
     """
 
     def __init__(self, files: Reader, config: DataConfig, examples: str, say: Callable[[str], None]) -> None:
         self.config = config
         self.report = CleaningReport()
-        """What has been read so far, repetitions included."""
+        """Counts of what has been read so far, including repetitions."""
         self._files, self._examples, self._say = files.distinct(), examples, say
 
     def lines(self, *sides: str) -> Iterator[str]:
@@ -30,14 +30,14 @@ class TrainingText:
         return (text for texts in self._texts(*sides) for text in texts)
 
     def sampled_lines(self, *sides: str) -> Iterator[str]:
-        """The lines of a sample that is bounded by `vocab_sample_bytes`, or all where they are few."""
+        """The lines of a sample limited by `vocab_sample_bytes`, or all lines if they fit."""
         return sampled_lines(partial(self._texts, *sides), self.config.vocab_sample_bytes, self._tell)
 
     def learn_tokenizer(self, *sides: str) -> Tokenizer:
         """One sub-word vocabulary for these sides.
 
         Raises:
-            UsageError: The text has fewer sub-words than the vocabulary is to have.
+            UsageError: The text has fewer sub-words than the requested vocabulary size.
         """
         config = self.config
         assert config.tokenizer != "words"

@@ -1,4 +1,4 @@
-"""Units: what the ids of sources and targets stand for."""
+"""The units of text that source and target ids stand for."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,17 +9,17 @@ TARGET_TOKENIZER = "target_tokenizer.json"
 
 
 class Vocabulary(Protocol):
-    """Units of one side: sub-words, words, or symbols of trees. Equal ones give equal ids."""
+    """The units of one side: sub-words, words, or tree symbols. Equal vocabularies give equal ids."""
 
     @property
     def vocab_size(self) -> int:
-        """Number of entries, control symbols included."""
+        """Number of entries, including control symbols."""
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of each text, without control symbols."""
 
     def save(self, path: Path) -> None:
-        """Write the vocabulary to a file, which its class can load."""
+        """Write the vocabulary to a file that its class can load."""
 
 
 class Units(NamedTuple):
@@ -29,6 +29,6 @@ class Units(NamedTuple):
     target: Vocabulary
 
     def save(self, directory: Path) -> None:
-        """Write both to the files that prepared data and checkpoints carry."""
+        """Write both sides to the files that prepared data and checkpoints contain."""
         self.source.save(directory / SOURCE_TOKENIZER)
         self.target.save(directory / TARGET_TOKENIZER)

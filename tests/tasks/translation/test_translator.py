@@ -169,7 +169,7 @@ def test_threads_and_workers_have_the_bounds_of_the_command(toy_model: Path, tra
     for threads in (0, 1_025):
         with pytest.raises(UsageError, match=f"^threads {threads}: give 1 to 1,024"):
             load_translator(toy_model, threads=threads)
-    with pytest.raises(UsageError, match=r"^workers: .* less than or equal to 1024"):
+    with pytest.raises(UsageError, match=r"^workers 1025: give 1 to 1,024"):
         translator.score(["sun"], ["sonne"], workers=1_025)
 
 

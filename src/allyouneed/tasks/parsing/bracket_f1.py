@@ -1,7 +1,7 @@
 """Labelled bracketing scores by the rules of EVALB with its COLLINS.prm (paper 6.3, Table 4).
 
-https://nlp.cs.nyu.edu/evalb/. Words that the gold tree tags as punctuation are taken out of both trees,
-constituents left empty and the root `TOP` do not count, and `ADVP` is as good as `PRT`.
+https://nlp.cs.nyu.edu/evalb/. Words that the gold tree tags as punctuation are removed from both trees,
+empty constituents and the root `TOP` do not count, and `ADVP` equals `PRT`.
 """
 
 from collections import Counter
@@ -15,40 +15,40 @@ from allyouneed.tasks.parsing.labels import without_function
 from allyouneed.version import __version__
 
 Span = tuple[str, int, int]
-"""Label, first word, and the word after the last."""
+"""Label, index of the first word, and index after the last word."""
 
 
 class ScoredTree(Protocol):
-    """What of a tree is compared."""
+    """The parts of a tree that are compared."""
 
     @property
     def words(self) -> Sequence[str]:
-        """The leaves."""
+        """Words of the leaves."""
 
     @property
     def tags(self) -> Sequence[str]:
-        """Their parts of speech."""
+        """Part of speech of each word."""
 
     @property
     def constituents(self) -> Iterable[Span]:
-        """The root first."""
+        """Constituents, the root first."""
 
 
 @dataclass(frozen=True)
 class Rules:
-    """What is compared with what; by default as COLLINS.prm says."""
+    """Rules of the comparison; the defaults are those of COLLINS.prm."""
 
     deleted: frozenset[str] = frozenset({"TOP", "-NONE-", ",", ":", "``", "''", "."})
-    """Tags of words that are left out, and labels that do not count."""
+    """Tags of words to remove, and labels of constituents that do not count."""
     equal: tuple[frozenset[str], ...] = (frozenset({"ADVP", "PRT"}),)
-    """Labels, and tags, that are as good as each other."""
+    """Sets of labels, or tags, that count as equal."""
 
     def name(self, label: str) -> str:
-        """A label that all its equals share, without its function."""
+        """The representative of a label without its function tag."""
         return self.representative(without_function(label))
 
     def representative(self, label: str) -> str:
-        """The first in the alphabet of those that are equal to it."""
+        """The alphabetically first of all labels that equal this one."""
         return next((min(labels) for labels in self.equal if label in labels), label)
 
 
@@ -57,7 +57,7 @@ COLLINS = Rules()
 
 @dataclass
 class Brackets:
-    """Counts of constituents: that match, of the gold trees, and of the trees to be judged."""
+    """Number of constituents: matched, in the gold trees, and in the test trees."""
 
     matched: int = 0
     gold: int = 0
@@ -65,22 +65,22 @@ class Brackets:
 
     @property
     def recall(self) -> float:
-        """In percent; 0 where there is no constituent."""
+        """Recall in percent; 0 if the gold trees have no constituent."""
         return 100 * self.matched / self.gold if self.gold else 0.0
 
     @property
     def precision(self) -> float:
-        """Likewise."""
+        """Precision in percent; 0 if the test trees have no constituent."""
         return 100 * self.matched / self.test if self.test else 0.0
 
     @property
     def f1(self) -> float:
-        """The harmonic mean of both; 0 where nothing matches."""
+        """F1 in percent, the harmonic mean of both; 0 if nothing matches."""
         both = self.gold + self.test
         return 200 * self.matched / both if both else 0.0
 
     def __iadd__(self, other: "Brackets") -> "Brackets":
-        """Count both together."""
+        """Add the counts of `other`."""
         self.matched += other.matched
         self.gold += other.gold
         self.test += other.test
@@ -89,25 +89,25 @@ class Brackets:
 
 @dataclass
 class SentenceScore:
-    """A tree beside its gold tree."""
+    """Comparison of a tree with its gold tree."""
 
     length: int
-    """Words, punctuation included."""
+    """Number of words, including punctuation."""
     brackets: Brackets
     by_label: dict[str, Brackets]
     num_words: int
-    """Words that are left without punctuation."""
+    """Number of words without punctuation."""
     num_correct_tags: int
-    """Of these."""
+    """Number of these words with the correct tag."""
     is_exact: bool
-    """Whether there is a tree, with the same constituents."""
+    """Whether there is a tree and it has the same constituents."""
 
 
 def score_tree(gold: ScoredTree, test: ScoredTree | None, rules: Rules = COLLINS) -> SentenceScore:
-    """Compare a tree with its gold tree; None, where there is no tree, has no constituent and no tag.
+    """Compare a tree with its gold tree; a missing tree, None, has no constituent and no tag.
 
     Raises:
-        DataError: Their words differ.
+        DataError: The words of the two trees differ.
     """
     if test is not None:
         _require_same_words(gold, test)
@@ -140,7 +140,7 @@ def _require_same_words(gold: ScoredTree, test: ScoredTree) -> None:
 
 
 def _spans(tree: ScoredTree, kept: Sequence[bool], rules: Rules) -> Counter[Span]:
-    """The constituents that count, over the words that are kept."""
+    """The constituents that count, as spans over the kept words."""
     place_of = [0]
     for is_kept in kept:
         place_of.append(place_of[-1] + is_kept)
@@ -150,21 +150,21 @@ def _spans(tree: ScoredTree, kept: Sequence[bool], rules: Rules) -> Counter[Span
 
 @dataclass
 class BracketScores:
-    """Sums over sentences."""
+    """Counts summed over sentences."""
 
     brackets: Brackets = field(default_factory=Brackets)
     by_label: dict[str, Brackets] = field(default_factory=dict)
     by_length: dict[int, Brackets] = field(default_factory=dict)
-    """Tens of words, counted from 0 -> brackets of sentences of so many words: 0 is 1 to 10 words."""
+    """Length of a sentence in tens of words -> brackets; 0 stands for 1 to 10 words."""
     num_by_length: Counter[int] = field(default_factory=Counter)
-    """Likewise: the number of these sentences."""
+    """Length of a sentence in tens of words -> number of sentences."""
     num_sentences: int = 0
     num_exact: int = 0
     num_words: int = 0
     num_correct_tags: int = 0
 
     def add(self, sentence: SentenceScore) -> None:
-        """Count one more."""
+        """Add the counts of one more sentence."""
         self.brackets += sentence.brackets
         for label, brackets in sentence.by_label.items():
             self.by_label.setdefault(label, Brackets()).__iadd__(brackets)
@@ -177,7 +177,7 @@ class BracketScores:
         self.num_correct_tags += sentence.num_correct_tags
 
     def scores(self, tagged: bool) -> list[Score]:
-        """Precision, recall, F1, exact match, and where tags are `tagged` by a model their accuracy."""
+        """F1, precision, recall, exact match, and tag accuracy if the model predicts tags (`tagged`)."""
         signature = f"evalb:COLLINS.prm|lengths:all|punctuation:by-gold-tags|version:allyouneed-{__version__}"
         values = {
             "bracket_f1": self.brackets.f1,
@@ -190,12 +190,12 @@ class BracketScores:
         return [Score(name, value, signature) for name, value in values.items()]
 
     def label_table(self) -> str:
-        """One line a label, the most frequent in the gold trees first: counts, and scores in percent."""
+        """One line per label, most frequent in the gold trees first: counts, and scores in percent."""
         rows = sorted(self.by_label.items(), key=lambda item: (-item[1].gold, item[0]))
         return "\n".join([_row("label"), *(_row(label, brackets) for label, brackets in rows)])
 
     def length_table(self) -> str:
-        """One line for each ten words of length that sentences have: as of labels, and how many there are."""
+        """One line per range of sentence lengths: columns as in `label_table`, and number of sentences."""
         lines = [f"{_row('words')}{'sentences':>11}"]
         for tens, brackets in sorted(self.by_length.items()):
             lines.append(f"{_row(words_of(tens), brackets)}{self.num_by_length[tens]:>11}")
@@ -203,12 +203,12 @@ class BracketScores:
 
 
 def words_of(tens: int) -> str:
-    """The lengths in a row of `by_length`: 0 is `1-10`."""
+    """The range of lengths of a key of `by_length`: `1-10` for 0."""
     return f"{10 * tens + 1}-{10 * tens + 10}"
 
 
 def _row(name: str, brackets: Brackets | None = None) -> str:
-    """A line of a table; its titles if there is nothing to count."""
+    """A line of a table, or its header if `brackets` is None."""
     if brackets is None:
         return f"{name:<10}{'gold':>8}{'test':>8}{'matched':>9}{'recall':>9}{'precision':>11}{'F1':>8}"
     b = brackets
@@ -222,7 +222,7 @@ def score_trees(
     """Compare trees with their gold trees, one by one; see `score_tree`.
 
     Raises:
-        DataError: There are not as many of each, none at all, or two have different words.
+        DataError: The numbers of trees differ or are 0, or a pair of trees has different words.
     """
     if len(gold) != len(test):
         raise DataError(f"{len(gold)} gold trees but {len(test)} to be scored; give one for each")

@@ -1,4 +1,4 @@
-"""The constraint of parsing where brackets are joined: each word has so many symbols, in their order."""
+"""The parsing constraint for joined brackets: each word has a fixed number of symbols in a fixed order."""
 
 from collections.abc import Callable, Sequence
 
@@ -11,22 +11,22 @@ from allyouneed.tasks.parsing.linearisation import ending, symbols_per_word
 from allyouneed.tasks.parsing.tree_vocabulary import TreeVocabulary
 
 _WORDS_LEFT, _DEPTH, _DEEPEST, _NUM_WRITTEN, _ENDINGS = range(5)
-"""Columns of a state: words that have not ended, constituents that are open and that may be, symbols of the
-next word that are there; then endings of words, if outputs have them, the last word first."""
+"""Columns of a state: words not yet complete; open constituents, and the most that may be open; number of
+symbols written of the current word; then, if outputs have endings, those of the words, last word first."""
 
 
 class JoinedTreeConstraint:
-    """Symbols of `TreeVocabulary` that make one tree; states as `restrictions.Constraint` has them.
+    """Restricts the symbols of a `TreeVocabulary` to a single tree; implements `restrictions.Constraint`.
 
-    Before a word so many constituents may open that those to come can still close all of them; the first
-    word opens one at least. After it so many may end that one stays open, after the last word all do.
+    Before a word, only as many constituents may open as the words left can close; the first word opens at
+    least one. After a word, at least one constituent stays open; after the last word, all close.
 
     Args:
-        vocabulary: Of the outputs, with joined brackets.
-        words_of: The words of a source, from its ids with the end symbol.
-        config: `max_extra_tokens` and `max_length` bound the tokens of an output.
-        max_positions: That the model has, if they are limited.
-        max_depth: The most constituents inside each other.
+        vocabulary: Vocabulary of the outputs, with joined brackets.
+        words_of: Returns the words of a source, given its ids with the end symbol.
+        config: Search settings; `max_extra_tokens` and `max_length` limit the tokens of an output.
+        max_positions: Number of positions of the model, if limited.
+        max_depth: Maximum depth of nested constituents.
     """
 
     def __init__(
@@ -55,14 +55,14 @@ class JoinedTreeConstraint:
         self.table = self._build_table()
 
     def start(self, sources: Sequence[Sequence[int]]) -> NDArray[np.int64]:
-        """The states of empty outputs (sentences, columns); sources have their end symbols."""
+        """The states of empty outputs (sentences, columns); sources include their end symbols."""
         words = [self._words_of(source) for source in sources]
         longest = max(map(len, words)) if self._endings else 0
         states = np.zeros((len(sources), _ENDINGS + longest), np.int64)
         for state, source, of_source in zip(states, sources, words, strict=True):
             state[_WORDS_LEFT] = len(of_source)
             tokens = min([len(source) + self._max_extra_tokens, *self._limits])
-            # Where there is no room for all symbols and the end symbol nothing may open: there is no tree.
+            # Without room for all symbols and the end symbol, nothing may open: there is no tree.
             state[_DEEPEST] = self._max_depth * (tokens > self._per_word * len(of_source))
             if self._endings:
                 places = [self._place_of[ending(word)] for word in reversed(of_source)]
@@ -70,7 +70,7 @@ class JoinedTreeConstraint:
         return states
 
     def classify(self, states: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The class (sentences, beams) of each state: which symbol is next, and its least and most number."""
+        """The class (sentences, beams) of each state: kind of the next symbol, least and most brackets."""
         words, depth, deepest, num_written = np.moveaxis(states[..., :_ENDINGS], -1, 0)
         room = np.minimum(deepest, self._most_ended * words) - depth
         opening = (depth == 0) * (self._most_begun + 1) + room.clip(0, self._most_begun)
@@ -98,7 +98,7 @@ class JoinedTreeConstraint:
         return states
 
     def _build_table(self) -> NDArray[np.bool_]:
-        """(classes, vocab): rows of what opens, of what ends, of words; then the end."""
+        """Allowed tokens (classes, vocab): rows for opening symbols, closing symbols, words; then the end."""
         begun, ended = np.arange(self._most_begun + 1), np.arange(self._most_ended + 1)
         opening = [
             self._opens & (self._begun >= least) & (self._begun <= most) for least in (0, 1) for most in begun

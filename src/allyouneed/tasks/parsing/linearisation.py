@@ -1,12 +1,12 @@
 """Trees as sequences of symbols, and back (paper 6.3, after Vinyals et al. 2015, arXiv:1412.7449).
 
-`(TOP (S (NP (PRP She)) (VP (VBZ sleeps))))` is `(S (NP XX )NP (VP XX )VP )S`: brackets with their labels, one
-symbol for each word, and not the words, which are those of the source. The root is left out where a
-constituent covers all of it. A symbol is an entry of a vocabulary of its own, which no text can reach.
+`(TOP (S (NP (PRP She)) (VP (VBZ sleeps))))` is `(S (NP XX )NP (VP XX )VP )S`: labelled brackets, and one
+symbol per word in place of the word itself, which the source has. The root is left out if another constituent
+covers the whole sentence. Symbols have their own vocabulary, so no text can contain them.
 
-Joined brackets, `(S(NP )1 (VP )2`, are a form of ours with a fixed number of symbols for each word: what
-opens before it, perhaps its part of speech, and how many constituents end after it. So a model need not find
-its place: the symbols of the third word are the fifth and the sixth, or of three the seventh to the ninth.
+Joined brackets, `(S(NP )1 (VP )2`, are our own form with a fixed number of symbols per word: what opens
+before it, optionally its part of speech, and how many constituents end after it. So a model need not track
+its place: the third word has the fifth and sixth symbol, or the seventh to ninth with three symbols per word.
 """
 
 import string
@@ -19,22 +19,22 @@ Tags = Literal["normalised", "predicted", "endings"]
 Brackets = Literal["labelled", "plain", "joined"]
 
 WORD: Final = "XX"
-"""What stands for a word whose part of speech is not told."""
+"""Symbol of a word whose part of speech is not given."""
 
 ENDINGS: Final = (*string.ascii_lowercase, "0", WORD)
-"""What `ending` gives."""
+"""All values of `ending`."""
 
 
 def linearise(tree: Tree, tags: Tags = "normalised", brackets: Brackets = "labelled") -> list[str]:
     """The symbols of a tree.
 
     Args:
-        tree: Cleaned.
-        tags: "normalised": every word is `XX`; "predicted": its part of speech; "endings": its last letter,
-            by which model and search know which word they are at.
+        tree: A cleaned tree.
+        tags: Symbol of a word. "normalised": always `XX`; "predicted": its part of speech; "endings": its
+            last letter, which tells model and search which word they are at.
         brackets: "labelled": a constituent ends with `)NP`; "plain": with `)`; "joined": one symbol for all
-            that open before a word, `(` if none does, and one for how many end after it, with the word's
-            own between them unless it is `XX`.
+            constituents that open before a word, `(` if there are none, and one for the number that end
+            after it, with the word's own symbol between them unless that is `XX`.
     """
     symbols = []
     around = labels_around_words(_without_root(tree), len(tree.words))
@@ -52,12 +52,12 @@ def linearise(tree: Tree, tags: Tags = "normalised", brackets: Brackets = "label
 
 
 def symbols_per_word(tags: Tags) -> int:
-    """How many symbols stand for a word where brackets are joined."""
+    """Number of symbols per word with joined brackets."""
     return 2 if tags == "normalised" else 3
 
 
 def unjoined(symbols: Iterable[str], tags: Tags) -> Iterator[str]:
-    """Symbols of the joined form as those of the plain one."""
+    """Convert symbols with joined brackets to symbols with plain brackets."""
     for symbol in symbols:
         if symbol.startswith("("):
             yield from ("(" + label for label in symbol.split("(") if label)
@@ -68,36 +68,36 @@ def unjoined(symbols: Iterable[str], tags: Tags) -> Iterator[str]:
 
 
 def ending(word: str) -> str:
-    """The last letter of a word, small; `0` of a digit, `XX` of anything else."""
+    """The last letter of a word, in lower case; `0` for a digit, `XX` for anything else."""
     last = word[-1].lower()
     return "0" if last in string.digits else last if last in ENDINGS else WORD
 
 
 def _without_root(tree: Tree) -> tuple[Constituent, ...]:
-    """The constituents, without a root that says nothing: one inside it covers the same words."""
+    """The constituents, without the root if the one inside it covers the same words."""
     inner = tree.constituents[1:]
     covered = inner and inner[0].label != ROOT and inner[0].end - inner[0].start == len(tree.words)
     return inner if covered else tree.constituents
 
 
 class BuiltTree(NamedTuple):
-    """A tree made of symbols, and whether these were a tree of so many words."""
+    """A tree built from symbols, and whether the symbols were well-formed: one tree with a leaf per word."""
 
     tree: Tree
     well_formed: bool
 
 
 def build_tree(symbols: Iterable[str], words: Sequence[str]) -> BuiltTree:
-    """The inverse of `linearise`, for any symbols: what is no tree is repaired.
+    """The inverse of `linearise`, for any symbols: malformed trees are repaired.
 
-    A closing bracket closes the innermost constituent of its label, with all that is open inside it, and
-    is left out where there is none; so are empty constituents, and symbols of words where there are no
-    words left. Words that are left over go into what is still open, or into the root. What is never closed
-    ends with the sentence.
+    A closing bracket closes the innermost constituent of its label, and everything open inside that. It is
+    dropped if there is no such constituent. Empty constituents, and word symbols beyond the last word, are
+    dropped too. Words left over go into the innermost open constituent, or into the root. Constituents that
+    are never closed end with the sentence.
 
     Args:
-        symbols: Of a model, without end symbol.
-        words: The leaves, at least one.
+        symbols: Output of a model, without end symbol.
+        words: Words of the leaves, at least one.
     """
     builder = _Builder(words)
     for symbol in symbols:
@@ -111,13 +111,13 @@ def build_tree(symbols: Iterable[str], words: Sequence[str]) -> BuiltTree:
 
 
 class _Builder:
-    """A tree as it grows, inside an implied root."""
+    """A tree under construction, inside an implied root."""
 
     def __init__(self, words: Sequence[str]) -> None:
         self._words = tuple(words)
         self._tags: list[str] = []
         self._constituents: list[Constituent] = []
-        self._open: list[int] = []  # places among the constituents
+        self._open: list[int] = []  # indices into `_constituents`
         self._num_roots = 0
         self._well_formed = True
 
@@ -128,7 +128,7 @@ class _Builder:
         self._constituents.append(Constituent(label, len(self._tags), -1))
 
     def end(self, label: str) -> None:
-        """Close the innermost constituent of this label, or of any if none is given."""
+        """Close the innermost constituent with this label, or with any label if it is empty."""
         depths = reversed(range(len(self._open)))
         depth = next((d for d in depths if label in ("", self._constituents[self._open[d]].label)), None)
         self._well_formed &= depth is not None and depth == len(self._open) - 1
@@ -142,7 +142,7 @@ class _Builder:
             self._tags.append(tag)
 
     def built(self) -> BuiltTree:
-        """The whole."""
+        """The finished tree."""
         self._well_formed &= not self._open and self._num_roots == 1
         while len(self._tags) < len(self._words):
             self._well_formed = False

@@ -1,4 +1,4 @@
-"""Sentences as people write them into words as the Penn Treebank has them, by the tokeniser of NLTK."""
+"""Splits ordinary sentences into words of the Penn Treebank, with NLTK's tokeniser."""
 
 from functools import cache
 from typing import Any
@@ -7,12 +7,12 @@ from allyouneed.errors import UsageError
 from allyouneed.tasks.parsing.trees import unescaped
 
 _TYPEWRITTEN = str.maketrans({"“": "``", "”": "''", "‘": "` ", "’": "'", "—": "--", "–": "--", "…": "..."})
-"""The Treebank has no other quotes and dashes. To split them off is left to NLTK, which tells by the spaces
-around them quotes that open from those that close. Only a single one that opens it leaves at its word."""
+"""The Treebank has no other quotes and dashes. NLTK splits them off, and tells opening from closing quotes by
+the spaces around them. It would not split off an opening single quote; hence the space after that."""
 
 
 def penn_words(sentence: str) -> list[str]:
-    """The words and marks of one sentence: `ca n't`, `` `` '' `` for quotes, the last full stop by itself.
+    """Words and punctuation of one sentence: `ca n't`, `` `` '' `` for quotes, the final full stop alone.
 
     Raises:
         UsageError: NLTK is not installed.

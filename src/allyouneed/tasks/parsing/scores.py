@@ -1,4 +1,4 @@
-"""How good a parser is, by its trees for sentences whose right ones are known."""
+"""Evaluation of a parser on sentences with gold trees."""
 
 from collections.abc import Iterator, Sequence
 from itertools import count
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 def evaluate_parser(
     parser: "Parser", gold: Sequence[Tree], **options: "Unpack[ParseOptions]"
 ) -> tuple[BracketScores, list[Score]]:
-    """Scores of a parser on sentences whose tree is known.
+    """Scores of a parser on sentences with gold trees.
 
     Args:
-        parser: What parses the words of the trees.
+        parser: The parser to evaluate.
         gold: The gold trees, cleaned.
-        **options: As of `Parser.parse`.
+        **options: Options of `Parser.parse`.
 
     Returns:
-        As `score_parses`.
+        The result of `score_parses`.
 
     Raises:
         DataError: There are no trees.
@@ -44,15 +44,15 @@ def parse_words(
 def score_parses(
     parser: "Parser", gold: Sequence[Tree], found: "Sequence[Parse]"
 ) -> tuple[BracketScores, list[Score]]:
-    """Scores of what a parser has made of the words of trees; the accuracy of tags if it predicts them.
+    """Scores of a parser's trees against gold trees, with tag accuracy if the parser predicts tags.
 
     A sentence that was too long to parse has no tree, and counts as one without constituents.
 
     Returns:
-        The counts, and what they come to, with the share of outputs that were trees before any repair.
+        The counts, and the scores, including the share of outputs that needed no repair.
 
     Raises:
-        DataError: There are no trees, or not as many of each.
+        DataError: There are no trees, or the numbers of trees differ.
     """
     sums = score_trees(gold, [parse.tree for parse in found])
     share = sum(parse.tree is not None and not parse.repaired for parse in found) / len(gold)

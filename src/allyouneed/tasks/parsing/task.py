@@ -1,4 +1,4 @@
-"""Parsing as a task: trees in, a `Parser` out, judged by labelled F1."""
+"""The parsing task: trained on trees, used as a `Parser`, scored by labelled F1."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -82,7 +82,7 @@ def _build(
 def _validation(
     sources: Sequence[str], references: Sequence[str], units: Units, config: RunConfig
 ) -> Validate:
-    """F1 of greedy trees, which are fast; a sentence that is too long counts as one without constituents."""
+    """F1 of greedy trees, which are fast; a sentence that is too long gets a tree without constituents."""
     from allyouneed.tasks.parsing.parser import NO_PARSE
 
     gold = [tree_of(line) for line in references]

@@ -1,4 +1,4 @@
-"""What is taken from trees before they are trained or scored on: traces, functions, doubled labels."""
+"""Cleans trees before training or scoring: removes traces, function tags and repeated labels."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -9,20 +9,20 @@ from allyouneed.tasks.parsing.trees import TRACE, Constituent, PlacedTree, Tree
 
 
 def clean(tree: Tree, notes: Counter[str] | None = None) -> Tree | None:
-    """A tree as parsers are trained and scored on: without traces, and without functions such as `-SBJ`.
+    """Remove traces, and function tags such as `-SBJ`; parsers are trained and scored on such trees.
 
     Args:
-        tree: As it was read.
-        notes: What was taken away is counted here.
+        tree: The tree as read.
+        notes: Counts of what was removed, updated here.
 
     Returns:
-        None if nothing is left: all of it was traces.
+        The cleaned tree, or None if all its words were traces.
     """
     notes = Counter() if notes is None else notes
     kept = [place for place, tag in enumerate(tree.tags) if tag != TRACE]
     if not kept:
         return None
-    place_of = [0]  # of each word among those that are kept
+    place_of = [0]  # index of each word among the kept ones
     for tag in tree.tags:
         place_of.append(place_of[-1] + (tag != TRACE))
     constituents = []
@@ -36,16 +36,16 @@ def clean(tree: Tree, notes: Counter[str] | None = None) -> Tree | None:
 
 
 def without_unary_cycles(tree: Tree) -> Tree:
-    """The tree with each label once over the same words, the outermost: one `NP` for NP over NP over NP.
+    """The tree without repeated labels over the same words: one `NP`, the outermost, for NP over NP over NP.
 
-    Cleaning leaves such chains, where a trace stood beside an inner constituent. Trees are trained on
-    without them, but scored with them, as EVALB does.
+    Cleaning creates such chains where a trace stood next to an inner constituent. Training drops them;
+    scoring keeps them, as EVALB does.
     """
     return replace(tree, constituents=tuple(dict.fromkeys(tree.constituents)))
 
 
 def clean_trees(trees: Iterable[PlacedTree], notes: Counter[str] | None = None) -> Iterator[PlacedTree]:
-    """`clean` for each; those of which nothing is left are counted."""
+    """Clean each tree; trees that held nothing but traces are dropped and counted."""
     for tree, line_number in trees:
         if cleaned := clean(tree, notes):
             yield PlacedTree(cleaned, line_number)

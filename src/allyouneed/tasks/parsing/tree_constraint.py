@@ -1,4 +1,4 @@
-"""The constraint of parsing: every output is one balanced tree with as many leaves as there are words."""
+"""The parsing constraint: every output is one balanced tree with exactly one leaf per word."""
 
 from collections.abc import Callable, Sequence
 
@@ -11,26 +11,26 @@ from allyouneed.tasks.parsing.linearisation import ending
 from allyouneed.tasks.parsing.tree_vocabulary import TreeVocabulary
 
 _WORDS_LEFT, _TOKENS_LEFT, _DEPTH, _IS_EMPTY, _STACK = range(5)
-"""Columns of a state: words and tokens that may still come, constituents that are open, whether the innermost
-one holds nothing yet, and from the last on the label of each that is open; then endings of words, if outputs
-have them."""
+"""Columns of a state: words and tokens left, number of open constituents, whether the innermost one is still
+empty, and from `_STACK` on the label of each open constituent; then, if outputs have endings, those of the
+words."""
 
 _MAY_OPEN, _MAY_ADD, _MAY_CLOSE = 1, 2, 4
 _NUM_COMBINATIONS = 8
 
 
 class TreeConstraint:
-    """Symbols of `TreeVocabulary` that make one tree; states as `restrictions.Constraint` has them.
+    """Restricts the symbols of a `TreeVocabulary` to a single tree; implements `restrictions.Constraint`.
 
-    A constituent may open while a word is left for it and tokens for all that has to come: a symbol for each
-    word, one for each constituent to close, and the end symbol. So there is always a way to the end.
+    A constituent may open only while a word is left for it, and tokens for everything still required: one per
+    word left, one per constituent to close, and the end symbol. So every output can be completed.
 
     Args:
-        vocabulary: Of the outputs.
-        words_of: The words of a source, from its ids with the end symbol.
-        config: `max_extra_tokens` and `max_length` bound the tokens of an output.
-        max_positions: That the model has, if they are limited.
-        max_depth: The most constituents inside each other.
+        vocabulary: Vocabulary of the outputs.
+        words_of: Returns the words of a source, given its ids with the end symbol.
+        config: Search settings; `max_extra_tokens` and `max_length` limit the tokens of an output.
+        max_positions: Number of positions of the model, if limited.
+        max_depth: Maximum depth of nested constituents.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class TreeConstraint:
         self._opens = np.array([symbol.startswith("(") for symbol in symbols])
         self._closes = np.array([symbol.startswith(")") for symbol in symbols])
         self._adds = np.array([symbol != "" for symbol in symbols]) & ~self._opens & ~self._closes
-        # A plain bracket closes whatever is open: then all labels are one.
+        # A plain bracket closes any constituent, so all labels count as one.
         brackets = self._opens | self._closes
         names = [
             symbol[1:] if is_bracket and vocabulary.brackets == "labelled" else ""
@@ -57,13 +57,13 @@ class TreeConstraint:
         ]
         labels = sorted(set(names))
         self._label, self._num_labels = np.array([labels.index(name) for name in names]), len(labels)
-        # The symbols of words by which is known what comes next; none where any may stand for any word.
+        # Symbols that are tied to a word by its ending; none if any symbol may stand for any word.
         self._endings = np.flatnonzero(self._adds).tolist() if vocabulary.tags == "endings" else []
         self._place_of = {vocabulary.symbols[token]: place for place, token in enumerate(self._endings)}
         self.table = self._build_table()
 
     def start(self, sources: Sequence[Sequence[int]]) -> NDArray[np.int64]:
-        """The states of empty outputs (sentences, columns); sources have their end symbols."""
+        """The states of empty outputs (sentences, columns); sources include their end symbols."""
         words = [self._words_of(source) for source in sources]
         longest = max(map(len, words)) if self._endings else 0
         states = np.zeros((len(sources), self._first_word + longest), np.int64)
@@ -78,9 +78,9 @@ class TreeConstraint:
         return states
 
     def classify(self, states: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The class (sentences, beams) of each state: what may come, and the label to be closed."""
+        """The class (sentences, beams) of each state: what may come next, and the label that may close."""
         words, tokens, depth, is_empty = np.moveaxis(states[..., :_STACK], -1, 0)
-        # With one more constituent: its words and those after it, what has to be closed, and the end symbol.
+        # After one more opening: the words left, the constituents to close, and the end symbol must fit.
         fits = (tokens - 1 >= words + (depth + 1) + 1) & (depth < self._max_depth)
         combination = (
             _MAY_OPEN * ((words > 0) & fits)
@@ -113,7 +113,7 @@ class TreeConstraint:
         return states
 
     def _build_table(self) -> NDArray[np.bool_]:
-        """(classes, vocab): a row for each next word, combination and label, in this order; then the end."""
+        """Allowed tokens (classes, vocab): rows by next word, combination, label, in this order; the end."""
         tokens = np.arange(len(self._opens))
         words = [tokens == token for token in self._endings] or [self._adds]
         closes_label = self._closes & (self._label == np.arange(self._num_labels)[:, None])

@@ -1,7 +1,7 @@
 """New training trees by exchange of constituents with equal labels (Shi et al. 2021, arXiv:2101.00411).
 
-Both halves of such a tree have been seen, together they have not: a small treebank shows more of what goes
-with what, and of how many symbols so many words make.
+Both halves of such a tree have been seen, but not together. So a small treebank shows more combinations, and
+more relations between the number of words and the number of symbols.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,17 +11,17 @@ from allyouneed.tasks.parsing.trees import Constituent, Tree
 
 
 def exchange_constituents(trees: Sequence[Tree], number: int, seed: int = 1) -> Iterator[tuple[int, Tree]]:
-    """Trees in which a constituent, drawn at random, is another of its label; the same for the same seed.
+    """Make trees by replacing a random constituent with another of its label; reproducible by seed.
 
-    None is longer than the longest tree that is given, and none of these comes out unchanged.
+    No new tree is longer than the longest given tree, or has the same words as its original.
 
     Args:
-        trees: To draw from, cleaned.
-        number: How many are made; fewer, where hardly any two constituents can be exchanged.
-        seed: Of what is drawn.
+        trees: Cleaned trees to draw from.
+        number: Number of trees to make; fewer result if hardly any constituents can be exchanged.
+        seed: Seed of the random choices.
 
     Returns:
-        Each new tree, and the place of the tree that it is made of.
+        The index of the original tree, and the new tree.
     """
     draw = Random(seed)
     longest = max((len(tree.words) for tree in trees), default=0)
@@ -45,13 +45,13 @@ def exchange_constituents(trees: Sequence[Tree], number: int, seed: int = 1) -> 
 
 
 def replace_constituent(tree: Tree, place: int, other: Tree, other_place: int) -> Tree:
-    """The tree with the constituent at `place`, and all in it, replaced by one of another tree.
+    """Replace a constituent of a tree, with everything inside it, by a constituent of another tree.
 
     Args:
-        tree: Of which all but the constituent stays.
-        place: Among its constituents.
-        other: The other tree.
-        other_place: Likewise.
+        tree: The tree to change.
+        place: Index of the constituent to replace.
+        other: The tree to take a constituent from.
+        other_place: Index of that constituent.
     """
     _, start, end = tree.constituents[place]
     _, other_start, other_end = other.constituents[other_place]
@@ -76,7 +76,7 @@ def replace_constituent(tree: Tree, place: int, other: Tree, other_place: int) -
 
 
 def _with_all_inside(tree: Tree, place: int) -> Sequence[Constituent]:
-    """A constituent and those inside it, which follow it."""
+    """A constituent and those inside it, which directly follow it."""
     end = tree.constituents[place].end
     last = place + 1
     while last < len(tree.constituents) and tree.constituents[last].start < end:

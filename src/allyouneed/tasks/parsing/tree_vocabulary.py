@@ -1,4 +1,4 @@
-"""The symbols of trees, as ids and back: the target vocabulary of a parser (paper 6.3)."""
+"""The target vocabulary of a parser: symbols of trees to ids and back (paper 6.3)."""
 
 import re
 from collections import Counter
@@ -28,12 +28,12 @@ _JOINED = re.compile(r"[^)].*|\)[0-9]{1,5}", re.DOTALL)
 
 
 class TreeVocabulary:
-    """Symbols of trees to ids and back; what `Tokenizer` is for text. Made by `learn` or `load`.
+    """Converts tree symbols to ids and back, as `Tokenizer` does for text. Made by `learn` or `load`.
 
     Args:
-        symbols: Every one, the control symbols first.
-        tags: What stands for a word, as in `linearise`.
-        brackets: How constituents end, as in `linearise`.
+        symbols: All symbols, the control symbols first.
+        tags: Form of word symbols; see `linearise`.
+        brackets: Form of brackets; see `linearise`.
     """
 
     def __init__(self, symbols: Sequence[str], tags: Tags, brackets: Brackets) -> None:
@@ -42,10 +42,10 @@ class TreeVocabulary:
 
     @classmethod
     def learn(cls, texts: Iterable[str], tags: Tags, brackets: Brackets) -> Self:
-        """The symbols of some trees in brackets, the most frequent first.
+        """Learn the symbols of trees in brackets, the most frequent first.
 
         Raises:
-            DataError: One of them is no tree, or has a tag that is called as a control symbol is.
+            DataError: A text is not a tree, or has a tag with the name of a control symbol.
         """
         counts: Counter[str] = Counter()
         for text in texts:
@@ -61,14 +61,14 @@ class TreeVocabulary:
 
     @classmethod
     def load(cls, path: Path, vocab_size: int | None = None) -> Self:
-        """Read what `save` has written.
+        """Read a file written by `save`.
 
         Args:
             path: The file.
-            vocab_size: Number of entries that a model has for it; any if not given.
+            vocab_size: Number of entries that the model expects; by default any.
 
         Raises:
-            ModelError: The file is missing, damaged, no vocabulary of trees, or of another size.
+            ModelError: The file is missing, damaged, not a vocabulary of trees, or of another size.
             DiskError: The file may not be read.
         """
         symbols, (tags, brackets) = _FILE.read(path, _is_sound, vocab_size)
@@ -87,26 +87,26 @@ class TreeVocabulary:
 
     @property
     def vocab_size(self) -> int:
-        """Entries, control symbols included; ids are below it."""
+        """Number of entries, including control symbols; ids are below it."""
         return len(self.symbols)
 
     def encode(self, text: str) -> list[int]:
-        """The ids of a tree in brackets, without its unary cycles; a symbol that was not learned is unknown.
+        """The ids of a tree in brackets, without unary cycles; symbols that were not learned are unknown.
 
         Raises:
-            DataError: It is no tree.
+            DataError: The text is not a tree.
         """
         tree = without_unary_cycles(tree_of(text))
         return [self._ids.get(symbol, UNKNOWN) for symbol in linearise(tree, self.tags, self.brackets)]
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        """`encode` for many."""
+        """The ids of each tree; see `encode`."""
         return [self.encode(text) for text in texts]
 
     def decode(self, ids: Sequence[int], words: Sequence[str]) -> BuiltTree:
-        """The tree of ids over words, without unary cycles, of which none were learned.
+        """The tree that ids build over words, without unary cycles, which are never learned.
 
-        Control symbols are left out, and make it ill-formed.
+        Control symbols are left out, and make the tree ill-formed.
         """
         symbols = [self.symbols[token] for token in ids if token > UNKNOWN]
         built = build_tree(unjoined(symbols, self.tags) if self.brackets == "joined" else symbols, words)
@@ -128,7 +128,7 @@ def _is_sound(symbols: list[str], tags: object, brackets: object) -> bool:
 
 
 def _all_joined(seen: Iterable[str]) -> Iterator[str]:
-    """What any tree can be written with that is no deeper: no label, each alone, each number of ends."""
+    """Symbols for every tree of at most the seen depth: no label, each label alone, each number of ends."""
     yield "("
     most = 0
     for symbol in seen:

@@ -1,4 +1,4 @@
-"""Treebanks to train parsers on (paper 6.3): gold trees, those of a parser, and those made of others."""
+"""Treebanks to train parsers on (paper 6.3): gold trees, silver trees, and trees made by exchange."""
 
 import math
 from collections.abc import Iterator
@@ -22,40 +22,40 @@ _EXCHANGED: Final = "trees made by exchange of constituents"
 _CYCLES: Final = "labels twice over the same words, learned once"
 
 AUGMENTED: Final = {_REPEATED, _SILVER, _EXCHANGED}
-"""What a report notes where there is more than the trees that were given."""
+"""Notes of a report that show that trees were added to the given ones."""
 
 UNTAGGED: Final = "silver trees without parts of speech"
-"""What it notes of trees of a parser that does not predict tags."""
+"""Note of a report on silver trees of a parser that does not predict tags."""
 
 
 @dataclass(frozen=True)
 class TreeFiles:
-    """Where the trees of a treebank come from; pairs of the words, with spaces between, and their tree."""
+    """The files of a treebank, read as pairs: words joined by spaces, and their tree."""
 
     files: Files = ()
-    """Penn brackets, over several lines each or several on a line."""
+    """Files of trees in Penn brackets; a tree may span lines, and a line may hold several trees."""
     silver: Files = ()
-    """Trees that a parser has made of raw text, to be mixed in."""
+    """Files of trees made by a parser from raw text, which are added."""
     repetitions: int = 1
-    """How often each tree of `files` is there, which sets their share beside silver trees."""
+    """Number of copies of each tree of `files`, to set their share relative to silver trees."""
     exchanges: int = 0
-    """New trees made of `files` by exchange of constituents; see `tree_exchange.py`."""
+    """Number of new trees made from `files` by exchange of constituents; see `tree_exchange.py`."""
 
     limits: ClassVar[CleaningLimits] = CleaningLimits(
         max_words=1_000_000, max_characters=10_000_000, max_length_ratio=math.inf
     )
-    """Brackets are many more than the words in them; of sentences, `max_tokens` drops what is too long."""
+    """Loose limits: brackets far outnumber words, and `max_tokens` drops sentences that are too long."""
 
     def __bool__(self) -> bool:
         return bool(self.files)
 
     def read(self, report: CleaningReport) -> Iterator[Pair]:
-        """All trees, cleaned, on one line each; that all files are there is checked at the call."""
+        """All trees, cleaned, on one line each; the call itself checks that all files exist."""
         require_rereadable([*paths(self.files), *paths(self.silver)])
         return self._read(report)
 
     def distinct(self) -> "TreeFiles":
-        """What sub-words and symbols are learned from: a word that is repeated is no more frequent for it."""
+        """The files without repetitions and exchanges, to learn units from the original frequencies."""
         return replace(self, repetitions=1, exchanges=0)
 
     def _read(self, report: CleaningReport) -> Iterator[Pair]:

@@ -1,6 +1,6 @@
-"""Constituency trees in Penn brackets: read and written, however deep they are (paper 6.3).
+"""Reads and writes constituency trees in Penn brackets, of any depth (paper 6.3).
 
-A tree is kept flat, as words, tags and the spans of its constituents, so that nothing here is recursive.
+A tree is stored flat, as words, tags and spans of constituents, so nothing here is recursive.
 """
 
 import re
@@ -17,9 +17,9 @@ ROOT = "TOP"
 """The label of every tree's root."""
 
 TRACE = "-NONE-"
-"""The tag of what is not written, such as the place that a question word was moved from."""
+"""Tag of a trace, which stands for no written word, such as the place that a question word was moved from."""
 
-_NAMES_OF_ROOTS = {"", "ROOT", "S1", "VROOT", ROOT}  # in the treebanks and outputs of parsers that there are
+_NAMES_OF_ROOTS = {"", "ROOT", "S1", "VROOT", ROOT}  # in existing treebanks and parser outputs
 _BRACKET_NAMES = {"(": "-LRB-", ")": "-RRB-", "[": "-LSB-", "]": "-RSB-", "{": "-LCB-", "}": "-RCB-"}
 _BRACKETS = {name: bracket for bracket, name in _BRACKET_NAMES.items()}
 _ESCAPED = re.compile("|".join([*_BRACKETS, r"\\[/*]"]))
@@ -38,26 +38,26 @@ class Constituent(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """A sentence and its constituents, the root first, each before those inside it and those to its right."""
+    """A sentence and its constituents, in pre-order from left to right."""
 
     words: tuple[str, ...]
-    """As one would write them: a bracket is a bracket."""
+    """Words in ordinary spelling: a bracket is a bracket."""
     tags: tuple[str, ...]
     """The part of speech of each word."""
     constituents: tuple[Constituent, ...]
-    """None is empty; the first is the root, `TOP`, over all words."""
+    """Constituents, all non-empty; the first is the root, `TOP`, over all words."""
 
     def __str__(self) -> str:
         """Penn brackets on one line: `(TOP (S (NP (PRP She)) (VP (VBZ sleeps))))`."""
         return "".join(_pieces(self, lambda depth: " ")).lstrip()
 
     def indented(self) -> str:
-        """Penn brackets with each constituent on a line of its own."""
+        """Penn brackets with one constituent per line."""
         return "".join(_pieces(self, lambda depth: "\n" + "  " * depth)).lstrip()
 
 
 def _pieces(tree: Tree, before: Callable[[int], str]) -> Iterator[str]:
-    """The brackets from left to right, with what `before` says of a depth in front of each constituent."""
+    """The brackets from left to right, with `before(depth)` in front of each constituent."""
     depth = 0
     around = labels_around_words(tree.constituents, len(tree.words))
     for word, tag, (begun, ended) in zip(tree.words, tree.tags, around, strict=True):
@@ -71,11 +71,11 @@ def _pieces(tree: Tree, before: Callable[[int], str]) -> Iterator[str]:
 def labels_around_words(
     constituents: Iterable[Constituent], num_words: int
 ) -> Iterator[tuple[list[str], list[str]]]:
-    """What begins before each word, the outermost first, and what ends after it, the innermost first.
+    """For each word, labels that begin before it, outermost first, and that end after it, innermost first.
 
     Args:
-        constituents: In the order of a tree.
-        num_words: Of the whole.
+        constituents: Constituents in the order of a tree.
+        num_words: Number of words of the tree.
     """
     begun: list[list[str]] = [[] for _ in range(num_words)]
     ended: list[list[str]] = [[] for _ in range(num_words)]
@@ -86,22 +86,22 @@ def labels_around_words(
 
 
 def escaped(word: str) -> str:
-    r"""A word as treebanks have it: `-LRB-` for a bracket, `\/` for a slash, `\*` for an asterisk."""
+    r"""A word in treebank spelling: `-LRB-` for a bracket, `\/` for a slash, `\*` for an asterisk."""
     return _TO_ESCAPE.sub(lambda mark: _BRACKET_NAMES.get(mark[0], "\\" + mark[0]), one_word(word))
 
 
 def unescaped(word: str) -> str:
-    """What `escaped` gives of a word, undone; a word that spells out a bracket, `-LRB-`, is one."""
+    """The inverse of `escaped`; a word spelled like a bracket name, `-LRB-`, becomes the bracket."""
     return _ESCAPED.sub(lambda mark: _BRACKETS.get(mark[0], mark[0][1:]), word)
 
 
 def sentences_of(trees: Iterable[Tree]) -> list[list[str]]:
-    """The words of each, escaped: so parsers take them, and give them back as they are in the tree."""
+    """The escaped words of each tree; parsers read this spelling and return the words of the tree."""
     return [[escaped(word) for word in tree.words] for tree in trees]
 
 
 def one_word(word: str) -> str:
-    """The word with every space that would end it replaced by a no-break space."""
+    """The word with each space, tab and line break replaced by a no-break space."""
     return _SPACE.sub("\N{NO-BREAK SPACE}", word)
 
 
@@ -110,7 +110,7 @@ def _without_brackets(label: str) -> str:
 
 
 class PlacedTree(NamedTuple):
-    """A tree and where it begins: the line, from 1, of a file."""
+    """A tree, and the line of its file, from 1, where it begins."""
 
     tree: Tree
     line_number: int
@@ -119,22 +119,22 @@ class PlacedTree(NamedTuple):
 def read_trees(
     file: Path, counts: LineCounts | None = None, notes: Counter[str] | None = None
 ) -> Iterator[PlacedTree]:
-    """Read bracketed trees, over several lines each or several on a line, with all that they hold.
+    """Read bracketed trees completely; a tree may span several lines, and a line may hold several trees.
 
     Args:
-        file: Plain or by its name `.gz` or `.zst`; `Path("-")` is standard input.
-        counts: Of its lines.
-        notes: What is worth telling is counted here.
+        file: A plain file, or one named `.gz` or `.zst`; `Path("-")` is stdin.
+        counts: Counts of lines read, updated here.
+        notes: Counts of notable findings, updated here.
 
     Raises:
-        DataError: A bracket is missing or one too many, a constituent is empty, a word has no tag or a tag
-            no word; or the file cannot be read. Names line and column.
+        DataError: A bracket is missing or superfluous, a constituent is empty, a word has no tag, a tag has
+            no word, or the file cannot be read. Names line and column.
     """
     yield from trees_in(read_lines(file, counts, allow_nul=False), str(file), notes)
 
 
 def trees_in(lines: Iterable[str], name: str, notes: Counter[str] | None = None) -> Iterator[PlacedTree]:
-    """As `read_trees`, of lines that have been read from the file of this name."""
+    """Like `read_trees`, for lines already read from the file `name`."""
     reader = _Reader(name, Counter() if notes is None else notes)
     for number, line in enumerate(lines, start=1):
         yield from reader.feed(number, line)
@@ -142,10 +142,10 @@ def trees_in(lines: Iterable[str], name: str, notes: Counter[str] | None = None)
 
 
 def tree_of(text: str) -> Tree:
-    """The tree that a text in brackets holds.
+    """Read a single tree from a text in brackets.
 
     Raises:
-        DataError: It holds none, or more than one, or is no tree.
+        DataError: The text holds no tree, a malformed one, or several.
     """
     trees = list(trees_in([text], "the tree"))
     if len(trees) != 1:
@@ -155,7 +155,7 @@ def tree_of(text: str) -> Tree:
 
 @dataclass(slots=True)
 class _Node:
-    """A bracket that is open."""
+    """An open bracket."""
 
     line: int
     column: int
@@ -163,12 +163,12 @@ class _Node:
     label: str = ""
     word: str | None = None
     place: int | None = None
-    """Among the constituents, once it is known to be one."""
+    """Index among the constituents, once it is known to be one."""
 
 
 @dataclass
 class _Reader:
-    """Lines into trees; a tree may end on a later line than it begins."""
+    """Turns lines into trees; a tree may span several lines."""
 
     file: str
     notes: Counter[str]
@@ -177,7 +177,7 @@ class _Reader:
     _tags: list[str] = field(default_factory=list)
     _constituents: list[Constituent] = field(default_factory=list)
     _previous: str = ""
-    """The token before, of whatever line."""
+    """The previous token, on this line or an earlier one."""
 
     def feed(self, number: int, line: str) -> Iterator[PlacedTree]:
         """The trees that end on this line."""
@@ -200,7 +200,7 @@ class _Reader:
             self.notes["lines with more than one tree, all of which are read"] += 1
 
     def end(self) -> None:
-        """Say that there are no more lines."""
+        """Signal the end of the lines."""
         if self._open:
             root = self._open[0]
             raise self._error(
@@ -231,7 +231,7 @@ class _Reader:
             node.word = token if node.label == TRACE else unescaped(token)
 
     def _end(self, number: int, column: int) -> _Node | None:
-        """Close a bracket; the root, where it is the last one."""
+        """Close a bracket; return the root's node if that ends the tree."""
         node = self._open.pop()
         if node.word is not None:
             self._words.append(node.word)
@@ -244,7 +244,7 @@ class _Reader:
         return None if self._open else node
 
     def _take(self, root: _Node) -> Tree:
-        """The tree that has ended."""
+        """Return the finished tree, and start afresh."""
         if root.place is not None and root.label in _NAMES_OF_ROOTS:
             self._constituents[0] = self._constituents[0]._replace(label=ROOT)
         else:

@@ -1,8 +1,8 @@
-"""Words as a fixed number of ids each: what a parser reads where its symbols have as many places a word.
+"""Words as a fixed number of ids each, as input of a parser that writes as many symbols per word.
 
-The first id is the word as it is written, the second its shape and ending, the third, where there is one, its
-small letters or how it begins. What was seen too seldom backs off to something coarser, in the end to a shape
-(after Petrov et al. 2006, and the Berkeley parser's classes of unknown words), so that no word is unknown.
+The first id is the word as written, the second its shape and ending, the optional third its lower-case form
+or beginning. Rare features back off to coarser ones, in the end to a shape (after Petrov et al. 2006, and the
+Berkeley parser's classes of unknown words), so no word is unknown.
 """
 
 import re
@@ -18,15 +18,15 @@ from allyouneed.errors import UsageError
 from allyouneed.symbols import CONTROL_SYMBOLS, UNKNOWN
 
 _FILE = VocabularyFile("allyouneed word features", 1, "vocabulary of words", ("ids_per_word",))
-_MIN_FREQUENCY = 2  # what occurs once cannot be learned from
+_MIN_FREQUENCY = 2  # a single occurrence is too little to learn from
 _SUFFIXES = ("tion", "able", "ible", "ing", "est", "ity", "ous", "ed", "ly", "er", "al", "s", "y", "")
 
 Level = Callable[[str], str]
-"""A word to a symbol: what it is, a space, and what is told of the word."""
+"""Maps a word to a symbol: kind of feature, space, value."""
 
 
 def _shape(word: str) -> str:
-    """Capitals (`A`: all, `Aa`: the first, `a`: not the first, `.`: no letters), digits and a hyphen."""
+    """Case (`A`: all capitals, `Aa`: first capital, `a`: first not, `.`: no letters), `0` for digits, `-`."""
     letters = [character for character in word if character.isalpha()]
     if not letters:
         case = "."
@@ -70,7 +70,7 @@ def _beginning(num_letters: int) -> Level:
 
 
 def _small(word: str) -> str:
-    """In small letters, with 0 for every digit."""
+    """The word in lower case, with 0 for every digit."""
     return re.sub(r"\d", "0", word.lower())
 
 
@@ -79,18 +79,18 @@ _FEATURES: Final[tuple[tuple[Level, ...], ...]] = (
     (_ending(3), _ending(2), _ending(1), _ending_shape),
     (_small_form, _beginning(3), _beginning(2), _beginning(1), _beginning(0)),
 )
-"""For each id what it may be, the finest first."""
+"""For each id of a word, its possible features, the finest first."""
 
 _COARSEST = [*(f"{kind} {shape}" for kind in ("rare", "ending") for shape in _SHAPES), "beginning "]
-"""What there is for a word of which nothing else is known."""
+"""The coarsest features, which every vocabulary has, so that each word has ids."""
 
 
 class WordFeatures:
-    """Words to ids; what `Tokenizer` is for text. Made by `learn` or `load`.
+    """Converts words to ids, as `Tokenizer` does for text. Made by `learn` or `load`.
 
     Args:
-        symbols: Every one, the control symbols first.
-        ids_per_word: 2 or 3.
+        symbols: All symbols, the control symbols first.
+        ids_per_word: Number of ids per word, 2 or 3.
     """
 
     def __init__(self, symbols: Sequence[str], ids_per_word: int) -> None:
@@ -99,15 +99,15 @@ class WordFeatures:
 
     @classmethod
     def learn(cls, lines: Iterable[str], vocab_size: int, ids_per_word: int) -> Self:
-        """What words of some text have that occurs twice, or so often that there is room for it.
+        """Learn the features that occur at least twice, or, if these do not fit, the more frequent ones.
 
         Args:
-            lines: Words with spaces between.
-            vocab_size: The most entries, control symbols included.
-            ids_per_word: 2 or 3.
+            lines: Lines of words separated by spaces.
+            vocab_size: Maximum number of entries, including control symbols.
+            ids_per_word: Number of ids per word, 2 or 3.
 
         Raises:
-            UsageError: There is no room for what every vocabulary holds.
+            UsageError: `vocab_size` is too small for the entries that every vocabulary has.
         """
         always = [*CONTROL_SYMBOLS, *_COARSEST]
         if vocab_size < len(always):
@@ -124,14 +124,14 @@ class WordFeatures:
 
     @classmethod
     def load(cls, path: Path, vocab_size: int | None = None) -> Self:
-        """Read what `save` has written.
+        """Read a file written by `save`.
 
         Args:
             path: The file.
-            vocab_size: Number of entries that a model has for it; any if not given.
+            vocab_size: Number of entries that the model expects; by default any.
 
         Raises:
-            ModelError: The file is missing, damaged, no vocabulary of words, or of another size.
+            ModelError: The file is missing, damaged, not a vocabulary of words, or of another size.
             DiskError: The file may not be read.
         """
         symbols, (ids_per_word,) = _FILE.read(path, _is_sound, vocab_size)
@@ -150,11 +150,11 @@ class WordFeatures:
 
     @property
     def vocab_size(self) -> int:
-        """Entries, control symbols included; ids are below it."""
+        """Number of entries, including control symbols; ids are below it."""
         return len(self.symbols)
 
     def encode(self, text: str) -> list[int]:
-        """The ids of words with spaces between, one word's after the other's.
+        """The ids of words separated by spaces, word by word.
 
         Raises:
             DataError: `text` has half a surrogate pair, which no file in UTF-8 can hold.
@@ -171,11 +171,11 @@ class WordFeatures:
         ]
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        """`encode` for many."""
+        """The ids of each text; see `encode`."""
         return [self.encode(text) for text in texts]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """As many words with spaces between, of which one that is not known is the name of its class."""
+        """The words, joined by spaces; for a word that was not learned, the name of its class."""
         first = [token for token in ids if token > UNKNOWN][:: self.ids_per_word]
         return " ".join(self.symbols[token].partition(" ")[2] for token in first)
 
@@ -189,7 +189,7 @@ def _is_sound(symbols: list[str], ids_per_word: object) -> bool:
 
 
 def _learned(words: Mapping[str, int], minimum: int, ids_per_word: int) -> Counter[str]:
-    """What occurs so often: the coarser counted over the words of which the finer does not."""
+    """Features that occur at least `minimum` times; coarser ones count only words without a finer one."""
     learned: Counter[str] = Counter()
     for levels in _FEATURES[:ids_per_word]:
         waiting = dict(words)

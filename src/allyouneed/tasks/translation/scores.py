@@ -1,4 +1,4 @@
-"""How good a translator is, by its translations of sentences whose right ones are known."""
+"""Evaluation of a translator on sentences with reference translations."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Unpack
@@ -18,17 +18,17 @@ def evaluate(
     metrics: Sequence[Metric] = (bleu_13a, chrf),
     **options: "Unpack[TranslateOptions]",
 ) -> list[Score]:
-    """Scores of a translator on sentences whose translation is known, its perplexity the last of them.
+    """Scores of a translator on sentences with reference translations; the last score is the perplexity.
 
     Args:
-        translator: What translates.
-        sources: One sentence each.
-        references: The right translation of each.
-        metrics: What compares the translations with the references; see `translation_metrics`.
-        **options: As for `Translator.translate`.
+        translator: The translator to evaluate.
+        sources: Source sentences.
+        references: One reference translation per source.
+        metrics: Metrics that compare translations with references; see `translation_metrics`.
+        **options: Options of `Translator.translate`.
 
     Raises:
-        DataError: A sentence is too long, or there are not as many references as sources.
+        DataError: A sentence is too long, or the numbers of references and sources differ.
     """
     likelihood = translator.negative_log_likelihood(sources, references)
     texts = [translation.text for translation in translator.translate(sources, **options)]
@@ -39,12 +39,12 @@ def metrics_for(given: str | None, recorded: str = "", *, say: Callable[[str], N
     """The metrics for translations into a language.
 
     Args:
-        given: Code of the language that the user has named, for which all metrics must work.
-        recorded: Code of the model's language, for which some may not work.
+        given: Language code from the user; all metrics must support it.
+        recorded: Language code of the model; some metrics may not support it.
         say: Receives a line if BLEU on Moses tokens is left out.
 
     Raises:
-        UsageError: There are no tokenisation rules for the language that is given.
+        UsageError: There are no tokenisation rules for the language `given`.
     """
     if given:
         return translation_metrics(given)

@@ -1,4 +1,4 @@
-"""Translation as a task: pairs of sentences in, a `Translator` out, judged by BLEU."""
+"""The translation task: trained on sentence pairs, used as a `Translator`, scored by BLEU."""
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
@@ -49,7 +49,7 @@ def _build(
     shortlist: Path | str | None = None,
     **options: Any,
 ) -> "Translator":
-    # These load PyTorch, which preparing data does without.
+    # These load PyTorch, which `prepare` does not need.
     from allyouneed.inference.shortlist import Shortlist
     from allyouneed.tasks.translation.translator import Translator
 
@@ -68,7 +68,7 @@ def _tokenizers(units: Units) -> tuple[Tokenizer, Tokenizer]:
 def _validation(
     sources: Sequence[str], references: Sequence[str], units: Units, config: RunConfig
 ) -> Validate:
-    """BLEU of greedy translations, which are fast; a source that is too long counts as an empty one."""
+    """BLEU of greedy translations, which are fast; a source that is too long gets an empty translation."""
 
     from allyouneed.tasks.translation.outputs import Translation
     from allyouneed.tasks.translation.translator import Translator
@@ -91,7 +91,7 @@ def _evaluate(
     target_language: str | None = None,
     **search: Any,
 ) -> list[Score]:
-    """Every metric of translations, and the perplexity."""
+    """All translation metrics, and the perplexity."""
     metrics = metrics_for(target_language, translator.config.data.target_language, say=say)
     return evaluate(translator, sources, references, metrics, **search)
 

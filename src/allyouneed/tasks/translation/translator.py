@@ -5,6 +5,7 @@ from functools import partial
 from itertools import count, tee
 from typing import Literal, Unpack
 
+from allyouneed.config.bounds import require_counts
 from allyouneed.config.documented import takes
 from allyouneed.config.run import RunConfig, SearchConfig, SearchSettings
 from allyouneed.data.lines import is_blank
@@ -271,6 +272,7 @@ class Translator:
     def _scores(
         self, encoded: Iterable[EncodedPair | Failure], workers: int | None, options: SearchSettings
     ) -> Iterator[Answer[PairScore] | Failure]:
+        require_counts(workers=workers)
         _, search = configured(options, self.config.search)
         tokenizer = self._target_tokenizer
         return answer_pairs(self._engine, encoded, tokenizer, search, workers=workers or self._workers)
