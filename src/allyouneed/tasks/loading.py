@@ -41,8 +41,8 @@ def load(
         shortlist: See there; for a translator only.
 
     Returns:
-        A `Translator`, or a `Parser` if the model was trained on trees. If you know which, `load_translator` and
-        `load_parser` have the exact type.
+        A `Translator`, or a `Parser` if the model was trained on trees. `load_translator` and `load_parser`
+        have the exact types.
 
     Raises:
         ModelError: A model is missing or damaged, or another model or the shortlist has other vocabularies.

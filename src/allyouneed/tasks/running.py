@@ -207,7 +207,8 @@ def completed(
     if config.model.positions == "learned" and longest > config.model.max_positions:
         raise UsageError(
             f"model.max_positions = {config.model.max_positions} is too small: the longest sentence has "
-            f"{longest} tokens, end symbol included; raise it, or prepare data with a smaller --max-tokens"
+            f"{longest} tokens, end symbol included; raise it, or prepare data with a smaller max_tokens",
+            settings=["max_tokens"],
         )
     if training.sharded and config.model.architecture != "transformer":
         raise UsageError(
@@ -223,7 +224,8 @@ def completed(
         if ids_per_word is None:
             raise UsageError(
                 "model.guided_alignment: wants as many ids for every word on both sides; prepare trees with "
-                "--tokenizer words --brackets joined, or set it to 0"
+                "tokenizer words and brackets joined, or set it to 0",
+                settings=["tokenizer", "brackets"],
             )
         model["ids_per_word"] = ids_per_word
     if not prepared.config.joint_vocabulary and config.model.tied_embeddings == "all":

@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 def _require_settings(config: DataConfig) -> None:
     if config.tokenizer == "words" and config.tags == "endings":
         raise UsageError(
-            "--tokenizer words: does not spell what search has to know for --tags endings; "
-            "leave either out: with --brackets joined the place of a word is known without endings"
+            "tokenizer words: does not spell what search has to know for tags endings; "
+            "leave either out: with brackets joined the place of a word is known without endings",
+            settings=["tokenizer", "tags", "brackets"],
         )
 
 
@@ -44,7 +45,8 @@ def _learn_units(text: TrainingText) -> Units:
     if config.tags == "predicted" and (untagged := text.report.notes[UNTAGGED]):
         raise DataError(
             f"{untagged:,} silver trees have {WORD} for every part of speech, which would be learned; "
-            "make them with a parser that predicts tags, or take other --tags"
+            "make them with a parser that predicts tags, or take other tags",
+            settings=["tags"],
         )
     if config.tokenizer != "words":
         return Units(text.learn_tokenizer("source"), symbols)

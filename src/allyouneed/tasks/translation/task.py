@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
 def _require_settings(config: DataConfig) -> None:
     if config.tokenizer == "words":
-        raise UsageError("--tokenizer words: is for parsing; a translation is written in bpe or wordpiece")
+        raise UsageError(
+            "tokenizer words: is for parsing; a translation is written in bpe or wordpiece",
+            settings=["tokenizer"],
+        )
 
 
 def _learn_units(text: TrainingText) -> Units:
