@@ -81,3 +81,7 @@ def test_the_vocabulary_is_among_what_departs() -> None:
 
 def test_an_lstm_has_no_biases_of_attention_to_depart_by() -> None:
     assert "model.attention_bias" not in {d.setting for d in deviations(PRESETS["recurrent_gnmt"]())}
+
+
+def test_a_task_that_is_not_the_papers_is_compared_with_base() -> None:
+    assert nearest_of_paper(base().replace(data={"task": "reversal"})) == "base"

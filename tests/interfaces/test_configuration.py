@@ -57,3 +57,8 @@ def test_a_run_may_follow_its_settings(capsys: pytest.CaptureFixture[str], tmp_p
     arguments = ["--set", "training.seed=1", "model.dropout=0.2", str(tmp_path / "run"), "--data", "no-data"]
     assert main(["train", *arguments]) == 4
     assert "no-data: no such directory" in capsys.readouterr().err
+
+
+def test_an_unknown_task_is_refused_with_the_nearest() -> None:
+    with pytest.raises(UsageError, match="task 'parsin': is unknown; did you mean parsing"):
+        ConfigurationOptions(set_=['data.task="parsin"']).resolve(base())

@@ -90,11 +90,12 @@ def with_recipe(recipe: str, config: RunConfig) -> RunConfig:
 
 
 def nearest_of_paper(config: RunConfig) -> str:
-    """Of the paper's models of the same task and sizes that from which the fewest settings depart.
+    """The paper's model of the same task and sizes from which the fewest settings depart.
 
-    Where none has these sizes, it is the first for that task: base, or the parser.
+    If none has these sizes, it is the first for the task, and base for a task that is not the paper's.
     """
     names = [name for name in PAPER_PRESETS if PRESETS[name]().data.task == config.data.task]
+    names = names or list(PAPER_PRESETS)
     same = [name for name in names if sizes(PRESETS[name]().model) == sizes(config.model)]
     return min(same or names[:1], key=lambda name: len(list(_differences(config, PRESETS[name]()))))
 

@@ -26,16 +26,23 @@ class ConfigurationOptions:
     """Settings as group.key=value, over all."""
 
     def resolve(self, otherwise: "RunConfig") -> "RunConfig":
-        """The configuration asked for; `otherwise` stands in for a preset where none is named."""
+        """The configuration asked for; `otherwise` stands in for a preset where none is named.
+
+        Raises:
+            UsageError: A setting is unknown or out of range, or the task is unknown.
+        """
         from allyouneed.config.fidelity import with_recipe
         from allyouneed.config.presets import preset
+        from allyouneed.tasks.catalogue import task_named
 
         chosen = otherwise if self.preset is None else preset(self.preset)
         if self.fidelity is not None:
             chosen = with_recipe(self.fidelity, chosen)
         if self.config is not None:
             chosen = chosen.with_toml(self.config)
-        return chosen.with_settings(self.set_ or ())
+        chosen = chosen.with_settings(self.set_ or ())
+        task_named(chosen.data.task)
+        return chosen
 
 
 def one_setting_each(tokens: Sequence[str]) -> Iterator[str]:
