@@ -124,7 +124,7 @@ def raw_nouns() -> Iterator[tuple[str, str, str]]:
     """(article, singular, plural), straight from the tables."""
     for table in words.NOUNS.values():
         for row in table.strip().split("\n"):
-            article, singular, _, plural = re.findall(r"= (\w+) (\w+), (\w+)(?:, (\w+))?", row)[0]
+            article, singular, plural = re.findall(r"= (\w+) (\w+)(?:, (\w+))?", row)[0]
             yield article, singular, plural
 
 
@@ -209,7 +209,8 @@ def held_out_arguments(part: list[DemoPair]) -> int:
     nouns = {form: noun for noun in NOUNS.values() for form in (noun.english, noun.english_plural)}
     verbs = defaultdict(set)
     for verb in VERBS.values():
-        for form in (verb.base, verb.past, verb.participle, verb.gerund, verb.base + "s", verb.base + "es"):
+        english = verb.english
+        for form in (*english.present, *english.past, english.participle, english.gerund):
             verbs[form].add(verb)
     found = 0
     for pair in part:

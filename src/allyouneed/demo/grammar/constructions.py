@@ -3,79 +3,69 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from allyouneed.demo.grammar import clauses, expressions
-from allyouneed.demo.grammar.clauses import NARRATIVE, SIMPLE, maybe_fronted
-from allyouneed.demo.grammar.determiners import RELATIONS
-from allyouneed.demo.grammar.lexicon import ADJECTIVES, THERE_IS, VERBS, nouns_of
-from allyouneed.demo.grammar.sampling import EVENTS, HUMANS, Sampler
-from allyouneed.demo.grammar.syntax import (
-    Adjunct,
-    Clause,
-    Modal,
-    NounPhrase,
-    Predicate,
-    Pronoun,
-    RelativePronoun,
-    Sentence,
-    Subordinate,
+from allyouneed.demo.grammar.expressions import (
+    AND,
+    BUT,
+    BY,
+    CONJUNCTIONS,
+    PRONOUNS,
+    WHAT,
+    WHEN,
+    WHERE,
+    WHO,
+    WHY,
+    relative_pronoun,
 )
+from allyouneed.demo.grammar.lexicon import VERBS, Noun, nouns_of
+from allyouneed.demo.grammar.sampling import EVENTS, HUMANS, Sampler
+from allyouneed.demo.grammar.syntax import Adjunct, Clause, Front, Modal, Nominal, NounPhrase, Sentence, Tense
 
-PLAIN = tuple(verb for verb in EVENTS if not verb.prefix)
-SEPARABLE = tuple(verb for verb in EVENTS if verb.prefix)
-LIKED = tuple(
-    VERBS[verb]
-    for verb in ("lesen", "schreiben", "essen", "trinken", "kaufen", "zeichnen", "besuchen", "einladen")
-) + tuple(VERBS[verb] for verb in ("singen", "spielen", "arbeiten", "reisen", "fliegen"))
-MODALS: tuple[Modal, ...] = ("can", "must", "should", "want")
-CONTAINED = {
-    "building": "city village",
-    "animal": "garden park forest village",
-    "thing machine": "kitchen office house hotel",
-    "food": "kitchen market restaurant",
-    "text": "library office school",
-}
-"""What there is, and where."""
+MODALS: tuple[Modal, ...] = ("can", "must", "should")
+NARRATIVE: tuple[Tense, ...] = ("present", "past")
+DYNAMIC = tuple(verb for verb in EVENTS if "stative" not in verb.traits)
+WITH_OBJECT = tuple(verb for verb in EVENTS if verb.objects)
+ONE_OBJECT = tuple(verb for verb in WITH_OBJECT if len(verb.objects) == 1 and not verb.objects[0].preposition)
+PASSIVE = tuple(
+    verb
+    for verb in ONE_OBJECT
+    if verb in DYNAMIC and verb.objects[0].case == "accusative" and not verb.preposition
+)
+THINGS = nouns_of("goods vehicle food drink opening home building")
 
 
 def declarative(sampler: Sampler) -> Sentence:
     """My sister read the old letter in the kitchen yesterday."""
-    return Sentence((sampler.timed(sampler.event(sampler.pick(PLAIN), tenses=SIMPLE)),))
-
-
-def fronted_adverbial(sampler: Sampler) -> Sentence:
-    """Last week the doctor sold his car: the German verb stays second and the subject follows it."""
-    return Sentence((clauses.fronted(sampler, sampler.event(sampler.pick(clauses.DYNAMIC))),))
+    return Sentence((sampler.timed(sampler.event(tenses=("present", "progressive", "past"))),))
 
 
 def separable_verb(sampler: Sampler) -> Sentence:
     """The student threw away the old newspapers: the German prefix ends the clause."""
-    return Sentence((sampler.timed(sampler.event(sampler.pick(SEPARABLE), tenses=SIMPLE)),))
+    verb = sampler.pick([verb for verb in EVENTS if verb.german.prefix])
+    return Sentence((sampler.timed(sampler.event(verb, tenses=("present", "progressive", "past"))),))
 
 
-def perfect(sampler: Sampler) -> Sentence:
-    """Anna has already bought a gift for her brother: the participle ends the German clause."""
-    return Sentence((sampler.timed(sampler.event(sampler.pick(clauses.DYNAMIC), tenses=("perfect",))),))
+def compound_tense(sampler: Sampler) -> Sentence:
+    """Anna has bought, will buy a gift: participle and infinitive end the German clause."""
+    event = sampler.event(sampler.pick(DYNAMIC), tenses=("perfect", "future"))
+    return Sentence((sampler.timed(event),))
 
 
 def modal(sampler: Sampler) -> Sentence:
-    """The farmer must repair the gate: the infinitive ends the German clause."""
-    verb = sampler.pick([verb for verb in EVENTS if not verb.traits & {"mishap", "punctual"}])
-    clause = replace(sampler.event(verb, tenses=("present",)), modal=sampler.pick(MODALS))
-    return Sentence((maybe_fronted(sampler, sampler.timed(clause)),))
+    """The farmer must repair the door: the infinitive ends the German clause."""
+    verb = sampler.pick([verb for verb in EVENTS if "involuntary" not in verb.traits])
+    event = replace(sampler.event(verb, tenses=("present",)), modal=sampler.pick(MODALS))
+    return Sentence((sampler.timed(event),))
 
 
 def negation(sampler: Sampler) -> Sentence:
     """The boy did not eat an apple: `nicht`, or `kein` on an indefinite object."""
-    verb = sampler.pick(clauses.WITH_OBJECT)
-    return Sentence((maybe_fronted(sampler, sampler.timed(sampler.event(verb, negated=True))),))
+    return Sentence((sampler.timed(sampler.event(sampler.pick(WITH_OBJECT), negated=True)),))
 
 
 def yes_no_question(sampler: Sampler) -> Sentence:
     """Does the nurse help your uncle? English needs `do`, German puts the verb first."""
-    clause = sampler.event(tenses=("present", "progressive", "perfect", "perfect", "future"))
-    if clause.tense == "present" and sampler.chance(0.7):
-        clause = replace(clause, modal=sampler.pick(MODALS))
-    return Sentence((sampler.timed(clause),), question=True)
+    event = sampler.event(tenses=("present", "progressive", "perfect", "future"))
+    return Sentence((replace(sampler.timed(event), front=""),), question=True)
 
 
 def wh_question(sampler: Sampler) -> Sentence:
@@ -85,183 +75,91 @@ def wh_question(sampler: Sampler) -> Sentence:
 
 def complement_clause(sampler: Sampler) -> Sentence:
     """Peter says that the guests will arrive tomorrow: the verb ends the German clause."""
-    verb = clauses.verb_with(sampler, "that", "whether")
-    conjunctions = [("that", "dass")] * ("that" in verb.traits) + [("whether", "ob")] * (
-        "whether" in verb.traits
-    )
+    kind = sampler.pick(("that", "whether"))
     within = (
         declarative,
         separable_verb,
-        perfect,
+        compound_tense,
         modal,
         negation,
         passive,
-        comparative,
         object_relative,
-        existential,
     )
     (inner,) = sampler.pick(within)(sampler).clauses
-    said = Subordinate(replace(inner, front=None), *sampler.pick(conjunctions))
-    return Sentence((clauses.reporting(sampler, verb, said),))
+    return _reported(sampler, kind, replace(inner, front="", conjunction=CONJUNCTIONS[kind]))
 
 
 def embedded_question(sampler: Sampler) -> Sentence:
     """Maria knows which book the student lost."""
-    verb = clauses.verb_with(sampler, "whether")
-    return Sentence((clauses.reporting(sampler, verb, Subordinate(_asked(sampler))),))
+    return _reported(sampler, "whether", _asked(sampler))
 
 
 def adverbial_clause(sampler: Sampler) -> Sentence:
     """When the guests arrived, we called him: a clause in front takes the first place of the German one."""
-    kind = sampler.pick((_condition, _reason, _time_clause))
-    main, subordinate = kind(sampler)
-    return Sentence(
-        (replace(main, subordinate=subordinate, front=subordinate if sampler.chance(0.5) else None),)
-    )
-
-
-def _condition(sampler: Sampler) -> tuple[Clause, Subordinate]:
-    main, inner = clauses.two_events(sampler, "future", "present")
-    return main, Subordinate(inner, *sampler.pick((("if", "wenn"), ("as soon as", "sobald"))))
-
-
-def _reason(sampler: Sampler) -> tuple[Clause, Subordinate]:
-    tense = sampler.pick(NARRATIVE)
-    main, inner = clauses.two_events(sampler, tense, tense)
-    pronoun = clauses.pronoun_for(main.subject)
-    if pronoun and sampler.chance(0.7):
-        inner = sampler.state(pronoun, tense=tense)
-    return main, Subordinate(inner, *sampler.pick((("because", "weil"), ("although", "obwohl"))))
-
-
-def _time_clause(sampler: Sampler) -> tuple[Clause, Subordinate]:
-    tense = sampler.pick(NARRATIVE)
-    when = ("when", "als" if tense == "past" else "wenn")
-    main, inner = clauses.two_events(sampler, tense, tense)
-    return main, Subordinate(inner, *sampler.pick((("before", "bevor"), ("while", "während"), when)))
+    word = sampler.pick(("if", "as soon as", "because", "although", "before", "while", "when"))
+    tense: Tense = "future" if word in {"if", "as soon as"} else sampler.pick(NARRATIVE)
+    inner_tense: Tense = "present" if tense == "future" else tense
+    main, inner = _two_events(sampler, tense, inner_tense)
+    conjunction = CONJUNCTIONS["when it was" if word == "when" and tense == "past" else word]
+    if word in {"because", "although"} and main.subject.pronoun in PRONOUNS and sampler.chance(0.7):
+        inner = sampler.state(replace(PRONOUNS[main.subject.pronoun]), HUMANS, tense)
+    front: Front = "inner" if sampler.chance(0.5) else ""
+    return Sentence((replace(main, inner=replace(inner, conjunction=conjunction), front=front),))
 
 
 def subject_relative(sampler: Sampler) -> Sentence:
     """The woman who invited the neighbours is reading a poem."""
-    subject = clauses.head(sampler, sampler.pick(HUMANS))
-    gap = RelativePronoun(subject.noun, subject.plural)
-    relative = replace(sampler.event(subject=gap, short=True), front=gap)
-    return Sentence((clauses.about(sampler, subject, relative),))
+    person = sampler.definite(HUMANS)
+    relative = replace(sampler.event(subject=relative_pronoun(person), short=True), front="subject")
+    return Sentence((_about(sampler, replace(person, relative=relative)),))
 
 
 def object_relative(sampler: Sampler) -> Sentence:
-    """The letter that the lawyer wrote is too long."""
-    verb = sampler.pick(clauses.ONE_OBJECT)
-    thing = clauses.head(sampler, sampler.pick(verb.objects[0].nouns))
-    relative = clauses.object_gap(sampler, RelativePronoun(thing.noun, thing.plural))
-    return Sentence((clauses.about(sampler, thing, relative),))
-
-
-def oblique_relative(sampler: Sampler) -> Sentence:
-    """The girl whose dog I saw is clever. Or: The hotel in which we slept was quiet."""
-    relative, thing = sampler.pick((clauses.whose, clauses.in_which))(sampler)
-    return Sentence((clauses.about(sampler, thing, relative),))
+    """The letter that the man wrote is too long."""
+    verb = sampler.pick(ONE_OBJECT)
+    thing = sampler.definite(verb.objects[0].nouns)
+    relative = replace(sampler.event(verb, short=True), objects=(relative_pronoun(thing),), front="object")
+    return Sentence((_about(sampler, replace(thing, relative=relative)),))
 
 
 def passive(sampler: Sampler) -> Sentence:
     """The picture has been stolen by a tourist."""
-    return Sentence((maybe_fronted(sampler, sampler.timed(clauses.passive_event(sampler))),))
-
-
-def purpose_clause(sampler: Sampler) -> Sentence:
-    """She went to the market in order to buy fresh apples: `um .. zu` encloses the German clause."""
-    verb = clauses.verb_with(sampler, "walk", "journey")
-    main = sampler.timed(sampler.event(verb, sampler.subject(short=True), short=True), 0.3)
-    aim = replace(clauses.infinitive(sampler, main), adjuncts=())
-    purpose = Subordinate(aim, sampler.pick(("in order", "")), "um", infinitive=True)
-    return Sentence((maybe_fronted(sampler, replace(main, subordinate=purpose)),))
-
-
-def control_infinitive(sampler: Sampler) -> Sentence:
-    """The engineer tried to turn on the machine."""
-    main = sampler.event(clauses.verb_with(sampler, "control"))
-    tried = Subordinate(clauses.infinitive(sampler, main), infinitive=True)
-    return Sentence((replace(main, subordinate=tried),))
-
-
-def comparative(sampler: Sampler) -> Sentence:
-    """The new bicycle is more expensive than the car that my brother sold."""
-    adjective = sampler.pick([adjective for adjective in ADJECTIVES.values() if adjective.german_comparative])
-    left = clauses.head(sampler, sampler.pick(adjective.nouns))
-    others = [noun for noun in adjective.nouns if noun.semantic_class == left.noun.semantic_class]
-    right = clauses.head(sampler, sampler.pick(others))
-    if sampler.chance(0.5):
-        relative = clauses.object_gap(sampler, RelativePronoun(right.noun, right.plural))
-        right = replace(right, adjective=None, very=False, relative=relative)
-    predicate = Predicate(adjective, sampler.pick(("comparative", "comparative", "equal")), right)
-    return Sentence((Clause(left, tense=sampler.pick(NARRATIVE), predicate=predicate),))
+    verb = sampler.pick(PASSIVE)
+    patient = sampler.noun_phrase(verb.objects[0].nouns, without={""})
+    event = sampler.event(verb, patient, tenses=("present", "past", "perfect", "future"))
+    agent = sampler.name() if sampler.chance(0.3) else sampler.noun_phrase(HUMANS, without={"", "every"})
+    by = (Adjunct(BY, agent),) if sampler.chance(0.75) else ()
+    event = replace(event, objects=(), passive=True, adjuncts=(*by, *event.adjuncts))
+    return Sentence((sampler.timed(event),))
 
 
 def coordination(sampler: Sampler) -> Sentence:
     """The waitress opened the window and turned off the radio."""
     tense = sampler.pick(NARRATIVE)
-    if sampler.chance(0.4):
-        subject = sampler.subject()
-        first, second = clauses.two_events(sampler, tense, tense, subject)
-        return Sentence((first, second), english_conjunction="and", german_conjunction="und")
-    english, german = sampler.pick((("and", "und"), ("but", "aber")))
-    first, second = clauses.two_events(sampler, tense, tense)
-    return Sentence((first, second), english_conjunction=english, german_conjunction=german)
+    shared = sampler.subject(HUMANS) if sampler.chance(0.4) else None
+    first, second = _two_events(sampler, tense, tense, shared)
+    return Sentence(
+        (sampler.timed(first, 0.5), replace(second, conjunction=AND if shared else sampler.pick((AND, BUT))))
+    )
 
 
 def anaphora(sampler: Sampler) -> Sentence:
     """The actress sold the coat because it was too old: German `it` has the gender of the coat."""
-    main, thing, pronoun = clauses.thing_and_pronoun(sampler)
-    verbs = [
-        verb for verb in clauses.ONE_OBJECT if thing.noun in verb.objects[0].nouns and verb is not main.verb
-    ]
-    if not verbs or sampler.chance(0.5):
-        english, german = sampler.pick((("because", "weil"), ("although", "obwohl")))
-        state = sampler.state(pronoun, thing.noun, main.tense)
-        main = replace(main, objects=(replace(thing, adjective=None, very=False),))
-        return Sentence((replace(main, subordinate=Subordinate(state, english, german)),))
-    again = sampler.event(sampler.pick(verbs), short=True, tenses=(main.tense,))
-    english, german = sampler.pick((("and", "und"), ("but", "aber")))
-    return Sentence((main, replace(again, objects=(pronoun,))), False, english, german)
-
-
-def existential(sampler: Sampler) -> Sentence:
-    """In the old city there are three museums."""
-    what = sampler.pick(list(CONTAINED))
-    place = NounPhrase(sampler.pick(nouns_of(CONTAINED[what])))
-    place = sampler.described(place) if sampler.chance(0.6) else place
-    where = Adjunct(expressions.LOCATIVE.get(place.noun.english, expressions.IN), place)
-    new = {"a", "two", "many", "several", "some"}
-    thing = sampler.noun_phrase(nouns_of(what), allowed=lambda word: word in new)
+    verb = sampler.pick([verb for verb in ONE_OBJECT if {*THINGS} & {*verb.objects[0].nouns}])
+    thing = sampler.definite([noun for noun in verb.objects[0].nouns if noun in THINGS], adjective=0)
     tense = sampler.pick(NARRATIVE)
-    if sampler.chance(0.6):
-        gap = RelativePronoun(thing.noun, thing.plural)
-        thing = replace(thing, relative=clauses.object_gap(sampler, gap, (tense,)))
-    return Sentence((Clause(Pronoun("there"), THERE_IS, (thing,), tense, adjuncts=(where,), front=where),))
-
-
-def head_switching(sampler: Sampler) -> Sentence:
-    """The child likes to eat sweet pears: English `likes` is the German adverb `gern`."""
-    verb = sampler.pick(LIKED)
-    clause = sampler.event(verb, sampler.subject(), tenses=("present",))
-    kinds = tuple(
-        sampler.noun_phrase(
-            [noun for noun in slot.nouns if noun not in RELATIONS],
-            allowed=lambda word: word == "",
-            adjective=0.6,
-        )
-        for slot in verb.objects
-    )
-    return Sentence((replace(clause, objects=kinds, modal="like"),))
+    state = sampler.state(replace(PRONOUNS[thing.pronoun]), [thing.noun], tense)
+    reason = replace(state, conjunction=CONJUNCTIONS[sampler.pick(("because", "although"))])
+    event = sampler.event(verb, tenses=(tense,))
+    return Sentence((replace(event, objects=(thing,), inner=reason),))
 
 
 CONSTRUCTIONS: dict[str, Callable[[Sampler], Sentence]] = {
     function.__name__: function
     for function in (
         declarative,
-        fronted_adverbial,
         separable_verb,
-        perfect,
+        compound_tense,
         modal,
         negation,
         yes_no_question,
@@ -271,20 +169,61 @@ CONSTRUCTIONS: dict[str, Callable[[Sampler], Sentence]] = {
         adverbial_clause,
         subject_relative,
         object_relative,
-        oblique_relative,
         passive,
-        purpose_clause,
-        control_infinitive,
-        comparative,
         coordination,
         anaphora,
-        existential,
-        head_switching,
     )
 }
 """Every construction by name; all are equally frequent."""
 
+# Clauses from which they are put together
+
 
 def _asked(sampler: Sampler) -> Clause:
-    ask = sampler.pick((clauses.ask_who, clauses.ask_object, clauses.ask_object, clauses.ask_circumstance))
-    return ask(sampler)
+    """Who followed the tourists, which letter did she forget, when, why or where did it happen?"""
+    kind = sampler.pick(("who", "object", "object", "circumstance"))
+    if kind == "who":
+        return replace(sampler.timed(sampler.event(subject=replace(WHO))), front="subject")
+    if kind == "object":
+        event = sampler.event(sampler.pick(ONE_OBJECT))
+        asked = _asked_object(sampler, sampler.pick(event.verb.objects[0].nouns))
+        return replace(sampler.timed(event), objects=(asked,), front="object")
+    event = sampler.event()
+    if "local" in event.verb.traits and sampler.chance(0.5):
+        return replace(event, adjuncts=(Adjunct(WHERE),), front="adjunct")
+    return replace(event, time=Adjunct(sampler.pick((WHEN, WHY))), front="time")
+
+
+def _asked_object(sampler: Sampler, noun: Noun) -> Nominal:
+    if sampler.chance(0.3):
+        return replace(WHO if noun.is_human else WHAT)
+    phrase = sampler.noun_phrase([noun], adjective=0.3)
+    return replace(phrase, determiner="which")
+
+
+def _reported(sampler: Sampler, trait: str, said: Clause) -> Sentence:
+    """Somebody says, knows or asks it."""
+    verb = sampler.pick([verb for verb in VERBS.values() if trait in verb.traits])
+    return Sentence((Clause(sampler.subject(HUMANS), verb, inner=said),))
+
+
+def _about(sampler: Sampler, thing: NounPhrase) -> Clause:
+    """What the noun phrase, of which a relative clause tells, does or is, or what happens to it."""
+    verbs = [verb for verb in ONE_OBJECT if thing.noun in verb.objects[0].nouns]
+    if verbs and sampler.chance(0.4):
+        return replace(sampler.event(sampler.pick(verbs), short=True), objects=(thing,))
+    if thing.noun.is_human and sampler.chance(0.6):
+        return sampler.timed(sampler.event(subject=thing, short=True), 0.3)
+    return sampler.state(thing, [thing.noun], sampler.pick(NARRATIVE))
+
+
+def _two_events(
+    sampler: Sampler, first_tense: Tense, second_tense: Tense, shared: Nominal | None = None
+) -> tuple[Clause, Clause]:
+    """Two events of different verbs, the second a short one."""
+    verbs = [verb for verb in DYNAMIC if not shared or verb.subjects[0] in HUMANS]
+    first, second = sampler.rng.sample(verbs, 2)
+    return (
+        sampler.event(first, shared, tenses=(first_tense,)),
+        sampler.event(second, shared, tenses=(second_tense,), short=True),
+    )

@@ -6,20 +6,13 @@ from itertools import islice
 from random import Random
 from zlib import crc32
 
-from allyouneed.demo.grammar import english, german
 from allyouneed.demo.grammar.constructions import CONSTRUCTIONS
+from allyouneed.demo.grammar.english import english_sentence
 from allyouneed.demo.grammar.expressions import BY
-from allyouneed.demo.grammar.lexicon import VERBS, Noun, Verb
+from allyouneed.demo.grammar.german import german_sentence
+from allyouneed.demo.grammar.lexicon import Noun, Verb
 from allyouneed.demo.grammar.sampling import Sampler
-from allyouneed.demo.grammar.syntax import (
-    Adjunct,
-    Clause,
-    Nominal,
-    NounPhrase,
-    Pair,
-    RelativePronoun,
-    Sentence,
-)
+from allyouneed.demo.grammar.syntax import Clause, NounPhrase, Sentence
 from allyouneed.demo.grammar.trees import (
     as_written,
     bracketed,
@@ -27,10 +20,11 @@ from allyouneed.demo.grammar.trees import (
     sentence_text,
     word_alignment,
 )
+from allyouneed.demo.grammar.verbs import BE
 
 SHORTEST = 7
-LONGEST_IN_TRAIN = 18
-LONGEST_IN_TEST = 20
+LONGEST_IN_TRAIN = 16
+LONGEST_IN_TEST = 18
 """In English words, without punctuation."""
 
 SHARE_OF_LONGER = 0.25
@@ -88,12 +82,15 @@ def generate_demo_corpus(
 
 def is_held_out(noun: Noun, verb: Verb) -> bool:
     """Whether the noun is the verb's subject or object in the test part only."""
-    return crc32(f"{noun.english} {verb.german_infinitive}".encode()) % 1000 < 1000 * HELD_OUT_SHARE
+    return (
+        crc32(f"{noun.english} {verb.german.prefix}{verb.german.infinitive}".encode()) % 1000
+        < 1000 * HELD_OUT_SHARE
+    )
 
 
 def realise(sentence: Sentence, construction: str) -> DemoPair:
     """Both sides of a sentence."""
-    source_tree, target_tree = as_written(english.sentence(sentence)), as_written(german.sentence(sentence))
+    source_tree, target_tree = as_written(english_sentence(sentence)), as_written(german_sentence(sentence))
     source, target = leaves(source_tree), leaves(target_tree)
     return DemoPair(
         source=sentence_text(source),
@@ -129,22 +126,11 @@ def noun_verb_pairs(sentence: Sentence) -> Iterator[tuple[Noun, Verb]]:
 
 
 def _clause_pairs(clause: Clause) -> Iterator[tuple[Noun, Verb]]:
-    agents = (
-        item.nominal for item in clause.adjuncts if isinstance(item, Adjunct) and item.preposition is BY
-    )
-    arguments = [
-        part for argument in (clause.subject, *clause.objects, *agents) for part in _conjuncts(argument)
-    ]
-    for argument in arguments:
-        if isinstance(argument, NounPhrase | RelativePronoun) and clause.verb.german_infinitive in VERBS:
+    agents = (adjunct.nominal for adjunct in clause.adjuncts if adjunct.wording is BY)
+    for argument in (clause.subject, *clause.objects, *agents):
+        if argument and argument.noun and clause.verb is not BE:
             yield argument.noun, clause.verb
-    standard = clause.predicate.standard if clause.predicate else None
-    for nominal in (*arguments, standard):
-        if isinstance(nominal, NounPhrase) and nominal.relative:
-            yield from _clause_pairs(nominal.relative)
-    if clause.subordinate:
-        yield from _clause_pairs(clause.subordinate.clause)
-
-
-def _conjuncts(nominal: Nominal) -> tuple[Nominal, ...]:
-    return (nominal.left, nominal.right) if isinstance(nominal, Pair) else (nominal,)
+        if isinstance(argument, NounPhrase) and argument.relative:
+            yield from _clause_pairs(argument.relative)
+    if clause.inner:
+        yield from _clause_pairs(clause.inner)

@@ -1,150 +1,215 @@
-"""Names, prepositions and fixed adverbials of the demo grammar."""
+"""Determiners, pronouns, names, prepositions and fixed adverbials of the demo grammar."""
 
-from allyouneed.demo.grammar.lexicon import Gender, nouns_of
-from allyouneed.demo.grammar.syntax import NUMBERS, Adverbial, Preposition
+from typing import NamedTuple
 
-FIRST_NAMES: dict[str, Gender] = {
-    **dict.fromkeys(["Anna", "Maria", "Julia", "Laura", "Emma", "Sophie", "Lena", "Clara"], "feminine"),
-    **dict.fromkeys(["Peter", "Thomas", "Paul", "Felix", "Lukas", "David", "Jonas", "Martin"], "masculine"),
+from allyouneed.demo.grammar.lexicon import Noun, nouns_of
+from allyouneed.demo.grammar.syntax import Fixed, NounPhrase, Wording, wording
+
+
+class Determiner(NamedTuple):
+    """A determiner: its tag, its German stem and tag, and how adjectives end after the German one."""
+
+    tag: str
+    german_stem: str
+    german_tag: str
+    declension: str
+
+
+DETERMINERS = {
+    english: Determiner(*rest)
+    for english, *rest in (
+        row.split()
+        for row in """
+            the DT d ART weak
+            this DT dies PDAT weak
+            every DT jed PIAT weak
+            which WDT welch PWAT weak
+            a DT ein ART mixed
+            no DT kein PIAT mixed
+            my PRP$ mein PPOSAT mixed
+            your PRP$ Ihr PPOSAT mixed
+            his PRP$ sein PPOSAT mixed
+            her PRP$ ihr PPOSAT mixed
+            our PRP$ unser PPOSAT mixed
+            their PRP$ ihr PPOSAT mixed
+            many JJ viel PIAT strong
+            several JJ mehrer PIAT strong
+        """.strip().split("\n")
+    )
 }
-LAST_NAMES = (
-    "Weber",
-    "Schmidt",
-    "Fischer",
-    "Becker",
-    "Wagner",
-    "Keller",
-    "Hoffmann",
-    "Braun",
-    "Lehmann",
-    "Schulz",
+"""Every determiner that German inflects, by its English singular."""
+
+NUMBERS = dict(
+    zip(
+        ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"),
+        ("zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht", "neun", "zehn", "elf", "zwölf"),
+        strict=True,
+    )
 )
+POSSESSIVES = {"I": "my", "you": "your", "he": "his", "she": "her", "we": "our", "they": "their"}
+"""By the pronoun of the owner."""
+
+
+def _pronoun(name: str, tags: str, row: str, noun: Noun | None = None) -> Fixed:
+    """A pronoun from its English forms, as subject and else, and the German ones, by case."""
+    english, german = (forms.split() for forms in row.split(" = "))
+    tag, german_tag = tags.split()
+    rows = zip([english[0], english[1], english[1]], german, strict=True)
+    return _fixed(name, [f"{form}/{tag} = {form_de}/{german_tag}" for form, form_de in rows], noun)
+
+
+def _fixed(name: str, rows: list[str], noun: Noun | None = None) -> Fixed:
+    nominative, accusative, dative = map(wording, rows)
+    return Fixed({"nominative": nominative, "accusative": accusative, "dative": dative}, name, noun)
+
+
+PRONOUNS = {
+    name: _pronoun(name, "PRP PPER", row)
+    for name, row in {
+        "I": "I me = ich mich mir",
+        "you": "you you = Sie Sie Ihnen",
+        "he": "he him = er ihn ihm",
+        "she": "she her = sie sie ihr",
+        "we": "we us = wir uns uns",
+        "they": "they them = sie sie ihnen",
+        "masculine": "it it = er ihn ihm",
+        "feminine": "it it = sie sie ihr",
+        "neuter": "it it = es es ihm",
+    }.items()
+}
+"""By the English word, `it` by the gender of the German noun that it stands for."""
+
+WHO = _pronoun("", "WP PWS", "who whom = wer wen wem")
+WHAT = _pronoun("", "WP PWS", "what what = was was was")
+
+_RELATIVE = {
+    "masculine": "der den dem",
+    "feminine": "die die der",
+    "neuter": "das das dem",
+    "plural": "die die denen",
+}
+
+
+def relative_pronoun(head: NounPhrase) -> Fixed:
+    """The gap of a relative clause about the head: who, that."""
+    tags, english = ("WP PRELS", "who whom") if head.noun.is_human else ("WDT PRELS", "that that")
+    german = _RELATIVE["plural" if head.plural else head.noun.gender]
+    return _pronoun(head.pronoun, tags, f"{english} = {german}", head.noun)
+
+
+def name(english: str, german: str, pronoun: str = "") -> Fixed:
+    """A person or a city."""
+    row = " = ".join(
+        " ".join(f"{word}/{tag}" for word in words.split())
+        for words, tag in ((english, "NNP"), (german, "NE"))
+    )
+    return _fixed(pronoun, [row] * 3)
+
+
+FIRST_NAMES = {
+    **dict.fromkeys(["Anna", "Maria", "Julia", "Laura", "Emma", "Sophie", "Lena", "Clara"], "she"),
+    **dict.fromkeys(["Peter", "Thomas", "Paul", "Felix", "Lukas", "David", "Jonas", "Martin"], "he"),
+}
+"""With the pronoun that takes them up."""
+
+LAST_NAMES = ("Weber", "Schmidt", "Fischer", "Becker", "Wagner", "Keller", "Hoffmann", "Braun", "Schulz")
 CITIES = {
     **{name: name for name in ["Berlin", "Hamburg", "Paris", "London", "Dresden", "Leipzig"]},
-    "Munich": "München",
-    "Vienna": "Wien",
-    "Cologne": "Köln",
-    "Zurich": "Zürich",
-    "Prague": "Prag",
-    "Rome": "Rom",
-    "Geneva": "Genf",
+    **{"Munich": "München", "Vienna": "Wien", "Cologne": "Köln", "Zurich": "Zürich"},
+    **{"Prague": "Prag", "Rome": "Rom", "Geneva": "Genf"},
 }
 
-IN = Preposition("in", "in", "dative")
-TO = Preposition("to", "zu", "dative")
-TO_CITY = Preposition("to", "nach", "dative")
-WITH = Preposition("with", "mit", "dative")
-BY = Preposition("by", "von", "dative")
-FOR = Preposition("for", "für", "accusative")
-NEAR = Preposition("near", "in der Nähe", "genitive")
-BESIDE = (
-    Preposition("behind", "hinter", "dative"),
-    Preposition("in front of", "vor", "dative"),
-    Preposition("next to", "neben", "dative"),
-    NEAR,
+IN, TO, TO_CITY, BY = map(
+    wording, ("in/IN = in/APPR", "to/TO = zu/APPR", "to/TO = nach/APPR", "by/IN = von/APPR")
 )
-LOCATIVE: dict[str, Preposition] = {
-    "station": Preposition("at", "an", "dative"),
-    "lake": Preposition("at", "an", "dative"),
-    "market": Preposition("at", "auf", "dative"),
-    "bridge": Preposition("on", "auf", "dative"),
+PLACES = [
+    (IN, nouns_of("home")),
+    (IN, nouns_of("city village park forest school hospital museum church library hotel restaurant castle")),
+    (wording("at/IN = an/APPR"), nouns_of("station lake")),
+    *(
+        (wording(row), nouns_of("house building"))
+        for row in (
+            "behind/IN = hinter/APPR",
+            "next/JJ to/TO = neben/APPR",
+            "in/IN front/NN of/IN = vor/APPR",
+        )
+    ),
+]
+"""Where one is: prepositions with the nouns that they go with."""
+
+GOALS = nouns_of("market lake park office building")
+
+AND, BUT = wording("and/CC = und/KON"), wording(",/, but/CC = ,/$, aber/KON")
+CONJUNCTIONS = {
+    english: wording(row)
+    for english, row in {
+        "that": "that/IN = dass/KOUS",
+        "whether": "whether/IN = ob/KOUS",
+        "if": "if/IN = wenn/KOUS",
+        "as soon as": "as/IN soon/RB as/IN = sobald/KOUS",
+        "because": "because/IN = weil/KOUS",
+        "although": "although/IN = obwohl/KOUS",
+        "before": "before/IN = bevor/KOUS",
+        "while": "while/IN = während/KOUS",
+        "when": "when/WRB = wenn/KOUS",
+        "when it was": "when/WRB = als/KOUS",
+    }.items()
 }
-"""Where one is, by noun; `in` for all other places."""
+"""Of subordinate clauses; German has another `when` for what happened once."""
 
-PLACES = nouns_of("home building area")
-USUAL_PLACES = nouns_of("garden house office hotel school station city village park market")
-LANDMARKS = nouns_of("house church school museum hotel castle station library hospital restaurant")
-GOALS = nouns_of(
-    "station market hospital museum castle church library hotel lake bridge park restaurant office"
-)
-
-
-def _adverbial(row: str) -> Adverbial:
-    """An adverbial from `word/TAG .. = word/TAG ..`, with the links after a second `=` if not one to one."""
-    english, german, *links = row.split(" = ")
-    source = tuple(_tagged(word) for word in english.split())
-    target = tuple(_tagged(word) for word in german.split())
-    if not links:
-        return Adverbial(source, target, tuple((i, i) for i in range(len(source))))
-    pairs = (link.split("-") for link in links[0].split())
-    return Adverbial(source, target, tuple((int(i), int(j)) for i, j in pairs))
+_DAYS = {
+    **{"Monday": "Montag", "Tuesday": "Dienstag", "Wednesday": "Mittwoch", "Thursday": "Donnerstag"},
+    **{"Friday": "Freitag", "Saturday": "Samstag", "Sunday": "Sonntag"},
+}
+_UNITS = {"week": "e Woche", "month": "en Monat", "year": "es Jahr"}
+"""With the ending of the words before them."""
 
 
-def _tagged(text: str) -> tuple[str, str]:
-    word, tag = text.split("/")
-    return tag, word
+def _with_units(english: str, german: str, units: dict[str, str]) -> list[str]:
+    """The time for each unit: `last/JJ week/NN = letzte/ADJA Woche/NN`."""
+    stem, tag = german.split("/")
+    split = {unit: einheit.split() for unit, einheit in units.items()}
+    return [f"{english} {unit}/NN = {stem}{ending}/{tag} {word}/NN" for unit, (ending, word) in split.items()]
 
 
-_DAYS = zip(
-    ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"],
-    ["Montag", "Dienstag", "Mittwoch", "Donnerstag", "Freitag", "Samstag", "Sonntag"],
-    strict=True,
-)
-_UNITS = (("days", "Tagen"), ("weeks", "Wochen"), ("months", "Monaten"), ("years", "Jahren"))
-_ON_A_DAY = [f"on/IN {day}/NNP = am/APPRART {tag}/NN" for day, tag in _DAYS]
-_AGO = [
-    f"{number}/CD {unit}/NNS ago/RB = vor/APPR {zahl}/CARD {einheit}/NN = 0-1 1-2 2-0"
-    for number, zahl in NUMBERS.items()
-    for unit, einheit in _UNITS
-]
-_IN_A_YEAR = [f"in/IN {year}/CD = im/APPRART Jahr/NN {year}/CARD = 0-0 0-1 1-2" for year in range(2001, 2021)]
-_HENCE = [
-    f"in/IN {number}/CD {unit}/NNS = in/APPR {zahl}/CARD {einheit}/NN"
-    for number, zahl in NUMBERS.items()
-    for unit, einheit in _UNITS
-]
-
-
-def _choices(*groups: list[str]) -> tuple[tuple[Adverbial, ...], ...]:
-    return tuple(tuple(map(_adverbial, group)) for group in groups)
+def _choices(*groups: list[str]) -> list[list[Wording]]:
+    return [list(map(wording, group)) for group in groups]
 
 
 _TODAY = "today/NN = heute/ADV"
-_NOW = "now/RB = jetzt/ADV"
-_NEXT = [
-    "tomorrow/NN = morgen/ADV",
-    "next/JJ week/NN = nächste/ADJA Woche/NN",
-    "next/JJ year/NN = nächstes/ADJA Jahr/NN",
-    "next/JJ month/NN = nächsten/ADJA Monat/NN",
+_LAST = ["yesterday/NN = gestern/ADV", *_with_units("last/JJ", "letzt/ADJA", _UNITS)]
+_NEXT = ["tomorrow/NN = morgen/ADV", *_with_units("next/JJ", "nächst/ADJA", _UNITS)]
+_EVERY = _with_units("every/DT", "jed/PIAT", {"day": "en Tag", "morning": "en Morgen", "evening": "en Abend"})
+_ON_A_DAY = [f"on/IN {day}/NNP = am/APPRART {tag}/NN" for day, tag in _DAYS.items()]
+_AGO = [
+    f"{number}/CD {unit}/NNS ago/RB = vor/APPR {zahl}/CARD {einheit}/NN = 0-1 1-2 2-0"
+    for number, zahl in NUMBERS.items()
+    for unit, einheit in {"days": "Tagen", "weeks": "Wochen", "months": "Monaten", "years": "Jahren"}.items()
 ]
-_LAST = [
-    "yesterday/NN = gestern/ADV",
-    "last/JJ week/NN = letzte/ADJA Woche/NN",
-    "last/JJ year/NN = letztes/ADJA Jahr/NN",
-    "last/JJ month/NN = letzten/ADJA Monat/NN",
-]
-_EVERY = [
-    "every/DT day/NN = jeden/PIAT Tag/NN",
-    "every/DT morning/NN = jeden/PIAT Morgen/NN",
-    "every/DT evening/NN = jeden/PIAT Abend/NN",
-    "every/DT week/NN = jede/PIAT Woche/NN",
-]
-_THIS = [_TODAY, "this/DT week/NN = diese/PDAT Woche/NN", "this/DT year/NN = dieses/PDAT Jahr/NN"]
+_IN_A_YEAR = [f"in/IN {year}/CD = im/APPRART Jahr/NN {year}/CARD = 0-0 0-1 1-2" for year in range(2001, 2021)]
 _MOMENT = "at/IN the/DT moment/NN = im/APPRART Moment/NN = 0-0 1-0 2-1"
 
 TIMES = {
     "present": _choices(_EVERY),
-    "progressive": _choices([_NOW, _TODAY, _MOMENT]),
+    "progressive": _choices(["now/RB = jetzt/ADV", _TODAY, _MOMENT]),
     "past": _choices(_LAST, _LAST, _ON_A_DAY, _AGO, _IN_A_YEAR),
-    "perfect": _choices(_THIS),
-    "future": _choices(_NEXT, _NEXT, _ON_A_DAY, _HENCE),
-    "modal": _choices([_NOW, _TODAY, *_NEXT]),
-    "state": _choices([_NOW, _TODAY]),
+    "perfect": _choices([_TODAY, *_with_units("this/DT", "dies/PDAT", _UNITS)]),
+    "future": _choices(_NEXT, _NEXT, _ON_A_DAY),
 }
 """When, by tense: groups to choose from, then their members."""
 
-_FREQUENCY = {
-    "present": (
-        "often/RB = oft/ADV",
-        "always/RB = immer/ADV",
-        "sometimes/RB = manchmal/ADV",
-        "rarely/RB = selten/ADV",
-    ),
-    "past": ("often/RB = oft/ADV", "never/RB = nie/ADV", "sometimes/RB = manchmal/ADV"),
-    "perfect": ("already/RB = schon/ADV", "just/RB = gerade/ADV", "never/RB = nie/ADV", "often/RB = oft/ADV"),
-    "future": ("always/RB = immer/ADV", "never/RB = nie/ADV", "soon/RB = bald/ADV"),
-}
-FREQUENCY = {tense: tuple(map(_adverbial, rows)) for tense, rows in _FREQUENCY.items()}
+_OFTEN, _NEVER, _SOMETIMES = "often/RB = oft/ADV", "never/RB = nie/ADV", "sometimes/RB = manchmal/ADV"
+FREQUENCY = dict(
+    zip(
+        ("present", "past", "perfect"),
+        _choices(
+            [_OFTEN, _SOMETIMES, "always/RB = immer/ADV", "rarely/RB = selten/ADV"],
+            [_OFTEN, _SOMETIMES, _NEVER],
+            [_OFTEN, _NEVER, "already/RB = schon/ADV", "just/RB = gerade/ADV"],
+        ),
+        strict=True,
+    )
+)
 """How often, by tense: adverbs that stand before the English verb."""
 
-WHERE, WHEN, WHY = map(_adverbial, ("where/WRB = wo/PWAV", "when/WRB = wann/PWAV", "why/WRB = warum/PWAV"))
+WHERE, WHEN, WHY = map(wording, ("where/WRB = wo/PWAV", "when/WRB = wann/PWAV", "why/WRB = warum/PWAV"))

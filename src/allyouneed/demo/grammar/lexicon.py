@@ -6,13 +6,10 @@ from typing import Literal
 
 from allyouneed.demo.grammar import words
 
-Case = Literal["nominative", "accusative", "dative", "genitive"]
+Case = Literal["nominative", "accusative", "dative"]
 Gender = Literal["masculine", "feminine", "neuter"]
 
-UNIONS = {
-    "human": "person relation",
-    "goods": "thing machine clothes book novel newspaper",
-}
+UNIONS = {"human": "person relation", "goods": "thing machine clothes book novel newspaper"}
 """Names of several noun classes and nouns at once, for the tables of verbs and adjectives."""
 
 
@@ -23,15 +20,14 @@ class Noun:
     english: str
     english_plural: str
     german: str
-    german_genitive: str
     german_plural: str
     gender: Gender
     semantic_class: str
 
     @property
-    def countable(self) -> bool:
-        """Whether it has a plural and takes an indefinite article."""
-        return bool(self.german_plural)
+    def is_human(self) -> bool:
+        """Whether English says who of it, and neither that nor which."""
+        return self.semantic_class in {"person", "relation"}
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -43,41 +39,44 @@ class ObjectSlot:
     nouns: tuple[Noun, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class VerbForms:
+    """The forms of a verb in one language; `present` and `past` are those of I, he and they."""
+
+    infinitive: str
+    present: tuple[str, ...]
+    past: tuple[str, ...]
+    participle: str
+    gerund: str = ""
+    prefix: str = ""
+    """German only: it leaves the finite verb, and stands in front of all other forms."""
+    kind: str = "VV"
+    """The first letters of the part of speech: MD of an English modal, VV, VA or VM of a German verb."""
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class Verb:
-    """A verb with its principal parts in both languages, its arguments and its traits."""
+    """A verb in both languages, with its arguments and its traits."""
 
-    base: str
-    past: str
-    participle: str
-    gerund: str
+    english: VerbForms
+    german: VerbForms
     particle: str
     preposition: str
-    prefix: str
-    german_stem_infinitive: str
-    german_present: str
-    german_preterite: str
-    german_participle: str
     auxiliary: str
+    """Of the German perfect."""
     subjects: tuple[Noun, ...]
     objects: tuple[ObjectSlot, ...]
     traits: frozenset[str]
 
-    @property
-    def german_infinitive(self) -> str:
-        """The citation form, which names the verb: `einladen`."""
-        return self.prefix + self.german_stem_infinitive
-
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Adjective:
-    """An adjective; `german_stem` takes the endings, `german_comparative` is empty where it has none."""
+    """An adjective; `german_stem` takes the endings, `gradable` is whether `very` suits it."""
 
     english: str
-    english_comparative: str
     german: str
     german_stem: str
-    german_comparative: str
+    gradable: bool
     nouns: tuple[Noun, ...]
 
 
@@ -88,18 +87,10 @@ def _rows(table: str) -> list[str]:
 def _read_noun(row: str, semantic_class: str) -> Noun:
     english, german = row.split(" = ")
     singular, _, plural = english.partition("/")
-    nominative, genitive, *german_plural = german.split(", ")
+    nominative, _, german_plural = german.partition(", ")
     article, citation = nominative.split()
     gender: dict[str, Gender] = {"der": "masculine", "die": "feminine", "das": "neuter"}
-    return Noun(
-        english=singular,
-        english_plural=plural or singular + "s",
-        german=citation,
-        german_genitive=genitive,
-        german_plural="".join(german_plural),
-        gender=gender[article],
-        semantic_class=semantic_class,
-    )
+    return Noun(singular, plural or singular + "s", citation, german_plural, gender[article], semantic_class)
 
 
 NOUNS: dict[str, Noun] = {
@@ -119,6 +110,23 @@ def nouns_of(names: str) -> tuple[Noun, ...]:
     return tuple(chosen.values())
 
 
+def _english_forms(base: str, past: str, participle: str, gerund: str) -> VerbForms:
+    """The forms of a regular present; the third person is spelled `carries`, `catches`, `reads`."""
+    ending = "es" if base.endswith(("s", "sh", "ch", "x", "o")) else "s"
+    third = base[:-1] + "ies" if base.endswith("y") and base[-2] not in "aeiou" else base + ending
+    return VerbForms(base, (base, third, base), (past, past, past), participle, gerund)
+
+
+def _german_forms(citation: str, third: str, past: str, participle: str) -> VerbForms:
+    prefix, _, infinitive = citation.rpartition("|")
+    # `wissen` inflects like the modals, with one form for both: ich weiß, er weiß
+    first = infinitive.removesuffix("n").removesuffix("e") + "e" if third.endswith("t") else third
+    past_plural = past + ("n" if past.endswith("e") else "en")
+    return VerbForms(
+        infinitive, (first, third, infinitive), (past, past, past_plural), participle, prefix=prefix
+    )
+
+
 def _read_object(text: str) -> ObjectSlot:
     cases: dict[str, Case] = {"accusative": "accusative", "dative": "dative"}
     first, rest = text.split(maxsplit=1)
@@ -128,26 +136,18 @@ def _read_object(text: str) -> ObjectSlot:
     return ObjectSlot(first, cases[case], nouns_of(rest))
 
 
-def read_verb(row: str) -> Verb:
+def _read_verb(row: str) -> Verb:
     """A verb from one line of the table in `words`, whose docstring gives the format."""
     english, german, subjects, objects, traits = [field.strip() for field in (row + ";;;").split(";")][:5]
     base, past, participle, gerund, *rest = english.split()
     companion = "".join(rest)
-    infinitive, present, preterite, perfect = german.split(", ")
-    prefix, _, stem = infinitive.rpartition("|")
+    citation, present, preterite, perfect = german.split(", ")
     auxiliary, german_participle = perfect.split()
     return Verb(
-        base=base,
-        past=past,
-        participle=participle,
-        gerund=gerund,
+        english=_english_forms(base, past, participle, gerund),
+        german=_german_forms(citation, present, preterite, german_participle),
         particle="" if companion.startswith("+") else companion,
         preposition=companion[1:] if companion.startswith("+") else "",
-        prefix=prefix,
-        german_stem_infinitive=stem,
-        german_present=present,
-        german_preterite=preterite,
-        german_participle=german_participle,
         auxiliary={"hat": "haben", "ist": "sein"}[auxiliary],
         subjects=nouns_of(subjects),
         objects=tuple(_read_object(text) for text in objects.split(", ") if text),
@@ -155,35 +155,23 @@ def read_verb(row: str) -> Verb:
     )
 
 
-VERBS: dict[str, Verb] = {verb.german_infinitive: verb for verb in map(read_verb, _rows(words.VERBS))}
+VERBS: dict[str, Verb] = {
+    verb.german.prefix + verb.german.infinitive: verb for verb in map(_read_verb, _rows(words.VERBS))
+}
 """Every full verb by its German infinitive (English `know` is two of them, `kennen` and `wissen`)."""
-
-BE = read_verb("be was been being; sein, ist, war, ist gewesen; human; ; stative")
-"""The copula."""
-
-THERE_IS = read_verb("be was been being; geben, gibt, gab, hat gegeben; human; accusative building; stative")
-"""`there is`, which German says with `es gibt` and an accusative."""
 
 
 def _read_adjective(row: str) -> Adjective:
     english, german = row.split(" = ")
-    positive, _, comparative = english.partition(" ")
     german, classes = german.split("; ")
-    predicative, stem, german_comparative = german.split()
-    return Adjective(
-        english=positive,
-        english_comparative=comparative.strip("-"),
-        german=predicative,
-        german_stem=stem,
-        german_comparative=german_comparative.strip("-"),
-        nouns=nouns_of(classes),
-    )
+    predicative, stem, *never_very = german.split()
+    return Adjective(english, predicative, stem, not never_very, nouns_of(classes))
 
 
 ADJECTIVES: dict[str, Adjective] = {
     adjective.english: adjective for adjective in map(_read_adjective, _rows(words.ADJECTIVES))
 }
-"""Every adjective by its English positive."""
+"""Every adjective by its English word."""
 
 
 @cache

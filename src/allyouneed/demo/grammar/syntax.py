@@ -7,168 +7,114 @@ structure is one mention of something, and the words that mention it in two lang
 from dataclasses import dataclass
 from typing import Literal
 
-from allyouneed.demo.grammar.lexicon import BE, Adjective, Case, Gender, Noun, Verb
+from allyouneed.demo.grammar.lexicon import Adjective, Case, Noun, Verb
 
 Tense = Literal["present", "progressive", "past", "perfect", "future"]
-NUMBERS = dict(
-    zip(
-        ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"),
-        ("zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht", "neun", "zehn", "elf", "zwölf"),
-        strict=True,
-    )
-)
-"""The numbers that are written as words; higher ones are digits."""
+Modal = Literal["", "can", "must", "should"]
+Front = Literal["", "subject", "object", "adjunct", "time", "inner"]
 
-Modal = Literal["", "can", "must", "should", "want", "like"]
-Degree = Literal["positive", "very", "too", "comparative", "equal"]
+
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """Words that do not change: (tag, word) in English and in German, and which of them correspond."""
+
+    words: tuple[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]]
+    links: tuple[tuple[int, int], ...]
+
+
+def wording(row: str) -> Wording:
+    """A wording from `word/TAG .. = word/TAG ..`, with the links after a second `=` if they are not obvious.
+
+    As many words in both languages correspond one to one, else each to all.
+    """
+    english, german, *links = row.split(" = ")
+    source, target = ([word.rsplit("/", 1) for word in side.split()] for side in (english, german))
+    every = [(i, j) for i in range(len(source)) for j in range(len(target))]
+    pairs = [(i, j) for i, j in every if i == j] if len(source) == len(target) else every
+    if links:
+        pairs = [(i, j) for i, j in every if f"{i}-{j}" in links[0].split()]
+    return Wording(
+        (tuple((tag, word) for word, tag in source), tuple((tag, word) for word, tag in target)), tuple(pairs)
+    )
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class NounPhrase:
-    """`determiner` is the English singular word (the, this, no, my, how many, three, 25, whose) or empty."""
+    """`determiner` is the English singular word (the, this, my, which, three) or empty."""
 
     noun: Noun
     determiner: str = "the"
     plural: bool = False
-    adjective: "Adjective | None" = None
+    adjective: Adjective | None = None
     very: bool = False
-    possessor: "NounPhrase | RelativePronoun | None" = None
-    place: "Adjunct | None" = None
     relative: "Clause | None" = None
 
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Name:
-    """A person or a place, called the same in both languages unless `german` says otherwise."""
-
-    english: tuple[str, ...]
-    german: tuple[str, ...]
-    gender: Gender = "neuter"
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Pronoun:
-    """I, you (polite), he, she, it, we, they, and the `there` of `there is`; `it` takes a German gender."""
-
-    word: str
-    gender: Gender = "neuter"
+    @property
+    def pronoun(self) -> str:
+        """The pronoun that takes it up: none for humans about whom the languages disagree (das Mädchen)."""
+        if self.plural:
+            return "they"
+        if not self.noun.is_human:
+            return self.noun.gender
+        return {"masculine": "he", "feminine": "she", "neuter": ""}[self.noun.gender]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class RelativePronoun:
-    """who, whom, that, which: the gap of a relative clause, with what German needs to know of its head."""
+class Fixed:
+    """A name or a pronoun: its wording in every case, and the pronoun that takes it up."""
 
-    noun: Noun
-    plural: bool = False
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class WhPronoun:
-    """who or what."""
-
-    word: Literal["who", "what"]
+    forms: dict[Case, Wording]
+    pronoun: str = ""
+    noun: Noun | None = None
+    """The noun that a relative pronoun stands for."""
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Pair:
-    """Two nominals joined by `and`."""
-
-    left: "Nominal"
-    right: "Nominal"
-
-
-Nominal = NounPhrase | Name | Pronoun | RelativePronoun | WhPronoun | Pair
-
-
-@dataclass(frozen=True, slots=True)
-class Preposition:
-    """A preposition; the English one may be of several words (`in front of`)."""
-
-    english: str
-    german: str
-    case: Case
+Nominal = NounPhrase | Fixed
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Adjunct:
-    """A prepositional phrase: where, where to, with whom, by whom."""
+    """When, where, how often, what like; a preposition and its nominal, or words that need none."""
 
-    preposition: Preposition
-    nominal: Nominal
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Adverbial:
-    """A fixed expression: (tag, word) in both languages, and which words correspond."""
-
-    english: tuple[tuple[str, str], ...]
-    german: tuple[tuple[str, str], ...]
-    links: tuple[tuple[int, int], ...]
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Predicate:
-    """What the copula says of its subject; `standard` is what it is compared with."""
-
-    adjective: Adjective
-    degree: Degree = "positive"
-    standard: Nominal | None = None
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Subordinate:
-    """A clause within a clause; no conjunction for an embedded question, `to` for infinitives."""
-
-    clause: "Clause"
-    english: str = ""
-    german: str = ""
-    infinitive: bool = False
+    wording: Wording
+    nominal: Nominal | None = None
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Clause:
-    """A predication. `front` is the constituent, if any, that stands before all others."""
+    """A predication. `front` names the constituent, if any, that stands before all others."""
 
     subject: Nominal
-    verb: Verb = BE
+    verb: Verb
     objects: tuple[Nominal, ...] = ()
     tense: Tense = "present"
     modal: Modal = ""
     passive: bool = False
     negated: bool = False
-    adverb: Adverbial | None = None
-    predicate: Predicate | None = None
-    adjuncts: "tuple[Adjunct | Adverbial, ...]" = ()
-    time: Adverbial | None = None
-    subordinate: Subordinate | None = None
-    front: "Nominal | Adjunct | Adverbial | Subordinate | None" = None
+    adverb: Adjunct | None = None
+    predicate: Adjunct | None = None
+    adjuncts: tuple[Adjunct, ...] = ()
+    time: Adjunct | None = None
+    inner: "Clause | None" = None
+    """A subordinate clause."""
+    conjunction: Wording | None = None
+    """What joins the clause to another; relative clauses and embedded questions need nothing."""
+    front: Front = ""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Sentence:
-    """One main clause, or two joined by a conjunction; a subject that is shared is said once."""
+    """One main clause, or two; a subject that both share is said once."""
 
     clauses: tuple[Clause, ...]
     question: bool = False
-    english_conjunction: str = ""
-    german_conjunction: str = ""
 
 
-def is_human(noun: Noun) -> bool:
-    """Whether English says who of it, and neither that nor which."""
-    return noun.semantic_class in {"person", "relation"}
+def agreement(subject: Nominal) -> int:
+    """Which form of a verb it takes: 0 that of I, 1 that of he, 2 that of they."""
+    return {"I": 0, "we": 2, "you": 2, "they": 2}.get(subject.pronoun, 1)
 
 
-def is_plural(nominal: Nominal) -> bool:
-    """Whether its verb is plural in both languages (polite `you` included)."""
-    match nominal:
-        case NounPhrase(plural=plural) | RelativePronoun(plural=plural):
-            return plural
-        case Pronoun(word=word):
-            return word in {"we", "you", "they"}
-    return isinstance(nominal, Pair)
-
-
-def is_first_person_singular(nominal: Nominal) -> bool:
-    """Whether its verb is that of `I`."""
-    return isinstance(nominal, Pronoun) and nominal.word == "I"
+def is_personal(nominal: Nominal) -> bool:
+    """Whether it is a personal pronoun, which stands close to the verb in both languages."""
+    return isinstance(nominal, Fixed) and nominal.forms["nominative"].words[0][0][0] == "PRP"

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-Origin = tuple[object, str]
+Origin = tuple[object, ...]
 """What a word expresses: a piece of the sentence's structure (by identity) and which part of that piece."""
 
 PUNCTUATION = frozenset({".", ",", "?"})

@@ -1,0 +1,115 @@
+"""Verb clusters of both languages from one table: which auxiliaries a clause needs, and in which forms."""
+
+from typing import Literal
+
+from allyouneed.demo.grammar.lexicon import Verb, VerbForms
+from allyouneed.demo.grammar.syntax import Clause, agreement
+from allyouneed.demo.grammar.trees import Leaf
+
+Form = Literal["finite", "infinitive", "participle", "gerund"]
+ENGLISH_TAGS = {"infinitive": "VB", "participle": "VBN", "gerund": "VBG"}
+GERMAN_TAGS = {"finite": "FIN", "infinitive": "INF", "participle": "PP"}
+
+
+def _forms(kind: str, infinitive: str, present: str, past: str = "", participle: str = "") -> VerbForms:
+    return VerbForms(infinitive, tuple(present.split()), tuple(past.split()), participle, kind=kind)
+
+
+BE = Verb(
+    english=VerbForms("be", ("am", "is", "are"), ("was", "was", "were"), "been", "being"),
+    german=_forms("VA", "sein", "bin ist sind", "war war waren", "gewesen"),
+    particle="",
+    preposition="",
+    auxiliary="sein",
+    subjects=(),
+    objects=(),
+    traits=frozenset({"stative"}),
+)
+"""The copula, which is an auxiliary too."""
+
+WERDEN = _forms("VA", "werden", "werde wird werden", "wurde wurde wurden", "worden")
+
+STEPS: dict[str, tuple[VerbForms, VerbForms | None, Form]] = {
+    "do": (_forms("VV", "do", "do does do", "did did did"), None, "infinitive"),
+    "future": (_forms("MD", "will", "will will will"), WERDEN, "infinitive"),
+    "can": (_forms("MD", "can", "can can can"), _forms("VM", "können", "kann kann können"), "infinitive"),
+    "must": (
+        _forms("MD", "must", "must must must"),
+        _forms("VM", "müssen", "muss muss müssen"),
+        "infinitive",
+    ),
+    "should": (
+        _forms("MD", "should", "should should should"),
+        _forms("VM", "sollen", "sollte sollte sollten"),
+        "infinitive",
+    ),
+    "perfect": (
+        _forms("VV", "have", "have has have"),
+        _forms("VA", "haben", "habe hat haben"),
+        "participle",
+    ),
+    "progressive": (BE.english, None, "gerund"),
+    "passive": (BE.english, WERDEN, "participle"),
+}
+"""What an auxiliary expresses, from the outside in: the verb in both languages, and the form it asks for."""
+
+
+def english_verbs(clause: Clause, *, inverted: bool = False) -> list[Leaf]:
+    """The verbs from the finite one to the main one; `do` where there is no auxiliary to invert or negate."""
+    steps = _steps(clause)
+    if (inverted or clause.negated) and not steps and clause.verb is not BE:
+        steps = ["do"]
+    chain = [(STEPS[step][0], step) for step in steps]
+    return [
+        Leaf(_english_tag(clause, forms, form), _word(clause, forms, form), ((clause, _part(step)),))
+        for forms, step, form in _asked([*chain, (clause.verb.english, "verb")])
+    ]
+
+
+def german_verbs(clause: Clause, *, separated: bool) -> tuple[Leaf, list[Leaf]]:
+    """The finite verb, and what ends the clause: the other verbs, innermost first, or a separated prefix."""
+    with_sein = clause.passive or clause.verb.auxiliary == "sein"
+    chain = [(verb, step) for step in _steps(clause) if (verb := STEPS[step][1])]
+    chain = [(BE.german if step == "perfect" and with_sein else verb, step) for verb, step in chain]
+    finite, *others = [
+        Leaf(
+            forms.kind + GERMAN_TAGS[form],
+            ("" if form == "participle" or (separated and form == "finite") else forms.prefix)
+            + _word(clause, forms, form),
+            ((clause, _part(step)),),
+        )
+        for forms, step, form in _asked([*chain, (clause.verb.german, "verb")])
+    ]
+    if separated and not others and clause.verb.german.prefix:
+        return finite, [Leaf("PTKVZ", clause.verb.german.prefix, finite.origins)]
+    return finite, others[::-1]
+
+
+def _steps(clause: Clause) -> list[str]:
+    wanted = {clause.tense, clause.modal, "passive" if clause.passive else ""}
+    return [step for step in STEPS if step in wanted]
+
+
+def _asked(chain: list[tuple[VerbForms, str]]) -> list[tuple[VerbForms, str, Form]]:
+    """Each verb with the form that the verb before it asks for."""
+    asked: list[Form] = ["finite", *(STEPS[step][2] for _, step in chain[:-1])]
+    return [(forms, step, form) for (forms, step), form in zip(chain, asked, strict=True)]
+
+
+def _part(step: str) -> str:
+    """What the verb expresses: where one language has an auxiliary alone, that belongs to the main verb."""
+    return "verb" if step in {"do", "progressive"} else step
+
+
+def _word(clause: Clause, forms: VerbForms, form: Form) -> str:
+    if form != "finite":
+        return str(getattr(forms, form))
+    return (forms.past if clause.tense == "past" else forms.present)[agreement(clause.subject)]
+
+
+def _english_tag(clause: Clause, forms: VerbForms, form: Form) -> str:
+    if form != "finite":
+        return ENGLISH_TAGS[form]
+    if forms.kind == "MD":
+        return "MD"
+    return "VBD" if clause.tense == "past" else "VBZ" if agreement(clause.subject) == 1 else "VBP"
