@@ -1,1 +1,1 @@
-"""The doors to the system: the `allyouneed` program and its commands."""
+"""User interfaces: the `allyouneed` program and its commands."""

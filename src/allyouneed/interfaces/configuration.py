@@ -14,19 +14,19 @@ if TYPE_CHECKING:
 @Parameter(name="*")
 @dataclass(frozen=True)
 class ConfigurationOptions:
-    """What a configuration is made of, each part over the one before."""
+    """Sources of a configuration; each overrides the ones before."""
 
     preset: str | None = None
     """A named configuration: base (the default; for trees parsing_wsj), big, ...; `plan --all` lists them."""
     fidelity: Literal["paper", "released-2017", "released-later"] | None = None
-    """Whose recipe, over the preset: the paper's (the default), or that of its authors' code."""
+    """Recipe applied to the preset: the paper's (the default), or that of the authors' code."""
     config: Path | None = None
-    """A TOML file of settings, over both."""
+    """A TOML file of settings that override both."""
     set_: Annotated[list[str] | None, Parameter(name="--set")] = None
-    """Settings as group.key=value, over all."""
+    """Settings as group.key=value that override everything else."""
 
     def resolve(self, otherwise: "RunConfig") -> "RunConfig":
-        """The configuration asked for; `otherwise` stands in for a preset where none is named.
+        """The resulting configuration; `otherwise` replaces the preset if none is named.
 
         Raises:
             UsageError: A setting is unknown or out of range, or the task is unknown.
@@ -46,7 +46,7 @@ class ConfigurationOptions:
 
 
 def one_setting_each(tokens: Sequence[str]) -> Iterator[str]:
-    """Command line tokens in which `--set a=1 b=2 RUN` has become `--set a=1 --set b=2 RUN`."""
+    """Rewrite command-line tokens so that `--set a=1 b=2 RUN` becomes `--set a=1 --set b=2 RUN`."""
     begun = goes_on = False
     for token in tokens:
         goes_on = goes_on and "=" in token and not token.startswith("-")
@@ -58,4 +58,4 @@ def one_setting_each(tokens: Sequence[str]) -> Iterator[str]:
 
 
 NOTHING_ASKED = ConfigurationOptions()
-"""As if none of the options were given."""
+"""The value if none of the options are given."""

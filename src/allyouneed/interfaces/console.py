@@ -1,4 +1,4 @@
-"""What the program says: data on standard output, talk on standard error, UTF-8 whatever the locale."""
+"""Output of the program: data to stdout, messages to stderr, in UTF-8 under any locale."""
 
 import contextlib
 import dataclasses
@@ -15,38 +15,38 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass
 class Talk:
-    """How much is said on standard error besides errors."""
+    """Verbosity on stderr; errors are always shown."""
 
     quiet: bool = False
-    """`--quiet` was given: no notices, no progress."""
+    """Whether `--quiet` was given: no notices, no progress."""
 
 
 talk = Talk()
 
 
 def notice(message: str) -> None:
-    """Say one line on standard error, unless `--quiet` was given."""
+    """Print a line on stderr, unless `--quiet` was given."""
     if not talk.quiet:
         say(f"allyouneed: {printable(message)}")
 
 
 def report(error: UserError) -> None:
-    """Say on standard error what has gone wrong, a line for each message."""
+    """Print an error on stderr, one line per message."""
     for line in error.lines():
         say(line)
 
 
 def open_standard_streams() -> None:
-    """Make the three streams fit for use: UTF-8 and bare line feeds whatever the locale, names as they came.
+    """Set up the three streams: UTF-8 and bare line feeds under any locale; file names keep their bytes.
 
-    Those that are closed become /dev/null, so that no file which is opened later is taken for one of them. To
-    read or write it is still an error where it is data; messages that cannot be written are dropped.
+    Closed streams become /dev/null, so that no file opened later takes their place. Reading or writing data
+    there is still an error; messages that cannot be written are dropped.
     """
     for descriptor, mode in ((0, os.O_WRONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
         try:
             os.fstat(descriptor)
         except OSError:
-            os.set_inheritable(os.open(os.devnull, mode), True)  # the lowest number that is free
+            os.set_inheritable(os.open(os.devnull, mode), True)  # opens as the lowest free descriptor
     if sys.stdin is None:
         sys.stdin = io.TextIOWrapper(open(0, "rb", closefd=False))  # noqa: SIM115
     if sys.stdout is None:
@@ -58,10 +58,10 @@ def open_standard_streams() -> None:
 
 
 class _Messages(io.FileIO):
-    """Standard error, on which libraries and the interpreter write, too."""
+    """Standard error, which libraries and the interpreter use too."""
 
     def write(self, content: "ReadableBuffer", /) -> int:
-        """Write what can be written; the rest is dropped, as nobody could be told about it."""
+        """Write as much as possible, and drop the rest: there is no other place to report it."""
         with contextlib.suppress(OSError):
             if (written := super().write(content)) is not None:
                 return written

@@ -1,4 +1,4 @@
-"""Variables of the environment that libraries take at their word, corrected before they see them."""
+"""Corrects environment variables that libraries would trust blindly."""
 
 import contextlib
 import os
@@ -9,13 +9,13 @@ from allyouneed.config.variables import is_home
 from allyouneed.errors import DiskError
 
 _NARROWEST, _WIDEST = 20, 500
-"""Columns in which help and progress can be set; on none at all, a library tries for ever."""
+"""Range of terminal widths, in columns, for help and progress; at width 0 a library loops for ever."""
 
 
 def correct_environment() -> None:
-    """Leave out a home that is none, and sizes of a terminal in which nothing can be set."""
+    """Unset an invalid HOME, and unset or clamp unusable terminal sizes."""
     if not is_home(os.environ.get("HOME", "")):
-        os.environ.pop("HOME", None)  # or else folders would be made for it, wherever that is
+        os.environ.pop("HOME", None)  # otherwise libraries would create folders there
     for name in ("COLUMNS", "LINES"):
         if not re.fullmatch("0*[1-9][0-9]{0,3}", os.environ.get(name, "")):
             os.environ.pop(name, None)
@@ -25,10 +25,10 @@ def correct_environment() -> None:
 
 
 def require_working_directory() -> None:
-    """Refuse to work in a directory that has been deleted, where libraries end the process.
+    """Refuse to run in a deleted working directory, where libraries would crash.
 
     Raises:
-        DiskError: It is so.
+        DiskError: The working directory has been deleted.
     """
     try:
         Path.cwd()

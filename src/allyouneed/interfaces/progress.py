@@ -1,4 +1,4 @@
-"""How far a long job is: a bar on a terminal, elsewhere one plain line every half minute."""
+"""Progress of a long job: a bar on a terminal, elsewhere a plain line every half minute."""
 
 import contextlib
 import time
@@ -20,27 +20,27 @@ from rich.progress import Progress as Bar
 from allyouneed.interfaces.console import notice, talk
 
 _ESTIMATED_OVER_SECONDS = 600.0
-"""The time left follows from the speed of the last so many: long enough to hold validations too."""
+"""Window of the speed that the time left is estimated from: long enough to include validations."""
 _WIDE_TERMINAL = 110
-"""Columns from which on there is room for a bar beside the figures."""
+"""Minimum width in columns to show a bar beside the figures."""
 
 
 class Progress(Protocol):
-    """What a long job reports to."""
+    """Receiver of progress reports of a long job."""
 
     def advance(self, count: int = 1, remark: str = "") -> None:
-        """Say that `count` more units are done, and how it goes (`loss 3.21, 11,200 tokens/s`)."""
+        """Report that `count` more units are done, with a status (`loss 3.21, 11,200 tokens/s`)."""
 
 
 @contextlib.contextmanager
 def progress(total: int | None, *, unit: str, description: str, done: int = 0) -> Iterator[Progress]:
-    """Show the progress of the block on standard error, with the time that is left; nothing under `--quiet`.
+    """Show the progress of the block, with the time left, on stderr; nothing under `--quiet`.
 
     Args:
-        total: How many units there are; None where nobody knows.
-        unit: The units' name, in the plural: "updates", "lines".
-        description: What is being done, in a word or two.
-        done: Units that were done before this process began, as after a resume.
+        total: Number of units, or None if unknown.
+        unit: Name of the units, in the plural: "updates", "lines".
+        description: Name of the job, in a word or two.
+        done: Number of units done before this process started, for example before a resume.
     """
     console = Console(stderr=True)
     if talk.quiet or not console.is_interactive:
@@ -58,7 +58,7 @@ def progress(total: int | None, *, unit: str, description: str, done: int = 0) -
 
 
 def _columns(wide: bool) -> list[ProgressColumn]:
-    """What fits into a terminal: on one that is not wide the figures alone, without bar and time gone by."""
+    """The columns that fit: on a narrow terminal only the figures, without bar and elapsed time."""
     columns: dict[ProgressColumn, bool] = {
         TextColumn("{task.description}", markup=False): True,
         BarColumn(bar_width=None): wide,
@@ -89,7 +89,7 @@ class ProgressLines:
         self._began = self._spoke = clock()
 
     def advance(self, count: int = 1, remark: str = "") -> None:
-        """Count, and say a line where the last one is long enough ago."""
+        """Count, and print a line if the last one is at least `every_seconds` old."""
         self._done += count
         now = self._clock()
         if now - self._spoke >= self._every_seconds:

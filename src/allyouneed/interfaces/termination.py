@@ -1,4 +1,4 @@
-"""The end of the process by SIGTERM or SIGINT, which no destructor may swallow."""
+"""Reliable termination by SIGTERM or SIGINT, even if the signal arrives in a destructor."""
 
 import signal
 import sys
@@ -12,10 +12,10 @@ _SECONDS_UNTIL_AGAIN = 0.001
 
 
 def end_by_signals() -> None:
-    """Let SIGTERM unwind the program, as SIGINT does, so that nothing half-written stays.
+    """Let SIGTERM unwind the program, as SIGINT does, so that no half-written files stay behind.
 
-    What a handler raises is forgotten where it comes while Python runs a destructor or the callback of a weak
-    reference. The signal is sent once more then.
+    Python discards an exception that a handler raises during a destructor or a weak-reference callback. In
+    that case the signal is sent again.
     """
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))
     sys.unraisablehook = _send_again
@@ -30,6 +30,6 @@ def _send_again(forgotten: "UnraisableHookArgs") -> None:
     else:
         sys.__unraisablehook__(forgotten)
         return
-    # Not at once: what is raised here would be forgotten, too.
+    # Not immediately: an exception raised here would be discarded too.
     signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(number))
     signal.setitimer(signal.ITIMER_REAL, _SECONDS_UNTIL_AGAIN)

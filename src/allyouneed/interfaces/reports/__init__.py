@@ -1,1 +1,1 @@
-"""Results as people look at them: tables, plots and pages."""
+"""Results for people: tables, plots and pages."""

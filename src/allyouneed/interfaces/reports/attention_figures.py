@@ -1,4 +1,4 @@
-"""Figures of lines between words, as the paper's Figures 3 to 5, for print: PNG, SVG, PDF."""
+"""Figures with lines between words, like the paper's Figures 3 to 5, for print: PNG, SVG, PDF."""
 
 import math
 from collections.abc import Sequence
@@ -22,11 +22,11 @@ Form = Literal["png", "svg", "pdf"]
 
 _WORD_INCHES, _LINES_INCHES = 0.27, 2.6
 _BESIDE = 0.09
-"""From a line of one head to that of the next, by the distance of words."""
+"""Offset between the lines of neighbouring heads, relative to the distance of words."""
 _FAINTEST = 0.01
-"""Lines of less weight are left out: they cannot be seen, but make large files."""
+"""Minimum weight of a line: fainter ones are invisible, but make files large."""
 _READABLE: Any = {"svg.fonttype": "none", "svg.hashsalt": "allyouneed", "pdf.fonttype": 42}
-"""Text stays text; the same weights give the same file."""
+"""Settings that keep text as text, and make equal weights give equal files."""
 _KINDS = {"encoder": "Encoder", "decoder": "Decoder", "cross": "Cross"}
 _UNDATED: dict[Form, dict[str, None]] = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
 
@@ -45,20 +45,20 @@ _SRGB_OF_LMS = np.array(
         [-0.0041960863, -0.7034186147, 1.7076147010],
     ]
 )
-"""From Ottosson 2020, "A perceptual color space for image processing", to sRGB before its gamma."""
+"""Matrices from Ottosson 2020, "A perceptual color space for image processing", to sRGB before its gamma."""
 
 
 def draw_lines(attention: Attention, selection: Selection, path: Path, form: Form) -> None:
-    """Draw lines from the words that look, above, to those that they look at; their ink is the weight.
+    """Draw lines from the attending words, above, to the attended words; opacity shows the weight.
 
     Args:
-        attention: Of a model.
-        selection: What to show of it.
+        attention: Attention of a model on a sentence.
+        selection: The part of the attention to show.
         path: The file to write.
-        form: Its format.
+        form: Format of the file.
 
     Raises:
-        UsageError: A word does not occur.
+        UsageError: A selected word does not occur.
         DiskError: The file could not be written.
     """
     kind = KINDS[selection.kind]
@@ -81,10 +81,10 @@ def draw_lines(attention: Attention, selection: Selection, path: Path, form: For
 
 
 def draw_in_every_form(attention: Attention, selection: Selection, path: Path) -> None:
-    """Draw lines as PNG, SVG and PDF, in files beside `path`, which has no suffix.
+    """Draw lines as PNG, SVG and PDF; `path` has no suffix, and each file adds its own.
 
     Raises:
-        UsageError: A word does not occur.
+        UsageError: A selected word does not occur.
         DiskError: A file could not be written.
     """
     for form in get_args(Form):
@@ -92,10 +92,10 @@ def draw_in_every_form(attention: Attention, selection: Selection, path: Path) -
 
 
 def shown_rows(attention: Attention, selection: Selection) -> list[int]:
-    """The places of the words whose lines are drawn.
+    """Indices of the words whose lines are drawn.
 
     Raises:
-        UsageError: A word does not occur.
+        UsageError: A selected word does not occur.
     """
     texts = [word.text for word in getattr(attention, KINDS[selection.kind].queries).words]
     if missing := [word for word in selection.words if word not in texts]:
@@ -104,7 +104,7 @@ def shown_rows(attention: Attention, selection: Selection) -> list[int]:
 
 
 def head_colour(head: int) -> str:
-    """The colour of a head, from 0, on the page too: `headColour` in `explorer/web/elements.js`, on white."""
+    """Colour of a head, from 0, on white, as on the page: `headColour` in `explorer/web/elements.js`."""
     lightness, chroma = (0.63, 0.14) if head % 2 else (0.52, 0.15)
     hue = math.radians((255 + head * 137.5) % 360)
     oklab = np.array([lightness, chroma * math.cos(hue), chroma * math.sin(hue)])
@@ -136,7 +136,7 @@ def _write_words(axes: Axes, words: Sequence[Word], place: dict[str, Any], shown
 
 
 def _write_key(axes: Axes, selection: Selection) -> None:
-    """One line below all words: what is shown, and the colour of each head."""
+    """Legend below all words: kind and layer, and the colour of each head."""
     count = len(selection.heads)
     where = f"{_KINDS[selection.kind]}, layer {selection.layer + 1}, head{'s' if count > 1 else ''}"
     with any_character():

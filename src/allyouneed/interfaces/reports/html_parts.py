@@ -1,4 +1,4 @@
-"""Pieces of which pages of results are made: everything in one file, text only ever as text."""
+"""Building blocks of result pages: everything in one file, all text escaped."""
 
 import base64
 import html
@@ -8,12 +8,12 @@ from matplotlib.figure import Figure
 
 
 def heading(title: str, text: str) -> str:
-    """A heading and a paragraph below it."""
+    """A heading and the paragraph below it."""
     return f"<h2>{html.escape(title)}</h2><p>{html.escape(text)}</p>"
 
 
 def embedded_png(figure: Figure, description: str) -> str:
-    """A picture in the page itself, with what it shows for those who do not see it."""
+    """A figure embedded in the page, with `description` as its alternative text."""
     file = io.BytesIO()
     figure.savefig(file, format="png", dpi=110)
     data = base64.b64encode(file.getvalue()).decode()

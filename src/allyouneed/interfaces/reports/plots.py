@@ -1,4 +1,4 @@
-"""Pictures as PNG files: the course of a run (paper 5), and attention as in the paper's Figures 3 to 5."""
+"""Plots as PNG files: curves of a run (paper 5), attention heat maps, and F1 by sentence length."""
 
 import math
 import warnings
@@ -24,11 +24,11 @@ from allyouneed.tasks.parsing.bracket_f1 import BracketScores, words_of
 from allyouneed.tasks.task import Task
 
 _WIDE_FONTS = ["DejaVu Sans", "Noto Sans CJK JP", "Arial Unicode MS", "Microsoft YaHei", "PingFang SC"]
-"""Where the characters of tokens are looked for, in this order, as far as installed."""
+"""Fonts to search for the characters of tokens, in this order, if installed."""
 _HEADS_A_ROW = 4
 _TOKEN_INCHES = 0.22
 _MAX_HEAD_INCHES = 12.0
-"""The map of a head grows with its tokens up to this side; with more tokens the labels shrink."""
+"""Maximum side of a head's heat map, which grows with the tokens; with more tokens the labels shrink."""
 
 
 @dataclass(frozen=True)
@@ -38,17 +38,17 @@ class _Curve:
     steps: list[int]
     values: list[float]
     best: Callable[[Iterable[float]], float] | None = None
-    """`min` or `max`, where the best value is to be marked and named in the legend."""
+    """`min` or `max` to mark the best value and name it in the legend; None to mark nothing."""
 
 
 def plot_run(run_directory: Path) -> list[Path]:
-    """Draw what `log.jsonl` has of loss, learning rate and scores, as `loss.png` and so on.
+    """Plot loss, learning rate and scores from `log.jsonl`, as `loss.png` and so on.
 
     Returns:
-        The pictures, in the run directory; those of an earlier call are replaced.
+        Paths of the pictures in the run directory; existing ones are replaced.
 
     Raises:
-        DiskError: The log could not be read or a picture not written.
+        DiskError: The log could not be read, or a picture could not be written.
     """
     log = run_directory / "log.jsonl"
     with disk_errors(log):
@@ -64,16 +64,16 @@ def plot_run(run_directory: Path) -> list[Path]:
 
 
 def _plot_score(run_directory: Path, events: Sequence[Event], task: Task) -> list[Path]:
-    """Draw the score by which a task's validations are best, if the run has any."""
+    """Plot the main validation score of a task, if the run has any."""
     curve = _Curve("validation", "tab:orange", *_series(events, "validate", task.score), best=max)
     picture, label = run_directory / f"{task.score}.png", f"{task.score_label} (greedy)"
     return _plot(picture, label, [curve], from_zero=True)
 
 
 def last_events(log: Iterable[Event]) -> list[Event]:
-    """The events of a log that have a step, in the order of their steps.
+    """The events of a log that have a step, ordered by step.
 
-    A run that was resumed repeats the steps since its checkpoint: the last event of a kind and step counts.
+    A resumed run repeats the steps after its checkpoint: the last event of each kind and step counts.
     """
     events = {(event["event"], event["step"]): event for event in log if "step" in event}
     return sorted(events.values(), key=lambda event: int(event["step"]))
@@ -85,16 +85,16 @@ def plot_attention(
     target_pieces: Sequence[str],
     path: Path,
 ) -> None:
-    """Draw the attention of the heads of one layer as heat maps, on one scale of colours from 0 to 1.
+    """Draw the attention of the heads of one layer as heat maps, with a common colour scale from 0 to 1.
 
     Args:
         weights: (heads, target_len, source_len); each row sums to 1.
-        source_pieces: The tokens attended to, one a column.
-        target_pieces: The tokens that attend, one a row; for self-attention the same as the source's.
+        source_pieces: The attended tokens, one per column.
+        target_pieces: The attending tokens, one per row; for self-attention the same as `source_pieces`.
         path: The PNG file to write.
 
     Raises:
-        DiskError: It could not be written.
+        DiskError: The file could not be written.
     """
     num_heads, target_len, source_len = weights.shape
     side = min(_TOKEN_INCHES, _MAX_HEAD_INCHES / max(target_len, source_len))
@@ -119,7 +119,7 @@ def plot_attention(
 
 
 def plot_f1_by_length(scores: BracketScores, path: Path) -> None:
-    """Draw labelled F1 over the length of sentences, in tens of words, with the number of sentences.
+    """Plot labelled F1 by sentence length, in tens of words, with the number of sentences.
 
     Raises:
         DiskError: The PNG file could not be written.
@@ -144,7 +144,7 @@ def plot_f1_by_length(scores: BracketScores, path: Path) -> None:
 
 
 def _grid(num_heads: int, width: float, height: float) -> npt.NDArray[np.object_]:
-    """Axes of `width` x `height` inches for each head, (rows, columns), with room for what is around them."""
+    """Axes (rows, columns) of `width` x `height` inches for each head, with room for labels."""
     columns = min(num_heads, _HEADS_A_ROW)
     rows = math.ceil(num_heads / columns)
     size = (2.4 + columns * (width + 0.3), 2.2 + rows * (height + 0.5))
@@ -160,7 +160,7 @@ def _series(events: Sequence[dict[str, Any]], kind: str, key: str) -> tuple[list
 
 
 def _plot(path: Path, quantity: str, curves: Sequence[_Curve], *, from_zero: bool = False) -> list[Path]:
-    """One picture of the curves that have points; none, and an empty list, where no curve has."""
+    """Plot the curves that have points, and return the path in a list; an empty list if there are none."""
     curves = [curve for curve in curves if curve.steps]
     if not curves:
         return []
@@ -191,7 +191,7 @@ def _draw(axes: Axes, curve: _Curve) -> None:
 
 
 def font_families() -> list[str]:
-    """The installed fonts that have many characters, in the order in which these are looked for."""
+    """The installed fonts with wide coverage, in the order of the search for characters."""
     installed = get_font_names()
     return [name for name in _WIDE_FONTS if name in installed]
 
@@ -210,25 +210,25 @@ def _label(axis: Axis, pieces: Sequence[str], fontsize: float, rotation: int = 0
 
 @contextmanager
 def any_character() -> Iterator[None]:
-    """Inside, a character that no font has is drawn as a box, without a warning."""
+    """Within the block, characters without a font are drawn as boxes, without a warning."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
         yield
 
 
 def save_figure(figure: Figure, path: Path, form: str = "png", dpi: int = 100, **options: Any) -> None:
-    """Replace the file at `path` at one stroke, so that whoever looks at it sees a whole picture.
+    """Save a figure, replacing the file at `path` atomically, so that viewers never see half a picture.
 
     Args:
-        figure: Is drawn.
-        path: Of the file.
-        form: png, svg or pdf.
-        dpi: Pixels an inch, of a PNG.
-        **options: As of matplotlib's `savefig`.
+        figure: The figure to save.
+        path: The file to write.
+        form: File format: png, svg or pdf.
+        dpi: Pixels per inch of a PNG.
+        **options: Further options of matplotlib's `savefig`.
 
     Raises:
         UsageError: `path` is a pipe or a device.
-        DiskError: It could not be written.
+        DiskError: The file could not be written.
     """
     with any_character(), replaced_file(path) as aside:
         figure.savefig(aside, format=form, dpi=dpi, **options)

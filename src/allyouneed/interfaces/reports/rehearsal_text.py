@@ -1,4 +1,4 @@
-"""What a rehearsal has found, for people and for programs."""
+"""Results of a rehearsal, as text and as JSON."""
 
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def as_json(found: "Rehearsal") -> dict[str, Any]:
-    """One object, the configuration left out, which a run keeps in `config.toml`."""
+    """One JSON object, without the configuration, which a run keeps in `config.toml`."""
     training = found.config.training
     return {
         "parameters": found.parameters,
@@ -30,7 +30,7 @@ def as_json(found: "Rehearsal") -> dict[str, Any]:
 
 
 def as_text(found: "Rehearsal") -> Iterator[str]:
-    """Lines of name, value and remark."""
+    """Lines with name, value and remark."""
     training, epoch, speed, disk = found.config.training, found.epoch, found.speed, found.disk
     yield _row("parameters", f"{found.parameters:,}")
     yield _row("device", str(found.device), f"in {training.precision}")

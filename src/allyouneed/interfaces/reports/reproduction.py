@@ -1,4 +1,4 @@
-"""The results of `reproduce` as a table for terminals, Markdown, CSV, and one HTML page with plots."""
+"""The results of `reproduce` as a terminal table, Markdown, CSV, and an HTML page with plots."""
 
 import base64
 import csv
@@ -21,7 +21,7 @@ SECTIONS: dict[str, Callable[[Results], Iterator[str]]] = {
     "table1": table1_page.sections,
     "scaling": scaling_page.sections,
 }
-"""Experiment -> what its page shows besides the table and plots that all have."""
+"""Experiment -> extra sections of its page, after the table and plots that all experiments have."""
 
 _STYLE = """body{font:15px/1.5 system-ui,sans-serif;max-width:80em;margin:2em auto;padding:0 1em;color:#222}
 .table{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums}
@@ -37,7 +37,7 @@ _TITLES = {
     "formula_flops": "FLOPs by formula",
     "parameters_millions": "10⁶ parameters",
 }
-"""Of figures whose name alone would read badly."""
+"""Titles of figures whose names alone would read badly."""
 _GROUPED_FROM, _BY_POWERS_FROM = 1e4, 1e9
 _MARKS = {"as the paper": "✓", "not as the paper": "✗", "noise": "~", "differs": "≠"}
 _VERDICTS = {
@@ -52,7 +52,7 @@ def write_report(results: Results) -> list[Path]:
     """Write `results.md`, `results.csv` and `results.html` into the experiment's folder.
 
     Raises:
-        DiskError: One cannot be written.
+        DiskError: A file cannot be written.
     """
     cells = table_of(results)
     texts = {
@@ -66,7 +66,7 @@ def write_report(results: Results) -> list[Path]:
 
 
 def as_terminal_table(results: Results) -> Iterator[str]:
-    """The table in aligned columns, and all that there is to say of it."""
+    """The table in aligned columns, with conclusions and remarks."""
     cells = table_of(results)
     widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
     for row in cells:
@@ -82,7 +82,7 @@ def as_terminal_table(results: Results) -> Iterator[str]:
 
 
 def table_of(results: Results) -> list[list[str]]:
-    """Titles, then a line for each row that has been computed: the paper's figures beside ours."""
+    """Column titles, then a line per computed row: the paper's figures beside ours."""
     figures = [
         name
         for name in results.experiment.figures
@@ -111,7 +111,7 @@ def table_of(results: Results) -> list[list[str]]:
 
 
 def conclusions(results: Results) -> dict[str, list[str]]:
-    """Which of the paper's directions hold, which do not, which cannot be told from noise; what failed."""
+    """Lists by verdict: the paper's directions that hold, that do not, and noise; then failed rows."""
     found: dict[str, list[str]] = {title: [] for title in _VERDICTS.values()}
     for row in _computed(results):
         for comparison in compare(results, row):
@@ -125,7 +125,7 @@ def conclusions(results: Results) -> dict[str, list[str]]:
 
 
 def _title(figure: str) -> str:
-    """The name of a figure in words; `bleu_21_30` is BLEU of sentences of 21 to 30 tokens."""
+    """Title of a figure; `bleu_21_30` is the BLEU of sentences with 21 to 30 tokens."""
     if numbers := re.fullmatch(r"(\w+?)_(\d+)_(\d+)", figure):
         return f"{_title(numbers[1])}, {numbers[2]} to {numbers[3]} tokens"
     return _TITLES.get(figure, figure.replace("_", " "))
@@ -154,7 +154,7 @@ def _mean(values: list[float]) -> str:
 
 
 def _cost(results: Results, row: Row) -> list[str]:
-    """Hours, FLOPs and energy of a row, all its seeds together; not what the table has as a figure."""
+    """Hours, FLOPs, FLOPs by formula (unless already a figure), and energy of a row, summed over seeds."""
     names = ("seconds", "matmul_flops", "formula_flops", "energy_joules")
     seconds, counted, formula, joules = (sum(results.values(row.name, name)) for name in names)
     if not seconds:
@@ -169,7 +169,7 @@ def _remarks(results: Results) -> list[str]:
 
 
 def _trained(results: Results) -> Iterator[str]:
-    """What the models are."""
+    """Remarks on the models: the given one, or the settings of the trained ones."""
     if results.inputs.model is not None:
         yield f"Of the model {results.inputs.model}."
         return
@@ -181,7 +181,7 @@ def _trained(results: Results) -> Iterator[str]:
 
 
 def _rule(results: Results) -> Iterator[str]:
-    """How rows are compared, where they are."""
+    """The rule of comparison, if rows are compared."""
     if any(results.experiment.figures.values()):
         name = _title(bootstrapped(results.experiment) or "bleu")
         yield (
@@ -206,7 +206,7 @@ def _markdown(results: Results, cells: Sequence[Sequence[str]]) -> str:
 
 
 def _csv(results: Results) -> str:
-    """One line for each row and seed, all figures in full but lists, which are for pictures."""
+    """One line per row and seed, with all figures in full; lists, meant for pictures, are left out."""
     outcomes = [
         {
             "row": name,
@@ -246,7 +246,7 @@ def _html(results: Results, cells: Sequence[Sequence[str]]) -> str:
 
 
 def _pictures(results: Results) -> Iterator[tuple[PurePosixPath, Mapping[str, str]]]:
-    """What rows have drawn: its path in the experiment's folder, without a suffix, and what is said of it."""
+    """Pictures drawn by rows: path in the experiment's folder, without suffix, and caption and page."""
     for row in _computed(results):
         for seed, outcome in results.outcomes[row.name].items():
             for name, picture in outcome.get(PICTURES, {}).items():
@@ -254,7 +254,7 @@ def _pictures(results: Results) -> Iterator[tuple[PurePosixPath, Mapping[str, st
 
 
 def _figure(results: Results, path: PurePosixPath, picture: Mapping[str, str]) -> str:
-    """A picture that is part of the page, its caption, and the files beside the page."""
+    """A picture embedded in the page, its caption, and links to its files."""
     svg = base64.b64encode((results.directory / f"{path}.svg").read_bytes()).decode()
     caption = html.escape(picture["caption"])
     links = {"Explore it": path.parent / picture["page"]}
@@ -267,9 +267,9 @@ def _figure(results: Results, path: PurePosixPath, picture: Mapping[str, str]) -
 
 
 def _plots(results: Results) -> Iterator[str]:
-    """A picture of each figure: every row's values by seed, their mean, and the paper's.
+    """A plot of each figure: the values of every row by seed, their mean, and the paper's.
 
-    A grey line marks the row beside which it stands, the first of several.
+    A grey line marks the row's baseline, the first one if there are several.
     """
     for figure, compared in results.experiment.figures.items():
         rows = [row for row in results.rows if results.values(row.name, figure)]

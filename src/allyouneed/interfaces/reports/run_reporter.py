@@ -1,4 +1,4 @@
-"""What is shown of a run while it trains: progress, a line a validation, and curves that are kept fresh."""
+"""Live report of a training run: progress, a line per validation, and up-to-date curves."""
 
 import contextlib
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class _Unit(NamedTuple):
-    """What a progress bar counts."""
+    """Unit of a progress bar: its name, and its size in the event's own unit."""
 
     name: str
     size: float
@@ -25,11 +25,11 @@ _UNITS = {
     "matmul_flops": _Unit("GFLOPs", 1e9),
     "step": _Unit("updates", 1),
 }
-"""Field of a `train` event -> what is shown of it."""
+"""Field of a `train` event -> unit to show it in."""
 
 
 class RunReporter:
-    """Is handed the events of the run at `run`, one by one; `stack` ends its progress bar."""
+    """Receives the events of the run at `run`, one by one; `stack` closes its progress bar."""
 
     def __init__(self, run: Path, stack: contextlib.ExitStack) -> None:
         self._run, self._stack = run, stack
@@ -53,7 +53,7 @@ class RunReporter:
                 self._draw()
 
     def _start(self, event: "Event") -> None:
-        """Say when the run ends, and begin a bar of what ends it: the first budget, or the updates."""
+        """Announce the limits of the run, and start a bar for the first budget, or else for the updates."""
         limits = {**event["budgets"], "step": (event["step"], event["num_steps"])}
         ends = " or ".join(
             f"{limit / _UNITS[name].size:,.0f} {_UNITS[name].name}" for name, (_, limit) in limits.items()
@@ -77,13 +77,13 @@ class RunReporter:
 
 @contextlib.contextmanager
 def run_reporter(run: Path) -> Iterator[RunReporter]:
-    """A reporter whose progress bar ends with the block."""
+    """A reporter whose progress bar closes with the block."""
     with contextlib.ExitStack() as stack:
         yield RunReporter(run, stack)
 
 
 def _how_it_goes(event: "Event") -> str:
-    """`loss 3.21, 11,200 tokens/s, 47% of peak, 1.9 GiB`, as far as the event tells."""
+    """`loss 3.21, 11,200 tokens/s, 47% of peak, 1.9 GiB`, as far as the event has these fields."""
     parts = [f"loss {event['loss']:.2f}", f"{event['target_tokens_per_second']:,.0f} tokens/s"]
     if "share_of_peak" in event:
         parts.append(f"{event['share_of_peak']:.0%} of peak")

@@ -1,4 +1,4 @@
-"""What the page of `reproduce scaling` shows besides its table: growing products, vanishing gradients."""
+"""Extra sections of the page of `reproduce scaling`: growing dot products, vanishing gradients."""
 
 from collections.abc import Iterator, Mapping
 
@@ -15,7 +15,7 @@ _PANELS = {
 
 
 def sections(results: Results) -> Iterator[str]:
-    """The page's sections as HTML, of what has been computed so far."""
+    """The page's sections as HTML, for the rows computed so far."""
     curves = {figure: {kind: _curve(results, kind, figure) for kind in KINDS} for figure in _PANELS}
     if not any(curve for of_figure in curves.values() for curve in of_figure.values()):
         return
@@ -29,7 +29,7 @@ def sections(results: Results) -> Iterator[str]:
 
 
 def _curve(results: Results, kind: str, figure: str) -> dict[int, float]:
-    """d_k -> mean over seeds."""
+    """d_k -> mean of a figure over seeds."""
     found = {d_k: results.values(random_row(kind, d_k), figure) for d_k in D_K}
     return {d_k: sum(values) / len(values) for d_k, values in found.items() if values}
 

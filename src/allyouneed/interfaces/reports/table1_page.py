@@ -1,4 +1,4 @@
-"""What the page of `reproduce table1` shows besides its table: the argument of section 4, in pictures."""
+"""Extra sections of the page of `reproduce table1`: the argument of section 4, in pictures."""
 
 import html
 import math
@@ -36,11 +36,11 @@ _PANELS = (
     ("layer_flops", "layer, FLOPs of a sequence", "FLOPs"),
     ("layer_bytes", "layer, memory", "bytes"),
 )
-"""Of a picture, row by row: which of `layer_costs.Cost`, title and unit."""
+"""Panels of a picture, row by row: field of `layer_costs.Cost`, title, unit."""
 
 
 def sections(results: Results) -> Iterator[str]:
-    """The page's sections as HTML, of what has been measured so far."""
+    """The page's sections as HTML, for the rows measured so far."""
     figures = {row.name: next(iter(results.outcomes[row.name].values())) for row in _measured(results)}
     titles = {row.name: row.what for row in _measured(results)}
     if not figures:
@@ -69,7 +69,7 @@ def sections(results: Results) -> Iterator[str]:
     yield embedded_png(_reach(figures, titles), "which positions have heard of which, round by round")
     yield embedded_png(_paths(figures, titles), "path length against length")
     remark = next(iter(results.outcomes.get("separable_k_is_n", {}).values()), {})
-    if "k_is_n" in remark:  # and not why it failed
+    if "k_is_n" in remark:  # absent if the row failed
         yield heading(
             "Even with k = n",
             "A separable convolution with a kernel as wide as the sequence connects all positions in one "
@@ -89,7 +89,7 @@ def _measured(results: Results) -> list[Any]:
 
 
 def _orders(figures: Mapping[str, Any], titles: Mapping[str, str]) -> str:
-    """The paper's table with what was found in the same cells."""
+    """The paper's table, with the measured values beside the orders."""
     rows = []
     for name, found in figures.items():
         complexity, sequential, path = _ORDERS[name]
@@ -120,7 +120,7 @@ def _orders(figures: Mapping[str, Any], titles: Mapping[str, str]) -> str:
 
 
 def _curves(figures: Mapping[str, Any], titles: Mapping[str, str], curve: str, size: str) -> Figure:
-    """All costs against one size: a column for each, the core above and the whole layer below."""
+    """All costs against one size: one column per cost, the core above and the whole layer below."""
     picture = Figure((12.5, 8), layout="constrained")
     for axes, (cost, title, unit) in zip(picture.subplots(2, 3).flat, _PANELS, strict=True):
         for name, found in figures.items():
@@ -147,7 +147,7 @@ def _of_powers_of_two(axes: Axes) -> None:
 
 
 def _reach(figures: Mapping[str, Any], titles: Mapping[str, str]) -> Figure:
-    """For each layer the first rounds and the last, and how many there are."""
+    """For each layer, its first rounds and its last one, with their numbers."""
     picture = Figure((1.5 * _ROUNDS_SHOWN + 2.6, 1.6 * len(figures)), layout="constrained")
     grid = picture.subplots(len(figures), _ROUNDS_SHOWN, squeeze=False)
     for row, (name, found) in zip(grid, figures.items(), strict=True):

@@ -1,4 +1,4 @@
-"""`--tensorboard`: the figures of a run as TensorBoard shows them."""
+"""`--tensorboard`: writes the figures of a run for TensorBoard."""
 
 import contextlib
 from pathlib import Path
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class TensorBoard:
-    """Is handed the events of the run at `run`, and writes `run`/tensorboard; `stack` closes the file.
+    """Receives the events of the run at `run`, and writes `run`/tensorboard; `stack` closes the file.
 
     Raises:
         UsageError: The package tensorboard is not installed.
@@ -30,7 +30,7 @@ class TensorBoard:
         """Write the numbers of one event of the run's log, as `train/loss` and so on."""
         match event["event"]:
             case "start":
-                # What an earlier process wrote of later steps is to be shown no longer.
+                # Hide the later steps that an earlier process wrote.
                 self._writer = self._open(str(self._folder), purge_step=event["step"] + 1)
                 self._stack.callback(self._writer.close)
             case "train" | "validate" as kind:

@@ -1,4 +1,4 @@
-"""Trees drawn as SVG, without scripts and fonts of their own, for light and dark pages."""
+"""Draws trees as SVG, without scripts or embedded fonts, for light and dark pages."""
 
 import html
 import re
@@ -10,7 +10,7 @@ from allyouneed.tasks.parsing.linearisation import WORD
 from allyouneed.tasks.parsing.trees import Tree, labels_around_words
 
 _COLUMN, _GAP, _ROW, _MARGIN = 8.5, 14.0, 44.0, 16.0
-"""Pixels of a character, between words, from a constituent to what holds it, and around a tree."""
+"""Pixels: width of a character, gap between words, height of a level, and margin around a tree."""
 _STYLE = (
     "svg{background:#fff}text{font:14px sans-serif;text-anchor:middle;fill:#1b1f24}"
     ".label{fill:#0b57b0;font-weight:600}.tag{fill:#5c6570;font-size:12px}path{stroke:#9aa3ad;fill:none;shape-rendering:crispEdges}"
@@ -21,7 +21,7 @@ _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]
 
 
 def draw_trees(trees: Sequence[Tree]) -> str:
-    """One SVG document of all trees, one below another; words stand on a line, in their order."""
+    """One SVG document with all trees, one below another; the words of a tree stand on one line."""
     parts, width, height = [], 0.0, 0.0
     for tree in trees:
         drawn = _Drawing.of(tree)
@@ -37,14 +37,14 @@ def draw_trees(trees: Sequence[Tree]) -> str:
 
 @dataclass
 class _Node:
-    """A constituent, or the tag of a word, with its place in the picture."""
+    """A constituent, or the tag of a word, with its position in the picture."""
 
     label: str
     parent: int
-    """Its place among the nodes; -1 of the root."""
+    """Index of the parent node; -1 for the root."""
     x: float = 0.0
     level: int = 0
-    """Rows above the words; of a tag 0."""
+    """Level above the words; 0 for a tag."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class _Drawing:
 
     @classmethod
     def of(cls, tree: Tree) -> "_Drawing":
-        """Lay a tree out: each constituent above the middle of its children, as low as they allow."""
+        """Lay out a tree: each constituent is centred above its children, as low as they allow."""
         nodes, tags = _nodes(tree)
         widths = _leaf_widths(tree)
         x = _MARGIN
@@ -65,7 +65,7 @@ class _Drawing:
             nodes[tag].x = x + width / 2
             x += width + _GAP
         children: list[list[int]] = [[] for _ in nodes]
-        for place in reversed(range(len(nodes))):  # whatever is inside comes first
+        for place in reversed(range(len(nodes))):  # children come before parents
             node = nodes[place]
             if inside := children[place]:
                 node.x = (nodes[inside[0]].x + nodes[inside[-1]].x) / 2
@@ -77,7 +77,7 @@ class _Drawing:
 
 
 def _nodes(tree: Tree) -> tuple[list[_Node], list[int]]:
-    """Constituents and tags, each before what is inside it, and the places of the tags."""
+    """Constituents and tags, parents before children; and the indices of the tags."""
     nodes: list[_Node] = []
     tags: list[int] = []
     open_nodes = [-1]
@@ -93,7 +93,7 @@ def _nodes(tree: Tree) -> tuple[list[_Node], list[int]]:
 
 
 def _leaf_widths(tree: Tree) -> list[float]:
-    """Of each word, as wide as itself, its tag, and the constituents over it alone."""
+    """Width of each word in pixels: room for the word, its tag, and constituents over it alone."""
     columns = [max(map(_columns, pair)) for pair in zip(tree.words, tree.tags, strict=True)]
     for label, start, end in tree.constituents:
         if end == start + 1:
@@ -102,18 +102,18 @@ def _leaf_widths(tree: Tree) -> list[float]:
 
 
 def _columns(text: str) -> int:
-    """How wide a text is, by the characters of a typewriter."""
+    """Width of a text in monospace columns."""
     wide = sum(unicodedata.east_asian_width(character) in "WF" for character in text)
     return len(text) + wide - sum(unicodedata.category(character) in ("Mn", "Me") for character in text)
 
 
 def _elements(tree: Tree, nodes: Sequence[_Node], tags: set[int], words_y: float) -> Iterator[str]:
-    """Lines first, then what is written over them."""
+    """The elements of the picture: the lines first, then the text over them."""
 
     def y(node: _Node) -> float:
         return words_y - 20 - _ROW * node.level
 
-    # Down, across and down: so no line crosses another, as diagonal ones would.
+    # Down, across and down: such lines never cross, unlike diagonal ones.
     lines = (
         f"M{nodes[node.parent].x:g} {y(nodes[node.parent]) + 5:g}v7H{node.x:g}V{y(node) - 14:g}"
         for node in nodes[1:]

@@ -1,4 +1,4 @@
-"""Scores of trees, of a parser or from a file, beside the gold trees."""
+"""Scores of trees, from a parser or a file, against gold trees."""
 
 import json
 from collections import Counter
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def score_parser(
     model: Path, trees: Path, device: Device, **options: "Unpack[ParseOptions]"
 ) -> tuple[BracketScores, list[Score]]:
-    """Let a model parse the words of the gold trees; `options` as of `Parser.parse`."""
+    """Parse the words of the gold trees with a model, and score; `options` are those of `Parser.parse`."""
     from allyouneed.tasks.loading import load_parser
     from allyouneed.tasks.parsing.parser import NO_PARSE
     from allyouneed.tasks.parsing.scores import parse_words, score_parses
@@ -42,10 +42,10 @@ def score_parser(
 
 
 def score_tree_file(hypotheses: Path, trees: Path) -> tuple[BracketScores, list[Score]]:
-    """Compare a file of trees with the gold ones; their tags too, if they have any.
+    """Compare a file of trees with the gold trees; score their tags too, if they have any.
 
-    An empty line of a file with one tree a line, as `parse` leaves for what it cannot parse, is scored as a
-    tree without constituents.
+    `parse` leaves an empty line for a sentence that it cannot parse. In a file with one tree per line, such a
+    line is scored as a tree without constituents.
     """
     gold = _trees_of(trees)
     lines = list(read_lines(hypotheses, allow_nul=False))
@@ -66,7 +66,7 @@ def score_tree_file(hypotheses: Path, trees: Path) -> tuple[BracketScores, list[
 def print_scores(
     sums: BracketScores, scores: list[Score], *, labels: bool, lengths: bool, as_json: bool
 ) -> None:
-    """Print scores as tables or as JSON; if wanted also of each label, and by the length of sentences."""
+    """Print scores as tables or JSON, optionally also by label and by sentence length."""
     if as_json:
         of_labels = {label: vars(brackets) for label, brackets in sums.by_label.items()}
         of_lengths = {
@@ -91,7 +91,7 @@ def _no_tree(path: Path) -> DataError:
 
 
 def _cleaned(path: Path, lines: Iterable[str]) -> list[PlacedTree]:
-    """The trees in the lines of a file, cleaned; what was taken away is told."""
+    """The cleaned trees in the lines of a file; a notice tells what was removed."""
     notes = Counter[str]()
     trees = list(clean_trees(trees_in(lines, str(path), notes), notes))
     for what, number in notes.items():
