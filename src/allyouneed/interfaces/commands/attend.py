@@ -1,4 +1,4 @@
-"""`allyouneed attend`: where every head of a model looks while it translates or parses a sentence."""
+"""`allyouneed attend`: what every head of a model attends to while it translates or parses a sentence."""
 
 import json
 import math
@@ -31,54 +31,54 @@ MeasureName = Literal["entropy", "distance", "diagonal", "previous", "next", "co
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Files:
-    """What is made; without any of it, the measures of every head are printed."""
+    """Files to write; without any, the measures of every head are printed."""
 
     out: Path | None = None
-    """A page (HTML) on which to explore all heads; one file, which needs no network."""
+    """Interactive page (HTML) with all heads; one file, which works offline."""
     json: Path | None = None
-    """All weights and measures."""
+    """JSON file of all weights and measures."""
     png: Path | None = None
-    """A figure of lines between words, as in the paper."""
+    """Figure with lines between words, as in the paper, as PNG."""
     svg: Path | None = None
-    """The same figure."""
+    """The same figure as SVG."""
     pdf: Path | None = None
-    """The same figure."""
+    """The same figure as PDF."""
 
     def pictures(self) -> "dict[Form, Path]":
-        """The figures that are wanted, by their formats."""
+        """Format -> path of each requested figure."""
         forms: dict[Form, Path | None] = {"png": self.png, "svg": self.svg, "pdf": self.pdf}
         return {form: path for form, path in forms.items() if path is not None}
 
     def wanted(self) -> dict[str, Path]:
-        """All files that are wanted, by their options."""
+        """Option -> path of each requested file."""
         return {f"--{name}": path for name, path in vars(self).items() if path is not None}
 
 
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Selected:
-    """What a figure shows, or a list holds."""
+    """The heads to show in a figure or to list."""
 
     kind: Literal["encoder", "decoder", "cross"] | None = None
-    """Attention of the encoder, of the decoder to itself, or of the decoder to the source; by default a
-    figure shows the last, and a list all three."""
+    """Attention of the encoder to itself, of the decoder to itself or to the source (`cross`);
+    by default a figure shows `cross`, and a list has all three."""
     layer: AtLeastOne | None = None
-    """From 1; by default a figure shows the layer that aligns words (the last but one; of two the last), and
-    a list all."""
+    """Layer, from 1; by default a figure shows the layer that aligns words (the last but one; of two, the
+    last), and a list has all layers."""
     head: list[AtLeastOne] | None = None
-    """From 1, can be repeated; by default all heads."""
+    """Head, from 1; can be repeated; by default all heads."""
     word: list[str] | None = None
-    """Only of a figure: show only where this word looks; can be repeated."""
+    """Show only what this word attends to (figures only); can be repeated."""
 
     def check(self, config: "ModelConfig") -> None:
-        """Refuse what the model has not."""
+        """Reject a layer or head that the model does not have."""
         limits = {"layer": (config.num_layers, self.layer), "head": (config.num_heads, max(self.head or [0]))}
         for name, (most, number) in limits.items():
             if number is not None and number > most:
                 raise UsageError(f"--{name} {number}: the model has {most}")
 
     def has(self, kind: str, layer: int, head: int) -> bool:
-        """Whether a list holds this head, counted from 1."""
+        """Whether this layer and head, counted from 1, are listed."""
         return (
             self.kind in (None, kind)
             and self.layer in (None, layer)
@@ -99,7 +99,7 @@ def attend(
     targets: Path | None = None,
     device: Device = "auto",
 ) -> None:
-    """Show where a model looks while it translates or parses a sentence.
+    """Show what a model attends to while it translates or parses a sentence.
 
     ```
     allyouneed attend runs/first "A dog runs." --out page.html
@@ -110,20 +110,20 @@ def attend(
     allyouneed attend runs/first --sources test.en --targets test.de --sort agreement
     ```
 
-    Without a file to write, the measures of every head are printed, a line each: the entropy of its weights
-    in bits, the mean distance it looks, its weight on the diagonal, on the previous and next word and on
-    the control symbol, and how far it agrees with the word alignment.
+    Without a file to write, the measures of every head are printed, one line per head: the entropy of its
+    weights in bits, the mean distance of the words it attends to, its weight on the diagonal, on the previous
+    and next word and on the control symbol, and its agreement with the word alignment.
 
     Args:
         model: A run, a checkpoint in it, or a model folder.
         source: A sentence.
-        target: Its translation, or of a parser its tree in brackets; by default the model's own.
-        files: What is made.
-        selected: What a figure shows, or a list holds.
-        sort: The measure by which heads are listed, the largest first.
-        sources: A file of sentences, a line each: print the mean measures over all of them.
-        targets: A file of their translations or trees; by default the model's own.
-        device: Where to compute.
+        target: Its translation, or its tree in brackets for a parser; by default the model's own output.
+        files: Files to write.
+        selected: Heads to show in a figure or to list.
+        sort: Measure to sort the list of heads by, largest first.
+        sources: A file of sentences, one per line: print the mean measures over all of them.
+        targets: A file of their translations or trees; by default the model's own outputs.
+        device: Device to compute on.
     """
     _check_options(files, selected, sort)
     if sources is None:
@@ -148,7 +148,7 @@ def attend(
 
 
 def _check_options(files: Files, selected: Selected, sort: str | None) -> None:
-    """Refuse options that nothing would heed, and files that could not be written."""
+    """Reject options that would have no effect, and files that cannot be written."""
     pictures, wanted = files.pictures(), files.wanted()
     if selected.word and not pictures:
         raise UsageError("--word: is of a figure; add --png, --svg or --pdf")
@@ -187,7 +187,7 @@ def _write(attention: "Attention", files: Files, selected: Selected) -> None:
     from allyouneed.interfaces.reports.attention_figures import draw_lines, shown_rows
 
     selection = _selection(attention, selected)
-    shown_rows(attention, selection)  # whatever is wrong is told before anything is written
+    shown_rows(attention, selection)  # reports errors before anything is written
     page = None if files.out is None else attention_page(attention.document())
     if files.out is not None and page is not None:
         write_text(files.out, page)
@@ -206,7 +206,7 @@ def _selection(attention: "Attention", selected: Selected) -> "Selection":
 
 
 def _pairs(sources: Path, targets: Path | None) -> list[tuple[str, str | None]]:
-    """Sentences, with their translations where these are given; without pairs of which a side is blank."""
+    """Sentences, with their translations if given; pairs with a blank side are left out."""
     lines = list(read_lines(sources))
     translations: list[str | None] = [None] * len(lines) if targets is None else [*read_lines(targets)]
     if len(translations) != len(lines):
@@ -222,7 +222,7 @@ def _pairs(sources: Path, targets: Path | None) -> list[tuple[str, str | None]]:
 
 
 def _means(model: Any, pairs: list[tuple[str, str | None]]) -> "Measures":
-    """Of each measure of each head of a translator or parser, over the sentences."""
+    """Mean of each measure of each head of a translator or parser, over the sentences."""
     totals: Measures = {}
     sources, given = zip(*pairs, strict=True)
     targets = None if given[0] is None else given
@@ -237,8 +237,8 @@ def _means(model: Any, pairs: list[tuple[str, str | None]]) -> "Measures":
 
 
 def _listed(measures: "Measures", selected: Selected, sort: str | None) -> Iterator[str]:
-    """A line for each head, with its measures; those that a kind has not are empty."""
-    names = list(measures["cross"])  # all that there are
+    """One line per head, with its measures; a measure that its kind lacks is empty."""
+    names = list(measures["cross"])  # has all measures
     yield "\t".join(["kind", "layer", "head", *names])
     heads = [
         (kind, layer, head, {name: float(values[layer - 1, head - 1]) for name, values in of_kind.items()})

@@ -15,9 +15,9 @@ def average(run: Path, /, *, out: Path, last: Whole | None = None) -> None:
     ```
 
     Args:
-        run: The run.
+        run: A run directory.
         out: The folder of the new model.
-        last: How many checkpoints; by default what the run's configuration says, or all where there are
+        last: Number of checkpoints; by default as in the run's configuration, or all of them if there are
             fewer.
     """
     from allyouneed.tasks.running import average as average_run

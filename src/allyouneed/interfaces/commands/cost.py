@@ -1,4 +1,4 @@
-"""`allyouneed cost`: what runs have cost, by count and by the paper's formula."""
+"""`allyouneed cost`: the cost of a run, by count and by the paper's formula."""
 
 import json
 from collections.abc import Iterator
@@ -19,21 +19,21 @@ def cost(
     tflops: Positive | None = None,
     json_: bool = False,
 ) -> None:
-    """Show what a run has cost: time, FLOPs counted and by the paper's formula, energy, price.
+    """Show the cost of a run: time, FLOPs (counted and by the paper's formula), energy, price.
 
     ```
     allyouneed cost runs/first
     allyouneed cost runs/first --price-per-hour 2.50 --tflops 400
     ```
 
-    The paper estimates the FLOPs of training as time x devices x what a device sustains (6.1), which is an
-    upper bound; the count is of matrix products. On GPUs, where training packs sentences without padding, it
-    is still that of micro-batches padded to their longest sentence, a little more than was computed.
+    The paper estimates training FLOPs as time x devices x sustained speed of a device (6.1), an upper bound;
+    the count covers matrix products, with micro-batches padded to their longest sentence. On GPUs, where
+    training packs sentences without padding, that is slightly more than was computed.
 
     Args:
-        run: The run.
-        price_per_hour: Of one device.
-        tflops: What a device sustains, in 10^12 FLOPs a second, in place of the table's value.
+        run: A run directory.
+        price_per_hour: Price of one device per hour.
+        tflops: Sustained speed of a device, in 10^12 FLOPs per second; by default the table's value.
         json_: Print one JSON object.
     """
     from allyouneed.cost.ledger import read_ledger
@@ -51,7 +51,7 @@ def _as_text(ledger: "Ledger") -> Iterator[str]:
     share = f"{ledger.matmul_flops / ledger.formula_flops:.0%}" if ledger.formula_flops else "-"
     yield _row("counted of formula", share)
     if ledger.energy_joules is None:
-        yield _row("energy", "-", "this system does not tell it, or there were several processes")
+        yield _row("energy", "-", "not measured on this system, or not with several processes")
     else:
         yield _row("energy", f"{ledger.energy_joules / 3.6e6:,.3f} kWh", "of the processors and the GPU")
     if ledger.price is not None:

@@ -1,4 +1,4 @@
-"""`allyouneed plan`: what a run costs, before anything is trained."""
+"""`allyouneed plan`: the cost of a run, before training."""
 
 import json
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ def plan(
     all_: bool = False,
     json_: bool = False,
 ) -> None:
-    """Show parameters, FLOPs, memory and time of a run, before anything is trained.
+    """Show parameters, FLOPs, memory and time of a run, before training.
 
     ```
     allyouneed plan --preset big --tflops 300
@@ -37,11 +37,11 @@ def plan(
     ```
 
     Args:
-        configuration: What would be trained.
-        vocab_size: Entries of each vocabulary, up to 1,000,000, in place of the configuration's.
-        length: Tokens of a sentence, source and target alike: FLOPs and memory of attention depend on it.
-        tflops: What your hardware sustains, in 10^12 FLOPs a second: shows how long training takes.
-        all_: Every preset in a row, in the columns of the paper's Table 3.
+        configuration: The configuration to train.
+        vocab_size: Entries of each vocabulary, up to 1,000,000; by default the configuration's.
+        length: Tokens per sentence, source and target alike; FLOPs and memory of attention depend on it.
+        tflops: Sustained speed of your hardware, in 10^12 FLOPs per second; shows the training time.
+        all_: Show all presets, one per row, in the columns of the paper's Table 3.
         json_: Print one JSON object; with `--all`, preset -> object.
     """
     from allyouneed.config.presets import PRESETS, base
@@ -118,7 +118,7 @@ def _as_text(config: "RunConfig", found: "Cost", length: int, tflops: float | No
 
 
 def _published_parameters(parameters: int, vocab_size: int, paper: "Published") -> Iterator[str]:
-    """Why Table 3 prints another count, where it does."""
+    """The paper's count of parameters (Table 3) and, if it differs, the reason."""
     from allyouneed.cost.plan import VOCAB_SIZE_OF_2017
 
     yield f"  The paper prints {paper.parameters_millions} million (Table 3)."
@@ -132,7 +132,7 @@ def _published_parameters(parameters: int, vocab_size: int, paper: "Published") 
 
 
 def _published_flops(counted: float, paper: "Published") -> Iterator[str]:
-    """The paper's own figure, which is an upper bound of what its GPUs did."""
+    """The paper's own estimate, an upper bound on what its GPUs computed."""
     from allyouneed.cost.plan import NUM_P100, P100_TFLOPS
 
     assert paper.training_flops is not None

@@ -1,4 +1,4 @@
-"""`allyouneed prepare`: from sentence pairs or trees to data that `train` reads."""
+"""`allyouneed prepare`: turns sentence pairs or trees into data for `train`."""
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -23,33 +23,33 @@ Files = Annotated[tuple[Path, ...], Parameter(consume_multiple=True, show_defaul
 @Parameter(name="*")
 @dataclass(frozen=True)
 class TextOptions:
-    """The text to train on, and held-out text."""
+    """Training text and held-out text."""
 
     source: Files = ()
-    """Text in the source language, one sentence a line."""
+    """Training text in the source language, one sentence per line."""
     target: Files = ()
     """Its translation, line by line."""
     pairs: Files = ()
-    """In place of both: lines of source TAB target."""
+    """Lines of source TAB target, instead of `--source` and `--target`."""
     valid_source: Files = ()
-    """Held-out text, by which training is judged while it runs."""
+    """Held-out source text, to validate with during training."""
     valid_target: Files = ()
-    """Its translation."""
+    """Its translation, line by line."""
     valid_pairs: Files = ()
-    """In place of both."""
+    """Lines of source TAB target, instead of `--valid-source` and `--valid-target`."""
     trees: Files = ()
-    """With `--task parsing`: trees in Penn brackets."""
+    """Training trees in Penn brackets (`--task parsing`)."""
     valid_trees: Files = ()
     """Held-out trees."""
     silver_trees: Files = ()
-    """Trees that a parser has made of raw text, mixed in (`allyouneed parse --min-confidence`)."""
+    """Additional trees that a parser made from raw text (`allyouneed parse --min-confidence`)."""
     repeat_trees: AtLeastOne = 1
-    """How often each of `--trees` is there, which sets their share beside silver ones."""
+    """Number of copies of each tree of `--trees`, to set their share relative to silver trees."""
     exchange: Annotated[int, between(0, 1_000_000_000)] = 0
-    """New trees made of `--trees`: a constituent in each is that of another tree with the same label."""
+    """Number of new trees made from `--trees` by replacing a constituent with another of the same label."""
 
     def readers(self, task: "Task") -> tuple["Reader", "Reader"]:
-        """What reads the training files, and what reads the validation files.
+        """Readers of the training files and of the validation files.
 
         Raises:
             UsageError: Files are given that the task does not read.
@@ -67,48 +67,48 @@ class TextOptions:
             return chosen
         if other is of_trees:
             raise UsageError(
-                "--trees and what is made of them are for parsers; add --task parsing, or leave them out"
+                "--trees and related options are for parsers; add --task parsing, or leave them out"
             )
-        raise UsageError(f"--task {task.name} reads --trees and --valid-trees, no sentence pairs")
+        raise UsageError(f"--task {task.name} reads --trees and --valid-trees, not sentence pairs")
 
 
 @Parameter(name="*")
 @dataclass(frozen=True)
 class DataOptions:
-    """How the data is prepared; the preset says what is not given."""
+    """Data settings; the preset supplies those that are not given."""
 
     tokenizer: Literal["bpe", "wordpiece", "byte", "words"] | None = None
-    """Sub-word units: byte-pair encoding, word-pieces, or plain bytes; for parsing also words, as so many ids
-    each as joined brackets have symbols a word."""
+    """Units of text: byte-pair encoding, word-pieces, or plain bytes; for parsing also words, each with as
+    many ids as joined brackets have symbols per word."""
     vocab_size: Whole | None = None
-    """Entries of each vocabulary of text, control symbols and bytes included, up to 1,000,000: 37,000 as in
-    the paper, for parsing 16,000, if no preset says otherwise. Of words there may be fewer."""
+    """Entries of each vocabulary of text, including control symbols and bytes, up to 1,000,000: by default as
+    in the preset, 37,000 (the paper's), or 16,000 for parsing. A vocabulary of words may have fewer."""
     separate_vocabularies: bool = False
-    """Learn one vocabulary for each language in place of a joint one."""
+    """Learn one vocabulary per language instead of a joint one."""
     vocab_sample_bytes: Whole | None = None
-    """Bytes of distinct words to learn each vocabulary from, 4,194,304 if no preset says otherwise; a corpus
-    with more is sampled. Each takes about 150 bytes of memory. 0 learns from all of the text. Words end at
-    white space: of languages without spaces, such as Chinese and Japanese, whole sentences count."""
+    """Bytes of distinct words to learn each vocabulary from, by default as in the preset or 4,194,304; larger
+    corpora are sampled. Each byte takes about 150 bytes of memory. 0 uses the whole text. Words end at white
+    space; in languages without spaces, such as Chinese and Japanese, whole sentences count as words."""
     max_tokens: Whole | None = None
-    """Pairs with a longer side are dropped: 256, for parsing 1,024, if no preset says otherwise."""
+    """Maximum tokens per side, by default as in the preset, 256, or 1,024 for parsing; others are dropped."""
     max_length_ratio: float | None = None
-    """Pairs whose sides differ by a larger factor in tokens, 4 if no preset says otherwise, are dropped,
-    unless both are short."""
+    """Maximum ratio of the token counts of both sides, by default as in the preset or 4; other pairs are
+    dropped, unless both sides are short."""
     source_language: str | None = None
-    """Code such as `en`: texts are split into sentences by its rules."""
+    """Language code such as `en`; its rules split texts into sentences."""
     target_language: str | None = None
-    """Code such as `de`: with it `evaluate` gives BLEU on Moses tokens too."""
+    """Language code such as `de`; with it, `evaluate` also reports BLEU on Moses tokens."""
     tags: Literal["normalised", "predicted", "endings"] | None = None
-    """What a word of a tree becomes: one symbol, as in the paper, its part of speech, or its last letter."""
+    """Symbol of a word in a tree: the same for all (as in the paper), its part of speech, its last letter."""
     brackets: Literal["labelled", "plain", "joined"] | None = None
-    """How a constituent of a tree ends: with its label, as in the paper, or without; or all that open before
-    a word are one symbol, and so are all that end after it."""
+    """Closing brackets of a tree: with labels, as in the paper, or without; or joined: one symbol for all
+    constituents that open before a word, and one for all that end after it."""
 
     def config(self, defaults: DataConfig) -> DataConfig:
-        """The settings of a preset, changed by what is given.
+        """The settings of a preset, overridden by the given ones.
 
         Raises:
-            UsageError: Something is given that the task has no use for, or out of range.
+            UsageError: A given setting is not for the task, or out of range.
         """
         from allyouneed.tasks.catalogue import TASKS
 
@@ -140,15 +140,15 @@ def prepare(
     allyouneed prepare data --task parsing --trees train.mrg --repeat-trees 4 --silver-trees silver.mrg
     ```
 
-    Files may be plain, `.gz` or `.zst`, several of each are read one after the other. What was dropped and
-    why is printed, and kept in DATA/report.json.
+    Files may be plain, `.gz` or `.zst`; several files of a kind are read one after another. Counts of dropped
+    pairs, with reasons, are printed and stored in DATA/report.json.
 
     Args:
         data: The folder to make.
-        text: What to read.
-        task: What the data is for: `translation` or `parsing`; by default what the preset is for.
-        preset: The preset whose settings of data are taken; `base` if not given, for parsing `parsing_wsj`.
-        options: What is to be otherwise.
+        text: Files to read.
+        task: Task of the data: `translation` or `parsing`; by default the preset's.
+        preset: Preset to take data settings from; by default `base`, or `parsing_wsj` for parsing.
+        options: Settings that override the preset's.
     """
     from allyouneed.tasks.catalogue import TASKS, task_named
     from allyouneed.tasks.preparing import prepare as prepare_data

@@ -1,4 +1,4 @@
-"""`allyouneed reproduce`: the paper's experiments at a scale that one can afford, beside its figures."""
+"""`allyouneed reproduce`: the paper's experiments at an affordable scale, beside its figures."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,14 +20,14 @@ Name = Literal[
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Given:
-    """What an experiment is computed from."""
+    """Inputs of an experiment."""
 
     data: Path | None = None
-    """What `allyouneed prepare` has made, with validation text; for `table4` trees."""
+    """Data from `allyouneed prepare`, with validation text; for `table4`, trees."""
     text: Annotated[list[Path] | None, Parameter(consume_multiple=True)] = None
-    """Raw text, a sentence a line, which `table4` parses for its semi-supervised row."""
+    """Raw text, one sentence per line, which `table4` parses for its semi-supervised row."""
     model: Path | None = None
-    """Of `figures`: a run, a checkpoint in it, or a model folder, in place of data to train on."""
+    """For `figures`: a run, a checkpoint in it, or a model folder, instead of data to train on."""
 
 
 def reproduce(
@@ -41,7 +41,7 @@ def reproduce(
     out: Path | None = None,
     device: Device = "auto",
 ) -> int:
-    """Run an experiment of the paper, and print its figures beside ours.
+    """Run an experiment of the paper, and print the paper's figures beside ours.
 
     ```
     allyouneed reproduce table3 --data data --scale small --rows base heads_1 heads_32 --seeds 5
@@ -50,21 +50,21 @@ def reproduce(
     allyouneed reproduce table1
     ```
 
-    Stop it at any time: the same command continues it. Each row is a run or a measurement in OUT/ROW/seed-N;
-    OUT/results.md, .csv and .html show what is known. If rows fail, the exit code is 9.
+    Stop it at any time; the same command resumes it. Each row is a run or a measurement in OUT/ROW/seed-N;
+    OUT/results.md, .csv and .html show the results so far. If rows fail, the exit code is 9.
 
     Args:
-        experiment: `table1`: types of layers, their cost and their paths, which needs no data; `table2`: the
-            Transformer and its rivals at an equal cost; `table3`: variations of the model; `table4`:
-            constituency parsing; `aop`: attention over parameters; `scaling`: dot products with and without
-            scaling, and additive attention; `extrapolation`: sentences longer than any that was trained on;
-            `variants`: what no table of the paper has; `figures`: Figures 3 to 5.
-        given: What it is computed from.
-        scale: `tiny` is for hours on two cores, `small` for half an hour on a data-centre GPU; or `paper`.
-        seeds: Runs of each row that is to be compared closely: 3 by default, 1 for `table2`.
-        rows: Which to compute; all if not given. What they are compared with is computed too.
+        experiment: `table1`: cost and path lengths of layer types (needs no data); `table2`: the Transformer
+            and its rivals at equal cost; `table3`: variations of the model; `table4`: constituency parsing;
+            `aop`: attention over parameters; `scaling`: dot products with and without scaling, and additive
+            attention; `extrapolation`: sentences longer than any in training; `variants`: model variants
+            that are in no table of the paper; `figures`: Figures 3 to 5.
+        given: Inputs of the experiment.
+        scale: `tiny` takes hours on two cores, `small` half an hour on a data-centre GPU; or `paper`.
+        seeds: Number of runs of each row that is compared closely: 3 by default, 1 for `table2`.
+        rows: Rows to compute, along with the rows they are compared with; by default all.
         out: The folder to work in; by default runs/EXPERIMENT-SCALE.
-        device: Where to compute.
+        device: Device to compute on.
     """
     from allyouneed.interfaces.reports.attention_figures import draw_in_every_form
     from allyouneed.interfaces.reports.reproduction import as_terminal_table, write_report

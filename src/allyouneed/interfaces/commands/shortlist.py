@@ -1,4 +1,4 @@
-"""`allyouneed shortlist`: what each word may be translated with, for faster translation."""
+"""`allyouneed shortlist`: likely translations of each sub-word, for faster translation."""
 
 from pathlib import Path
 
@@ -7,21 +7,21 @@ from allyouneed.interfaces.number_options import AtLeastOne
 
 
 def shortlist(data: Path, /, *, out: Path, translations: AtLeastOne = 50, frequent: AtLeastOne = 100) -> None:
-    """Learn from prepared data which target sub-words each source sub-word may be translated with.
+    """Learn from prepared data the likely target sub-words of each source sub-word.
 
     ```
     allyouneed shortlist data --out shortlists/first
     allyouneed translate models/first --shortlist shortlists/first < test.en > test.de
     ```
 
-    With a shortlist a sentence is translated by the sub-words that are likely for it and no others, so that
-    the probabilities of those others need not be computed.
+    With a shortlist, a sentence is translated using only its likely sub-words, so the probabilities of all
+    others need not be computed.
 
     Args:
-        data: What `prepare` has made, and the model was trained on.
+        data: The prepared data that the model was trained on.
         out: The folder to make.
-        translations: How many target sub-words are kept of each source sub-word: the likeliest ones.
-        frequent: How many of the most frequent target sub-words every sentence may contain.
+        translations: Number of likeliest target sub-words to keep per source sub-word.
+        frequent: Number of most frequent target sub-words that every translation may use.
     """
     from allyouneed.inference.shortlist import Shortlist
     from allyouneed.storage.publish import require_free

@@ -1,4 +1,4 @@
-"""`allyouneed verify`: are these the very bytes that were once written?"""
+"""`allyouneed verify`: checks that files are unchanged since they were written."""
 
 from collections.abc import Collection, Iterator
 from pathlib import Path
@@ -12,7 +12,7 @@ _READ_OF = {
     "state": ("state.safetensors", "state.json"),
     "shortlist": ("shortlist.safetensors",),
 }
-"""Kind -> files without which no directory of it is read. The modules that read them would import torch."""
+"""Kind -> files that its readers require. They are listed here because those modules would import torch."""
 
 
 def verify(directory: Path, /, *more: Path) -> None:
@@ -23,12 +23,12 @@ def verify(directory: Path, /, *more: Path) -> None:
     allyouneed verify runs/demo/model runs/demo/data
     ```
 
-    Prints one line for each directory that is whole and lists every file that other commands read of it; of
-    a run, every checkpoint and state is checked.
+    Prints one line for each intact directory whose manifest lists every file that other commands read. In a
+    run, every checkpoint and state is checked.
 
     Args:
         directory: A model, a run, or prepared data.
-        more: More of them.
+        more: More such directories.
     """
     faults: list[str] = []
     for given in (directory, *more):
@@ -57,7 +57,7 @@ def _check(directory: Path) -> str:
 
 
 def _files_read(directory: Path, kind: str) -> Collection[str]:
-    """Names of the files that the other commands read of a directory, each of which has to be listed."""
+    """Names of the files that other commands read in a directory; its manifest must list them all."""
     if kind == "data":
         from allyouneed.tasks.prepared_data import files_read
 
@@ -66,7 +66,7 @@ def _files_read(directory: Path, kind: str) -> Collection[str]:
 
 
 def _published_in(directory: Path) -> Iterator[Path]:
-    """The directory itself or, where it is a run, all that the run has published."""
+    """The directory itself or, if it is a run, its checkpoints and states."""
     parts = [
         part for folder in ("checkpoints", "state") for part in sorted((directory / folder).glob("step-*"))
     ]
