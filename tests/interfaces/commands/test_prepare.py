@@ -102,7 +102,7 @@ def test_several_files_and_pairs_are_read_one_after_the_other(
         ),
         (
             ["--vocab-size", "1000001"],
-            "--vocab-size: vocab_size: Input should be less than or equal to 1000000, not 1000001",
+            "--vocab-size: Input should be less than or equal to 1000000, not 1000001",
         ),
         (["--vocab-size", "many"], "--vocab-size"),
         (["--max-tokens=-1"], "--max-tokens: Input should be greater than or equal to 1"),
