@@ -145,10 +145,13 @@ class RunDirectory:
     def locked(self) -> Iterator[None]:
         """Hold the run's lock, which the system gives back when the process ends, however it ends.
 
+        A directory that is made here is removed again if nothing was written into it.
+
         Raises:
             LockedError: Another process holds it.
         """
         with disk_errors(self.path):
+            is_made_here = not self.path.exists()
             self.path.mkdir(parents=True, exist_ok=True)
             lock = take_lock(self.path / _LOCK, self.path, _WORK)
         with lock:
@@ -160,6 +163,10 @@ class RunDirectory:
                 yield
             finally:
                 self._lock = None
+                if is_made_here and [path.name for path in self.path.glob("*")] == [_LOCK]:
+                    with contextlib.suppress(OSError):
+                        (self.path / _LOCK).unlink()
+                        self.path.rmdir()
 
     def require_held(self) -> None:
         """Refuse to write where the directory, locked by this process, has been moved or removed since.

@@ -1,5 +1,8 @@
 """`allyouneed demo`: everything at once, on a corpus that the program makes itself."""
 
+import shlex
+import shutil
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,7 +39,17 @@ def demo(*, out: Path = Path("runs/demo"), device: Device = "auto") -> None:
     _show(result)
     picture = _draw_attention(out, result.examples[0].source)
     print(f"\nScores: {out / 'evaluate.json'}\nAttention: {picture}\nCurves: {out / 'run' / 'loss.png'}")
-    print(f'Try it: echo "{result.examples[1].source}" | allyouneed translate {out / "model"}')
+    print(f'Try it: echo "{result.examples[1].source}" | {_program()} translate {out / "model"}')
+
+
+def _program() -> str:
+    """What to type for this program: its path where it is not on the PATH."""
+    if shutil.which("allyouneed"):
+        return "allyouneed"
+    installed, here = Path(sys.executable).with_name("allyouneed"), Path.cwd()
+    if not installed.is_file():
+        return f"{shlex.quote(sys.executable)} -m allyouneed"
+    return shlex.quote(str(installed.relative_to(here) if installed.is_relative_to(here) else installed))
 
 
 def _show(result: "DemoResult") -> None:

@@ -71,11 +71,11 @@ def cpu() -> dict[str, Any]:
 
 
 def devices() -> list[dict[str, Any]]:
-    """Every GPU that torch can use."""
+    """The GPUs on which `--device` lets a command compute."""
     import torch
 
     found = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
-    gpus = [
+    return [
         {
             "device": f"cuda:{index}",
             "model": properties.name,
@@ -84,7 +84,6 @@ def devices() -> list[dict[str, Any]]:
         }
         for index, properties in enumerate(found)
     ]
-    return gpus + [{"device": "mps", "model": "Apple"}] * torch.backends.mps.is_available()
 
 
 def disk() -> dict[str, Any]:

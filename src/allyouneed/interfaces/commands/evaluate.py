@@ -75,7 +75,7 @@ def evaluate(
     labelled brackets by EVALB's rules.
 
     Args:
-        model: What translates the source: a run, a checkpoint, or an exported model.
+        model: What translates the source: a run, a checkpoint in it, or a model folder.
         reference: The right translations, one a line, as plain text.
         source: What the model is to translate, line by line with the reference.
         pairs: In place of a source and a reference: lines of source TAB reference.

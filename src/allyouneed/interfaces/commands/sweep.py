@@ -39,7 +39,7 @@ def sweep(
     set". A test set is not for choosing.
 
     Args:
-        model: A run, a checkpoint, or an exported model.
+        model: A run, a checkpoint in it, or a model folder.
         source: What is translated.
         reference: The right translations, line by line.
         pairs: In place of both: lines of source TAB reference.
