@@ -13,6 +13,7 @@ import allyouneed
 from allyouneed.tasks.catalogue import TASKS
 
 ROOT = "allyouneed"
+CONTRIBUTING = Path(__file__).parents[1] / "CONTRIBUTING.md"
 
 LAYERS = """
 interfaces
@@ -320,6 +321,10 @@ def test_the_layers_are_the_folders() -> None:
     loose = {path.stem for path in folder.glob("*.py")} - {"__init__", "__main__"}
     assert set(re.findall(r"\w+", LAYERS)) == folders | loose
     assert loose == {"errors", "symbols", "version"}
+
+
+def test_contributing_shows_the_layers() -> None:
+    assert f"```\n{LAYERS.lstrip()}```" in CONTRIBUTING.read_bytes().decode()
 
 
 def test_imports_are_resolved_to_the_modules_that_hold_the_names() -> None:
