@@ -93,7 +93,7 @@ def bench_shape(
         shape: The model and the workloads.
         entries: Who takes part.
         num_rounds: Besides one that warms up.
-        device: Where to compute.
+        device: Device to compute on.
         advance: Is called after every turn, `num_turns` times in all.
     """
     rows = summarise(rounds := list(play_rounds(shape, entries, num_rounds, device, advance)))

@@ -280,7 +280,7 @@ _NOT_OF_PAPER = "demo", "multi30k_tiny", "parsing_tiny"
 _RIVALS = "recurrent_gnmt", "convolutional_convs2s", "bytenet", "experts"
 
 PAPER_PRESETS = [name for name in PRESETS if name not in (*_NOT_OF_PAPER, *_RIVALS)]
-"""Those that the paper describes, base first."""
+"""Presets that the paper describes, base first."""
 
 
 def preset(name: str) -> RunConfig:

@@ -81,7 +81,7 @@ class Cost:
     micro_batch_tokens: int
     memory: Memory
     published: Published | None
-    """Of the paper's model of these sizes, if there is one."""
+    """Figures of the paper's model of these sizes, if there is one."""
     nearest: str
     """The preset of a model of the paper that is most like it."""
     deviations: list[Deviation]
@@ -89,7 +89,7 @@ class Cost:
 
     @property
     def parameters(self) -> int:
-        """Of the whole model."""
+        """Number of parameters of the whole model."""
         return sum(self.parameters_by_part.values())
 
     @property
@@ -152,7 +152,7 @@ def activations_per_token(config: ModelConfig, length: int) -> int:
 
 
 def _kept_by_transformer(config: ModelConfig, length: int) -> int:
-    """Of all layers.
+    """Bytes kept for the backward pass by all layers.
 
     Attention keeps its queries (scaled ones too), keys, values, weights and result, additive attention its
     hidden layer for every query and key, in two layouts, the feed-forward network its inside, and every

@@ -114,7 +114,7 @@ def split_sentences(text: str, language: str) -> list[str]:
     By the rules and abbreviations of [sentencex](https://github.com/wikimedia/sentencex).
 
     Args:
-        text: Of any length; the time grows in proportion to it.
+        text: A text of any length; the time is proportional to it.
         language: Code of its language, such as "de"; one that has no rules, "" too, goes by the English ones.
 
     Raises:
@@ -148,8 +148,8 @@ def encode_parts(text: str, tokenizer: Tokenizer, max_tokens: int) -> Iterator[l
 
     Args:
         text: Without white space at its ends.
-        tokenizer: Of the ids.
-        max_tokens: Of a part. It ends at the last white space that fits, or else between two tokens.
+        tokenizer: The tokeniser that made the ids.
+        max_tokens: Most tokens of a part. It ends at the last white space that fits, or between two tokens.
 
     Raises:
         DataError: A single character has more tokens than that, or the text is no Unicode.

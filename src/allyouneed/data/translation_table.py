@@ -47,7 +47,7 @@ def learn_translation_table(
     Args:
         store: Sentence pairs.
         target_vocab_size: Ids of targets are below it.
-        iterations: Of expectation maximisation.
+        iterations: Number of iterations of expectation maximisation.
         max_links: A bound on memory; of a store with more, every n-th pair is read.
     """
     links = _Links(store, target_vocab_size, max_links)

@@ -41,8 +41,8 @@ def group_pieces(words: Sequence[Span], spans: Sequence[Span]) -> list[Span]:
     or at the end of the last. A word that begins within a piece is grouped with the one before it.
 
     Args:
-        words: Of a text, ascending.
-        spans: Of each piece in that text, likewise.
+        words: Spans of the words of a text, ascending.
+        spans: Span of each piece in that text, ascending.
     """
     word_of: list[int | None] = [None] * max((end for _, end in (*words, *spans)), default=0)
     for number, (begin, end) in enumerate(words):

@@ -62,7 +62,7 @@ def run_demo(
 
     Args:
         out: The folder to work in; an interrupted demo goes on where it was.
-        device: Where to compute.
+        device: Device to compute on.
         corpus: What to learn; by default all of `generate_demo_corpus`.
         config: How; by default the preset `demo`.
         report: Is told every event of the training.

@@ -55,7 +55,7 @@ def multi_bleu(name: str, tokenize: Callable[[str], str], told: Mapping[str, str
     """BLEU as `multi-bleu.perl` computes it, unsmoothed, on what `tokenize` makes of each line by sacremoses.
 
     Args:
-        name: Of the metric.
+        name: Name of the metric.
         tokenize: Gives tokens with spaces between.
         told: What the signature says of it.
     """

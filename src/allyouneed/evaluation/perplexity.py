@@ -10,7 +10,7 @@ def perplexity(negative_log_likelihood_sum: float, num_tokens: int) -> Score:
     """exp(-1/n * sum of log p(token)), to be compared only between models of one vocabulary.
 
     Args:
-        negative_log_likelihood_sum: Of all target tokens, in nats, without label smoothing.
+        negative_log_likelihood_sum: Sum over all target tokens, in nats, without label smoothing.
         num_tokens: Target word-pieces, the end symbol of each sentence included.
     """
     try:

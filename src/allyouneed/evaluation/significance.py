@@ -24,12 +24,12 @@ class SummedMetric:
     counts: Callable[[Sequence[str], Sequence[str]], NDArray[np.int64]]
     """Outputs, references -> counts, [sentences, counts of each]."""
     score: Callable[[NDArray[np.int64]], float]
-    """Of the sums of the counts."""
+    """The score, from the sums of the counts."""
     signature: str
 
 
 def _bleu_counts(hypotheses: Sequence[str], references: Sequence[str]) -> NDArray[np.int64]:
-    """Of each sentence: matches and n-grams of each order, lengths of hypothesis and reference."""
+    """Counts per sentence: matches and n-grams of each order, lengths of hypothesis and reference."""
     require_aligned(hypotheses, references)
     metric = BLEU(force=True)
     pairs = zip(hypotheses, references, strict=True)
@@ -81,7 +81,7 @@ def paired_bootstrap(
 
     Args:
         baseline: Translations of one system.
-        system: Those of the other, line by line of the same sentences.
+        system: Outputs of the other system, for the same sentences.
         references: The right translations.
         num_samples: How many test sets are drawn.
 
@@ -105,10 +105,10 @@ def paired_bootstrap_of_runs(
 
     Args:
         baselines: Outputs of one system, a list for each run.
-        systems: Those of the other.
+        systems: Outputs of the other systems.
         references: What is right.
         num_samples: How many test sets are drawn.
-        metric: Of outputs and references.
+        metric: Metric of outputs and references.
     """
     counts = [
         np.sum([metric.counts(lines, references) for lines in runs], axis=0) for runs in (baselines, systems)

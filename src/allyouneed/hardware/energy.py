@@ -14,7 +14,7 @@ class EnergyMeter:
     """Counts the energy of the processors, and of the GPU on which this process computes, from its making on.
 
     Args:
-        device: Where is computed.
+        device: Device to compute on.
         powercap: Linux's folder of the processors' counters.
     """
 

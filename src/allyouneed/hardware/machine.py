@@ -18,7 +18,7 @@ _MEASURED_SECONDS = 0.1
 _FEWEST_PRODUCTS = 3
 _SMALLEST_SIZE = 128
 _LONGEST_SECONDS = 5.0
-"""Of a product; a matrix with twice as many rows and columns takes eight times as long."""
+"""Longest time of a product; with twice as many rows and columns it takes eight times as long."""
 _CPUINFO = Path("/proc/cpuinfo")
 
 
@@ -29,9 +29,9 @@ def matmul_peak(device: torch.device, precision: Precision, size: int | None = N
     has instructions; where it has none, and a product takes minutes, smaller matrices have to do.
 
     Args:
-        device: Where.
-        precision: Of the matrices.
-        size: Their rows and columns, if not as many as suit the device.
+        device: Device to compute on.
+        precision: Precision of the matrices.
+        size: Number of rows and columns; by default as many as suit the device.
     """
     largest = size or _MATRIX_SIZES[device.type]
     size = min(_SMALLEST_SIZE, largest)

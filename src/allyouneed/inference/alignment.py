@@ -31,7 +31,7 @@ def alignment_heads(config: ModelConfig, layer: int | None, head: int | None) ->
     one that it writes.
 
     Args:
-        config: Of the model.
+        config: Configuration of the model.
         layer: From 1, if another is wanted.
         head: From 1, if one is wanted.
 
@@ -52,7 +52,7 @@ class SourceAttention:
 
     Args:
         model: In evaluation mode.
-        layer: Of the decoder, from 1; by default as `alignment_heads` says.
+        layer: Decoder layer, from 1; by default that of `alignment_heads`.
         head: From 1; the mean of all if not given.
 
     Raises:
@@ -175,9 +175,9 @@ def align_words(
     """Links of words from those of their pieces.
 
     Args:
-        links: Of pieces.
+        links: Links between pieces.
         source_words: The number of the word that each piece is of, if it is of one.
-        target_words: Likewise.
+        target_words: The same for the target.
     """
     found = {(source_words[i], target_words[j]) for i, j in links}
     return sorted((i, j) for i, j in found if i is not None and j is not None)

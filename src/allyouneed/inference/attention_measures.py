@@ -16,9 +16,9 @@ def merge_pieces(
     What is attended to is added up, and the pieces that attend are averaged (Clark et al. 2019, section 4.1).
 
     Args:
-        weights: Of pieces.
+        weights: Attention weights between pieces.
         queries: The pieces of each word that attends, from the first to behind the last.
-        keys: Likewise of each word that is attended to.
+        keys: The same for each word that is attended to.
     """
     columns = torch.stack([weights[..., first:behind].sum(-1) for first, behind in keys], dim=-1)
     return torch.stack([columns[..., first:behind, :].mean(-2) for first, behind in queries], dim=-2)

@@ -50,9 +50,9 @@ class Beams:
     tokens: NDArray[np.int64]
     """(sentences, beams, positions)."""
     parents: NDArray[np.int64]
-    """Likewise: the place of the hypothesis one position before."""
+    """(sentences, beams, positions): place of the hypothesis one position before."""
     log_probs: NDArray[np.float32]
-    """Likewise: of each token."""
+    """(sentences, beams, positions): log-probability of each token."""
     num_ended: NDArray[np.int64]
     """(sentences): hypotheses that ended while they were among the best `beam_size` candidates of a step."""
     finished: NDArray[Any]
@@ -101,7 +101,7 @@ class Beams:
 
         Args:
             log_probs: (sentences, beams, k), of the best tokens after each hypothesis.
-            tokens: Those tokens.
+            tokens: The tokens.
             num_candidates: How many are taken of a sentence.
 
         Returns:

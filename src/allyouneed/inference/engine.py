@@ -29,11 +29,11 @@ class Engine:
 
     Args:
         model: The model.
-        shortlist: That outputs are to keep to.
+        shortlist: Tokens that outputs may contain.
     """
 
     threads = 0
-    """That a product is shared by; 0 leaves it to PyTorch."""
+    """Number of threads per matrix product; 0 leaves it to PyTorch."""
 
     def __init__(self, model: EncoderDecoder, shortlist: Shortlist | None = None) -> None:
         self.model, self._shortlist = model, shortlist
@@ -70,8 +70,8 @@ class Engine:
         """The log-probability of each token of the targets, one target after the other.
 
         Args:
-            sources: With their end symbols.
-            targets: Likewise, one for each source.
+            sources: Token ids with end symbols.
+            targets: One target per source, with end symbols.
         """
         expected = pad(targets, self.device)
         read = functional.pad(expected[:, :-1], (1, 0), value=START)
@@ -176,7 +176,7 @@ class TransformerDecoding:
         return entries
 
     def _num_entries(self, num_positions: int) -> int:
-        """Of each sentence, when so many positions are written, rounded up to blocks."""
+        """Number of cache entries per sentence for this many positions, rounded up to blocks."""
         kept = num_positions if self._reach is None else min(num_positions, self._reach + 1)
         return -(-kept // _BLOCK_POSITIONS) * _BLOCK_POSITIONS * self._ancestry.size(1)
 

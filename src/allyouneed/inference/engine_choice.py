@@ -54,10 +54,10 @@ def build_engine(
     """The engine that decodes a model fastest where it is.
 
     Args:
-        model: In float32.
-        precision: Of the matrix products: float32, bfloat16 or int8.
+        model: The model, in float32.
+        precision: Precision of the matrix products: float32, bfloat16 or int8.
         threads: Number of threads per matrix product (CPU only).
-        shortlist: That outputs are to keep to.
+        shortlist: Tokens that outputs may contain.
 
     Raises:
         UsageError: There are no kernels of this precision here.
@@ -85,10 +85,10 @@ def build_engines(
     """What decodes with several models as one, and how many workers the cores have room for.
 
     Args:
-        models: Of the same vocabularies, as `build_engine` takes each.
-        precision: Of the matrix products: float32, bfloat16 or int8.
+        models: Models of the same vocabularies, each as for `build_engine`.
+        precision: Precision of the matrix products: float32, bfloat16 or int8.
         threads: Number of threads per matrix product (CPU only).
-        shortlist: That outputs are to keep to.
+        shortlist: Tokens that outputs may contain.
 
     Raises:
         UsageError: There are no kernels of this precision here, or the number of threads is out of range.

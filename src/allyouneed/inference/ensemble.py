@@ -36,7 +36,7 @@ class Ensemble:
     def token_log_probs(
         self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
     ) -> Float[Tensor, " target_tokens"]:
-        """As of `Engine`: the logarithm of the members' mean probability of each token."""
+        """The same as for `Engine`: the logarithm of the members' mean probability of each token."""
         members = [engine.token_log_probs(sources, targets) for engine in self.engines]
         return torch.stack(members).logsumexp(dim=0) - math.log(len(members))
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 Candidate = TypeVar("Candidate", bound=Hashable)
 
 PairwiseUtility = Callable[[Sequence[Candidate]], NDArray[np.float64]]
-"""Of n candidates, the utility of each if each were the truth: (candidates, truths)."""
+"""The utility of each candidate if each were the truth: (candidates, truths)."""
 
 
 class Ranked(NamedTuple):

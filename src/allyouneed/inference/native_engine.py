@@ -36,9 +36,9 @@ class NativeEngine(Engine):
 
     Args:
         model: On the CPU and in float32.
-        form: Of the matrix products.
-        threads: That share a product.
-        shortlist: That outputs are to keep to.
+        form: Precision of the matrix products.
+        threads: Number of threads per matrix product.
+        shortlist: Tokens that outputs may contain.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class NativeEngine(Engine):
     def token_log_probs(
         self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
     ) -> Float[Tensor, " target_tokens"]:
-        """As of `Engine`, but each log-probability has the same bits in any batch."""
+        """The same as for `Engine`, but each log-probability has the same bits in any batch."""
         memory = self.encode(sources)
         source_counts = torch.tensor([len(ids) for ids in sources], dtype=torch.int32)
         counts = torch.tensor([len(ids) for ids in targets])
@@ -245,7 +245,7 @@ def _of_sentences(
     num_queries: int | Tensor,
     group: int,
 ) -> Rows:
-    """Of `num_rows` in all each query attends to those of its sentence; so many queries has each sentence."""
+    """The rows, of `num_rows` in all, of each query's sentence, for this many queries per sentence."""
     return Rows(
         _all_rows(num_rows),
         starts.repeat_interleave(num_queries),

@@ -65,9 +65,9 @@ class ShortlistProjection:
     anew, and what nobody needs any more is left out.
 
     Args:
-        shortlist: That names the candidates.
+        shortlist: Names the candidates.
         pack: Makes the projection to some tokens, given by their ids.
-        device: Of the hidden states.
+        device: Device of the hidden states.
     """
 
     def __init__(

@@ -29,7 +29,7 @@ class TargetScore:
 
     @property
     def log_prob(self) -> float:
-        """Of the whole target; unnormalised."""
+        """Log-probability of the whole target, not normalised."""
         return sum(self.token_log_probs)
 
 
@@ -46,7 +46,7 @@ def score_targets(
     Args:
         engine: The model, or several.
         sources: Token ids without end symbol.
-        targets: Likewise, one for each source.
+        targets: One target per source, without end symbol.
         batch_tokens: Tokens of either side of a batch, padding and end symbols included.
         workers: How many batches are computed at once, each by a thread of its own.
     """
@@ -87,8 +87,8 @@ def score_pairs(
     Args:
         engine: The model, or several.
         pairs: Read some thousands ahead and sorted by length; None takes the place of one that has no score.
-        batch_tokens: As of `score_targets`.
-        workers: Likewise.
+        batch_tokens: The same as for `score_targets`.
+        workers: The same as for `score_targets`.
     """
     remaining = iter(pairs)
     while window := list(islice(remaining, _WINDOW_PAIRS)):

@@ -91,7 +91,7 @@ class BeamSearch:
         config: Beam size, length normalisation, and what is forbidden; lengths are those of the sentences.
         n_best: How many hypotheses are wanted, at most `config.beam_size`; there may be fewer in all.
         constraint: What outputs may consist of.
-        select: Of what follows a hypothesis; by default the most probable tokens.
+        select: Selects what follows a hypothesis; by default the most probable tokens.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class BeamSearch:
         self._restrictions = Restrictions(config, constraint)
         self._beams = Beams.of(np.empty(0, np.int64), config.beam_size, n_best)
         self.sentences: list[Sentence] = []
-        """Those that are being searched."""
+        """The sentences that are being searched."""
 
     def admit(self, sentences: Sequence[Sentence]) -> None:
         """Begin to search more sentences."""

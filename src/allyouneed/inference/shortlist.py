@@ -50,7 +50,7 @@ class Shortlist:
 
         Args:
             store: The pairs.
-            vocab_sizes: Of source and target.
+            vocab_sizes: Sizes of the source and target vocabularies.
             tokenizers: The sha256 of their files. Where all are the same, a token may also stay what it is.
             translations: How many of each source token are kept.
             frequent: How many of the most frequent target tokens every sentence may contain.

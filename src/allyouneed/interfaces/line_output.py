@@ -75,8 +75,8 @@ class ResumedOutput:
     Nothing is changed before that is certain.
 
     Args:
-        path: Of the file.
-        descriptor: Of the same, open for reading and writing.
+        path: The file.
+        descriptor: Descriptor of the file, open for reading and writing.
         rows_per_line: The rows of an answer.
     """
 

@@ -10,6 +10,6 @@ class AuxiliaryLoss:
     _loss: Tensor | None = None
 
     def take_loss(self) -> Float[Tensor, ""] | None:
-        """That of the last forward pass, if it was in training; it is forgotten, with all it was made of."""
+        """The loss of the last forward pass in training, which is forgotten with all it was computed from."""
         loss, self._loss = self._loss, None
         return loss

@@ -106,7 +106,7 @@ class StepwiseModel(EncoderDecoder):
         source: Int[Tensor, "batch source_len"] | PackedIds,
         target_input: Int[Tensor, "batch target_len"] | PackedIds,
     ) -> Float[Tensor, "batch target_len d_model"]:
-        """As of `EncoderDecoder`, of padded ids."""
+        """The same as for `EncoderDecoder`, from padded ids."""
         assert isinstance(source, Tensor)
         assert isinstance(target_input, Tensor)
         hidden = self.decode(target_input, self.encode(source))

@@ -103,7 +103,7 @@ def chosen_with_probability(
     Args:
         clean: `x W_g`.
         noisy: The same with noise.
-        deviation: Of the noise.
+        deviation: Standard deviation of the noise.
         largest: The k + 1 largest of `noisy`, in order.
     """
     is_chosen: Bool[Tensor, "tokens experts"] = noisy > largest[:, -1:]

@@ -19,10 +19,10 @@ class GuidedAttention(AuxiliaryLoss, SoftmaxAttention):
     logarithm of what it takes of them is added to the loss.
 
     Args:
-        compatibility: As of `SoftmaxAttention`.
-        dropout: Likewise.
-        ids_per_word: In source and target.
-        loss_weight: Of that logarithm's mean over the batch.
+        compatibility: The same as for `SoftmaxAttention`.
+        dropout: The same as for `SoftmaxAttention`.
+        ids_per_word: Number of ids per word in source and target.
+        loss_weight: Weight of that logarithm's mean over the batch.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ def alignment_loss(
     It is 0 where there are no such steps.
 
     Args:
-        weights: Of one head.
+        weights: Attention weights of one head.
         is_source: Where there is no padding; the last id of a source is its end symbol.
         ids_per_word: Step t is of word t // ids_per_word, and so is source id t.
     """

@@ -47,7 +47,7 @@ class NeighbourhoodMask(ImplicitMask):
 
     @property
     def _num_blocks(self) -> int:
-        """That hold all positions; the last one may have room."""
+        """Number of blocks that hold all positions; the last may not be full."""
         return -(-self.real.size(1) // self._block)
 
     def dense(self) -> Bool[Tensor, "batch 1 length length"]:

@@ -46,7 +46,7 @@ class Rows:
         self._tensors = rows, starts, counts
         self._attended = _Attended(rows.data_ptr(), starts.data_ptr(), counts.data_ptr(), group)
         self.address = ctypes.addressof(self._attended)
-        """Of `struct attended`, as long as this object lives."""
+        """Address of `struct attended`, valid as long as this object lives."""
 
 
 def log_sum_exp(logits: Float[Tensor, "*rows vocab"], threads: int = 1) -> Float[Tensor, " *rows"]:
@@ -73,7 +73,7 @@ def top_log_probs(
         k: How many.
         excluded: Tokens that are never chosen, and keep their share of the probability.
         normalisers: What is subtracted; by default what makes the probabilities of a row sum to one.
-        threads: That share the rows.
+        threads: Number of threads that share the rows.
     """
     _require_rows(logits)
     values = torch.empty(*logits.shape[:-1], k)

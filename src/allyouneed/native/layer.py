@@ -68,7 +68,7 @@ class PackedLayer:
         self_attention: Its first map gives queries, keys and values, beside each other.
         feed_forward: Its first map ends with ReLU.
         cross_attention: Its first map gives queries; the encoder has none.
-        threads: That share the rows.
+        threads: Number of threads that share the rows.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class PackedLayer:
             keys_values: The keys of all heads beside the values of all heads; those of x are put there.
             first: The row that the first of x gets; the others follow it.
             own: The rows of `keys_values` that each row of x attends to in self-attention.
-            memory: Likewise keys beside values, of the sources.
+            memory: Keys beside values of the sources.
             of_memory: The rows of `memory` that each row of x attends to.
         """
         for table in (x, keys_values) if memory is None else (x, keys_values, memory):

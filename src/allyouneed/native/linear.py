@@ -73,7 +73,7 @@ class PackedLinear:
             *(tensor.data_ptr() for tensor in self._packed),
         )
         self.address = ctypes.addressof(self._layer)
-        """Of `struct linear`, as long as this object lives."""
+        """Address of `struct linear`, valid as long as this object lives."""
 
     def __call__(
         self, x: Float[Tensor, "*rows inputs"], room: Float[Tensor, " numbers"] | None = None

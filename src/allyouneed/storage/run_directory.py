@@ -76,7 +76,7 @@ class RunDirectory:
         """Refuse to train where the disk has no room for the states that are kept and one that is written.
 
         Args:
-            save_bytes: Of a checkpoint and its state together.
+            save_bytes: Bytes of a checkpoint and its state together.
 
         Raises:
             DiskError: There is too little room.

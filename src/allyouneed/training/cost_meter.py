@@ -14,8 +14,8 @@ class CostMeter:
     """Adds up; in each process of a run, for all of them together.
 
     Args:
-        device: Where is computed.
-        num_processes: Of the run; the energy of several is unknown, as each sees but its own GPU.
+        device: Device to compute on.
+        num_processes: Number of processes; the energy of several is unknown, as each sees its own GPU only.
         clock: Seconds from any moment on.
     """
 
@@ -24,7 +24,7 @@ class CostMeter:
     ) -> None:
         self._device, self._alone, self._clock = device, num_processes == 1, clock
         self.flops = 0.0
-        """Of all updates so far."""
+        """FLOPs of all updates so far."""
         self._began = clock()
         self._seconds_before = self._seconds_at_update = 0.0
         self._joules_before: float | None = 0.0

@@ -169,7 +169,7 @@ def joined_processes(device: torch.device) -> Iterator[Processes]:
     """The processes that `torchrun` has started with this one, joined while the block runs.
 
     Args:
-        device: Of the tensors that are exchanged.
+        device: Device of the tensors that are exchanged.
 
     Raises:
         UsageError: The environment does not say which of the processes this is, as `torchrun` does.

@@ -99,7 +99,7 @@ def pairs_in_reach(config: ModelConfig, length: int, *, causal: bool) -> int:
 
 
 def position_wise_multiply_adds(config: ModelConfig) -> int:
-    """Of one position in one layer: of equation 2, or of what is in its place."""
+    """Multiply-adds of one position in one layer: of equation 2, or of what replaces it."""
     if config.feed_forward == "network":
         return 2 * config.d_model * config.d_ff
     if config.feed_forward == "experts":

@@ -26,7 +26,7 @@ class Learner:
     Args:
         config: Complete: vocabulary sizes as in the corpus, precision resolved.
         store: The sentence pairs.
-        device: Where to compute.
+        device: Device to compute on.
         processes: This process among those of the run.
         say: Is told what the user should know, in a line.
         draw: Whether initial weights are drawn; else the caller puts others in their place.

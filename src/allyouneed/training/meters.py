@@ -20,7 +20,7 @@ class Reading(NamedTuple):
     tokens_per_second: float
     """Target tokens."""
     flops_per_second: float
-    """Of the matrix products."""
+    """FLOPs of the matrix products per second."""
 
 
 class Interval:
@@ -42,7 +42,7 @@ class Interval:
         Args:
             loss: The sum over its target tokens, in nats; left out of the mean where it is not finite.
             tokens: Its target tokens.
-            flops: Of its matrix products.
+            flops: FLOPs of its matrix products.
         """
         counted = torch.stack((loss, torch.full_like(loss, tokens)))
         self._loss_and_tokens += torch.where(loss.isfinite(), counted, 0.0)

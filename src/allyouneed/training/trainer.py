@@ -61,7 +61,7 @@ class Trainer:
         config: Complete: vocabulary sizes as in the corpus, precision and micro-batches resolved.
         corpus: What to train on.
         run: Where to keep it; the caller holds its lock.
-        device: Where to compute.
+        device: Device to compute on.
         processes: This process among those of the run.
         validation: What is scored in a validation besides loss and perplexity.
         report: Is told every event, in the first process.

@@ -92,12 +92,12 @@ def accumulate_gradient(
     """Add a micro-batch's part of the gradient of its global batch to the parameters' gradients.
 
     Args:
-        model: In training mode.
+        model: The model, in training mode.
         batch: The micro-batch.
-        num_target_tokens: Of the *global* batch, so that every token weighs the same in any micro-batch;
+        num_target_tokens: Target tokens of the *global* batch, so that all tokens weigh the same;
             infinite for a micro-batch that counts for nothing.
-        smoothing: Of the labels.
-        precision: Of the matrix products.
+        smoothing: Label smoothing.
+        precision: Precision of the matrix products.
 
     Returns:
         The sum of the unsmoothed negative log-likelihoods of the micro-batch's target tokens, in nats.

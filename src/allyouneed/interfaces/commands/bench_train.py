@@ -64,7 +64,7 @@ def train(
         rounds: How many, besides one that warms up.
         against: Whom to measure besides this program.
         data: Prepared data from which `small` and `base` take the lengths of sentences.
-        device: Where to compute.
+        device: Device to compute on.
         out: The file of results; of those that it holds, the shapes that are measured are replaced.
     """
     results = results_so_far(out)

@@ -30,7 +30,7 @@ def demo(*, out: Path = Path("runs/demo"), device: Device = "auto") -> None:
 
     Args:
         out: The folder to work in; an interrupted demo goes on where it was.
-        device: Where to compute.
+        device: Device to compute on.
     """
     from allyouneed.demo.run import run_demo
 

@@ -44,7 +44,7 @@ def doctor(*, json_: bool = False) -> None:
 
 
 def versions() -> dict[str, str]:
-    """Of the tool, of Python and the platform, and of each package that it builds on."""
+    """Versions of the tool, of Python, of the platform, and of each package that it builds on."""
     ours = {"allyouneed": __version__, "python": platform.python_version(), "platform": platform.platform()}
     return ours | {package: _version(package) for package in PACKAGES}
 

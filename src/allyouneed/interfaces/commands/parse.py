@@ -95,10 +95,10 @@ def parse(
         length_penalty: The exponent alpha of the length penalty; likewise.
         max_extra_tokens: The most symbols of a tree beyond the sub-words of its sentence; likewise.
         batch_tokens: Sub-words computed at once, times the beam size: a bound on memory.
-        precision: Of the matrix products. On a CPU, bfloat16 and int8 want instructions for them.
+        precision: Precision of the matrix products. On a CPU, bfloat16 and int8 need instructions for them.
         workers: Batches computed at once; by default as many as there are cores for.
         threads: Threads of a worker; more of them parse a single line sooner.
-        device: Where to compute.
+        device: Device to compute on.
     """
     if lines.svg:
         require_file(lines.svg)

@@ -64,10 +64,10 @@ def score(
         length_penalty: The exponent alpha of the length penalty. This and the next are by default what the
             model's configuration says.
         length_normalization: What scores are divided by: the paper's ((5 + n) / 6)^alpha, n, or 1.
-        precision: Of the matrix products. On a CPU, bfloat16 and int8 want instructions for them.
+        precision: Precision of the matrix products. On a CPU, bfloat16 and int8 need instructions for them.
         workers: Batches computed at once; by default as many as there are cores for.
         threads: Threads of a worker.
-        device: Where to compute.
+        device: Device to compute on.
     """
     from allyouneed.tasks.loading import load_translator
 

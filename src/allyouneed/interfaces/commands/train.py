@@ -52,9 +52,9 @@ def train(
         data: What `allyouneed prepare` has made.
         configuration: What to train.
         steps: Updates of the whole run; short for `--set training.num_steps=N`.
-        precision: Of the matrix products; by default bfloat16 where the hardware has instructions for it.
+        precision: Precision of the matrix products; by default bfloat16 if the hardware supports it.
         resume: Go on from the last checkpoint; begin if there is none.
-        device: Where to compute.
+        device: Device to compute on.
         tensorboard: Write the figures for TensorBoard too, into RUN/tensorboard.
         dry_run: Check everything, time a few updates on a model that is thrown away, and print what the run
             would be; nothing is written.

@@ -100,10 +100,10 @@ def translate(
             memory.
         batch_size: The most lines computed at once.
         shortlist: A folder that `allyouneed shortlist` has made: translate faster, with its sub-words only.
-        precision: Of the matrix products. On a CPU, bfloat16 and int8 want instructions for them.
+        precision: Precision of the matrix products. On a CPU, bfloat16 and int8 need instructions for them.
         workers: Batches computed at once; by default as many as there are cores for.
         threads: Threads of a worker; more of them translate a single line sooner.
-        device: Where to compute.
+        device: Device to compute on.
     """
     from allyouneed.hardware.memory import give_back_freed_memory
     from allyouneed.tasks.loading import load_translator

@@ -45,7 +45,7 @@ class Convolution(nn.Module):
         self.frozen = weight.transpose(1, 2).contiguous().transpose(1, 2) if self.causal else weight
 
     def forward(self, x: Float[Tensor, "batch length d_in"]) -> Float[Tensor, "batch length d_out"]:
-        """Of all positions."""
+        """The outputs at all positions."""
         if not self.reach:
             return functional.linear(x, self.weight[..., 0], self.bias)
         before = self.reach if self.causal else self.reach // 2
@@ -67,12 +67,12 @@ class Convolution(nn.Module):
         x: Float[Tensor, "sentences beams d_in"],
         window: Float[Tensor, "sentences beams reach d_in"],
     ) -> tuple[Float[Tensor, "sentences beams d_out"], Float[Tensor, "sentences beams reach d_in"]]:
-        """Of a position from it and those before it; and what the next is to be computed from."""
+        """The output at a position, from it and those before; and the window for the next position."""
         seen = torch.cat([window, x[:, :, None]], dim=2)
         return self._of_taps(seen[:, :, :: self.dilation].flatten(2)), seen[:, :, 1:]
 
     def _of_taps(self, taps: Float[Tensor, "*shape width_x_d_in"]) -> Float[Tensor, "*shape d_out"]:
-        """Of the positions that are seen, side by side, in one product."""
+        """The output from the positions that are seen, side by side, in one product."""
         return functional.linear(taps, self.weight.transpose(1, 2).flatten(1), self.bias)
 
     def _weight(self) -> Float[Tensor, "d_out d_in width"]:
@@ -86,7 +86,7 @@ class NormalisedConvolution(Convolution):
         d_in: Width of the input.
         d_out: Width of the output.
         width: How many positions are seen.
-        gain: Of the variance: 4 in front of a gated linear unit, which lets a quarter of it through.
+        gain: Gain of the variance: 4 in front of a gated linear unit, which lets a quarter of it through.
         dropout: Rate at which the input was dropped, which has made it larger.
         causal: Whether no later position is seen.
     """

@@ -18,7 +18,7 @@ from allyouneed.model.rivals.convolution import NormalisedConvolution
 _KEPT = math.sqrt(0.5)
 """A sum of two, times this, has the variance of either."""
 _EMBEDDING_DEVIATION = 0.1
-"""Of embeddings and positions at first (3.5 there): dot products of d_model of them are small."""
+"""Initial deviation of embeddings and positions (3.5 there): dot products of d_model of them are small."""
 
 Convolve = Callable[[int, Tensor], Tensor]
 """The number of a layer of the decoder, and its input -> its convolution; of all positions, or of one."""

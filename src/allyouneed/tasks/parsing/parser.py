@@ -94,10 +94,10 @@ class Parser:
 
     Args:
         model: The model, wherever it is to compute, or several of the same vocabularies.
-        config: Of its run, or the first one's; `config.search` is used where a call does not say otherwise.
-        tokenizer: Of the words.
-        vocabulary: Of the trees.
-        precision: Of the matrix products of decoding: float32, bfloat16 or int8.
+        config: Configuration of its run, or of the first; `config.search` has the defaults of calls.
+        tokenizer: Tokeniser of the words.
+        vocabulary: Symbols of the trees.
+        precision: Precision of the matrix products of decoding: float32, bfloat16 or int8.
         threads: Number of threads per matrix product (CPU only).
     """
 

@@ -39,7 +39,7 @@ class PairScore:
     tokens: list[str] = field(repr=False)
     """The pieces of the translation, in print, and the end symbol."""
     token_log_probs: list[float] = field(repr=False)
-    """Of each of these, given the source and those before it; their sum is `log_prob`."""
+    """Log-probability of each token given the source and the tokens before; their sum is `log_prob`."""
 
 
 def answer_pairs(

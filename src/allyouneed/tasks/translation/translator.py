@@ -35,12 +35,12 @@ class Translator:
 
     Args:
         model: The model, wherever it is to compute, or several of the same vocabularies.
-        config: Of its run, or the first one's; `config.search` is used where a call does not say otherwise.
-        source_tokenizer: Of the texts to translate.
-        target_tokenizer: Of the translations.
-        precision: Of the matrix products of decoding: float32, bfloat16 or int8.
+        config: Configuration of its run, or of the first; `config.search` has the defaults of calls.
+        source_tokenizer: Tokeniser of the texts to translate.
+        target_tokenizer: Tokeniser of the translations.
+        precision: Precision of the matrix products of decoding: float32, bfloat16 or int8.
         threads: Number of threads per matrix product (CPU only).
-        shortlist: Of the tokens that translations may be made of.
+        shortlist: Tokens that translations may contain.
     """
 
     def __init__(
@@ -246,7 +246,7 @@ class Translator:
 
     @property
     def _max_tokens(self) -> int:
-        """Of a sentence; learned positions have to do for its start or end symbol too."""
+        """Largest number of tokens of a sentence; learned positions must leave one for a control symbol."""
         positions = self._engine.max_positions
         return MAX_TOKENS if positions is None else min(MAX_TOKENS, positions - 1)
 
