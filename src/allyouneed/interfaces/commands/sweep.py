@@ -5,14 +5,10 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from cyclopts import Parameter
-
 from allyouneed.data.lines import read_aligned
 from allyouneed.interfaces.console import notice
 from allyouneed.interfaces.device import Device, torch_device
-from allyouneed.interfaces.number_options import AtLeastOne
-
-_SEVERAL = Parameter(consume_multiple=True)
+from allyouneed.interfaces.number_options import SEVERAL, AtLeastOne
 
 
 def sweep(
@@ -21,8 +17,8 @@ def sweep(
     *,
     source: Path,
     reference: Path,
-    beam_sizes: Annotated[list[AtLeastOne], _SEVERAL] = [1, 2, 4, 8],  # noqa: B006
-    length_penalties: Annotated[list[float], _SEVERAL] = [0.0, 0.3, 0.6, 1.0],  # noqa: B006
+    beam_sizes: Annotated[list[AtLeastOne], SEVERAL] = [1, 2, 4, 8],  # noqa: B006
+    length_penalties: Annotated[list[float], SEVERAL] = [0.0, 0.3, 0.6, 1.0],  # noqa: B006
     device: Device = "auto",
     json_: bool = False,
 ) -> None:
