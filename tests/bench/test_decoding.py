@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from allyouneed import load_translator
+from allyouneed.bench.contenders import OURS, Entry, missing_package
 from allyouneed.bench.decoding import (
     Measured,
     bench_task,
@@ -16,9 +17,7 @@ from allyouneed.bench.decoding import (
 from allyouneed.bench.decoding_contenders import (
     CONTENDERS,
     ONE_BY_ONE,
-    OURS,
     Layout,
-    is_missing,
     longest_output,
     other_batches,
     precisions,
@@ -26,7 +25,7 @@ from allyouneed.bench.decoding_contenders import (
     ways_to_share,
 )
 from allyouneed.bench.decoding_lengths import LENGTHS, bench_lengths, num_turns_of_lengths
-from allyouneed.bench.decoding_team import Entry, Team, Turn
+from allyouneed.bench.decoding_team import Team, Turn
 from allyouneed.bench.decoding_workloads import Task, task_of_model, task_of_shape
 from allyouneed.bench.training_workloads import multi30k_lengths
 from allyouneed.config.model import ModelConfig
@@ -46,7 +45,7 @@ SMALL = ModelConfig(
 @pytest.fixture(scope="module")
 def toy_task(toy_model: Path, toy_text: Path, tmp_path_factory: pytest.TempPathFactory) -> Task:
     """The toy model with the peers that are installed, on the validation part."""
-    peers = [peer for peer in PEERS if not is_missing(peer)]
+    peers = [peer for peer in PEERS if not missing_package(peer)]
     folder = tmp_path_factory.mktemp("exports")
     return task_of_model(toy_model, toy_text / "valid.en", toy_text / "valid.toy", peers, GREEDY, folder)
 
@@ -54,14 +53,14 @@ def toy_task(toy_model: Path, toy_text: Path, tmp_path_factory: pytest.TempPathF
 @pytest.fixture(scope="module")
 def random_task(tmp_path_factory: pytest.TempPathFactory) -> Task:
     """Random weights, outputs of 7 tokens, with the peers that are installed."""
-    peers = [peer for peer in PEERS if not is_missing(peer)]
+    peers = [peer for peer in PEERS if not missing_package(peer)]
     return task_of_shape(SMALL, 9, 7, peers, {"beam_size": 2}, tmp_path_factory.mktemp("random"))
 
 
 @pytest.mark.parametrize("name", CONTENDERS)
 def test_everyone_finds_the_translations_of_the_toy_model(name: str, toy_task: Task, toy_model: Path) -> None:
     """Greedy search is the same everywhere, whatever the layout."""
-    if is_missing(name):
+    if missing_package(name):
         pytest.skip(f"NOT RUN: needs {name}")
     translator = load_translator(toy_model)
     expected = [
@@ -86,7 +85,7 @@ def test_bleu_compares_outputs_with_the_references(toy_task: Task, toy_data: Pat
 
 @pytest.mark.parametrize("name", CONTENDERS)
 def test_everyone_writes_outputs_of_the_length_that_is_wanted(name: str, random_task: Task) -> None:
-    if is_missing(name):
+    if missing_package(name):
         pytest.skip(f"NOT RUN: needs {name}")
     contender = CONTENDERS[name](random_task.folders[name], "float32", random_task.search)
     written = contender.translate(random_task.sources)
@@ -96,7 +95,7 @@ def test_everyone_writes_outputs_of_the_length_that_is_wanted(name: str, random_
 
 @pytest.mark.parametrize("name", CONTENDERS)
 def test_every_precision_that_is_offered_translates(name: str, random_task: Task) -> None:
-    if is_missing(name):
+    if missing_package(name):
         pytest.skip(f"NOT RUN: needs {name}")
     assert "float32" in precisions(name)
     for precision in precisions(name):
@@ -123,7 +122,7 @@ def test_several_processes_translate_as_one_does_and_in_order(random_task: Task)
 def test_the_record_tells_who_was_measured_on_what(toy_task: Task) -> None:
     entries = [
         Entry(OURS, "float32"),
-        *(Entry("ctranslate2", "float32") for _ in [0] if not is_missing("ctranslate2")),
+        *(Entry("ctranslate2", "float32") for _ in [0] if not missing_package("ctranslate2")),
     ]
     advanced: list[int] = []
     record = bench_task(toy_task, entries, 1, 1, lambda: advanced.append(1))

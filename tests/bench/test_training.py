@@ -6,8 +6,8 @@ from itertools import islice
 import pytest
 import torch
 
+from allyouneed.bench.contenders import OURS, Entry
 from allyouneed.bench.training import (
-    Entry,
     Round,
     Turn,
     bench_shape,
@@ -18,7 +18,6 @@ from allyouneed.bench.training import (
     summarise,
     take_turn,
 )
-from allyouneed.bench.training_contenders import OURS
 from allyouneed.bench.training_workloads import Shape, equal_lengths, make_batches, multi30k_lengths
 from allyouneed.config.model import ModelConfig
 from allyouneed.training.flops import training_flops

@@ -10,7 +10,8 @@ from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from allyouneed.bench.training_contenders import CONTENDERS, OURS, Contender, cut_rows, missing_package
+from allyouneed.bench.contenders import OURS, missing_package
+from allyouneed.bench.training_contenders import CONTENDERS, Contender, cut_rows
 from allyouneed.bench.training_workloads import equal_lengths, make_batches, multi30k_lengths
 from allyouneed.config.run import RunConfig
 from allyouneed.data.batching import Batch

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.stores import write_store
 
 from allyouneed import CorpusFiles, DataConfig, prepare
 from allyouneed.bench.training_workloads import (
@@ -15,7 +16,7 @@ from allyouneed.bench.training_workloads import (
     multi30k_lengths,
 )
 from allyouneed.data.batching import make_batch
-from allyouneed.data.store import PairStore, write_store
+from allyouneed.data.store import PairStore
 from allyouneed.symbols import END, PADDING, UNKNOWN
 
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from tests.stores import write_store
 
 from allyouneed.data.batching import (
     BatchSchedule,
@@ -15,7 +16,7 @@ from allyouneed.data.batching import (
     make_batch,
     plan_epoch,
 )
-from allyouneed.data.store import PairStore, write_store
+from allyouneed.data.store import PairStore
 from allyouneed.errors import DataError, UsageError
 
 Lengths = list[tuple[int, int]]

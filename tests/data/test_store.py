@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.stores import write_store
 
-from allyouneed.data.store import PairStore, PairWriter, write_store
+from allyouneed.data.store import PairStore, PairWriter
 from allyouneed.errors import DiskError, ModelError
 
 Pair = tuple[list[int], list[int], int]

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.stores import write_store
 
-from allyouneed.data.store import PairStore, write_store
+from allyouneed.data.store import PairStore
 from allyouneed.data.translation_table import TranslationTable, learn_translation_table
 from allyouneed.symbols import PADDING
 

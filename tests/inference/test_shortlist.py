@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tests.stores import write_store
 
 from allyouneed.config.run import SearchConfig
-from allyouneed.data.store import PairStore, write_store
+from allyouneed.data.store import PairStore
 from allyouneed.errors import ModelError
 from allyouneed.inference import Batching, Engine, Hypothesis, generate
 from allyouneed.inference.ensemble import Ensemble

@@ -3,9 +3,10 @@
 import random
 
 import pytest
+from tests.stores import write_store
 from tests.tiny import VOCAB_SIZE
 
-from allyouneed.data.store import PairStore, write_store
+from allyouneed.data.store import PairStore
 from allyouneed.symbols import UNKNOWN
 from allyouneed.training.trainer import Corpus
 

@@ -9,10 +9,11 @@ from typing import Any, Protocol
 
 import pytest
 import torch
+from tests.stores import write_store
 from torch import Tensor, nn
 
 from allyouneed.config.run import RunConfig
-from allyouneed.data.store import PairStore, write_store
+from allyouneed.data.store import PairStore
 from allyouneed.errors import DataError, DivergedError, ModelError
 from allyouneed.hardware.machine import environment
 from allyouneed.storage.checkpoint import load_checkpoint, save_checkpoint

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from allyouneed.config.run import RunConfig
-from allyouneed.data.store import PairStore, write_store
+from allyouneed.data.store import PairStore, PairWriter
 from allyouneed.errors import UserError
 from allyouneed.storage.run_directory import RunDirectory
 from allyouneed.symbols import UNKNOWN
@@ -34,7 +34,9 @@ def build_trainer(run: Path, longest: int) -> Trainer:
         for _ in range(NUM_PAIRS * longest // length)
     ]
     numbered = [(source, target, line) for line, (source, target) in enumerate(pairs, start=1)]
-    write_store(run / "data", numbered, vocabulary_size=VOCAB_SIZE)
+    with PairWriter(run / "data", vocabulary_size=VOCAB_SIZE) as writer:
+        for source, target, line_number in numbered:
+            writer.add(source, target, line_number)
     config = RunConfig().replace(
         model={
             "source_vocab_size": VOCAB_SIZE,

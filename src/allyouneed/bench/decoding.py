@@ -4,29 +4,25 @@ First everyone tries its layouts on a part of the sentences, and the best few on
 each translates all sentences; ratios are taken within a round, so that a busy machine slows all alike.
 """
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from importlib import metadata
 from typing import Any
 
 import numpy as np
 import torch
 
+from allyouneed.bench.contenders import NEEDED, Entry, circumstances, spread
 from allyouneed.bench.decoding_contenders import (
     ONE_BY_ONE,
-    PACKAGES,
     Ids,
     Layout,
     other_batches,
     ways_to_share,
 )
-from allyouneed.bench.decoding_team import Entry, Team, Turn
+from allyouneed.bench.decoding_team import Team, Turn
 from allyouneed.bench.decoding_workloads import Task
-from allyouneed.bench.training import SETTINGS, spread
-from allyouneed.hardware.machine import environment
 
 _CPU = torch.device("cpu")
 _TRIED_SENTENCES = 256
@@ -68,10 +64,10 @@ def bench_task(
     """
     chosen = {entry: try_layouts(task, entry, threads, advance) for entry in entries}
     measured = dict(_measure(task, chosen, num_rounds, advance))
+    started = circumstances(_CPU)
     return {
-        "date": datetime.now(UTC).date().isoformat(),
-        "environment": environment(_CPU) | {"threads": threads} | _versions(entries),
-        "settings": {name: os.environ[name] for name in SETTINGS if name in os.environ},
+        **started,
+        "environment": started["environment"] | {"threads": threads} | _versions(entries),
         "model": task.model.model_dump(),
         "search": task.search.model_dump(),
         "sentences": len(task.sources),
@@ -209,5 +205,5 @@ def seconds(found: Measured) -> np.ndarray[Any, np.dtype[np.float64]]:
 
 
 def _versions(entries: Sequence[Entry]) -> dict[str, str]:
-    packages = {PACKAGES[contender] for contender, _ in entries if contender in PACKAGES}
+    packages = {NEEDED[contender][0] for contender, _ in entries if contender in NEEDED}
     return {package: metadata.version(package) for package in sorted(packages)}

@@ -4,7 +4,6 @@ All take and give token ids, search with the same beam, and stop when as many hy
 wide.
 """
 
-import importlib.util
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Literal, Protocol
 import tokenizers
 import torch
 
+from allyouneed.bench.contenders import OURS, Precision
 from allyouneed.config.run import SearchConfig
 from allyouneed.inference.engine import pad
 from allyouneed.inference.engine_choice import build_engine
@@ -25,10 +25,7 @@ from allyouneed.symbols import CONTROL_SYMBOLS, END, PADDING
 from allyouneed.tasks.loading import model_of
 from allyouneed.tasks.units import SOURCE_TOKENIZER, TARGET_TOKENIZER
 
-OURS = "allyouneed"
-
 Ids = Sequence[int]
-Precision = Literal["float32", "bfloat16", "int8"]
 
 
 @dataclass(frozen=True)
@@ -185,17 +182,9 @@ CONTENDERS: dict[str, Build] = {
 }
 """Name on the command line -> what builds it."""
 
-PACKAGES = {"ctranslate2": "ctranslate2", "huggingface": "transformers"}
-"""Contender -> the package that it needs."""
-
 _USUAL_BATCH = 32
 _BATCHES = 8, 16, 32, 64, 128
 _BATCHES_OF_TOKENS = (512, 1_024, 2_048)
-
-
-def is_missing(contender: str) -> bool:
-    """Whether a package that a contender needs is not installed."""
-    return contender in PACKAGES and importlib.util.find_spec(PACKAGES[contender]) is None
 
 
 def precisions(contender: str) -> list[Precision]:

@@ -2,16 +2,14 @@
 
 import time
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 import torch
 
-from allyouneed.bench.decoding_contenders import OURS, Layout, OurDecoder, Precision
+from allyouneed.bench.contenders import OURS, Precision, circumstances, spread
+from allyouneed.bench.decoding_contenders import Layout, OurDecoder
 from allyouneed.bench.decoding_workloads import Task
-from allyouneed.bench.training import spread
-from allyouneed.hardware.machine import environment
 from allyouneed.symbols import UNKNOWN
 
 LENGTHS = (32, 64, 128, 256)
@@ -50,9 +48,10 @@ def bench_lengths(
             }
             for length in LENGTHS
         ]
+    started = circumstances(torch.device("cpu"))
     return {
-        "date": datetime.now(UTC).date().isoformat(),
-        "environment": environment(torch.device("cpu")) | {"threads": 1},
+        "date": started["date"],
+        "environment": started["environment"] | {"threads": 1},
         "model": task.model.model_dump(),
         "beam_size": task.search.beam_size,
         "batch": _BATCH,

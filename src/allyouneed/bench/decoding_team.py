@@ -9,31 +9,23 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
-from typing import NamedTuple, Self
+from typing import Self
 
 import torch
 
+from allyouneed.bench.contenders import NEEDED, Entry
 from allyouneed.bench.decoding_contenders import (
     CONTENDERS,
     ONE_BY_ONE,
-    PACKAGES,
     Contender,
     Ids,
     Layout,
-    Precision,
     sorted_batches,
 )
 from allyouneed.bench.decoding_workloads import Task
 from allyouneed.hardware.memory import memory_bytes
 
 _CPU = torch.device("cpu")
-
-
-class Entry(NamedTuple):
-    """Who takes part, and in which precision of the matrix products."""
-
-    contender: str
-    precision: Precision
 
 
 @dataclass(frozen=True)
@@ -107,8 +99,8 @@ _entered: list[tuple[Contender, int]] = []
 
 
 def _enter(task: Task, entry: Entry) -> None:
-    if entry.contender in PACKAGES:
-        importlib.import_module(PACKAGES[entry.contender])
+    if entry.contender in NEEDED:
+        importlib.import_module(NEEDED[entry.contender][0])
     before = memory_bytes(_CPU)
     build = CONTENDERS[entry.contender]
     _entered.append((build(task.folders[entry.contender], entry.precision, task.search), before))

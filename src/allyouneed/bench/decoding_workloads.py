@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from allyouneed.bench.decoding_contenders import OURS
+from allyouneed.bench.contenders import OURS
 from allyouneed.bench.training_workloads import multi30k_lengths
 from allyouneed.config.model import ModelConfig
 from allyouneed.config.run import RunConfig, SearchConfig

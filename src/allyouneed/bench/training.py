@@ -5,48 +5,33 @@ So a busy machine slows all alike; ratios are taken within a round, and of all f
 Each contender lives in a process of its own, so that none meets the memory that another has left behind.
 """
 
-import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from itertools import islice
 from multiprocessing import get_context
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from allyouneed.bench.contenders import Entry, Precision, circumstances, spread
 from allyouneed.bench.training_contenders import CONTENDERS, Contender
 from allyouneed.bench.training_workloads import Shape, make_batches
 from allyouneed.config.model import ModelConfig
 from allyouneed.config.run import RunConfig
 from allyouneed.data.batching import Batch
-from allyouneed.hardware.machine import environment, matmul_peak, wait_for
+from allyouneed.hardware.machine import matmul_peak, wait_for
 from allyouneed.hardware.memory import memory_bytes
 from allyouneed.training.flops import training_flops
-
-BenchPrecision = Literal["float32", "bfloat16"]
 
 _SEED = 1
 _MEMORY_STEPS = 2
 _NUM_TURNS_OF_OTHER_BATCHES = 2
 _LIMIT_SIZE = {"cpu": 2048, "cuda": 8192}
-SETTINGS = (
-    *("LD_PRELOAD", "GLIBC_TUNABLES", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"),
-    *("OMP_NUM_THREADS", "OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "ONEDNN_PRIMITIVE_CACHE_CAPACITY"),
-)
-"""Environment variables on which speed depends: those of the allocator change that of the peers by a half."""
-
-
-class Entry(NamedTuple):
-    """Who takes part, and in which precision of the matrix products."""
-
-    contender: str
-    precision: BenchPrecision
 
 
 @dataclass(frozen=True)
@@ -74,7 +59,7 @@ class Turn:
 class Round:
     """One turn of everyone."""
 
-    limits: Mapping[BenchPrecision, float]
+    limits: Mapping[Precision, float]
     """FLOPs a second of large matrix products alone."""
     turns: Mapping[tuple[str, Entry], Turn]
     """Of every workload and entry."""
@@ -102,9 +87,7 @@ def bench_shape(
             row["step_memory_bytes"] = step_memory(shape, entry, device)
             advance()
     return {
-        "date": datetime.now(UTC).date().isoformat(),
-        "environment": environment(device),
-        "settings": {name: os.environ[name] for name in SETTINGS if name in os.environ},
+        **circumstances(device),
         "model": shape.model.model_dump(),
         "batch_tokens": shape.batch_tokens,
         "micro_batch_tokens": shape.micro_batch_tokens,
@@ -156,7 +139,11 @@ def play_rounds(
         take_turns(slice(None))
         for number in range(num_rounds):
             size = _LIMIT_SIZE[device.type]
-            limits = {precision: matmul_peak(device, precision, size) for _, precision in entries}
+            limits: dict[Precision, float] = {
+                precision: matmul_peak(device, precision, size)
+                for _, precision in entries
+                if precision != "int8"  # nobody trains in it
+            }
             first = number % _NUM_TURNS_OF_OTHER_BATCHES * shape.steps
             yield Round(limits, take_turns(slice(first, first + shape.steps)))
 
@@ -251,12 +238,6 @@ def summarise(rounds: Sequence[Round]) -> list[dict[str, Any]]:
 def speeds(rounds: Sequence[Round], workload: str, entry: Entry) -> NDArray[np.float64]:
     """Target tokens per second, round by round."""
     return np.array([each.turns[workload, entry].target_tokens_per_second for each in rounds])
-
-
-def spread(values: Iterable[float]) -> dict[str, float]:
-    """Median and quartiles."""
-    lower, median, upper = np.quantile(list(values), (0.25, 0.5, 0.75))
-    return {"median": float(median), "lower_quartile": float(lower), "upper_quartile": float(upper)}
 
 
 def _growth(shape: Shape, entry: Entry, device: torch.device) -> int:

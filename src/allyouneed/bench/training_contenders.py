@@ -4,7 +4,6 @@ All take whole steps: forward, label-smoothed loss, backward, Adam. The peers co
 the plain way of their own examples; ours in micro-batches, as `train` does.
 """
 
-import importlib.util
 import math
 from collections.abc import Callable
 from typing import Protocol
@@ -15,6 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
+from allyouneed.bench.contenders import OURS
 from allyouneed.config.model import ModelConfig
 from allyouneed.config.run import RunConfig
 from allyouneed.data.batching import Batch
@@ -25,8 +25,6 @@ from allyouneed.symbols import END, PADDING, START
 from allyouneed.training.gradients import FiniteWatch, Gradients
 from allyouneed.training.optimizer import build_optimizer, learning_rate
 from allyouneed.training.update import accumulate_gradient, seed_generators, use_fastest_attention
-
-OURS = "allyouneed"
 
 
 class Contender(Protocol):
@@ -260,15 +258,6 @@ CONTENDERS: dict[str, Build] = {
     ),
 }
 """Name on the command line -> what builds it."""
-
-_NEEDED = {"marian": ("transformers", "allyouneed[bench]"), "opennmt": ("onmt", "OpenNMT-py")}
-"""Contender -> the package that it imports, and what to install for that."""
-
-
-def missing_package(contender: str) -> str | None:
-    """What to install for a contender, if anything is missing."""
-    package, requirement = _NEEDED.get(contender, ("torch", ""))
-    return requirement if importlib.util.find_spec(package) is None else None
 
 
 def cut_rows(batch: Batch, num_parts: int) -> list[Batch]:

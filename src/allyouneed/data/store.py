@@ -5,7 +5,7 @@ other with neither start nor end symbol, in shards; the offset of each sentence;
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -95,22 +95,6 @@ class PairWriter:
             "facts": dict(self._facts),
         }
         (self._directory / HEADER).write_bytes(json.dumps(header, indent=1).encode())
-
-
-def write_store(
-    directory: Path,
-    pairs: Iterable[tuple[Sequence[int], Sequence[int], int]],
-    *,
-    vocabulary_size: int,
-    facts: Mapping[str, Any] | None = None,
-    shard_tokens: int = SHARD_TOKENS,
-) -> None:
-    """Write all of `pairs` (source ids, target ids, input line number); see `PairWriter`."""
-    with PairWriter(
-        directory, vocabulary_size=vocabulary_size, facts=facts, shard_tokens=shard_tokens
-    ) as writer:
-        for source, target, line_number in pairs:
-            writer.add(source, target, line_number)
 
 
 class PairStore:

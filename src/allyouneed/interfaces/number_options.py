@@ -35,6 +35,9 @@ def _check_share(_: type, value: float | None) -> None:
         raise ValueError("Must be >= 0 and <= 1.")
 
 
+SEVERAL = Parameter(consume_multiple=True)
+"""An option that takes all the values after it."""
+
 Whole = Annotated[int, Parameter(converter=_whole)]
 """A whole number; the configuration that it becomes part of knows its bounds."""
 AtLeastOne = Annotated[int, between(1, MAX_COUNT)]

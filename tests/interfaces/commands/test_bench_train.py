@@ -11,7 +11,8 @@ from typing import Any, NamedTuple, get_args
 import pytest
 
 from allyouneed.bench import training as bench_training
-from allyouneed.bench.training_contenders import CONTENDERS, OURS
+from allyouneed.bench.contenders import OURS
+from allyouneed.bench.training_contenders import CONTENDERS
 from allyouneed.bench.training_workloads import SHAPES, Shape, equal_lengths, multi30k_lengths
 from allyouneed.config.model import ModelConfig
 from allyouneed.interfaces.cli import main

@@ -6,8 +6,8 @@ from typing import get_args
 
 import pytest
 
-from allyouneed.bench import decoding_contenders
-from allyouneed.bench.decoding_contenders import CONTENDERS, OURS
+from allyouneed.bench.contenders import NEEDED, OURS
+from allyouneed.bench.decoding_contenders import CONTENDERS
 from allyouneed.bench.decoding_lengths import LENGTHS
 from allyouneed.bench.training_workloads import SHAPES, Shape
 from allyouneed.config.model import ModelConfig
@@ -23,7 +23,8 @@ def test_a_table_is_printed_and_the_results_are_kept(
     toy_model: Path, toy_text: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One peer is not installed, and left out with one line."""
-    monkeypatch.setitem(decoding_contenders.PACKAGES, "huggingface", "no_such_package")
+    requirement = NEEDED["huggingface"][1]
+    monkeypatch.setitem(NEEDED, "huggingface", ("no_such_package", requirement))
     pytest.importorskip("ctranslate2", reason="NOT RUN: needs ctranslate2")
     out = tmp_path / "deep" / "speed.json"
     text = ["--source", str(toy_text / "valid.en"), "--reference", str(toy_text / "valid.toy")]

@@ -4,13 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from cyclopts import Parameter
-
-from allyouneed.interfaces.console import notice
 from allyouneed.interfaces.device import Device, torch_device
-from allyouneed.interfaces.number_options import AtLeastOne
+from allyouneed.interfaces.number_options import SEVERAL, AtLeastOne
 from allyouneed.interfaces.progress import progress
-from allyouneed.interfaces.reports.bench_results import keep, results_so_far, size_of, table
+from allyouneed.interfaces.reports.bench_results import installed, keep, results_so_far, size_of, table
 
 if TYPE_CHECKING:
     from allyouneed.bench.training_workloads import Shape
@@ -19,7 +16,6 @@ ShapeName = Literal["small", "base", "length"]
 Peer = Literal["tutorial", "marian", "opennmt"]
 Precision = Literal["float32", "bfloat16"]
 
-_SEVERAL = Parameter(consume_multiple=True)
 _REFERENCES = {
     "x Marian": "marian {precision}",
     "x tutorial fp32": "tutorial float32",
@@ -36,10 +32,10 @@ _REMARKS = (
 
 def train(
     *,
-    shape: Annotated[tuple[ShapeName, ...], _SEVERAL] = ("small",),
-    precision: Annotated[tuple[Precision, ...], _SEVERAL] = ("float32", "bfloat16"),
+    shape: Annotated[tuple[ShapeName, ...], SEVERAL] = ("small",),
+    precision: Annotated[tuple[Precision, ...], SEVERAL] = ("float32", "bfloat16"),
     rounds: AtLeastOne = 5,
-    against: Annotated[tuple[Peer, ...], _SEVERAL] = ("tutorial", "marian"),
+    against: Annotated[tuple[Peer, ...], SEVERAL] = ("tutorial", "marian"),
     data: Path | None = None,
     device: Device = "auto",
     out: Path = Path("benchmarks/results/training.json"),
@@ -69,11 +65,11 @@ def train(
     """
     results = results_so_far(out)
 
-    from allyouneed.bench.training import Entry, bench_shape, num_turns
-    from allyouneed.bench.training_contenders import OURS
+    from allyouneed.bench.contenders import OURS, Entry
+    from allyouneed.bench.training import bench_shape, num_turns
 
     shapes = _shapes(shape, data)
-    entries = [Entry(name, each) for name in (OURS, *_installed(against)) for each in precision]
+    entries = [Entry(name, each) for name in (OURS, *installed(against)) for each in precision]
     place = torch_device(device)
     keep(results, out)  # before minutes of work for nothing
     total = sum(num_turns(each, entries, rounds) for each in shapes.values())
@@ -98,16 +94,6 @@ def _shapes(names: Sequence[str], data: Path | None) -> "dict[str, Shape]":
     store = PreparedData(data).train
     lengths = np.stack([store.source_lengths, store.target_lengths], axis=1).astype(np.int64)
     return {name: shape.on_lengths(lengths, f"lengths of {data}") for name, shape in shapes.items()}
-
-
-def _installed(peers: Sequence[Peer]) -> Iterator[Peer]:
-    from allyouneed.bench.training_contenders import missing_package
-
-    for peer in peers:
-        if requirement := missing_package(peer):
-            notice(f"{peer} is left out, as it is not installed: pip install '{requirement}'")
-        else:
-            yield peer
 
 
 def _as_text(name: str, result: Mapping[str, Any]) -> Iterator[str]:

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from allyouneed.errors import UsageError
-from allyouneed.interfaces.console import notice
-from allyouneed.interfaces.number_options import AtLeastOne, Threads
+from allyouneed.interfaces.number_options import SEVERAL, AtLeastOne, Threads
 from allyouneed.interfaces.progress import progress
-from allyouneed.interfaces.reports.bench_results import keep, results_so_far, size_of, table
+from allyouneed.interfaces.reports.bench_results import installed, keep, results_so_far, size_of, table
 
 if TYPE_CHECKING:
     from allyouneed.bench.decoding_workloads import Task
@@ -21,7 +20,6 @@ Peer = Literal["ctranslate2", "huggingface"]
 ShapeName = Literal["small", "base"]
 Precision = Literal["float32", "bfloat16", "int8"]
 
-_SEVERAL = Parameter(consume_multiple=True)
 _SHORT_NAMES = {"ctranslate2": "CT2", "huggingface": "HF"}
 _REMARKS = (
     "Medians of rounds in which all take turns on the same sentences, each in its best layout; ratios are of",
@@ -53,8 +51,8 @@ class Conditions:
 
     beam_size: AtLeastOne = 4
     length_penalty: float | None = None
-    precision: Annotated[tuple[Precision, ...], _SEVERAL] = ("float32", "bfloat16", "int8")
-    against: Annotated[tuple[Peer, ...], _SEVERAL] = ("ctranslate2", "huggingface")
+    precision: Annotated[tuple[Precision, ...], SEVERAL] = ("float32", "bfloat16", "int8")
+    against: Annotated[tuple[Peer, ...], SEVERAL] = ("ctranslate2", "huggingface")
     rounds: AtLeastOne = 5
     threads: Threads | None = None
     lengths: bool = False
@@ -66,7 +64,7 @@ def translate(
     *models: Path,
     source: Path | None = None,
     reference: Path | None = None,
-    shape: Annotated[tuple[ShapeName, ...], _SEVERAL] = (),
+    shape: Annotated[tuple[ShapeName, ...], SEVERAL] = (),
     conditions: Conditions = Conditions(),
     out: Path = Path("benchmarks/results/decoding.json"),
 ) -> None:
@@ -143,23 +141,13 @@ def _search(conditions: Conditions) -> dict[str, float | bool]:
     return {name: value for name, value in given.items() if value is not None} | {"early_stopping": True}
 
 
-def _installed(peers: Sequence[Peer]) -> Iterator[Peer]:
-    from allyouneed.bench.decoding_contenders import is_missing
-
-    for peer in peers:
-        if is_missing(peer):
-            notice(f"{peer} is left out, as it is not installed: pip install 'allyouneed[{peer}]'")
-        else:
-            yield peer
-
-
 def _speeds(make: Make, conditions: Conditions) -> dict[str, Any]:
+    from allyouneed.bench.contenders import OURS, Entry
     from allyouneed.bench.decoding import bench_task, num_turns
-    from allyouneed.bench.decoding_contenders import OURS, precisions
-    from allyouneed.bench.decoding_team import Entry
+    from allyouneed.bench.decoding_contenders import precisions
     from allyouneed.inference.generate import available_cores
 
-    peers, threads = tuple(_installed(conditions.against)), conditions.threads or available_cores()
+    peers, threads = tuple(installed(conditions.against)), conditions.threads or available_cores()
     entries = [
         Entry(name, precision)
         for name in (OURS, *peers)
@@ -174,7 +162,8 @@ def _speeds(make: Make, conditions: Conditions) -> dict[str, Any]:
 
 
 def _lengths(make: Make, conditions: Conditions) -> dict[str, Any]:
-    from allyouneed.bench.decoding_contenders import OURS, precisions
+    from allyouneed.bench.contenders import OURS
+    from allyouneed.bench.decoding_contenders import precisions
     from allyouneed.bench.decoding_lengths import bench_lengths, num_turns_of_lengths
 
     chosen = [precision for precision in conditions.precision if precision in precisions(OURS)]

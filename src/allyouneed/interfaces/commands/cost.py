@@ -2,10 +2,12 @@
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from allyouneed.interfaces.number_options import Positive
+from allyouneed.interfaces.reports.tables import figure
 
 if TYPE_CHECKING:
     from allyouneed.cost.ledger import Ledger
@@ -42,21 +44,20 @@ def cost(
     print(json.dumps(ledger.as_json()) if json_ else "\n".join(_as_text(ledger)))
 
 
+_figure = partial(figure, value_width=14)
+
+
 def _as_text(ledger: "Ledger") -> Iterator[str]:
-    yield _row("updates", f"{ledger.step:,}")
-    yield _row("time", f"{ledger.seconds / 3600:,.2f} hours", f"{ledger.devices} x {ledger.device_name}")
-    yield _row("FLOPs, counted", f"{ledger.matmul_flops:.2e}", "of matrix products, 2 a multiply-add")
+    yield _figure("updates", f"{ledger.step:,}")
+    yield _figure("time", f"{ledger.seconds / 3600:,.2f} hours", f"{ledger.devices} x {ledger.device_name}")
+    yield _figure("FLOPs, counted", f"{ledger.matmul_flops:.2e}", "of matrix products, 2 a multiply-add")
     formula = f"time x devices x {ledger.device_tflops:g} TFLOPS ({ledger.tflops_source})"
-    yield _row("FLOPs, by the formula", f"{ledger.formula_flops:.2e}", formula)
+    yield _figure("FLOPs, by the formula", f"{ledger.formula_flops:.2e}", formula)
     share = f"{ledger.matmul_flops / ledger.formula_flops:.0%}" if ledger.formula_flops else "-"
-    yield _row("counted of formula", share)
+    yield _figure("counted of formula", share)
     if ledger.energy_joules is None:
-        yield _row("energy", "-", "not measured on this system, or not with several processes")
+        yield _figure("energy", "-", "not measured on this system, or not with several processes")
     else:
-        yield _row("energy", f"{ledger.energy_joules / 3.6e6:,.3f} kWh", "of the processors and the GPU")
+        yield _figure("energy", f"{ledger.energy_joules / 3.6e6:,.3f} kWh", "of the processors and the GPU")
     if ledger.price is not None:
-        yield _row("price", f"{ledger.price:,.2f}")
-
-
-def _row(name: str, value: str, remark: str = "") -> str:
-    return f"{name:<24}{value:>14}  {remark}".rstrip()
+        yield _figure("price", f"{ledger.price:,.2f}")

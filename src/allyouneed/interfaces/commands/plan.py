@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from allyouneed.errors import UsageError
 from allyouneed.interfaces.configuration import NOTHING_ASKED, ConfigurationOptions
 from allyouneed.interfaces.number_options import AtLeastOne, Positive, between
+from allyouneed.interfaces.reports.tables import figure, megabytes
 from allyouneed.symbols import MAX_ENTRIES
 
 if TYPE_CHECKING:
@@ -86,29 +87,29 @@ def _as_json(found: "Cost", length: int, tflops: float | None) -> dict[str, Any]
 
 def _as_text(config: "RunConfig", found: "Cost", length: int, tflops: float | None) -> Iterator[str]:
     model, training, memory = config.model, config.training, found.memory
-    yield _row("parameters", f"{found.parameters:,}")
+    yield figure("parameters", f"{found.parameters:,}")
     for part, count in found.parameters_by_part.items():
-        yield _row(f"  {part}", f"{count:,}")
+        yield figure(f"  {part}", f"{count:,}")
     if found.published:
         yield from _published_parameters(found.parameters, model.target_vocab_size, found.published)
     yield ""
     yield f"FLOPs of matrix products, forward and backward, 2 a multiply-add, on sentences of {length} tokens"
-    yield _row("  a target token", f"{found.flops_per_target_token:,}")
+    yield figure("  a target token", f"{found.flops_per_target_token:,}")
     run = f"{training.batch_tokens:,} tokens x {training.num_steps:,} updates"
-    yield _row("  the run", f"{found.training_flops:.2e}", run)
+    yield figure("  the run", f"{found.training_flops:.2e}", run)
     if found.published and found.published.training_flops:
         yield from _published_flops(found.training_flops, found.published)
-    yield _row("time", *_time(found.training_flops, tflops))
+    yield figure("time", *_time(found.training_flops, tflops))
     yield ""
     yield "memory of training in float32"
-    yield _row("  weights", _bytes(memory.weights))
-    yield _row("  gradients", _bytes(memory.gradients))
-    yield _row("  Adam's moments", _bytes(memory.adam_moments))
+    yield figure("  weights", megabytes(memory.weights))
+    yield figure("  gradients", megabytes(memory.gradients))
+    yield figure("  Adam's moments", megabytes(memory.adam_moments))
     micro_batch = f"an estimate, for a micro-batch of {found.micro_batch_tokens:,} tokens a side"
-    yield _row("  activations, about", _bytes(memory.activations_estimate), micro_batch)
+    yield figure("  activations, about", megabytes(memory.activations_estimate), micro_batch)
     yield "disk"
-    yield _row("  a checkpoint", _bytes(found.checkpoint_bytes), f"{training.keep_checkpoints} are kept")
-    yield _row("  a state to resume", _bytes(found.state_bytes), "2 are kept")
+    yield figure("  a checkpoint", megabytes(found.checkpoint_bytes), f"{training.keep_checkpoints} are kept")
+    yield figure("  a state to resume", megabytes(found.state_bytes), "2 are kept")
     yield ""
     yield f"what departs from the paper's {found.nearest}"
     for deviation in found.deviations:
@@ -137,7 +138,7 @@ def _published_flops(counted: float, paper: "Published") -> Iterator[str]:
 
     assert paper.training_flops is not None
     formula = f"{paper.training_hours:g} hours x {NUM_P100} P100 x {P100_TFLOPS} TFLOPS"
-    yield _row("  the paper's estimate", f"{paper.training_flops:.2e}", f"{formula} (Table 2)")
+    yield figure("  the paper's estimate", f"{paper.training_flops:.2e}", f"{formula} (Table 2)")
     yield f"  The count is {counted / paper.training_flops:.0%} of the paper's estimate."
 
 
@@ -146,14 +147,6 @@ def _time(training_flops: float, tflops: float | None) -> tuple[str, str]:
         return "-", "--tflops N shows it for hardware that sustains N TFLOPS"
     hours = training_flops / (tflops * 1e12) / 3600
     return f"{hours:,.1f} hours", f"at {tflops:g} TFLOPS sustained"
-
-
-def _row(name: str, value: str, remark: str = "") -> str:
-    return f"{name:<24}{value:>18}  {remark}".rstrip()
-
-
-def _bytes(count: int) -> str:
-    return f"{count / 1e6:,.0f} MB"
 
 
 def _as_table(configs: "dict[str, RunConfig]", costs: "dict[str, Cost]") -> str:

@@ -5,14 +5,10 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import Parameter
-
 from allyouneed.interfaces.console import notice
 from allyouneed.interfaces.device import Device, torch_device
 from allyouneed.interfaces.held_out import read_held_out
-from allyouneed.interfaces.number_options import AtLeastOne
-
-_SEVERAL = Parameter(consume_multiple=True)
+from allyouneed.interfaces.number_options import SEVERAL, AtLeastOne
 
 
 def sweep(
@@ -22,8 +18,8 @@ def sweep(
     source: Path | None = None,
     reference: Path | None = None,
     pairs: Path | None = None,
-    beam_sizes: Annotated[list[AtLeastOne], _SEVERAL] = [1, 2, 4, 8],  # noqa: B006
-    length_penalties: Annotated[list[float], _SEVERAL] = [0.0, 0.3, 0.6, 1.0],  # noqa: B006
+    beam_sizes: Annotated[list[AtLeastOne], SEVERAL] = [1, 2, 4, 8],  # noqa: B006
+    length_penalties: Annotated[list[float], SEVERAL] = [0.0, 0.3, 0.6, 1.0],  # noqa: B006
     device: Device = "auto",
     json_: bool = False,
 ) -> None:

@@ -3,9 +3,13 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from allyouneed.errors import UsageError
+from allyouneed.interfaces.console import notice
+from allyouneed.interfaces.reports.tables import aligned
+
+Peer = TypeVar("Peer", bound=str)
 
 
 def results_so_far(path: Path) -> dict[str, Any]:
@@ -40,6 +44,17 @@ def keep(results: Mapping[str, Any], path: Path) -> None:
     write_text(path, json.dumps(results, indent=1) + "\n")
 
 
+def installed(peers: Sequence[Peer]) -> Iterator[Peer]:
+    """Those of the peers that can be measured here; of the others a notice says what to install."""
+    from allyouneed.bench.contenders import missing_package
+
+    for peer in peers:
+        if requirement := missing_package(peer):
+            notice(f"{peer} is left out, as it is not installed: pip install '{requirement}'")
+        else:
+            yield peer
+
+
 def size_of(model: Mapping[str, Any]) -> str:
     """A model in a few words."""
     return (
@@ -49,11 +64,5 @@ def size_of(model: Mapping[str, Any]) -> str:
 
 
 def table(rows: Sequence[Mapping[str, str]]) -> Iterator[str]:
-    """Rows of cells by their titles, aligned: the first two columns to the left, the others to the right."""
-    titles = list(rows[0])
-    widths = [max(len(title), *(len(row[title]) for row in rows)) + 2 for title in titles]
-    for row in (dict(zip(titles, titles, strict=True)), *rows):
-        first, second, *others = (row[title] for title in titles)
-        yield f"{first:<{widths[0]}}{second:<{widths[1]}}" + "".join(
-            f"{cell:>{width}}" for cell, width in zip(others, widths[2:], strict=True)
-        )
+    """Rows of cells by their titles, which are those of the first row, in aligned columns."""
+    return aligned([list(rows[0]), *([row[title] for title in rows[0]] for row in rows)], gap=4)

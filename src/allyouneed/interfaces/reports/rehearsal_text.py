@@ -3,7 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
+
+from allyouneed.interfaces.reports.tables import figure, megabytes
 
 if TYPE_CHECKING:
     from allyouneed.tasks.rehearsing import Rehearsal
@@ -29,45 +32,40 @@ def as_json(found: "Rehearsal") -> dict[str, Any]:
     }
 
 
+_figure = partial(figure, name_width=20)
+
+
 def as_text(found: "Rehearsal") -> Iterator[str]:
     """Lines with name, value and remark."""
     training, epoch, speed, disk = found.config.training, found.epoch, found.speed, found.disk
-    yield _row("parameters", f"{found.parameters:,}")
-    yield _row("device", str(found.device), f"in {training.precision}")
+    yield _figure("parameters", f"{found.parameters:,}")
+    yield _figure("device", str(found.device), f"in {training.precision}")
     tokens = f"{epoch.source_tokens:,} source and {epoch.target_tokens:,} target tokens"
-    yield _row("pairs", f"{epoch.pairs:,}", tokens)
+    yield _figure("pairs", f"{epoch.pairs:,}", tokens)
     done = f", after {found.steps_done:,} that are done" if found.steps_done else ""
-    yield _row("updates", f"{found.updates:,}", f"{found.epochs:.1f} epochs of {epoch.updates:,}{done}")
+    yield _figure("updates", f"{found.updates:,}", f"{found.epochs:.1f} epochs of {epoch.updates:,}{done}")
     micro_batches = f"{epoch.micro_batches / epoch.updates:.1f} micro-batches"
     limits = f"of at most {training.micro_batch_tokens:,} tokens a side"
-    yield _row(
+    yield _figure(
         "tokens an update", f"{epoch.target_tokens / epoch.updates:,.0f}", f"in {micro_batches} {limits}"
     )
-    yield _row("padding", f"{epoch.padding_share:.1%}", "of what is computed")
-    yield _row("FLOPs", f"{found.training_flops:.2e}", "of matrix products, forward and backward")
-    yield _row(
+    yield _figure("padding", f"{epoch.padding_share:.1%}", "of what is computed")
+    yield _figure("FLOPs", f"{found.training_flops:.2e}", "of matrix products, forward and backward")
+    yield _figure(
         "speed",
         f"{speed.target_tokens_per_second:,.0f}",
         f"target tokens/s, as measured over {speed.updates} update{'s' * (speed.updates > 1)}",
     )
     peak = f"of the {speed.peak_flops_per_second / 1e9:,.0f} GFLOP/s of a large matrix product"
-    yield _row("  share of peak", f"{speed.share_of_peak:.0%}", peak)
+    yield _figure("  share of peak", f"{speed.share_of_peak:.0%}", peak)
     time = timedelta(seconds=round(found.training_seconds))
-    yield _row("time", str(time), "at that speed, validations and checkpoints apart")
-    yield _row(
+    yield _figure("time", str(time), "at that speed, validations and checkpoints apart")
+    yield _figure(
         "memory",
-        _bytes(speed.memory_bytes),
+        megabytes(speed.memory_bytes),
         "after these updates, the largest micro-batch included; on a CPU it grows for a while",
     )
-    yield _row(
-        "checkpoint", _bytes(disk.checkpoint_bytes), f"and {_bytes(disk.state_bytes)} to resume from it"
+    yield _figure(
+        "checkpoint", megabytes(disk.checkpoint_bytes), f"and {megabytes(disk.state_bytes)} to resume from it"
     )
-    yield _row("disk", _bytes(disk.most_bytes), f"at most; {_bytes(disk.free_bytes)} are free")
-
-
-def _row(name: str, value: str, remark: str = "") -> str:
-    return f"{name:<20}{value:>18}  {remark}".rstrip()
-
-
-def _bytes(count: int) -> str:
-    return f"{count / 1e6:,.0f} MB"
+    yield _figure("disk", megabytes(disk.most_bytes), f"at most; {megabytes(disk.free_bytes)} are free")

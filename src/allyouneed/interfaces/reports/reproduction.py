@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 
 from allyouneed.interfaces.reports import scaling_page, table1_page
 from allyouneed.interfaces.reports.html_parts import embedded_png, heading
+from allyouneed.interfaces.reports.tables import aligned
 from allyouneed.paper.experiment import FAILED, PICTURES, RESULT, Results, Row
 from allyouneed.paper.verdicts import RowComparison, bootstrapped, compare, deviation
 from allyouneed.storage.publish import write_text
@@ -67,14 +68,7 @@ def write_report(results: Results) -> list[Path]:
 
 def as_terminal_table(results: Results) -> Iterator[str]:
     """The table in aligned columns, with conclusions and remarks."""
-    cells = table_of(results)
-    widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
-    for row in cells:
-        first, second, *others = (
-            cell.ljust(w) if n < 2 else cell.rjust(w)
-            for n, (cell, w) in enumerate(zip(row, widths, strict=True))
-        )
-        yield "  ".join([first, second, *others]).rstrip()
+    yield from aligned(table_of(results))
     yield ""
     yield from (f"{title}: {'; '.join(items)}" for title, items in conclusions(results).items())
     yield ""

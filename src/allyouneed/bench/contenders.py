@@ -1,0 +1,57 @@
+"""What both benches share: who takes part, what is told of the machine, and figures with their spread."""
+
+import importlib.util
+import os
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import torch
+
+from allyouneed.hardware.machine import environment
+
+OURS = "allyouneed"
+Precision = Literal["float32", "bfloat16", "int8"]
+
+NEEDED = {
+    "marian": ("transformers", "allyouneed[bench]"),
+    "opennmt": ("onmt", "OpenNMT-py"),
+    "ctranslate2": ("ctranslate2", "allyouneed[ctranslate2]"),
+    "huggingface": ("transformers", "allyouneed[huggingface]"),
+}
+"""Contender -> the package that it imports, and what to install for that."""
+
+SETTINGS = (
+    *("LD_PRELOAD", "GLIBC_TUNABLES", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"),
+    *("OMP_NUM_THREADS", "OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "ONEDNN_PRIMITIVE_CACHE_CAPACITY"),
+)
+"""Environment variables on which speed depends: those of the allocator change that of the peers by a half."""
+
+
+class Entry(NamedTuple):
+    """Who takes part, and in which precision of the matrix products."""
+
+    contender: str
+    precision: Precision
+
+
+def missing_package(contender: str) -> str | None:
+    """What to install for a contender, if anything is missing."""
+    package, requirement = NEEDED.get(contender, ("torch", ""))
+    return requirement if importlib.util.find_spec(package) is None else None
+
+
+def circumstances(device: torch.device) -> dict[str, Any]:
+    """How the record of a measurement begins: when it was made, on which machine, with which settings."""
+    return {
+        "date": datetime.now(UTC).date().isoformat(),
+        "environment": environment(device),
+        "settings": {name: os.environ[name] for name in SETTINGS if name in os.environ},
+    }
+
+
+def spread(values: Iterable[float]) -> dict[str, float]:
+    """Median and quartiles."""
+    lower, median, upper = np.quantile(list(values), (0.25, 0.5, 0.75))
+    return {"median": float(median), "lower_quartile": float(lower), "upper_quartile": float(upper)}
