@@ -35,6 +35,9 @@ UNSAFE_METHODS = {"splitlines", "extractall", "read_text", "write_text"}
 UNSAFE_FUNCTIONS = {("torch", "load"), ("torch", "save"), ("os", "system"), ("os", "popen")}
 BINARY_BY_DEFAULT = {"os", "gzip", "bz2", "lzma", "zstandard"}
 VAGUE_NAMES = ("util", "utils", "helper", "helpers", "common", "misc", "manager")
+FRAGMENT = re.compile(
+    r"\A\s*(Of|That|Those|Likewise|And|As of)\b|^ +\*{0,2}\w+: (Of|That|Likewise|As of)\b", re.MULTILINE
+)
 MAX_FILE_LINES = 350
 MAX_FUNCTION_LINES = 60
 
@@ -175,6 +178,18 @@ def packages_with_code(sources: Sources) -> list[str]:
     ]
 
 
+def fragments(sources: Sources) -> list[str]:
+    """Docstrings, and descriptions of arguments, that go on from a name in place of saying what it is."""
+    texts = [
+        (module, node.lineno, node.value.value)
+        for module, source in sources.items()
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Expr)
+        if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+    ]
+    return [f"{module}:{line} {text[:40]}" for module, line, text in texts if FRAGMENT.search(text)]
+
+
 def oversized(sources: Sources) -> list[str]:
     files = [
         f"{m} has {len(s.split(chr(10)))} lines" for m, s in sources.items() if s.count("\n") > MAX_FILE_LINES
@@ -241,6 +256,10 @@ CHECKS = {
     packages_with_code: {
         "allyouneed.data.__init__": '"""Text in."""\nLIMIT = 3',
         "allyouneed.model.__init__": '"""Tensors."""\ndef build(): ...',
+    },
+    fragments: {
+        "allyouneed.config.run": 'threads: int\n"""That share a product."""',
+        "allyouneed.config.presets": 'def f(path):\n    """Read.\n\n    Args:\n        path: Of it.\n    """',
     },
     oversized: {
         "allyouneed.config.run": "\n" * (MAX_FILE_LINES + 1),

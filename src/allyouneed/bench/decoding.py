@@ -59,7 +59,7 @@ def bench_task(
         task: Model and sentences.
         entries: Who takes part.
         num_rounds: Besides one that warms up.
-        threads: That everyone has, to share out as suits it best.
+        threads: Number of threads of every contender, which it shares out as suits it best.
         advance: Is called after every turn, `num_turns` times in all.
     """
     chosen = {entry: try_layouts(task, entry, threads, advance) for entry in entries}
@@ -200,7 +200,7 @@ def summarise(task: Task, measured: Mapping[Entry, Measured]) -> list[dict[str, 
 
 
 def seconds(found: Measured) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Of the turns, round by round."""
+    """Figures of the turns, round by round."""
     return np.array([turn.seconds for turn in found.turns])
 
 

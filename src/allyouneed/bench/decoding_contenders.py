@@ -33,11 +33,11 @@ class Layout:
     """How the work is shared out, and how much of it is computed at once."""
 
     processes: int
-    """That each have a model and decode batches of their own."""
+    """Number of processes, each with a model and batches of its own."""
     workers: int
-    """Of a process, which share its model and decode batches of their own."""
+    """Number of threads of a process that share its model and decode batches of their own."""
     threads: int
-    """That share a product of matrices."""
+    """Number of threads per matrix product."""
     batch: int
     unit: Literal["sentences", "source tokens"] = "sentences"
     """In which `batch` counts."""

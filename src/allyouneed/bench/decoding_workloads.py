@@ -46,7 +46,7 @@ class Task:
         return sum(len(ids) + 1 if most is None else min(len(ids) + 1, most) for ids in outputs)
 
     def bleu(self, outputs: Sequence[Sequence[int]]) -> float | None:
-        """Of translations, where references are known."""
+        """BLEU of translations, where references are known."""
         if self.references is None:
             return None
         tokenizer = Tokenizer.load(self.folders[OURS] / TARGET_TOKENIZER)

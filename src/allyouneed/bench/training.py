@@ -42,7 +42,7 @@ class Turn:
     target_tokens: int
     """Without padding."""
     flops: int
-    """Of the matrix products, counted on the batches: the same for all contenders."""
+    """FLOPs of the matrix products, counted on the batches: the same for all contenders."""
 
     @property
     def target_tokens_per_second(self) -> float:
@@ -62,7 +62,7 @@ class Round:
     limits: Mapping[Precision, float]
     """FLOPs a second of large matrix products alone."""
     turns: Mapping[tuple[str, Entry], Turn]
-    """Of every workload and entry."""
+    """Results of every workload and entry."""
 
 
 def bench_shape(

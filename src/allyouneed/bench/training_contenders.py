@@ -73,7 +73,7 @@ class PlainStep:
 
     Args:
         model: Source ids (rows, source_len) and target ids (rows, target_len) to logits (.., target_len, V).
-        config: Of the training.
+        config: Settings of training.
         device: Device to compute on.
         fused: Adam's fused form, as Hugging Face's trainer has it; tutorials leave the default.
     """

@@ -30,9 +30,9 @@ class Shape:
 
     model: ModelConfig
     batch_tokens: int
-    """Of a batch, either side, padding included."""
+    """Tokens of a batch on either side, padding included."""
     micro_batch_tokens: int
-    """That `allyouneed` computes at once: as its presets of such models do, or the whole batch."""
+    """Tokens that `allyouneed` computes at once: as in presets of such models, or the whole batch."""
     steps: int
     """In a turn, each on another batch."""
     workloads: dict[str, Callable[[], Lengths]]

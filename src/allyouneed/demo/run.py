@@ -44,7 +44,7 @@ class DemoResult:
     """What the demo ends with."""
 
     scores: Mapping[str, Sequence[Score]]
-    """Of the model and of each yardstick, on the test part."""
+    """Scores of the model and of each yardstick on the test part."""
     examples: Sequence[Example]
     """The whole test part."""
 

@@ -17,7 +17,7 @@ class PackedIds:
 
     Attributes:
         ids: All tokens: (1, tokens).
-        positions: Of each token in its sentence, from 0.
+        positions: Position of each token in its sentence, from 0.
         bounds: Sentence i has the tokens from `bounds[i]` to `bounds[i + 1]`: int32.
         longest: Tokens of the longest sentence.
     """

@@ -20,11 +20,11 @@ class Replicas:
     """Each process has the whole model, its gradient and its moments.
 
     Attributes:
-        model: What computes.
+        model: The model that computes.
         optimizer: Adam over the parameters that this process holds.
-        gradients: Theirs.
-        whole_model: What is saved and validated in the first process; here `model` itself.
-        whole_optimizer: Likewise.
+        gradients: Gradients of these parameters.
+        whole_model: The model that is saved and validated in the first process; here `model` itself.
+        whole_optimizer: The optimizer that is saved; here `optimizer` itself.
     """
 
     def __init__(

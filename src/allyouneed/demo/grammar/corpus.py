@@ -28,10 +28,10 @@ LONGEST_IN_TEST = 18
 """In English words, without punctuation."""
 
 SHARE_OF_LONGER = 0.25
-"""Of the test part: sentences longer than any of the train part."""
+"""Share of the test part: sentences longer than any of the train part."""
 
 HELD_OUT_SHARE = 0.12
-"""Of the pairs of a noun and a verb: never together, as subject or object, outside the test part."""
+"""Share of the pairs of a noun and a verb: never together, as subject or object, outside the test part."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -155,7 +155,7 @@ CONJUNCTIONS = {
         "when it was": "when/WRB = als/KOUS",
     }.items()
 }
-"""Of subordinate clauses; German has another `when` for what happened once."""
+"""Conjunctions of subordinate clauses; German has another `when` for what happened once."""
 
 _DAYS = {
     **{"Monday": "Montag", "Tuesday": "Dienstag", "Wednesday": "Mittwoch", "Thursday": "Donnerstag"},

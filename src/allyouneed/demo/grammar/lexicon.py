@@ -63,7 +63,7 @@ class Verb:
     particle: str
     preposition: str
     auxiliary: str
-    """Of the German perfect."""
+    """Auxiliary of the German perfect."""
     subjects: tuple[Noun, ...]
     objects: tuple[ObjectSlot, ...]
     traits: frozenset[str]

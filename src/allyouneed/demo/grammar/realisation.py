@@ -23,7 +23,7 @@ NOT = wording("not/RB = nicht/PTKNEG")
 COMMA = wording(",/, = ,/$,")
 STOP, QUESTION_MARK = wording("./. = ./$."), wording("?/. = ?/$.")
 LABELS = {"RB": "ADVP", "WRB": "WHADVP", "JJ": "ADJP", "ADJD": "AP", "ADV": "AVP", "PWAV": "AVP"}
-"""Of an adjunct without a noun, by the tag of its last word."""
+"""Label of an adjunct without a noun, by the tag of its last word."""
 
 PREPOSITIONS = frozenset({"IN", "APPR", "APPRART"})
 

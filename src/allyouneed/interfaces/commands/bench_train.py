@@ -56,7 +56,7 @@ def train(
     Args:
         shape: `small`: 3+3 layers, d_model 256, sentences as in Multi30k. `base`: the paper's base model,
             sentences twice as long. `length`: the small model on 32 tokens and on 1,024, and its memory.
-        precision: Of the matrix products.
+        precision: Precision of the matrix products.
         rounds: How many, besides one that warms up.
         against: Whom to measure besides this program.
         data: Prepared data from which `small` and `base` take the lengths of sentences.

@@ -39,10 +39,10 @@ class Conditions:
     Args:
         beam_size: Hypotheses kept a step.
         length_penalty: The exponent alpha of the length penalty; by default that of the model.
-        precision: Of the matrix products. Who cannot compute in one is left out there.
+        precision: Precision of the matrix products. Contenders without it are left out.
         against: Whom to measure besides this program.
         rounds: How many, besides one that warms up.
-        threads: That everyone has; by default as many as there are cores.
+        threads: Number of threads of each contender; by default one per core.
         lengths: Measure, in place of speed beside others, how the time of an output token grows from length
             32 to 256: random sources as long as the outputs, of this program alone.
         sentences: How many, of a shape.

@@ -45,7 +45,7 @@ def keep(results: Mapping[str, Any], path: Path) -> None:
 
 
 def installed(peers: Sequence[Peer]) -> Iterator[Peer]:
-    """Those of the peers that can be measured here; of the others a notice says what to install."""
+    """The peers that can be measured here; a notice says what to install for the others."""
     from allyouneed.bench.contenders import missing_package
 
     for peer in peers:
