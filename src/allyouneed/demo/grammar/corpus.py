@@ -13,13 +13,7 @@ from allyouneed.demo.grammar.german import german_sentence
 from allyouneed.demo.grammar.lexicon import Noun, Verb
 from allyouneed.demo.grammar.sampling import Sampler
 from allyouneed.demo.grammar.syntax import Clause, NounPhrase, Sentence
-from allyouneed.demo.grammar.trees import (
-    as_written,
-    bracketed,
-    leaves,
-    sentence_text,
-    word_alignment,
-)
+from allyouneed.demo.grammar.trees import bracketed, sentence_text, word_alignment, written
 from allyouneed.demo.grammar.verbs import BE
 
 SHORTEST = 7
@@ -90,14 +84,14 @@ def is_held_out(noun: Noun, verb: Verb) -> bool:
 
 def realise(sentence: Sentence, construction: str) -> DemoPair:
     """Both sides of a sentence."""
-    source_tree, target_tree = as_written(english_sentence(sentence)), as_written(german_sentence(sentence))
-    source, target = leaves(source_tree), leaves(target_tree)
+    trees = english_sentence(sentence), german_sentence(sentence)
+    source, target = map(written, trees)
     return DemoPair(
-        source=sentence_text(source),
-        target=sentence_text(target),
-        source_tree=bracketed(source_tree),
-        target_tree=bracketed(target_tree),
-        alignment=word_alignment(source, target),
+        source=sentence_text(source.values()),
+        target=sentence_text(target.values()),
+        source_tree=bracketed(trees[0], source),
+        target_tree=bracketed(trees[1], target),
+        alignment=word_alignment(source.values(), target.values()),
         construction=construction,
     )
 

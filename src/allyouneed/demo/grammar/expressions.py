@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from allyouneed.demo.grammar.lexicon import Noun, nouns_of
-from allyouneed.demo.grammar.syntax import Fixed, NounPhrase, Wording, wording
+from allyouneed.demo.grammar.syntax import Fixed, NounPhrase, wording
 
 
 class Determiner(NamedTuple):
@@ -172,10 +172,6 @@ def _with_units(english: str, german: str, units: dict[str, str]) -> list[str]:
     return [f"{english} {unit}/NN = {stem}{ending}/{tag} {word}/NN" for unit, (ending, word) in split.items()]
 
 
-def _choices(*groups: list[str]) -> list[list[Wording]]:
-    return [list(map(wording, group)) for group in groups]
-
-
 _TODAY = "today/NN = heute/ADV"
 _LAST = ["yesterday/NN = gestern/ADV", *_with_units("last/JJ", "letzt/ADJA", _UNITS)]
 _NEXT = ["tomorrow/NN = morgen/ADV", *_with_units("next/JJ", "nächst/ADJA", _UNITS)]
@@ -190,26 +186,26 @@ _IN_A_YEAR = [f"in/IN {year}/CD = im/APPRART Jahr/NN {year}/CARD = 0-0 0-1 1-2" 
 _MOMENT = "at/IN the/DT moment/NN = im/APPRART Moment/NN = 0-0 1-0 2-1"
 
 TIMES = {
-    "present": _choices(_EVERY),
-    "progressive": _choices(["now/RB = jetzt/ADV", _TODAY, _MOMENT]),
-    "past": _choices(_LAST, _LAST, _ON_A_DAY, _AGO, _IN_A_YEAR),
-    "perfect": _choices([_TODAY, *_with_units("this/DT", "dies/PDAT", _UNITS)]),
-    "future": _choices(_NEXT, _NEXT, _ON_A_DAY),
+    tense: [[wording(row) for row in group] for group in groups]
+    for tense, groups in {
+        "present": [_EVERY],
+        "progressive": [["now/RB = jetzt/ADV", _TODAY, _MOMENT]],
+        "past": [_LAST, _LAST, _ON_A_DAY, _AGO, _IN_A_YEAR],
+        "perfect": [[_TODAY, *_with_units("this/DT", "dies/PDAT", _UNITS)]],
+        "future": [_NEXT, _NEXT, _ON_A_DAY],
+    }.items()
 }
 """When, by tense: groups to choose from, then their members."""
 
 _OFTEN, _NEVER, _SOMETIMES = "often/RB = oft/ADV", "never/RB = nie/ADV", "sometimes/RB = manchmal/ADV"
-FREQUENCY = dict(
-    zip(
-        ("present", "past", "perfect"),
-        _choices(
-            [_OFTEN, _SOMETIMES, "always/RB = immer/ADV", "rarely/RB = selten/ADV"],
-            [_OFTEN, _SOMETIMES, _NEVER],
-            [_OFTEN, _NEVER, "already/RB = schon/ADV", "just/RB = gerade/ADV"],
-        ),
-        strict=True,
-    )
-)
+FREQUENCY = {
+    tense: [wording(row) for row in rows]
+    for tense, rows in {
+        "present": [_OFTEN, _SOMETIMES, "always/RB = immer/ADV", "rarely/RB = selten/ADV"],
+        "past": [_OFTEN, _SOMETIMES, _NEVER],
+        "perfect": [_OFTEN, _NEVER, "already/RB = schon/ADV", "just/RB = gerade/ADV"],
+    }.items()
+}
 """How often, by tense: adverbs that stand before the English verb."""
 
 WHERE, WHEN, WHY = map(wording, ("where/WRB = wo/PWAV", "when/WRB = wann/PWAV", "why/WRB = warum/PWAV"))

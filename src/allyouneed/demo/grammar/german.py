@@ -74,7 +74,7 @@ def _main_clause(clause: Clause, question: bool, elided: bool) -> Phrase:
 def _inner_clause(clause: Clause) -> list[Tree]:
     """Conjunction, relative pronoun or question word first, the finite verb last, between commas.
 
-    `trees.as_written` drops the commas at the edge of the sentence.
+    `trees.written` drops the commas at the edge of the sentence.
     """
     finite, ending = german_verbs(clause, separated=False)
     found = slots(clause, GERMAN)

@@ -128,12 +128,9 @@ def _german_forms(citation: str, third: str, past: str, participle: str) -> Verb
 
 
 def _read_object(text: str) -> ObjectSlot:
-    cases: dict[str, Case] = {"accusative": "accusative", "dative": "dative"}
-    first, rest = text.split(maxsplit=1)
-    if first in cases:
-        return ObjectSlot("", cases[first], nouns_of(rest))
-    case, rest = rest.split(maxsplit=1)
-    return ObjectSlot(first, cases[case], nouns_of(rest))
+    case: Case = "dative" if "dative" in text else "accusative"
+    preposition, nouns = text.split(case)
+    return ObjectSlot(preposition.strip(), case, nouns_of(nouns))
 
 
 def _read_verb(row: str) -> Verb:

@@ -1,6 +1,7 @@
 """Constituency trees whose leaves know what they express, so that two of them give a word alignment."""
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -41,47 +42,38 @@ def leaves(phrase: Phrase) -> list[Leaf]:
     return found
 
 
-def bracketed(tree: Tree) -> str:
-    """The tree in Penn brackets on one line: `(S (NP (PRP She)) (VP (VBZ sleeps)) (. .))`."""
-    if isinstance(tree, Leaf):
-        return f"({tree.tag} {tree.word})"
-    return f"({tree.label} {' '.join(map(bracketed, tree.children))})"
+def written(tree: Phrase) -> dict[int, Leaf]:
+    """The leaves that are written, by their identity: the first with a capital, without some of the commas.
+
+    A clause brings the commas that would enclose it in the middle of a sentence; at its edges, and where
+    they meet another mark, they go.
+    """
+    words = leaves(tree)
+    kept = [word for word, after in pairwise(words) if word.word != "," or after.word not in PUNCTUATION]
+    first, *others = kept[kept[0].word == "," :]
+    capital = Leaf(first.tag, first.word[0].upper() + first.word[1:], first.origins)
+    return {id(first): capital, **{id(word): word for word in (*others, words[-1])}}
 
 
-def sentence_text(words: Sequence[Leaf]) -> str:
+def bracketed(tree: Tree, found: dict[int, Leaf]) -> str:
+    """The tree of the leaves found, in Penn brackets: `(S (NP (PRP She)) (VP (VBZ sleeps)) (. .))`."""
+    if isinstance(tree, Phrase):
+        children = (bracketed(child, found) for child in tree.children)
+        return f"({tree.label} {' '.join(child for child in children if child)})"
+    leaf = found.get(id(tree))
+    return f"({leaf.tag} {leaf.word})" if leaf else ""
+
+
+def sentence_text(words: Iterable[Leaf]) -> str:
     """The words as one types them, with punctuation attached to the word before it."""
     return "".join(leaf.word if leaf.word in PUNCTUATION else " " + leaf.word for leaf in words).lstrip()
 
 
-def word_alignment(source: Sequence[Leaf], target: Sequence[Leaf]) -> tuple[tuple[int, int], ...]:
+def word_alignment(source: Iterable[Leaf], target: Iterable[Leaf]) -> tuple[tuple[int, int], ...]:
     """The sorted pairs (source position, target position) of words that share an origin."""
-    positions: dict[Origin, list[int]] = {}
+    positions: dict[Origin, list[int]] = defaultdict(list)
     for position, leaf in enumerate(target):
         for origin in leaf.origins:
-            positions.setdefault(origin, []).append(position)
-    links = {
-        (i, j) for i, leaf in enumerate(source) for origin in leaf.origins for j in positions.get(origin, ())
-    }
+            positions[origin].append(position)
+    links = {(i, j) for i, leaf in enumerate(source) for origin in leaf.origins for j in positions[origin]}
     return tuple(sorted(links))
-
-
-def as_written(tree: Phrase) -> Phrase:
-    """The tree with a capital first letter and without the commas that meet another mark or begin it.
-
-    A clause brings the commas that would enclose it in the middle of a sentence; at its edges they go.
-    """
-    words = leaves(tree)
-    dropped = {id(words[0])} if words[0].word == "," else set()
-    dropped |= {id(mark) for mark, after in pairwise(words) if mark.word == "," and after.word in PUNCTUATION}
-    first = next(word for word in words if id(word) not in dropped)
-    return Phrase(tree.label, tuple(_rewritten(tree, dropped, first)))
-
-
-def _rewritten(phrase: Phrase, dropped: set[int], first: Leaf) -> Iterator[Tree]:
-    for child in phrase.children:
-        if isinstance(child, Phrase):
-            yield Phrase(child.label, tuple(_rewritten(child, dropped, first)))
-        elif child is first:
-            yield Leaf(child.tag, child.word[0].upper() + child.word[1:], child.origins)
-        elif id(child) not in dropped:
-            yield child

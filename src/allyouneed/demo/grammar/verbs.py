@@ -15,6 +15,10 @@ def _forms(kind: str, infinitive: str, present: str, past: str = "", participle:
     return VerbForms(infinitive, tuple(present.split()), tuple(past.split()), participle, kind=kind)
 
 
+def _modal(word: str) -> VerbForms:
+    return _forms("MD", word, f"{word} {word} {word}")
+
+
 BE = Verb(
     english=VerbForms("be", ("am", "is", "are"), ("was", "was", "were"), "been", "being"),
     german=_forms("VA", "sein", "bin ist sind", "war war waren", "gewesen"),
@@ -27,27 +31,16 @@ BE = Verb(
 )
 """The copula, which is an auxiliary too."""
 
+HABEN = _forms("VA", "haben", "habe hat haben")
 WERDEN = _forms("VA", "werden", "werde wird werden", "wurde wurde wurden", "worden")
 
 STEPS: dict[str, tuple[VerbForms, VerbForms | None, Form]] = {
     "do": (_forms("VV", "do", "do does do", "did did did"), None, "infinitive"),
-    "future": (_forms("MD", "will", "will will will"), WERDEN, "infinitive"),
-    "can": (_forms("MD", "can", "can can can"), _forms("VM", "können", "kann kann können"), "infinitive"),
-    "must": (
-        _forms("MD", "must", "must must must"),
-        _forms("VM", "müssen", "muss muss müssen"),
-        "infinitive",
-    ),
-    "should": (
-        _forms("MD", "should", "should should should"),
-        _forms("VM", "sollen", "sollte sollte sollten"),
-        "infinitive",
-    ),
-    "perfect": (
-        _forms("VV", "have", "have has have"),
-        _forms("VA", "haben", "habe hat haben"),
-        "participle",
-    ),
+    "future": (_modal("will"), WERDEN, "infinitive"),
+    "can": (_modal("can"), _forms("VM", "können", "kann kann können"), "infinitive"),
+    "must": (_modal("must"), _forms("VM", "müssen", "muss muss müssen"), "infinitive"),
+    "should": (_modal("should"), _forms("VM", "sollen", "sollte sollte sollten"), "infinitive"),
+    "perfect": (_forms("VV", "have", "have has have"), HABEN, "participle"),
     "progressive": (BE.english, None, "gerund"),
     "passive": (BE.english, WERDEN, "participle"),
 }
