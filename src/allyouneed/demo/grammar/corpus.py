@@ -7,10 +7,11 @@ from random import Random
 from zlib import crc32
 
 from allyouneed.demo.grammar.constructions import CONSTRUCTIONS
-from allyouneed.demo.grammar.english import english_sentence
+from allyouneed.demo.grammar.english import ENGLISH
 from allyouneed.demo.grammar.expressions import BY
-from allyouneed.demo.grammar.german import german_sentence
+from allyouneed.demo.grammar.german import GERMAN
 from allyouneed.demo.grammar.lexicon import Noun, Verb
+from allyouneed.demo.grammar.realisation import sentence_tree
 from allyouneed.demo.grammar.sampling import Sampler
 from allyouneed.demo.grammar.syntax import Clause, NounPhrase, Sentence
 from allyouneed.demo.grammar.trees import bracketed, sentence_text, word_alignment, written
@@ -84,7 +85,7 @@ def is_held_out(noun: Noun, verb: Verb) -> bool:
 
 def realise(sentence: Sentence, construction: str) -> DemoPair:
     """Both sides of a sentence."""
-    trees = english_sentence(sentence), german_sentence(sentence)
+    trees = sentence_tree(sentence, ENGLISH), sentence_tree(sentence, GERMAN)
     source, target = map(written, trees)
     return DemoPair(
         source=sentence_text(source.values()),

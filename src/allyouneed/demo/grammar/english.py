@@ -9,21 +9,15 @@ from allyouneed.demo.grammar.realisation import (
     arranged,
     conjunction,
     nominal,
-    sentence,
     slots,
     spell,
 )
-from allyouneed.demo.grammar.syntax import Clause, NounPhrase, Sentence, is_personal
+from allyouneed.demo.grammar.syntax import Clause, NounPhrase, is_personal
 from allyouneed.demo.grammar.trees import Leaf, Phrase, Tree
 from allyouneed.demo.grammar.verbs import BE, english_verbs
 
 AFTER_VERBS = "verbs pronoun particle object predicate adjunct time inner"
 """A pronoun stands before the particle of its verb (`turns it on`), other objects after it."""
-
-
-def english_sentence(structure: Sentence) -> Phrase:
-    """The tree of a whole sentence with its final mark."""
-    return sentence(structure, ENGLISH)
 
 
 def _main_clause(clause: Clause, question: bool, elided: bool) -> Phrase:

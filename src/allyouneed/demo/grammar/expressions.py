@@ -39,13 +39,10 @@ DETERMINERS = {
 }
 """Every determiner that German inflects, by its English singular."""
 
-NUMBERS = dict(
-    zip(
-        ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"),
-        ("zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht", "neun", "zehn", "elf", "zwölf"),
-        strict=True,
-    )
-)
+NUMBERS = {
+    **{"two": "zwei", "three": "drei", "four": "vier", "five": "fünf", "six": "sechs", "seven": "sieben"},
+    **{"eight": "acht", "nine": "neun", "ten": "zehn", "eleven": "elf", "twelve": "zwölf"},
+}
 POSSESSIVES = {"I": "my", "you": "your", "he": "his", "she": "her", "we": "our", "they": "their"}
 """By the pronoun of the owner."""
 

@@ -10,11 +10,10 @@ from allyouneed.demo.grammar.realisation import (
     arranged,
     conjunction,
     nominal,
-    sentence,
     slots,
     spell,
 )
-from allyouneed.demo.grammar.syntax import Clause, NounPhrase, Sentence, is_personal
+from allyouneed.demo.grammar.syntax import Clause, NounPhrase, is_personal
 from allyouneed.demo.grammar.trees import Leaf, Phrase, Tree
 from allyouneed.demo.grammar.verbs import german_verbs
 
@@ -52,11 +51,6 @@ ADJECTIVES = {
     "mixed": _table("er e es en", "en e es en", "en en en en"),
 }
 """After no determiner or a number, after `der`, after `ein`."""
-
-
-def german_sentence(structure: Sentence) -> Phrase:
-    """The tree of a whole sentence with its final mark."""
-    return sentence(structure, GERMAN)
 
 
 # Clauses

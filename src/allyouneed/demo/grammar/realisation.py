@@ -53,7 +53,7 @@ def spell(words: Wording, language: Language, *mention: object) -> list[Leaf]:
     ]
 
 
-def sentence(structure: Sentence, language: Language) -> Phrase:
+def sentence_tree(structure: Sentence, language: Language) -> Phrase:
     """The tree of a whole sentence with its final mark."""
     mark = spell(QUESTION_MARK if structure.question else STOP, language, structure)
     first, *others = structure.clauses
