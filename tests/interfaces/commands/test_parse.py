@@ -171,7 +171,7 @@ def test_a_parser_and_a_file_of_trees_are_scored(
         (
             ["prepare", "OUT", "--task", "parsing", "--trees", "TREES", "--pairs", "TREES"],
             2,
-            "no sentence pairs",
+            "not sentence pairs",
         ),
         (["prepare", "OUT", "--task", "parsing", "--trees", "EMPTY"], 3, "holds no tree"),
         (
