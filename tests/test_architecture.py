@@ -38,6 +38,7 @@ VAGUE_NAMES = ("util", "utils", "helper", "helpers", "common", "misc", "manager"
 FRAGMENT = re.compile(
     r"\A\s*(Of|That|Those|Likewise|And|As of)\b|^ +\*{0,2}\w+: (Of|That|Likewise|As of)\b", re.MULTILINE
 )
+FLAG = re.compile(r"(?<![\w-])--[a-z]")
 MAX_FILE_LINES = 350
 MAX_FUNCTION_LINES = 60
 
@@ -190,6 +191,19 @@ def fragments(sources: Sources) -> list[str]:
     return [f"{module}:{line} {text[:40]}" for module, line, text in texts if FRAGMENT.search(text)]
 
 
+def flags_below_the_commands(sources: Sources) -> list[str]:
+    """Texts that name a flag below `interfaces/`, where there are only settings; docstrings may."""
+    return [
+        f"{module}:{text.lineno} {text.value[:60]}"
+        for module, source in sources.items()
+        if unit_of(module) not in ("interfaces", "__main__")
+        for node in ast.walk(ast.parse(source))
+        if not isinstance(node, ast.Expr)
+        for text in ast.iter_child_nodes(node)
+        if isinstance(text, ast.Constant) and isinstance(text.value, str) and FLAG.search(text.value)
+    ]
+
+
 def oversized(sources: Sources) -> list[str]:
     files = [
         f"{m} has {len(s.split(chr(10)))} lines" for m, s in sources.items() if s.count("\n") > MAX_FILE_LINES
@@ -260,6 +274,10 @@ CHECKS = {
     fragments: {
         "allyouneed.config.run": 'threads: int\n"""That share a product."""',
         "allyouneed.config.presets": 'def f(path):\n    """Read.\n\n    Args:\n        path: Of it.\n    """',
+    },
+    flags_below_the_commands: {
+        "allyouneed.config.run": 'raise UsageError("--beam-size 0: give 1 or more")',
+        "allyouneed.paper.table4": 'raise UsageError(f"{run}: go on with --resume")',
     },
     oversized: {
         "allyouneed.config.run": "\n" * (MAX_FILE_LINES + 1),

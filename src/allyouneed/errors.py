@@ -144,7 +144,9 @@ def in_flags(message: str, settings: Sequence[str]) -> str:
     if not settings:
         return message
     names = "|".join(map(re.escape, settings))
-    return re.sub(rf"(?<![\w.])({names})(?!\w)", lambda found: "--" + found[0].replace("_", "-"), message)
+    return re.sub(
+        rf"(?<![\w./-])({names})(?![\w/-])", lambda found: "--" + found[0].replace("_", "-"), message
+    )
 
 
 def say(line: str) -> None:

@@ -159,7 +159,7 @@ def test_a_file_that_is_not_there_is_named(toml: Path) -> None:
 def test_a_value_out_of_range_or_of_a_wrong_type_is_refused(setting: str) -> None:
     key, _, _ = setting.partition("=")
     (message,) = refusal_of(setting)
-    assert message.startswith(f"--set {key}: {key}: Input should be ")
+    assert message.startswith(f"setting {key}: {key}: Input should be ")
     assert ", not " in message
 
 
@@ -253,7 +253,7 @@ def test_settings_are_toml_values_or_bare_words(setting: str, group: str, key: s
 @pytest.mark.parametrize("value", ["a=b", "two words", "1 2", "[1", ""])
 def test_what_is_neither_toml_nor_a_word_is_refused(value: str) -> None:
     assert refusal_of(f"data.source_language={value}") == [
-        f"--set data.source_language={value}: {value!r} is not a TOML value; "
+        f"setting data.source_language={value}: {value!r} is not a TOML value; "
         "give a number, true, false, or a text in quotes"
     ]
 
@@ -261,7 +261,7 @@ def test_what_is_neither_toml_nor_a_word_is_refused(value: str) -> None:
 @pytest.mark.parametrize("setting", ["warmup_steps=1", "training.warmup_steps", "", "=", "model", "model=3"])
 def test_a_setting_without_group_or_value_shows_how_to_write_one(setting: str) -> None:
     assert refusal_of(setting) == [
-        f"--set {setting}: write group.key=value, such as training.warmup_steps=8000"
+        f"setting {setting}: write group.key=value, such as training.warmup_steps=8000"
     ]
 
 
@@ -272,10 +272,10 @@ def test_the_last_of_two_settings_of_one_key_counts() -> None:
 
 def test_unknown_settings_name_the_nearest() -> None:
     assert refusal_of("training.warmup=1") == [
-        "--set training.warmup: unknown setting training.warmup; did you mean training.warmup_steps?"
+        "setting training.warmup: unknown setting training.warmup; did you mean training.warmup_steps?"
     ]
     (message,) = refusal_of("modle.d_ff=1")
-    assert message == "--set modle: unknown setting modle; did you mean model?"
+    assert message == "setting modle: unknown setting modle; did you mean model?"
 
 
 def test_replace_changes_the_named_keys_of_a_group_only() -> None:

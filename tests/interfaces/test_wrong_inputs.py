@@ -111,17 +111,17 @@ def test_a_folder_that_is_in_use_is_neither_run_nor_model(
     [
         (
             ["--set", "training.warmup_stps=9"],
-            "--set training.warmup_stps: unknown setting training.warmup_stps; "
+            "setting training.warmup_stps: unknown setting training.warmup_stps; "
             "did you mean training.warmup_steps?",
         ),
         (["--config", "my.toml"], "my.toml:2: unknown setting model.dropuot; did you mean model.dropout?"),
         (
             ["--set", "model.dropout=1.5"],
-            "--set model.dropout: model.dropout: Input should be less than 1, not 1.5",
+            "setting model.dropout: model.dropout: Input should be less than 1, not 1.5",
         ),
         (["--steps", "many"], "--steps"),
-        (["--preset", "bse"], "--preset bse: unknown preset; did you mean base?"),
-        (["--preset", "enormous"], "--preset enormous: unknown preset; presets: base, big, "),
+        (["--preset", "bse"], "--preset bse: there is none of this name; did you mean base?"),
+        (["--preset", "enormous"], "--preset enormous: there is none of this name; presets: base, big, "),
     ],
     ids=["misspelt option", "misspelt in a file", "bad number", "no number", "nearest preset", "no preset"],
 )

@@ -104,9 +104,9 @@ def silver_is_the_surer_half(treebank: Path, out: Path) -> None:
 def test_text_is_asked_for_by_the_row_that_needs_it_and_known_by_its_contents(
     treebank: Path, tmp_path: Path
 ) -> None:
-    with pytest.raises(UsageError, match="semi_supervised: parses raw text; name some with --text FILE"):
+    with pytest.raises(UsageError, match="parses raw sentences; name files of them with text"):
         run(treebank, tmp_path / "out")
-    with pytest.raises(UsageError, match="no row needs raw text"):
+    with pytest.raises(UsageError, match="no row parses sentences"):
         run(treebank, tmp_path / "out", "eighth", text=[treebank / "news.txt"])
     with pytest.raises(DataError, match="no such file"):
         run(treebank, tmp_path / "out", "semi_supervised", text=[treebank / "olds.txt"])
@@ -130,7 +130,7 @@ def test_text_is_asked_for_by_the_row_that_needs_it_and_known_by_its_contents(
 def test_data_for_translation_and_data_that_was_added_to_are_refused(
     treebank: Path, toy_data: Path, tmp_path: Path
 ) -> None:
-    with pytest.raises(UsageError, match="is for translation; prepare data with --task parsing --trees"):
+    with pytest.raises(UsageError, match="is for translation; prepare data for parsing, with trees"):
         TABLE4.require(PreparedData(toy_data))  # type: ignore[misc]
     files = TreeFiles(treebank / "train.mrg", repetitions=2)
     config = DataConfig(task="parsing", vocab_size=280, joint_vocabulary=False)

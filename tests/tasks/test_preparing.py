@@ -219,7 +219,7 @@ def test_a_file_that_is_missing_is_told_before_anything_is_read(tmp_path: Path, 
 
 
 def test_no_file_at_all_is_a_usage_error(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no training text: give --source and --target, or --pairs"):
+    with pytest.raises(UsageError, match="no training text: give source and target, or pairs"):
         prepare(tmp_path / "data", CorpusFiles())
 
 
@@ -317,7 +317,7 @@ def test_a_vocabulary_is_learned_from_a_sample_of_a_corpus_with_many_words_and_a
     sampled = prepare(tmp_path / "sampled", files, config=config, say=said.append)
     assert said[0] == (
         "train: vocabulary learned from a sample of 500 of 2,000 pairs, which has 14,000 bytes of distinct "
-        "words; --vocab-sample-bytes changes that, 0 takes all"
+        "words; vocab_sample_bytes changes that, 0 takes all"
     )
     assert sampled.lines("train", "source") == lines
     assert PreparedData(sampled.directory).config.vocab_sample_bytes == 14_000

@@ -146,7 +146,7 @@ def test_a_finished_run_can_be_given_more_steps(copy: Path, data: Path) -> None:
 
 def test_a_run_that_is_there_wants_resume(copy: Path, data: Path) -> None:
     before = contents(copy)
-    with pytest.raises(UsageError, match=f"^{copy}: exists; go on with --resume, or name a new folder$"):
+    with pytest.raises(UsageError, match=f"^{copy}: exists; go on with resume, or name a new folder$"):
         train(copy, data, CONFIG)
     assert contents(copy) == before
 

@@ -148,7 +148,7 @@ def test_the_last_checkpoints_of_a_run_are_its_newest(run: Path) -> None:
     assert last_checkpoints(run, 2) == [directory.checkpoint(900), directory.checkpoint(1_000)]
     assert len(last_checkpoints(run, 3)) == 3
     for last in (-1, 0, 4):
-        with pytest.raises(UsageError, match=f"--last {last}: {run} has 3 checkpoints; ask for 1 to 3"):
+        with pytest.raises(UsageError, match=f"^last {last}: {run} has 3 checkpoints; ask for 1 to 3"):
             last_checkpoints(run, last)
 
 

@@ -4,15 +4,16 @@ import importlib.util
 import os
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
+from allyouneed.config.run import DecodingPrecision
 from allyouneed.hardware.machine import environment
 
 OURS = "allyouneed"
-Precision = Literal["float32", "bfloat16", "int8"]
+Precision = DecodingPrecision
 
 NEEDED = {
     "marian": ("transformers", "allyouneed[bench]"),

@@ -292,5 +292,5 @@ def preset(name: str) -> RunConfig:
     if name not in PRESETS:
         nearest = difflib.get_close_matches(name, PRESETS, n=1)
         remedy = f"did you mean {nearest[0]}?" if nearest else f"presets: {', '.join(PRESETS)}"
-        raise UsageError(f"--preset {name}: unknown preset; {remedy}")
+        raise UsageError(f"preset {name}: there is none of this name; {remedy}", settings=["preset"])
     return PRESETS[name]()

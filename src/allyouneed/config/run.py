@@ -12,6 +12,7 @@ from allyouneed.config.settings import LONGEST_TEXT, Config, line_of, parse_toml
 from allyouneed.errors import DiskError, UsageError
 
 Precision = Literal["auto", "float32", "bfloat16"]
+DecodingPrecision = Literal["float32", "bfloat16", "int8"]
 
 Count = Annotated[int, Field(ge=1, le=2**63 - 1)]
 """A number of steps and the like; some are set so high that they never come."""
@@ -245,7 +246,7 @@ class RunConfig(Config):
             group, dot, name = key.strip().partition(".")
             if not (equals and dot):
                 raise UsageError(
-                    f"--set {setting}: write group.key=value, such as training.warmup_steps=8000"
+                    f"setting {setting}: write group.key=value, such as training.warmup_steps=8000"
                 )
             changes.setdefault(group, {})[name] = toml_value(setting, value.strip())
-        return self.changed(changes, lambda key: f"--set {'.'.join(key)}")
+        return self.changed(changes, lambda key: f"setting {'.'.join(key)}")

@@ -142,7 +142,7 @@ def toml_value(setting: str, value: str) -> Any:
         if value.replace("-", "_").isidentifier():
             return value
     raise UsageError(
-        f"--set {setting}: {value!r} is not a TOML value; give a number, true, false, or a text in quotes"
+        f"setting {setting}: {value!r} is not a TOML value; give a number, true, false, or a text in quotes"
     ) from None
 
 

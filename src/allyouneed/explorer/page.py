@@ -95,7 +95,8 @@ def pack_weights(document: Mapping[str, Any]) -> dict[str, Any]:
         lengths = [len(document["sequences"][name]["pieces"]) for name in ("source", "target")]
         raise DataError(
             f"the page would hold {total:,} weights, of {lengths[0]} by {lengths[1]} pieces; "
-            f"{MOST_WEIGHTS:,} are the most: give a shorter text, or draw some heads with --png",
+            f"{MOST_WEIGHTS:,} are the most: give a shorter text, or draw some heads with png",
+            settings=["png"],
             label="E-TOO-LONG",
         )
     return {**document, "kinds": {name: _packed(document["kinds"][name], weights[name]) for name in weights}}

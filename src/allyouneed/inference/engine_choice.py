@@ -7,6 +7,7 @@ from typing import TypeGuard
 from torch import nn
 
 from allyouneed.config.bounds import require_counts
+from allyouneed.config.run import DecodingPrecision
 from allyouneed.errors import UsageError
 from allyouneed.inference.engine import Engine
 from allyouneed.inference.ensemble import Ensemble
@@ -49,7 +50,10 @@ _KNOWN: set[type] = {
 
 
 def build_engine(
-    model: EncoderDecoder, precision: str = "float32", threads: int = 1, shortlist: Shortlist | None = None
+    model: EncoderDecoder,
+    precision: DecodingPrecision = "float32",
+    threads: int = 1,
+    shortlist: Shortlist | None = None,
 ) -> Engine:
     """The engine that decodes a model fastest where it is.
 
@@ -80,7 +84,10 @@ def build_engine(
 
 
 def build_engines(
-    models: Sequence[EncoderDecoder], precision: str, threads: int, shortlist: Shortlist | None = None
+    models: Sequence[EncoderDecoder],
+    precision: DecodingPrecision,
+    threads: int,
+    shortlist: Shortlist | None = None,
 ) -> tuple[Engine | Ensemble, int]:
     """What decodes with several models as one, and how many workers the cores have room for.
 

@@ -5,9 +5,10 @@ import dataclasses
 import io
 import os
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from allyouneed.errors import UserError, printable, say
+from allyouneed.errors import UserError, in_flags, printable, say
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -24,10 +25,10 @@ class Talk:
 talk = Talk()
 
 
-def notice(message: str) -> None:
-    """Print a line on stderr, unless `--quiet` was given."""
+def notice(message: str, settings: Sequence[str] = ()) -> None:
+    """Print a line on stderr, unless `--quiet` was given; `settings` in it become flags."""
     if not talk.quiet:
-        say(f"allyouneed: {printable(message)}")
+        say(f"allyouneed: {printable(in_flags(message, settings))}")
 
 
 def report(error: UserError) -> None:

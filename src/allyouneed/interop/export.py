@@ -94,7 +94,9 @@ def _require_package(to: str, package: str) -> None:
     try:
         importlib.import_module(package)
     except ImportError:
-        raise UsageError(f"--to {to} needs {package}: pip install 'allyouneed[{to}]'") from None
+        raise UsageError(
+            f"to {to}: needs {package}; install it with: pip install 'allyouneed[{to}]'", settings=["to"]
+        ) from None
 
 
 def _require_translator(model: Path) -> None:
@@ -109,7 +111,7 @@ def _require_paper_architecture(to: str, config: ModelConfig) -> None:
     if variants:
         named = ", ".join(f"model.{name} = {value}" for name, value in variants.items())
         raise ModelError(
-            f"--to {to}: holds the paper's architecture, the model is a variant ({named}); "
+            f"{to}: has only the paper's architecture, and the model is a variant ({named}); "
             "use it with allyouneed"
         )
 
@@ -118,7 +120,7 @@ def _require_even_heads(to: str, config: ModelConfig) -> None:
     if set(config.head_widths) != {config.d_model / config.num_heads}:
         d_k, d_v = config.head_widths
         raise ModelError(
-            f"--to {to}: holds only heads with d_k = d_v = d_model / num_heads = "
+            f"{to}: has only heads with d_k = d_v = d_model / num_heads = "
             f"{config.d_model / config.num_heads:g}, the model has d_k = {d_k} and d_v = {d_v}; "
             "use it with allyouneed"
         )

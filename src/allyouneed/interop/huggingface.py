@@ -60,8 +60,8 @@ def write(model: Transformer, checkpoint: Checkpoint, directory: Path) -> None:
 
     if model.config.positions != "sinusoidal":
         raise ModelError(
-            f"--to huggingface: the model has {model.config.positions} positions, Marian has only sinusoids; "
-            "use --to ctranslate2"
+            f"huggingface: Marian has only sinusoids, and the model has {model.config.positions} positions; "
+            "export it to ctranslate2"
         )
     weights = {name: tensor.detach().contiguous() for name, tensor in marian_weights(model)}
     save_file(weights, directory / "model.safetensors", metadata={"format": "pt"})

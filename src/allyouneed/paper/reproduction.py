@@ -127,7 +127,9 @@ def chosen_rows(experiment: Experiment, scale: Scale, only: Sequence[str]) -> li
     rows = list(experiment.rows(scale))
     if unknown := sorted(set(only) - {row.name for row in rows}):
         names = ", ".join(row.name for row in rows)
-        raise UsageError(f"--rows {' '.join(unknown)}: reproduce {experiment.name} has the rows {names}")
+        raise UsageError(
+            f"rows {' '.join(unknown)}: reproduce {experiment.name} has these: {names}", settings=["rows"]
+        )
     wanted = {*only} or {row.name for row in rows}
     waiting = [row for row in rows if row.name in wanted]
     while waiting:
@@ -208,7 +210,8 @@ def _forget_what_was_made_of_others(directory: Path, parts: Mapping[str, str]) -
     record, row = directory / f"{MADE_OF}.json", RunDirectory(directory)
     if not record.is_file() and not row.is_new():
         raise UsageError(
-            f"{directory}: holds files that no row has written; move them, or name another --out"
+            f"{directory}: holds files that no row has written; move them, or name another out",
+            settings=["out"],
         )
     if not (record.is_file() and read_json(record) == parts):
         row.clear(keep=[record.name])
@@ -221,8 +224,11 @@ def _facts(experiment: Experiment, rows: Sequence[Row], inputs: Inputs) -> dict[
         of_data = _facts_of_data(experiment, rows, inputs.data)
         return {**of_data, **_facts_of_text(rows, inputs.text)}
     if not experiment.takes_model or inputs.data is not None:
-        instead = "give it or --data" if experiment.takes_model else "give --data"
-        raise UsageError(f"--model {inputs.model}: reproduce {experiment.name} has no use for it; {instead}")
+        instead = "give it or data" if experiment.takes_model else "give data"
+        raise UsageError(
+            f"model {inputs.model}: reproduce {experiment.name} has no use for it; {instead}",
+            settings=["model", "data"],
+        )
     directory = resolve_model(inputs.model)
     read_manifest(directory, "model")  # anything but a model is rejected before any row is computed
     return {"data": None, "model": sha256_of(directory / MANIFEST)}
@@ -233,9 +239,10 @@ def _facts_of_data(experiment: Experiment, rows: Sequence[Row], data: Path | Non
     if experiment.require is None or not any(row.needs_data for row in rows):
         return {}
     if data is None:
-        remedy = ", or a model with --model MODEL" if experiment.takes_model else ""
+        remedy = ", or a trained one with model" if experiment.takes_model else ""
         raise UsageError(
-            f"reproduce {experiment.name}: trains models; name prepared data with --data DATA{remedy}"
+            f"reproduce {experiment.name}: trains models; name prepared folders with data{remedy}",
+            settings=["data", "model"],
         )
     prepared = PreparedData(data)
     experiment.require(prepared)
@@ -247,10 +254,12 @@ def _facts_of_text(rows: Sequence[Row], text: Sequence[Path]) -> dict[str, list[
     needed_by = [row.name for row in rows if row.needs_text]
     if needed_by and not text:
         raise UsageError(
-            f"{' '.join(needed_by)}: parses raw text; name some with --text FILE, or other rows with --rows"
+            f"{' '.join(needed_by)}: parses raw sentences; name files of them with text, "
+            "or leave it out with rows",
+            settings=["text", "rows"],
         )
     if text and not needed_by:
-        raise UsageError("--text: no row needs raw text; leave it out")
+        raise UsageError("text: no row parses sentences of yours; leave it out", settings=["text"])
     require_rereadable(text)
     if text:
         penn_words("")  # reports a missing library now, not after the earlier rows
@@ -304,7 +313,7 @@ def _require_same(out: Path, settings: Mapping[str, Any]) -> None:
             named = {"data": "other data", "text": "other text", "model": "another model"}
             named["settings"] = f"other settings of the scale {settings['scale']}"
             other = named.get(name, f"{name} {begun[name]}, now {value}")
-            raise UsageError(f"{out}: began with {other}; name another folder with --out")
+            raise UsageError(f"{out}: began with {other}; name another folder with out", settings=["out"])
     with disk_errors(out):
         out.mkdir(parents=True, exist_ok=True)
     write_text(path, json.dumps({**begun, **settings}, indent=1) + "\n")

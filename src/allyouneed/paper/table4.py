@@ -67,7 +67,8 @@ def require_trees(data: PreparedData) -> None:
     if AUGMENTED & {*data.report("train")["notes"]}:
         raise UsageError(
             f"{data.directory}: holds repeated, exchanged or silver trees; the rows add these themselves: "
-            "prepare it with --trees and --valid-trees alone"
+            "prepare it with trees and valid_trees alone",
+            settings=["trees", "valid_trees"],
         )
 
 

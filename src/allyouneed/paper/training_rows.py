@@ -81,11 +81,15 @@ def require_validation(data: PreparedData, task: Task = TRANSLATION) -> None:
         UsageError: The data is for another task, or has no validation text.
     """
     if data.task is not task:
-        options = f"--task {task.name} {task.training_options}"
-        raise UsageError(f"{data.directory}: is for {data.task.name}; prepare data with {options}")
+        raise UsageError(
+            f"{data.directory}: is for {data.task.name}; prepare data for {task.name}, "
+            f"with {task.training_files}",
+            settings=task.training_files.names,
+        )
     if data.valid is None:
         raise UsageError(
-            f"{data.directory}: has no validation text to score on; prepare it with {task.validation_options}"
+            f"{data.directory}: has no validation text to score on; prepare it with {task.validation_files}",
+            settings=task.validation_files.names,
         )
 
 

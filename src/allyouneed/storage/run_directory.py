@@ -177,7 +177,8 @@ class RunDirectory:
         if self._lock is not None and not same_file(self._lock, self.path / _LOCK):
             raise DiskError(
                 f"{self.path}: was moved or removed while this process was training here; nothing more is "
-                "written; where it was moved, go on there with --resume"
+                "written; where it was moved, go on there with resume",
+                settings=["resume"],
             )
 
     def clear(self, keep: Collection[str] = ()) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from allyouneed.config.run import RunConfig
+from allyouneed.config.run import DecodingPrecision, RunConfig
 from allyouneed.errors import ModelError, UserError
 from allyouneed.model import EncoderDecoder
 from allyouneed.model.weights import model_from_weights
@@ -26,7 +26,7 @@ def load(
     path: Path | str,
     *others: Path | str,
     device: torch.device | str = "cpu",
-    precision: str = "float32",
+    precision: DecodingPrecision = "float32",
     threads: int = 1,
     shortlist: Path | str | None = None,
 ) -> Translator | Parser:
@@ -59,7 +59,7 @@ def load_translator(
     path: Path | str,
     *others: Path | str,
     device: torch.device | str = "cpu",
-    precision: str = "float32",
+    precision: DecodingPrecision = "float32",
     threads: int = 1,
     shortlist: Path | str | None = None,
 ) -> Translator:
@@ -87,7 +87,7 @@ def load_parser(
     path: Path | str,
     *others: Path | str,
     device: torch.device | str = "cpu",
-    precision: str = "float32",
+    precision: DecodingPrecision = "float32",
     threads: int = 1,
 ) -> Parser:
     """Load a parser; the arguments are those of `load_translator`.

@@ -59,7 +59,7 @@ def prepare(
     require_free(directory)
     task = task_named(config.task)
     if not train:
-        raise UsageError(f"no training text: give {task.training_options}")
+        raise UsageError(f"no training text: give {task.training_files}", settings=task.training_files.names)
     task.require_settings(config)
     for files in (train, valid):
         files.read(CleaningReport())  # reports a missing file before any long work

@@ -163,7 +163,9 @@ def require_run(directory: RunDirectory, resume: bool) -> None:
     if not directory.is_run():
         raise UsageError(f"{directory.path}: exists and is no run; name a new folder")
     if not resume:
-        raise UsageError(f"{directory.path}: exists; go on with --resume, or name a new folder")
+        raise UsageError(
+            f"{directory.path}: exists; go on with resume, or name a new folder", settings=["resume"]
+        )
 
 
 def run_config(

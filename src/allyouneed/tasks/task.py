@@ -18,6 +18,18 @@ Validate = Callable[["EncoderDecoder"], Mapping[str, float]]
 """Scores a model while it is trained: name of a score -> value."""
 
 
+class Choice(tuple[tuple[str, ...], ...]):
+    """Alternative sets of options, each complete by itself, such as `(("source", "target"), ("pairs",))`."""
+
+    def __str__(self) -> str:
+        return ", or ".join(map(" and ".join, self))
+
+    @property
+    def names(self) -> list[str]:
+        """All options."""
+        return [name for alternative in self for name in alternative]
+
+
 @dataclass(frozen=True)
 class Task:
     """A task. Prepare, train, average, load and evaluate use only this interface."""
@@ -38,10 +50,10 @@ class Task:
     """Word for target units in messages, such as "sub-words"."""
     reader: type[Reader]
     """Reader of its files."""
-    training_options: str
-    """Options of `prepare` that name training files, in messages."""
-    validation_options: str
-    """Options of `prepare` that name validation files, in messages."""
+    training_files: Choice
+    """Options of `prepare` that name training files."""
+    validation_files: Choice
+    """Options of `prepare` that name validation files."""
     data_settings: frozenset[str]
     """Settings of `DataConfig` that only this task uses."""
     sides_are_alike: bool

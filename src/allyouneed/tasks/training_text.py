@@ -56,5 +56,5 @@ class TrainingText:
         self._say(
             f"train: vocabulary learned from a sample of {sample.num_drawn:,} of {sample.num_texts:,} "
             f"{self._examples}, which has {most:,} bytes of distinct words; "
-            "--vocab-sample-bytes changes that, 0 takes all"
+            "vocab_sample_bytes changes that, 0 takes all"
         )

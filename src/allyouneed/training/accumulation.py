@@ -127,7 +127,8 @@ class Accumulation:
             raise ResourceError(
                 f"memory cannot hold the update of one sentence pair of {longest} tokens "
                 f"(line {self._store.line_numbers[outgrown[0]]} of the training text); prepare the data with "
-                "a smaller --max-tokens, or take a smaller model"
+                "a smaller max_tokens, or take a smaller model",
+                settings=["max_tokens"],
             )
         self._num_parts *= 2
         self._cut_from_tokens = min(self._cut_from_tokens, longest)

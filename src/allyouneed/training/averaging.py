@@ -35,7 +35,9 @@ def last_checkpoints(run: Path, last: int | None = None) -> list[Path]:
     if last is None:
         last = min(len(steps), training.average_last)
     if not 1 <= last <= len(steps):
-        raise UsageError(f"--last {last}: {run} has {len(steps)} checkpoints; ask for 1 to {len(steps)}")
+        raise UsageError(
+            f"last {last}: {run} has {len(steps)} checkpoints; ask for 1 to {len(steps)}", settings=["last"]
+        )
     return [directory.checkpoint(step) for step in steps[-last:]]
 
 

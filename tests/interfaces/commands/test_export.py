@@ -44,7 +44,7 @@ def test_a_model_that_the_format_cannot_hold_is_refused_in_one_line(
     save_checkpoint(tmp_path / "model", config, weights, checkpoint.attachments, {})
     code, out, err = run_command("export", tmp_path / "model", "--to", "huggingface", tmp_path / "out")
     assert (code, out) == (4, b"")
-    assert err.startswith("allyouneed: error[E-MODEL]: --to huggingface: the model has learned positions")
+    assert err.startswith("allyouneed: error[E-MODEL]: huggingface: Marian has only sinusoids")
     assert err.count("\n") == 1
     assert not (tmp_path / "out").exists()
 

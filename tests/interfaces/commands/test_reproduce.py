@@ -14,7 +14,7 @@ from allyouneed.paper.scales import SCALES, Scale
 
 def test_it_wants_data_for_rows_that_train(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["reproduce", "table3", "--out", str(tmp_path / "out")]) == 2
-    assert "name prepared data with --data DATA" in capsys.readouterr().err
+    assert "name prepared folders with --data" in capsys.readouterr().err
 
 
 def test_rows_are_trained_and_printed_and_the_second_time_only_printed(
@@ -25,7 +25,7 @@ def test_rows_are_trained_and_printed_and_the_second_time_only_printed(
     command = ["reproduce", "table3", "--data", str(toy_data), "--rows", "layers_2", "--seeds", "1"]
     command += ["--out", str(tmp_path / "out")]
     assert main(["reproduce", "table3", "--data", str(toy_data), "--rows", "heads_33"]) == 2
-    assert "has the rows base, heads_1" in capsys.readouterr().err
+    assert "has these: base, heads_1" in capsys.readouterr().err
     assert main(command) == 0
     out, err = capsys.readouterr()
     assert out.split("\n")[0].split()[:2] == ["row", "what"]

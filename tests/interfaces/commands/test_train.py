@@ -108,15 +108,15 @@ def test_every_kind_of_vocabulary_goes_from_text_to_translations(
             "unknown setting training.warmup_stps; did you mean training.warmup_steps?",
         ),
         ("trainin.seed=9", "unknown setting trainin; did you mean training?"),
-        ("model.dropout=1.0", "--set model.dropout: model.dropout: Input should be less than 1, not 1.0"),
+        ("model.dropout=1.0", "setting model.dropout: model.dropout: Input should be less than 1, not 1.0"),
         (
             "training.num_steps=0",
-            "--set training.num_steps: training.num_steps: Input should be greater than or equal to 1",
+            "setting training.num_steps: training.num_steps: Input should be greater than or equal to 1",
         ),
         ("training.num_steps=true", "training.num_steps: Input should be a valid integer, not True"),
         ("training.num_steps=many", "training.num_steps: Input should be a valid integer, not 'many'"),
         ("model.num_heads=3", "num_heads = 3 does not divide d_model = 16; take one of [1, 2, 4, 8, 16]"),
-        ("seed=9", "--set seed=9: write group.key=value, such as training.warmup_steps=8000"),
+        ("seed=9", "setting seed=9: write group.key=value, such as training.warmup_steps=8000"),
         ("training.seed=[1", "'[1' is not a TOML value"),
     ],
 )

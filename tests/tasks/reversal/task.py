@@ -10,7 +10,7 @@ from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.evaluation import Score
 from allyouneed.inference import Engine, generate
 from allyouneed.model import EncoderDecoder, Transformer
-from allyouneed.tasks.task import Task, Validate
+from allyouneed.tasks.task import Choice, Task, Validate
 from allyouneed.tasks.training_text import TrainingText
 from allyouneed.tasks.units import SOURCE_TOKENIZER, Units
 
@@ -74,8 +74,8 @@ REVERSAL = Task(
     examples="pairs",
     target_units="sub-words",
     reader=CorpusFiles,
-    training_options="--pairs",
-    validation_options="--valid-pairs",
+    training_files=Choice([("pairs",)]),
+    validation_files=Choice([("valid_pairs",)]),
     data_settings=frozenset(),
     sides_are_alike=True,
     require_settings=lambda config: None,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from allyouneed.config.run import DecodingPrecision
 from allyouneed.errors import UsageError
 from allyouneed.interfaces.number_options import SEVERAL, AtLeastOne, Threads
 from allyouneed.interfaces.progress import progress
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 Peer = Literal["ctranslate2", "huggingface"]
 ShapeName = Literal["small", "base"]
-Precision = Literal["float32", "bfloat16", "int8"]
 
 _SHORT_NAMES = {"ctranslate2": "CT2", "huggingface": "HF"}
 _REMARKS = (
@@ -51,7 +51,7 @@ class Conditions:
 
     beam_size: AtLeastOne = 4
     length_penalty: float | None = None
-    precision: Annotated[tuple[Precision, ...], SEVERAL] = ("float32", "bfloat16", "int8")
+    precision: Annotated[tuple[DecodingPrecision, ...], SEVERAL] = ("float32", "bfloat16", "int8")
     against: Annotated[tuple[Peer, ...], SEVERAL] = ("ctranslate2", "huggingface")
     rounds: AtLeastOne = 5
     threads: Threads | None = None

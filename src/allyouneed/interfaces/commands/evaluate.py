@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -25,6 +26,8 @@ from allyouneed.interfaces.reports.tree_scores import print_scores, score_parser
 from allyouneed.interfaces.search_options import AS_THE_MODEL_SAYS, SearchOptions
 from allyouneed.storage.publish import require_file
 from allyouneed.tasks.translation.scores import metrics_for
+
+_notice = partial(notice, settings=["target_language"])
 
 
 @Parameter(name="*")
@@ -99,7 +102,7 @@ def evaluate(
         texts = read_held_out(source, reference, pairs)
         _print(_scores_of_model(model, *texts, target_language, search, device), json_)
     elif reference and not (model or source or pairs) and hypotheses and len(hypotheses) <= 2:
-        _score_files(hypotheses, reference, metrics_for(target_language, say=notice), json_)
+        _score_files(hypotheses, reference, metrics_for(target_language, say=_notice), json_)
     else:
         raise UsageError(
             "give a MODEL and --source to translate with it, or else --hypotheses to score a file, or two"
@@ -130,7 +133,7 @@ def _scores_of_model(
 
     task, loaded = task_of(model), load(model, device=torch_device(device))
     given = search.settings()
-    return task.evaluate(loaded, sources, references, target_language=target_language, say=notice, **given)
+    return task.evaluate(loaded, sources, references, target_language=target_language, say=_notice, **given)
 
 
 def _print(scores: Sequence[Score], json_: bool) -> None:

@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from cyclopts import Parameter
 
+from allyouneed.config.run import DecodingPrecision
 from allyouneed.data.lines import Line
 from allyouneed.data.windows import read_windows
 from allyouneed.errors import MAX_REPORTED
@@ -68,7 +69,7 @@ def parse(
     length_penalty: float | None = None,
     max_extra_tokens: Whole | None = None,
     batch_tokens: AtLeastOne = 8_192,
-    precision: Literal["float32", "bfloat16", "int8"] = "float32",
+    precision: DecodingPrecision = "float32",
     workers: Threads | None = None,
     threads: Threads = 1,
     device: Device = "auto",

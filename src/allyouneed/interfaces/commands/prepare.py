@@ -1,6 +1,7 @@
 """`allyouneed prepare`: turns sentence pairs or trees into data for `train`."""
 
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -160,15 +161,20 @@ def prepare(
     elif task not in (None, defaults.task):
         raise UsageError(f"--preset {preset}: is for {defaults.task}, not for {task}; take another preset")
     config = options.config(defaults)
-    _tell(prepare_data(data, *text.readers(task_named(config.task)), config, say=notice))
+    _tell(
+        prepare_data(
+            data,
+            *text.readers(task_named(config.task)),
+            config,
+            say=partial(notice, settings=["vocab_sample_bytes"]),
+        )
+    )
 
 
 def _tell(prepared: "PreparedData") -> None:
     if prepared.valid is None:
-        notice(
-            "no validation data: training will not know how good the model is; "
-            f"give {prepared.task.validation_options}"
-        )
+        files = prepared.task.validation_files
+        notice(f"no validation data: training will not know how good the model is; give {files}", files.names)
     task = prepared.task
     print(
         f"{prepared.directory}: {prepared.train.num_pairs:,} {task.examples} to train on, "

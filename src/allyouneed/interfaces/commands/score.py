@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
+from allyouneed.config.run import DecodingPrecision
 from allyouneed.data.lines import read_each_line
 from allyouneed.errors import DataError, UsageError
 from allyouneed.interfaces.account import Account, Unread
@@ -36,7 +37,7 @@ def score(
     tokens: bool = False,
     length_penalty: float | None = None,
     length_normalization: Literal["gnmt", "average", "none"] | None = None,
-    precision: Literal["float32", "bfloat16", "int8"] = "float32",
+    precision: DecodingPrecision = "float32",
     workers: Threads | None = None,
     threads: Threads = 1,
     device: Device = "auto",

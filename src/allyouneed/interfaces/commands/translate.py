@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
+from allyouneed.config.run import DecodingPrecision
 from allyouneed.data.windows import read_windows
 from allyouneed.errors import UsageError, in_flags
 from allyouneed.interfaces.account import Account
@@ -73,7 +74,7 @@ def translate(
     batch_tokens: AtLeastOne = 8_192,
     batch_size: AtLeastOne | None = None,
     shortlist: Path | None = None,
-    precision: Literal["float32", "bfloat16", "int8"] = "float32",
+    precision: DecodingPrecision = "float32",
     workers: Threads | None = None,
     threads: Threads = 1,
     device: Device = "auto",

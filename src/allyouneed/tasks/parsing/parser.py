@@ -9,7 +9,7 @@ from typing import NamedTuple, Unpack
 
 from allyouneed.config.bounds import Batch, Workers
 from allyouneed.config.documented import takes
-from allyouneed.config.run import RunConfig, SearchConfig, SearchSettings
+from allyouneed.config.run import DecodingPrecision, RunConfig, SearchConfig, SearchSettings
 from allyouneed.config.settings import Config
 from allyouneed.data.sentences import too_long_error
 from allyouneed.data.tokenizer import Tokenizer
@@ -108,7 +108,7 @@ class Parser:
         tokenizer: Tokenizer | WordFeatures,
         vocabulary: TreeVocabulary,
         *,
-        precision: str = "float32",
+        precision: DecodingPrecision = "float32",
         threads: int = 1,
     ) -> None:
         self.config, self.vocabulary = config, vocabulary

@@ -16,7 +16,7 @@ from allyouneed.tasks.parsing.treebank import UNTAGGED, TreeFiles
 from allyouneed.tasks.parsing.trees import tree_of
 from allyouneed.tasks.parsing.word_features import WordFeatures
 from allyouneed.tasks.requests import results
-from allyouneed.tasks.task import Task, Validate
+from allyouneed.tasks.task import Choice, Task, Validate
 from allyouneed.tasks.training_text import TrainingText
 from allyouneed.tasks.units import SOURCE_TOKENIZER, TARGET_TOKENIZER, Units
 
@@ -100,7 +100,7 @@ def _validation(
 def _evaluate(
     parser: "Parser", sources: Sequence[str], references: Sequence[str], **options: Any
 ) -> list[Score]:
-    raise ModelError("the model is a parser; score it on trees with --trees FILE")
+    raise ModelError("the model is a parser; score it on trees, with trees FILE", settings=["trees"])
 
 
 PARSING = Task(
@@ -112,8 +112,8 @@ PARSING = Task(
     examples="trees",
     target_units="symbols",
     reader=TreeFiles,
-    training_options="--trees",
-    validation_options="--valid-trees",
+    training_files=Choice([("trees",)]),
+    validation_files=Choice([("valid_trees",)]),
     data_settings=frozenset({"tags", "brackets"}),
     sides_are_alike=False,
     require_settings=_require_settings,

@@ -48,7 +48,7 @@ def metrics_for(given: str | None, recorded: str = "", *, say: Callable[[str], N
     """
     if given:
         return translation_metrics(given)
-    reason = "give --target-language"
+    reason = "give target_language"
     try:
         if recorded:
             return translation_metrics(recorded)

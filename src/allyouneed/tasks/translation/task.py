@@ -11,7 +11,7 @@ from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import UsageError
 from allyouneed.evaluation import Score, bleu_13a
 from allyouneed.tasks.requests import TranslationRequest, results
-from allyouneed.tasks.task import Task, Validate
+from allyouneed.tasks.task import Choice, Task, Validate
 from allyouneed.tasks.training_text import TrainingText
 from allyouneed.tasks.translation.scores import evaluate, metrics_for
 from allyouneed.tasks.units import SOURCE_TOKENIZER, TARGET_TOKENIZER, Units
@@ -108,8 +108,8 @@ TRANSLATION = Task(
     examples="pairs",
     target_units="sub-words",
     reader=CorpusFiles,
-    training_options="--source and --target, or --pairs",
-    validation_options="--valid-source and --valid-target",
+    training_files=Choice([("source", "target"), ("pairs",)]),
+    validation_files=Choice([("valid_source", "valid_target")]),
     data_settings=frozenset(),
     sides_are_alike=True,
     require_settings=_require_settings,

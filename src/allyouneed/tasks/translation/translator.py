@@ -7,7 +7,7 @@ from typing import Literal, Unpack
 
 from allyouneed.config.bounds import require_counts
 from allyouneed.config.documented import takes
-from allyouneed.config.run import RunConfig, SearchConfig, SearchSettings
+from allyouneed.config.run import DecodingPrecision, RunConfig, SearchConfig, SearchSettings
 from allyouneed.data.lines import is_blank
 from allyouneed.data.sentences import Divider, lost_sentences, too_long_error
 from allyouneed.data.tokenizer import Tokenizer
@@ -50,7 +50,7 @@ class Translator:
         source_tokenizer: Tokenizer,
         target_tokenizer: Tokenizer,
         *,
-        precision: str = "float32",
+        precision: DecodingPrecision = "float32",
         threads: int = 1,
         shortlist: Shortlist | None = None,
     ) -> None:
