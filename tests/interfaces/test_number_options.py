@@ -33,7 +33,7 @@ def test_what_is_no_whole_number_is_refused(
             'unable to convert "4.5"',
         ),
         (["plan", "--length", "9" * 5_000], "--length"),
-        (["average", "r", "--out", "o", "--last", "1.5"], "for --last: '1.5' is no whole number"),
+        (["average", "r", "--out", "o", "--last", "1.5"], "for --last: '1.5' is not a whole number"),
     ],
 )
 def test_a_number_beyond_its_bounds_is_refused_with_the_bound(

@@ -256,7 +256,7 @@ def test_a_run_that_is_there_is_not_resumed_by_a_restart(
     before = (run / "log.jsonl").read_bytes()
     launched = train(2, run, "--steps", "9", restarts=1)
     assert launched.wait() != 0
-    assert "go on with --resume" in launched.said()
+    assert "continue with --resume" in launched.said()
     assert (run / "log.jsonl").read_bytes() == before
 
 

@@ -40,7 +40,7 @@ def stop_cleanly(laboratory: "Laboratory", run: Path, after_step: int, number: s
     laboratory.wait_for(run, "train", after_step)
     time.sleep(random.uniform(0, 0.02))  # somewhere in the accumulation of the next step, or in a save
     assert laboratory.stop(program, run, number) == 128 + number, program.said()
-    assert f"{run}: stopped by {number.name} with everything saved; go on with --resume" in program.said()
+    assert f"{run}: stopped by {number.name} with everything saved; continue with --resume" in program.said()
     ended = json.loads((run / "exit.json").read_bytes())
     done = laboratory.logged(run, "train")[-1]
     assert ended == {"code": 128 + number, "step": done, "reason": number.name}

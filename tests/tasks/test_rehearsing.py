@@ -116,7 +116,7 @@ def test_a_run_that_would_be_resumed_has_the_rest_before_it(trained: Path, toy_d
     found = rehearse(trained, toy_data, longer, resume=True)
     assert (found.steps_done, found.updates) == (30, 20)
     assert {path: path.stat().st_mtime_ns for path in trained.rglob("*")} == before
-    with pytest.raises(UsageError, match="exists; go on with resume"):
+    with pytest.raises(UsageError, match="exists; continue with resume"):
         rehearse(trained, toy_data, CONFIG)
 
 

@@ -146,7 +146,7 @@ def test_a_finished_run_can_be_given_more_steps(copy: Path, data: Path) -> None:
 
 def test_a_run_that_is_there_wants_resume(copy: Path, data: Path) -> None:
     before = contents(copy)
-    with pytest.raises(UsageError, match=f"^{copy}: exists; go on with resume, or name a new folder$"):
+    with pytest.raises(UsageError, match=f"^{copy}: exists; continue with resume, or name a new folder$"):
         train(copy, data, CONFIG)
     assert contents(copy) == before
 
@@ -268,7 +268,7 @@ def test_the_bleu_of_a_validation_is_that_of_greedy_translations_by_its_checkpoi
     ("options", "code", "message"),
     [
         (["--resume"], 0, "resumed at step 40"),
-        ([], 2, "exists; go on with --resume"),
+        ([], 2, "exists; continue with --resume"),
         (["--resume", "--set", "model.dropout=0.3"], 2, "began with model.dropout = 0.2, now 0.3 is given"),
         (["--resume", "--data", "toy_data"], 3, "name the data it began with"),
         (["--resume", "--data", "absent"], 4, "absent: no such directory"),

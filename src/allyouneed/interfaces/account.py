@@ -1,4 +1,4 @@
-"""What became of the lines of a command: failures and notices are told on standard error, line by line."""
+"""An account of failed lines: reports failures and notices on standard error, line by line."""
 
 from dataclasses import dataclass
 from typing import TypeVar
@@ -12,15 +12,15 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Unread(Failure):
-    """A line that cannot be read; the message of its error says where it stands."""
+    """A line that cannot be read; the message of its error names the place."""
 
 
 class Account:
-    """Tells of what failed, and of what else is worth knowing, line by line.
+    """Reports failures and notices as they come, and counts them.
 
     Args:
         name: Name of the input.
-        place: Where a line stands, such as "standard input:{}", to be filled in with its number.
+        place: Format of a line's place, such as "standard input:{}", given its number.
     """
 
     def __init__(self, name: str, place: str) -> None:
@@ -28,7 +28,7 @@ class Account:
         self._num_failed = self._num_noticed = 0
 
     def told(self, answer: Answer[Result] | Failure) -> Answer[Result] | Failure:
-        """Tell of a failure, or of the first notices; a failure then says where its line stands."""
+        """Report a failure, or the first notices. A returned failure names the place of its line."""
         place = self._place.format(answer.id)
         if isinstance(answer, Answer):
             for message in answer.notices:
@@ -44,7 +44,7 @@ class Account:
         return Failure(answer.id, error)
 
     def exit_code(self) -> int:
-        """What the program ends with; says how much was left unsaid."""
+        """The exit code of the program; first reports the number of notices that were not printed."""
         if self._num_noticed > MAX_REPORTED:
-            notice(f"{self._name}: likewise {self._num_noticed - MAX_REPORTED:,} lines more")
+            notice(f"{self._name}: ... and {self._num_noticed - MAX_REPORTED:,} more notices")
         return SOME_FAILED_EXIT_CODE if self._num_failed else 0

@@ -1,4 +1,4 @@
-"""`--device`: the option of every command that computes, and the torch device that it names."""
+"""`--device`: the option of commands that compute, and the torch device it selects."""
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
 Device = Annotated[
     Literal["auto", "cpu", "cuda"],
-    Parameter(help="Where to compute; `auto` takes a GPU where there is one."),
+    Parameter(help="Device to compute on; `auto` uses a GPU if there is one."),
 ]
 
 
 def torch_device(name: Device) -> "torch.device":
-    """The device of that name; for `auto` the fastest kind there is.
+    """The device of that name; for `auto`, the fastest kind available.
 
     Raises:
         UsageError: This machine has no such device, or torch cannot use it.
@@ -28,14 +28,14 @@ def torch_device(name: Device) -> "torch.device":
         return torch.device(available[0])
     if name not in available:
         raise UsageError(
-            f"--device {name}: torch {torch.__version__} finds none on this machine; "
-            f"there is: {', '.join(available)} (`allyouneed doctor` tells more)"
+            f"--device {name}: torch {torch.__version__} finds none on this machine, "
+            f"only {', '.join(available)}; see `allyouneed doctor`"
         )
     return torch.device(name)
 
 
 def available_devices() -> list[str]:
-    """The kinds of device that torch can use here, the fastest first."""
+    """Kinds of device that torch can use here, fastest first."""
     import torch
 
     return ["cuda", "cpu"] if torch.cuda.is_available() else ["cpu"]

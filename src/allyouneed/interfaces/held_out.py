@@ -1,4 +1,4 @@
-"""Held-out text that a command translates and scores: two files line by line, or one of both columns."""
+"""Held-out text that a command translates and scores: two line-aligned files, or one file of pairs."""
 
 from pathlib import Path
 
@@ -13,13 +13,13 @@ def read_held_out(
     """The sources and the references.
 
     Raises:
-        UsageError: What is given is neither both files nor one of pairs.
+        UsageError: Neither two files nor a file of pairs is given.
         DataError: A file cannot be read, or the files have different numbers of lines.
     """
     if pairs is not None and source is None and reference is None:
         return read_pairs(pairs)
     if pairs is not None or source is None or reference is None:
         raise UsageError(
-            "give --source and --reference, two files line by line, or --pairs, one file of both"
+            "give --source and --reference, two line-aligned files, or --pairs, one file of both"
         )
     return read_aligned(source, reference)

@@ -1,4 +1,4 @@
-"""Options that are numbers: whole ones written in digits, all of them between bounds that are told."""
+"""Types of numeric options, with their bounds."""
 
 import re
 from collections.abc import Sequence
@@ -13,15 +13,15 @@ _GREATEST = 1e30
 
 
 def _whole(_: type, tokens: Sequence[Any]) -> int:
-    """The number that is written; a fraction is none, not even one that could be rounded."""
+    """Convert digits to a number; a fraction is rejected, not rounded."""
     written = str(tokens[0].value)
     if not re.fullmatch("[+-]?[0-9][0-9_]*", written):
-        raise ValueError(f"{written!r} is no whole number")
+        raise ValueError(f"{written!r} is not a whole number")
     return int(written)
 
 
 def between(least: int, most: int) -> Parameter:
-    """A whole number with these bounds."""
+    """A whole number from `least` to `most`."""
     return Parameter(converter=_whole, validator=Number(gte=least, lte=most))
 
 
@@ -36,14 +36,14 @@ def _check_share(_: type, value: float | None) -> None:
 
 
 SEVERAL = Parameter(consume_multiple=True)
-"""An option that takes all the values after it."""
+"""An option that takes several values."""
 
 Whole = Annotated[int, Parameter(converter=_whole)]
-"""A whole number; the configuration that it becomes part of knows its bounds."""
+"""A whole number whose bounds the configuration checks."""
 AtLeastOne = Annotated[int, between(1, MAX_COUNT)]
 Threads = Annotated[int, between(1, MAX_THREADS)]
 """Number of threads or processes."""
 Outputs = Annotated[int, between(1, MAX_OUTPUTS)]
-"""Number of outputs of one input."""
+"""Number of outputs per input."""
 Positive = Annotated[float, Parameter(validator=_check_positive)]
 Share = Annotated[float, Parameter(validator=_check_share)]

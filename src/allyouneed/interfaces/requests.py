@@ -1,4 +1,4 @@
-"""What a line of input asks for, and the answer to it as lines of output: plain text, tables or JSON."""
+"""Requests read from lines of input, and answers written as lines of output: text, tables or JSON."""
 
 import json
 import math
@@ -22,33 +22,33 @@ _KEYS = ("text", "id", "target_prefix")
 
 @dataclass(frozen=True)
 class LineRequest:
-    """What a line of input asks for."""
+    """The request on a line of input."""
 
     request: TranslationRequest | Failure
-    """Its id is the number of the line, from 1."""
+    """The request; its id is the line number, from 1."""
     echoed: Mapping[str, Any] = field(default_factory=dict)
-    """What an answer in JSON begins with."""
+    """Keys that the answer in JSON repeats."""
 
 
 class Format(Protocol):
-    """How requests and answers are written."""
+    """Format of requests and answers."""
 
     rows_per_line: int
 
     def read(self, line: Line, name: str, prefix: str) -> LineRequest:
-        """What a line of the file `name` asks for; `prefix` holds where the line has none of its own."""
+        """The request on a line of the file `name`; `prefix` is for lines without a prefix."""
 
     def write(self, asked: LineRequest, answer: "Answered") -> list[str]:
         """The `rows_per_line` lines that answer a line."""
 
 
 class PlainText:
-    """A text a line; answered by the text, by score and text, or by a table of the best.
+    """One text per line, answered by a text, a score and a text, or a table of the best texts.
 
     Args:
-        n_best: Rows of a table, if one is wanted: line, rank, score, text.
-        scores: Whether the score stands before the text.
-        alignments: Whether the alignment stands behind it.
+        n_best: Number of table rows per line (line, rank, score, text); by default there is no table.
+        scores: Whether to write the score before the text.
+        alignments: Whether to write the alignment after the text.
     """
 
     def __init__(self, n_best: int | None = None, scores: bool = False, alignments: bool = False) -> None:
@@ -56,13 +56,13 @@ class PlainText:
         self.rows_per_line = n_best or 1
 
     def read(self, line: Line, name: str, prefix: str) -> LineRequest:
-        """The line is the text."""
+        """A request whose text is the line."""
         if line.error is not None:
             return LineRequest(Unread(line.number, line.error))
         return LineRequest(TranslationRequest(line.number, line.text, prefix))
 
     def write(self, asked: LineRequest, answer: "Answered") -> list[str]:
-        """The text, with score or in a table; what failed is empty, in a table after the rank."""
+        """The text, with its score, or in a table; empty for a failure."""
         found = [] if isinstance(answer, Failure) else answer.result
         rows = [self._row(each) for each in found[: self.rows_per_line]]
         if self._n_best is None:
@@ -81,12 +81,12 @@ class PlainText:
 
 
 class JsonLines:
-    """An object a line, with text, id and target_prefix; answered by `{"id": .., "translations": [..]}`."""
+    """An object per line, with text, id and target_prefix, answered by `{"id": .., "translations": [..]}`."""
 
     rows_per_line = 1
 
     def read(self, line: Line, name: str, prefix: str) -> LineRequest:
-        """Text, prefix and id, which is any JSON; what would have no effect is refused."""
+        """A request with the object's text, prefix and id (any JSON); unknown keys are rejected."""
         if line.error is not None:
             return LineRequest(Unread(line.number, line.error))
         echoed: dict[str, Any] = {}
@@ -101,7 +101,7 @@ class JsonLines:
         return LineRequest(TranslationRequest(line.number, text, prefix), echoed)
 
     def write(self, asked: LineRequest, answer: "Answered") -> list[str]:
-        """The translations, best first, none where none is allowed; or the error, label and message."""
+        """The translations, best first (none if none is possible), or the label and message of the error."""
         if isinstance(answer, Failure):
             error = {"label": answer.error.label, "message": answer.error.messages[0]}
             content: dict[str, Any] = {**asked.echoed, "error": error}
@@ -113,11 +113,11 @@ class JsonLines:
 
 def _check_object(given: Mapping[str, Any]) -> None:
     if not isinstance(given.get("text"), str):
-        raise DataError('"text" is wanted, a string', label="E-JSON")
+        raise DataError('"text" is missing or not a string', label="E-JSON")
     if unknown := [key for key in given if key not in _KEYS]:
-        raise DataError(f"unknown key {unknown[0]!r}; known are {', '.join(_KEYS)}", label="E-JSON")
+        raise DataError(f"unknown key {unknown[0]!r}; the keys are {', '.join(_KEYS)}", label="E-JSON")
     if not isinstance(given.get("target_prefix", ""), str):
-        raise DataError('"target_prefix" has to be a string', label="E-JSON")
+        raise DataError('"target_prefix" is not a string', label="E-JSON")
 
 
 def _without_nothing(found: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The options of commands that translate: the settings of `SearchConfig`, whose docstrings are the help."""
+"""Search options of commands, made from the fields of `SearchConfig`; their docstrings are the help."""
 
 from collections.abc import Iterator
 from dataclasses import asdict, field, make_dataclass
@@ -10,11 +10,11 @@ from allyouneed.config.run import SearchConfig, SearchSettings
 from allyouneed.interfaces.number_options import Outputs, Whole
 
 _ELSEWHERE = {"alignments", "alignment_layer", "alignment_head"}
-"""Settings that are no options of search: `translate` has a flag for the first; the others are of models."""
+"""Settings without an option here: `translate` has a flag for the first; the others belong to models."""
 
 
 class _Given:
-    """How a model translates; its own settings hold where nothing is given."""
+    """Search settings; by default the model's own."""
 
     def settings(self) -> SearchSettings:
         """The settings that were given."""

@@ -177,7 +177,7 @@ class RunDirectory:
         if self._lock is not None and not same_file(self._lock, self.path / _LOCK):
             raise DiskError(
                 f"{self.path}: was moved or removed while this process was training here; nothing more is "
-                "written; where it was moved, go on there with resume",
+                "written; where it was moved, continue there with resume",
                 settings=["resume"],
             )
 

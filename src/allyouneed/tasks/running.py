@@ -164,7 +164,7 @@ def require_run(directory: RunDirectory, resume: bool) -> None:
         raise UsageError(f"{directory.path}: exists and is no run; name a new folder")
     if not resume:
         raise UsageError(
-            f"{directory.path}: exists; go on with resume, or name a new folder", settings=["resume"]
+            f"{directory.path}: exists; continue with resume, or name a new folder", settings=["resume"]
         )
 
 

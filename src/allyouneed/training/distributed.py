@@ -124,7 +124,7 @@ class Processes:
             who = self._late() or "another process"
             cause = str(error).split("\n", 1)[0]
             raise ResourceError(
-                f"{who} of {self.size} {what}; the run stops here, go on with resume ({cause})",
+                f"{who} of {self.size} {what}; the run stops here, continue with resume ({cause})",
                 settings=["resume"],
                 label="E-PROCESS",
             ) from error

@@ -90,7 +90,7 @@ def test_of_many_sentences_the_mean_measures_are_printed(
     assert "has 1 lines, but" in run_command("attend", toy_model, *files)[2]
     (tmp_path / "sources").write_bytes(b" \n")
     assert "has no sentence" in run_command("attend", toy_model, *files)[2]
-    assert "nothing to look at" in run_command("attend", toy_model)[2]
+    assert "no sentence; give one" in run_command("attend", toy_model)[2]
 
 
 @pytest.mark.parametrize(
@@ -122,15 +122,15 @@ def test_what_is_not_there_is_told_in_a_line(
     ("options", "message"),
     [
         ([SENTENCE, "--sources", "s"], "--sources: there is a sentence on the command line"),
-        (["--sources", "s", "--out", "x.html", "--json", "x"], "--out and --json: is of one sentence"),
-        ([SENTENCE, "--targets", "t"], "--targets: are of --sources"),
-        ([SENTENCE, "--word", "sun"], "--word: is of a figure"),
-        ([SENTENCE, "--out", "x.html", "--kind", "encoder"], "--kind, --layer, --head: --out has all heads"),
-        ([SENTENCE, "--out", "x.html", "--sort", "entropy"], "--sort: is of the list of heads"),
-        ([SENTENCE, "--sort", "agreement", "--kind", "encoder"], "only attention to the source has it"),
+        (["--sources", "s", "--out", "x.html", "--json", "x"], "--out and --json: shows one sentence"),
+        ([SENTENCE, "--targets", "t"], "--targets: belongs to --sources"),
+        ([SENTENCE, "--word", "sun"], "--word: is for figures"),
+        ([SENTENCE, "--out", "x.html", "--kind", "encoder"], "--kind, --layer, --head: --out always has all heads"),
+        ([SENTENCE, "--out", "x.html", "--sort", "entropy"], "--sort: is for the list of heads"),
+        ([SENTENCE, "--sort", "agreement", "--kind", "encoder"], "only cross-attention has an agreement"),
         (["--sources", "missing", "--sort", "beauty"], "beauty"),
         ([SENTENCE, "--out", "no/such/x.html"], "no/such/x.html: there is no folder no/such"),
-        ([], "nothing to look at"),
+        ([], "no sentence; give one"),
     ],
 )
 def test_options_that_nothing_would_heed_are_refused_before_the_model_is_read(

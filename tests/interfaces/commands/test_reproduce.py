@@ -52,7 +52,7 @@ def test_a_row_that_fails_ends_in_an_exit_code_of_its_own(
         out, _ = capsys.readouterr()
         assert "base  - (failed)" in out
         assert "finite" in out
-        assert f"to go on with it, delete {tmp_path / 'out' / 'base' / 'seed-1' / 'result.json'}" in out
+        assert f"to continue it, delete {tmp_path / 'out' / 'base' / 'seed-1' / 'result.json'}" in out
 
 
 @pytest.mark.parametrize(("option", "names"), [("experiment", EXPERIMENTS), ("scale", SCALES)])

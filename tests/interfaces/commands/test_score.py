@@ -108,7 +108,7 @@ def test_files_of_different_lengths_are_refused_with_the_place(
     for source, target in ((long, short), (short, long)):
         code, _, err = run_command("score", toy_model, "--source", source, "--target", target)
         assert code == 3
-        assert f"error[E-DATA]: {long} has a line 20, but {short} has 19 lines; give two files" in err
+        assert f"error[E-DATA]: {long} has a line 20, but {short} has 19 lines; give two line-aligned files" in err
 
 
 def test_one_of_the_sides_may_be_standard_input(
@@ -191,7 +191,7 @@ def test_either_two_files_or_one_is_wanted(
 ) -> None:
     for code, out, err in (score("--pairs", "x"), run_command("score", toy_model, "--source", "x")):
         assert (code, out) == (2, b"")
-        assert "give --source and --target, two files line by line, or --pairs, one file of both" in err
+        assert "give --source and --target, two line-aligned files, or --pairs, one file of both" in err
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="NOT RUN: needs /dev/full")

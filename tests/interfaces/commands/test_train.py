@@ -32,7 +32,7 @@ def test_a_run_holds_its_configuration_log_curves_and_checkpoint(train: RunComma
     assert (code, out) == (0, b"")
     assert "2 updates in all" in err
     assert "step 2: validation loss " in err
-    assert f"{run}: finished; `allyouneed average {run} --out MODEL` makes the model to use" in err
+    assert f"{run}: finished; make a model with `allyouneed average {run} --out MODEL`" in err
     events = [json.loads(line) for line in (run / "log.jsonl").read_bytes().split(b"\n")[:-1]]
     assert [event["event"] for event in events] == ["start", "train", "validate", "cost", "checkpoint"]
     assert json.loads((run / "exit.json").read_bytes())["code"] == 0
@@ -63,7 +63,7 @@ def test_a_run_that_is_there_wants_resume_and_goes_on_with_its_own_configuration
     again = ("train", tmp_path / "run", "--data", toy_data)
     code, _, err = run_command(*again)
     assert code == 2
-    assert f"error[E-USAGE]: {tmp_path / 'run'}: exists; go on with --resume, or name a new folder\n" in err
+    assert f"error[E-USAGE]: {tmp_path / 'run'}: exists; continue with --resume, or name a new folder\n" in err
     code, _, err = run_command(*again, "--resume", "--steps", "2")
     assert code == 0
     assert "resumed at step 1" in err
@@ -202,7 +202,7 @@ def test_a_run_out_of_patience_says_so_and_names_its_best_checkpoint(
     assert ended["reason"] == "out of patience"
     assert f"{run}: stopped at step {ended['step']}, out of patience; `allyouneed average" in err
     best = (run / "best").read_bytes().decode().strip()
-    assert f"{run}: the best on the validation data is {run / 'checkpoints' / best}\n" in err
+    assert f"{run}: best on the validation data: {run / 'checkpoints' / best}\n" in err
 
 
 def test_tensorboard_is_written_beside_the_log(train: RunCommand, tmp_path: Path) -> None:
@@ -232,7 +232,7 @@ def test_a_dry_run_tells_what_would_be_done_and_writes_nothing(
 def test_json_without_a_dry_run_is_refused(train: RunCommand, tmp_path: Path) -> None:
     code, _, err = train("--json")
     assert code == 2
-    assert "--json is for --dry-run" in err
+    assert "--json: is for --dry-run" in err
     assert list(tmp_path.iterdir()) == []
 
 

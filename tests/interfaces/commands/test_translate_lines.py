@@ -113,7 +113,7 @@ def test_a_line_that_is_too_long_is_answered_with_a_notice_and_has_not_failed(
 def test_notices_of_many_long_lines_are_counted(translate: RunCommand) -> None:
     code, out, err = translate((b"sun moon. " * 140 + b"\n") * 23, "--beam-size", "1")
     assert (code, out.count(b"\n"), err.count("\n")) == (0, 23, 21)
-    assert err.endswith("allyouneed: standard input: likewise 3 lines more\n")
+    assert err.endswith("allyouneed: standard input: ... and 3 more notices\n")
 
 
 def test_sentences_of_a_line_are_translated_one_by_one(translate: RunCommand, translator: Translator) -> None:
@@ -142,8 +142,8 @@ def test_objects_are_answered_by_objects(translate: RunCommand, translator: Tran
 
 def test_what_is_no_request_is_answered_by_an_error_on_its_line(translate: RunCommand) -> None:
     bad = [
-        (b'{"id": 7, "text": 1}', "E-JSON", '"text" is wanted'),
-        (b'{"text": "sun", "txet": 1}', "E-JSON", "unknown key 'txet'; known are text, id"),
+        (b'{"id": 7, "text": 1}', "E-JSON", '"text" is missing or not a string'),
+        (b'{"text": "sun", "txet": 1}', "E-JSON", "unknown key 'txet'; the keys are text, id"),
         (b'{"text": "sun", "text": "moon"}', "E-JSON", "the key 'text' stands twice"),
         (b"", "E-JSON", "Expecting value"),
         (b"\xff", "E-UTF8", "invalid byte 0xFF"),
@@ -195,7 +195,7 @@ def test_a_run_cut_off_anywhere_goes_on_to_the_same_bytes(
         assert out == b""
         assert code in (0, 9)
         assert same_in_company(file.read_bytes(), whole), size
-        assert (f"{file}: goes on with line" in err) == (size > 0)
+        assert (f"{file}: continuing at line" in err) == (size > 0)
 
 
 def test_a_killed_program_goes_on_to_the_same_bytes(
@@ -246,7 +246,7 @@ def test_what_failed_is_an_empty_row_of_a_table(translate: RunCommand) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--jsonl", "--scores"], "--scores: --jsonl has them always"),
+        (["--jsonl", "--scores"], "--scores: --jsonl always writes scores"),
         (["--sampling", "--beam-size", "3"], "--beam-size: this is for search only"),
         (["--mbr", "2", "--n-best", "5"], "--n-best 5: of --mbr 2 samples there are no more"),
         (["--min-length", "9", "--max-length", "5"], "min_length = 9 is more than max_length = 5"),

@@ -151,34 +151,38 @@ def _check_options(files: Files, selected: Selected, sort: str | None) -> None:
     """Reject options that would have no effect, and files that cannot be written."""
     pictures, wanted = files.pictures(), files.wanted()
     if selected.word and not pictures:
-        raise UsageError("--word: is of a figure; add --png, --svg or --pdf")
+        raise UsageError("--word: is for figures; add --png, --svg or --pdf")
     if selected != Selected() and wanted and not pictures:
         raise UsageError(
-            f"--kind, --layer, --head: {' and '.join(wanted)} has all heads; add --png, --svg or --pdf for a "
-            "figure of some, or leave out these options"
+            f"--kind, --layer, --head: {' and '.join(wanted)} always has all heads; leave out these options, "
+            "or add --png, --svg or --pdf to draw some heads"
         )
     if sort and wanted:
-        raise UsageError(f"--sort: is of the list of heads; leave it out, or {' and '.join(wanted)}")
+        raise UsageError(
+            f"--sort: is for the list of heads; leave out this option, or {' and '.join(wanted)}"
+        )
     if sort == "agreement" and selected.kind not in (None, "cross"):
-        raise UsageError("--sort agreement: only attention to the source has it; leave out --kind")
+        raise UsageError("--sort agreement: only cross-attention has an agreement; leave out --kind")
     for path in wanted.values():
         require_file(path)
 
 
 def _check_sentence(source: str | None, targets: Path | None) -> None:
     if targets is not None:
-        raise UsageError("--targets: are of --sources FILE; give that, too, or the target as an argument")
+        raise UsageError(
+            "--targets: belongs to --sources; add --sources FILE, or give the target as an argument"
+        )
     if source is None:
-        raise UsageError("nothing to look at; give a sentence, or --sources FILE")
+        raise UsageError("no sentence; give one, or --sources FILE")
 
 
 def _check_sentences(files: Files, source: str | None) -> None:
     if source is not None:
-        raise UsageError("--sources: there is a sentence on the command line, too; give one of the two")
+        raise UsageError("--sources: there is a sentence on the command line too; leave out one of them")
     if wanted := files.wanted():
         raise UsageError(
-            f"{' and '.join(wanted)}: is of one sentence; give that in place of --sources, of which the mean "
-            "measures are printed"
+            f"{' and '.join(wanted)}: shows one sentence; give a sentence instead of --sources, "
+            "which prints mean measures"
         )
 
 

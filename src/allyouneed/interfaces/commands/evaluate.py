@@ -1,4 +1,4 @@
-"""`allyouneed evaluate`: scores of a model or of a file of translations, each with its signature."""
+"""`allyouneed evaluate`: scores a model or a file of translations."""
 
 import json
 from collections.abc import Sequence
@@ -33,18 +33,18 @@ _notice = partial(notice, settings=["target_language"])
 @Parameter(name="*")
 @dataclass(frozen=True)
 class TreeOptions:
-    """What is scored in place of translations."""
+    """Trees to score instead of translations."""
 
     trees: Path | None = None
-    """The gold trees, in Penn brackets, in place of a reference; a parser is given their words."""
+    """Gold trees in Penn brackets, instead of a reference; a parser parses their words."""
     unconstrained: bool = False
-    """Let a parser write what is no tree, as in the paper, and repair it."""
+    """Search all outputs, as in the paper, and repair those that are not trees."""
     labels: bool = False
-    """Print a table of all labels, too."""
+    """Also print a table of all labels."""
     lengths: bool = False
-    """Print a table by the length of sentences, too."""
+    """Also print a table by sentence length."""
     length_plot: Path | None = None
-    """Draw F1 by the length of sentences into this PNG file."""
+    """Plot F1 by sentence length into this PNG file."""
 
 
 def evaluate(
@@ -72,51 +72,49 @@ def evaluate(
     allyouneed evaluate runs/parser --trees dev.mrg --lengths --length-plot lengths.png
     ```
 
-    Prints BLEU in every convention, with what makes them differ, chrF and, of a model, the perplexity; two
-    scores compare only if their signatures are equal. Of two files of translations it also tells whether
-    their BLEU differs by more than the choice of test sentences (paired bootstrap). With `--trees` it counts
+    Prints BLEU in every convention, with the reasons for the differences, chrF and, for a model, the
+    perplexity. Compare two scores only if their signatures are equal. Given two files of translations, it
+    also tests whether their BLEU scores differ significantly (paired bootstrap). With `--trees` it scores
     labelled brackets by EVALB's rules.
 
     Args:
-        model: What translates the source: a run, a checkpoint in it, or a model folder.
-        reference: The right translations, one a line, as plain text.
-        source: What the model is to translate, line by line with the reference.
-        pairs: In place of a source and a reference: lines of source TAB reference.
-        hypotheses: In place of a model and a source: translations, line by line with the reference; or two
-            files of them, to be compared; or trees.
-        target_language: Code of the references' language, such as `de`: BLEU on Moses tokens needs it. A
-            model knows it if its data was prepared with it.
-        trees: What is scored in place of translations.
-        search: How the model translates, or parses.
-        json_: Print one JSON object: name -> {"score", "signature"}; of two files, that of each and their
-            comparison.
+        model: A run, a checkpoint in it, or a model folder, which translates the source.
+        reference: Reference translations, one per line, as plain text.
+        source: Source sentences, line by line with the reference.
+        pairs: Lines of source TAB reference, instead of `--source` and `--reference`.
+        hypotheses: A file of translations, line by line with the reference, instead of a model and a source;
+            two such files to compare; or a file of trees.
+        target_language: Language code of the references, such as `de`, for BLEU on Moses tokens; by default
+            the one recorded in the model.
+        trees: Trees to score instead of translations.
+        search: Search settings; by default the model's own.
+        json_: Print one JSON object: name -> {"score", "signature"}; for two files, one object per file and
+            their comparison.
     """
     _check_options(trees, hypotheses, search)
     if trees.trees is not None:
         if reference or source or pairs:
-            raise UsageError("--trees are scored without --source and --reference; leave those out")
+            raise UsageError("--trees: --source, --reference and --pairs have no effect here; leave them out")
         _evaluate_trees(trees.trees, model, hypotheses, trees, search, device, json_)
     elif reference is None and pairs is None:
-        raise UsageError("give --reference, the right translations; or --trees, the gold trees")
+        raise UsageError("give --reference, a file of translations, or --trees, a file of gold trees")
     elif model is not None and hypotheses is None and (source or pairs):
         texts = read_held_out(source, reference, pairs)
         _print(_scores_of_model(model, *texts, target_language, search, device), json_)
     elif reference and not (model or source or pairs) and hypotheses and len(hypotheses) <= 2:
         _score_files(hypotheses, reference, metrics_for(target_language, say=_notice), json_)
     else:
-        raise UsageError(
-            "give a MODEL and --source to translate with it, or else --hypotheses to score a file, or two"
-        )
+        raise UsageError("give a MODEL and --source, or --hypotheses with one or two files to score")
 
 
 def _check_options(trees: TreeOptions, hypotheses: Sequence[Path] | None, search: SearchOptions) -> None:
-    """Refuse options that nothing would heed, and a plot that could not be written."""
+    """Reject options that have no effect, and a plot that cannot be written."""
     if trees.trees is None and trees != TreeOptions():
         raise UsageError(
-            "--unconstrained, --labels, --lengths, --length-plot: are of trees; add --trees FILE"
+            "--unconstrained, --labels, --lengths, --length-plot: are for trees; add --trees FILE"
         )
     if hypotheses is not None and (trees.unconstrained or search.settings()):
-        raise UsageError("--hypotheses are scored as they are; leave out what says how to search")
+        raise UsageError("--hypotheses: search settings have no effect on them; leave these out")
     if trees.length_plot:
         require_file(trees.length_plot)
 
@@ -137,7 +135,7 @@ def _scores_of_model(
 
 
 def _print(scores: Sequence[Score], json_: bool) -> None:
-    """Print scores as JSON, or as a table, and then say why the values of BLEU differ."""
+    """Print scores as JSON, or as a table followed by the reasons for the differences between BLEU scores."""
     if json_:
         print(json.dumps(scores_to_json(scores)))
         return
@@ -152,7 +150,7 @@ def _explain(scores: Sequence[Score]) -> None:
 
 
 def _score_files(systems: Sequence[Path], reference: Path, metrics: Sequence[Metric], json_: bool) -> None:
-    """Print the scores of a system, or of two side by side and whether they differ."""
+    """Print the scores of one system, or of two side by side with a significance test."""
     texts = [read_aligned(system, reference) for system in systems]
     if len(texts) == 1:
         _print([metric(*texts[0]) for metric in metrics], json_)
@@ -169,10 +167,10 @@ def _score_files(systems: Sequence[Path], reference: Path, metrics: Sequence[Met
         change = f"{other.value - one.value:+.2f}"
         print(f"{one.name:<{width}}  {one.value:8.2f}  {other.value:8.2f}  {change:>7}  {one.signature}")
     low, high = test.interval
-    told = "more" if test.p_value < SIGNIFICANT else "no more"
+    verdict = "significant" if test.p_value < SIGNIFICANT else "not significant"
     print(
-        f"bleu_13a differs by {test.difference:+.2f} ({low:+.2f} to {high:+.2f} in 95 of 100 test sets), "
-        f"p = {test.p_value:.3f}: {told} than the choice of sentences makes"
+        f"bleu_13a differs by {test.difference:+.2f} (95% interval {low:+.2f} to {high:+.2f}), "
+        f"p = {test.p_value:.3f}: {verdict}"
     )
     _explain(scores[0])
 
@@ -186,16 +184,18 @@ def _evaluate_trees(
     device: Device,
     json_: bool,
 ) -> None:
-    """Print the scores of a parser, or of a file of trees."""
+    """Print the scores of a parser or of a file of trees."""
     if "mbr" in search.settings():
-        raise UsageError("--mbr: this is for translations only; leave it out")
+        raise UsageError("--mbr: is for translations only; leave it out")
     if model is not None and hypotheses is None:
         constrained = not options.unconstrained
         scored = score_parser(model, trees, device, constrained=constrained, **search.settings())
     elif model is None and hypotheses is not None and len(hypotheses) == 1:
         scored = score_tree_file(hypotheses[0], trees)
     else:
-        raise UsageError("with --trees give a MODEL to parse their words, or --hypotheses, a file of trees")
+        raise UsageError(
+            "with --trees, give a MODEL that parses their words, or --hypotheses, a file of trees"
+        )
     print_scores(*scored, labels=options.labels, lengths=options.lengths, as_json=json_)
     if options.length_plot:
         from allyouneed.interfaces.reports.plots import plot_f1_by_length

@@ -1,4 +1,4 @@
-"""`allyouneed parse`: sentences in, as many trees out, in their order."""
+"""`allyouneed parse`: parses standard input, one sentence per line."""
 
 import re
 import sys
@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING
 
 from cyclopts import Parameter
 
-from allyouneed.config.run import DecodingPrecision
 from allyouneed.data.lines import Line
 from allyouneed.data.windows import read_windows
 from allyouneed.errors import MAX_REPORTED
 from allyouneed.interfaces.account import Account, Unread
+from allyouneed.interfaces.computing import AS_USUAL, Computing
 from allyouneed.interfaces.console import notice
-from allyouneed.interfaces.device import Device, torch_device
 from allyouneed.interfaces.line_output import StreamOutput
-from allyouneed.interfaces.number_options import AtLeastOne, Share, Threads, Whole
+from allyouneed.interfaces.number_options import AtLeastOne, Share, Whole
 from allyouneed.interfaces.reports.tree_drawing import draw_trees
 from allyouneed.storage.publish import require_file, write_text
 from allyouneed.tasks.requests import Answer, Failure, Id, ParseRequest
@@ -37,23 +36,22 @@ _MOST_DRAWN = 100
 @Parameter(name="*")
 @dataclass(frozen=True)
 class LineOptions:
-    """What lines hold, and what is written."""
+    """Format of input and output lines."""
 
     tokenized: bool = False
-    """Lines are of words as the Penn Treebank has them, with spaces between. Otherwise they are split into
-    such words first."""
+    """Lines are Penn Treebank words separated by spaces; by default they are plain text."""
     pretty: bool = False
-    """Write each constituent on a line of its own, and an empty line behind each tree."""
+    """Write each constituent on its own line, and an empty line after each tree."""
     scores: bool = False
-    """Write SCORE TAB TREE; the score is the log-probability divided by the length penalty."""
+    """Write SCORE TAB TREE: the log-probability divided by the length penalty, and the tree."""
     min_confidence: Share = 0.0
-    """Leave the line of a tree empty where the geometric mean of the probabilities of its symbols is smaller:
-    what is left is worth training on."""
+    """Write an empty line for a tree whose symbols' probabilities have a lower geometric mean; the others
+    can serve as training data."""
     svg: Path | None = None
-    """Draw the trees into this file, too, one below another; the first 100 of them."""
+    """Draw the first 100 trees into this SVG file."""
 
     def rows(self, parsed: "Parse") -> Sequence[str]:
-        """The lines that answer a line."""
+        """Output lines for one input line."""
         tree = parsed.tree.indented() if self.pretty and parsed.tree else str(parsed)
         rows = (f"{parsed.score!r}\t{tree}" if self.scores else tree).split("\n")
         return [*rows, ""] if self.pretty else rows
@@ -69,12 +67,9 @@ def parse(
     length_penalty: float | None = None,
     max_extra_tokens: Whole | None = None,
     batch_tokens: AtLeastOne = 8_192,
-    precision: DecodingPrecision = "float32",
-    workers: Threads | None = None,
-    threads: Threads = 1,
-    device: Device = "auto",
+    computing: Computing = AS_USUAL,
 ) -> int:
-    """Parse standard input, a sentence a line, to trees on standard output.
+    """Parse standard input, one sentence per line, into trees on standard output.
 
     ```
     allyouneed parse runs/parser < sentences.txt > trees.txt
@@ -83,23 +78,21 @@ def parse(
     allyouneed parse models/parser --min-confidence 0.8 < news.txt > silver.mrg
     ```
 
-    One tree in Penn brackets comes out for each line, over its words, in the order of the lines; of an empty
-    line an empty one. A line that cannot be parsed (it is no UTF-8, say) becomes an empty line and a message
-    on standard error, and the exit code is 9.
+    Writes one tree in Penn brackets per input line, in the same order; an empty line gives an empty line. A
+    line that cannot be parsed (because it is not UTF-8, say) gives an empty line and a message on standard
+    error, and the exit code is 9.
 
     Args:
-        models: A run, a checkpoint in it, or a model folder; several parse together, as an ensemble.
-        lines: What lines hold, and what is written.
-        unconstrained: Search among all outputs, as the paper does, in place of trees over the words only. An
-            output that is no tree is repaired, which is told on standard error.
-        beam_size: Hypotheses kept a step; the model's own setting holds where nothing is given.
-        length_penalty: The exponent alpha of the length penalty; likewise.
-        max_extra_tokens: The most symbols of a tree beyond the sub-words of its sentence; likewise.
-        batch_tokens: Sub-words computed at once, times the beam size: a bound on memory.
-        precision: Precision of the matrix products. On a CPU, bfloat16 and int8 need instructions for them.
-        workers: Batches computed at once; by default as many as there are cores for.
-        threads: Threads of a worker; more of them parse a single line sooner.
-        device: Device to compute on.
+        models: A run, a checkpoint in it, or a model folder; several models form an ensemble.
+        lines: Format of input and output lines.
+        unconstrained: Search all outputs, as the paper does, not only trees over the words. An output that is
+            not a tree is repaired, with a message on standard error.
+        beam_size: Number of hypotheses kept per step; by default the model's own setting.
+        length_penalty: Exponent alpha of the length penalty; by default the model's own setting.
+        max_extra_tokens: Maximum number of symbols of a tree beyond the sub-words of its sentence; by default
+            the model's own setting.
+        batch_tokens: Maximum sub-words per batch, times the beam size; limits memory.
+        computing: Precision, parallelism and device.
     """
     if lines.svg:
         require_file(lines.svg)
@@ -107,22 +100,22 @@ def parse(
     from allyouneed.tasks.loading import load_parser
 
     give_back_freed_memory()
-    parser = load_parser(*models, device=torch_device(device), precision=precision, threads=threads)
+    parser = load_parser(*models, **computing.for_loading())
     stream: Stream = partial(
         parser.answer,
         constrained=not unconstrained,
         batch_tokens=batch_tokens,
-        workers=workers,
+        workers=computing.workers,
         beam_size=beam_size,
         length_penalty=length_penalty,
         max_extra_tokens=max_extra_tokens,
     )
-    stream([])  # whatever is wrong with an option is told before anything is waited for
+    stream([])  # reports wrong options before reading any input
     return _answer(stream, lines)
 
 
 def _answer(stream: "Stream", options: LineOptions) -> int:
-    """Answer all of standard input; the exit code."""
+    """Parse standard input and return the exit code."""
     if sys.stdin.isatty():
         notice("reading from the terminal: one sentence a line, end with Ctrl-D")
     output, account, trees = (
@@ -141,7 +134,7 @@ def _answer(stream: "Stream", options: LineOptions) -> int:
 
 
 def _request(line: Line, tokenized: bool) -> "ParseRequest | Failure":
-    """What is to be parsed of a line."""
+    """The request for a line."""
     if line.error is not None:
         return Unread(line.number, line.error)
     words = [word for word in re.split("[ \t]", line.text) if word]
@@ -155,7 +148,7 @@ def _parse_of(answer: "Answer[Parse] | Failure") -> "Parse":
 
 
 class _Trees:
-    """What became of the trees."""
+    """Counts of parsed trees, and the first ones for a drawing."""
 
     def __init__(self, options: LineOptions) -> None:
         self._options = options
@@ -163,11 +156,11 @@ class _Trees:
         self._first: list[Tree] = []
 
     def kept(self, line: Id, parsed: "Parse") -> "Parse":
-        """What is to be written: no tree, where the parser is not sure enough of it."""
+        """The parse to write; without its tree if the confidence is too low."""
         if parsed.repaired:
             self._num_repaired += 1
             if self._num_repaired <= MAX_REPORTED:
-                notice(f"{_NAME}:{line}: #repaired: the output was no tree over these words")
+                notice(f"{_NAME}:{line}: #repaired: the output was not a tree over these words")
         if parsed.tree is None:
             return parsed
         if parsed.confidence < self._options.min_confidence:
@@ -179,13 +172,13 @@ class _Trees:
         return parsed
 
     def draw(self, path: Path) -> None:
-        """Draw the first trees that were written."""
+        """Draw the first trees."""
         write_text(path, draw_trees(self._first))
         if self._num_written > _MOST_DRAWN:
             notice(f"{path}: the first {_MOST_DRAWN} of {self._num_written:,} trees are drawn")
 
     def tell(self) -> None:
-        """Say how many were repaired, or left out."""
+        """Report the numbers of repaired trees and of those left out."""
         if self._num_repaired:
             notice(f"{_NAME}: {self._num_repaired:,} outputs were repaired")
         if self._num_unsure:

@@ -1,4 +1,4 @@
-"""`allyouneed score`: how probable a model finds given translations, line by line."""
+"""`allyouneed score`: the log-probability of given translations, line by line."""
 
 import json
 import sys
@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from allyouneed.config.run import DecodingPrecision
 from allyouneed.data.lines import read_each_line
 from allyouneed.errors import DataError, UsageError
 from allyouneed.interfaces.account import Account, Unread
+from allyouneed.interfaces.computing import AS_USUAL, Computing
 from allyouneed.interfaces.console import notice
-from allyouneed.interfaces.device import Device, torch_device
 from allyouneed.interfaces.line_output import StreamOutput
-from allyouneed.interfaces.number_options import Threads
 from allyouneed.tasks.requests import Answer, Failure, ScoreRequest
 
 if TYPE_CHECKING:
@@ -37,12 +35,9 @@ def score(
     tokens: bool = False,
     length_penalty: float | None = None,
     length_normalization: Literal["gnmt", "average", "none"] | None = None,
-    precision: DecodingPrecision = "float32",
-    workers: Threads | None = None,
-    threads: Threads = 1,
-    device: Device = "auto",
+    computing: Computing = AS_USUAL,
 ) -> int:
-    """Write the log-probability of each target line, given its source line: forced decoding.
+    """Write the log-probability of each target line given its source line (forced decoding).
 
     ```
     allyouneed score runs/first --source test.en --target test.de > test.log_probs
@@ -50,35 +45,32 @@ def score(
     allyouneed score models/a models/b --source test.en --target test.de --tokens | jq .score
     ```
 
-    As many lines come out as there are pairs, in their order: natural logarithms, the end symbol included. A
-    pair that cannot be scored (no UTF-8, too long) becomes an empty line and a message on standard error,
-    and the exit code is 9. Standard error ends with the numbers of pairs and tokens and the perplexity.
+    Writes one line per pair, in the same order: natural logarithms that include the end symbol. A pair that
+    cannot be scored (not UTF-8, too long) gives an empty line and a message on standard error, and the exit
+    code is 9. A summary on standard error gives the numbers of pairs and tokens and the perplexity.
 
     Args:
-        models: A run, a checkpoint in it, or a model folder; several score together, as an ensemble.
-        source: Sentences, one a line; - is standard input.
-        target: The translation of each, line by line with the source; - is standard input.
-        pairs: In place of both: lines of source TAB target; - is standard input.
-        normalized: Divide the log-probability by the length penalty: the score by which search ranks.
-        tokens: Write a JSON object a line: log_prob, score (divided by the length penalty), tokens,
-            token_log_probs; its tokens are the target's sub-words and the end symbol.
-        length_penalty: The exponent alpha of the length penalty. This and the next are by default what the
-            model's configuration says.
-        length_normalization: What scores are divided by: the paper's ((5 + n) / 6)^alpha, n, or 1.
-        precision: Precision of the matrix products. On a CPU, bfloat16 and int8 need instructions for them.
-        workers: Batches computed at once; by default as many as there are cores for.
-        threads: Threads of a worker.
-        device: Device to compute on.
+        models: A run, a checkpoint in it, or a model folder; several models form an ensemble.
+        source: Source sentences, one per line; - is standard input.
+        target: Their translations, line by line; - is standard input.
+        pairs: Lines of source TAB target, instead of `--source` and `--target`; - is standard input.
+        normalized: Divide the log-probability by the length penalty, which gives the score that search uses.
+        tokens: Write a JSON object per line: log_prob, score (divided by the length penalty), tokens
+            (sub-words and the end symbol) and token_log_probs.
+        length_penalty: Exponent alpha of the length penalty; by default the model's own setting.
+        length_normalization: Divisor of scores: the paper's ((5 + n) / 6)^alpha, n, or 1; by default the
+            model's own setting.
+        computing: Precision, parallelism and device.
     """
     from allyouneed.tasks.loading import load_translator
 
     if tokens and normalized:
-        raise UsageError("--tokens writes the normalized score too; leave out --normalized")
+        raise UsageError("--normalized: --tokens writes the normalized score too; leave it out")
     requests = _requests(source, target, pairs)
-    translator = load_translator(*models, device=torch_device(device), precision=precision, threads=threads)
+    translator = load_translator(*models, **computing.for_loading())
     answers = translator.answer_pairs(
         requests,
-        workers=workers,
+        workers=computing.workers,
         length_penalty=length_penalty,
         length_normalization=length_normalization,
     )
@@ -86,7 +78,7 @@ def score(
 
 
 def _write(answers: "Iterator[Answer[PairScore] | Failure]", normalized: bool, tokens: bool) -> int:
-    """Write the answers, and tell what they come to; the exit code."""
+    """Write the answers and their totals, and return the exit code."""
     output, account, totals = StreamOutput(sys.stdout.fileno()), Account("pairs", "line {}"), _Totals()
     for answer in map(account.told, answers):
         if isinstance(answer, Failure):
@@ -130,11 +122,11 @@ class _Totals:
 def _requests(
     source: Path | None, target: Path | None, pairs: Path | None
 ) -> Iterator[ScoreRequest | Failure]:
-    """The pairs of lines of one file or of two."""
+    """One request per pair of lines, from one file or two."""
     if pairs is not None and source is None and target is None:
         return _of_columns(pairs)
     if pairs is not None or source is None or target is None:
-        raise UsageError("give --source and --target, two files line by line, or --pairs, one file of both")
+        raise UsageError("give --source and --target, two line-aligned files, or --pairs, one file of both")
     if source == target == Path("-"):
         raise UsageError("--source and --target: only one of them can be standard input; name a file")
     return _of_files(source, target)
@@ -161,7 +153,7 @@ def _of_files(source_file: Path, target_file: Path) -> Iterator[ScoreRequest | F
             longer, shorter = (source_file, target_file) if source else (target_file, source_file)
             raise DataError(
                 f"{longer} has a line {number + 1:,}, but {shorter} has {number:,} lines;"
-                " give two files of which each line matches the same line of the other"
+                " give two line-aligned files"
             )
         number = source.number
         if errors := [line.error for line in (source, target) if line.error is not None]:

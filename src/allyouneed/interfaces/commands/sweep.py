@@ -1,4 +1,4 @@
-"""`allyouneed sweep`: beam size and length penalty chosen on a development set, as the paper's were (6.1)."""
+"""`allyouneed sweep`: chooses beam size and length penalty on a development set (paper 6.1)."""
 
 import json
 from collections.abc import Collection, Mapping, Sequence
@@ -23,7 +23,7 @@ def sweep(
     device: Device = "auto",
     json_: bool = False,
 ) -> None:
-    """Try beam sizes and length penalties on a development set, and name the best pair.
+    """Try beam sizes and length penalties on a development set, and print the best pair.
 
     ```
     allyouneed sweep model --source val.en --reference val.de
@@ -32,16 +32,16 @@ def sweep(
     ```
 
     The paper's beam of 4 and length penalty of 0.6 "were chosen after experimentation on the development
-    set". A test set is not for choosing.
+    set". Do not choose on a test set.
 
     Args:
         model: A run, a checkpoint in it, or a model folder.
-        source: What is translated.
-        reference: The right translations, line by line.
-        pairs: In place of both: lines of source TAB reference.
-        beam_sizes: To try.
-        length_penalties: To try: alpha.
-        json_: Print one JSON object; `p_value` is that of the difference from the best pair.
+        source: Source sentences, one per line.
+        reference: Reference translations, line by line.
+        pairs: Lines of source TAB reference, instead of `--source` and `--reference`.
+        beam_sizes: Beam sizes to try.
+        length_penalties: Values of alpha to try.
+        json_: Print one JSON object; each `p_value` compares a pair with the best one.
     """
     from allyouneed.evaluation import bleu_13a
     from allyouneed.evaluation.significance import SIGNIFICANT, paired_bootstrap
@@ -64,13 +64,13 @@ def sweep(
         return
     _print_table(bleu, {pair for pair, p in p_values.items() if p is None or p >= SIGNIFICANT})
     print(f"best: --beam-size {best[0]} --length-penalty {best[1]:g}, BLEU (13a) {bleu[best]:.2f}")
-    print("~ is no worse than it by more than the choice of sentences (paired bootstrap, p >= 0.05)")
+    print("~ is not significantly worse than the best (paired bootstrap, p >= 0.05)")
 
 
 def _translations(
     model: Path, device: Device, sources: Sequence[str], settings: Sequence[tuple[int, float]]
 ) -> dict[tuple[int, float], list[str]]:
-    """The texts that each beam size and length penalty gives."""
+    """Translations for each beam size and length penalty."""
     from allyouneed.config.run import SearchConfig
     from allyouneed.tasks.loading import load_translator
 
@@ -86,7 +86,7 @@ def _translations(
 
 
 def _print_table(bleu: Mapping[tuple[int, float], float], as_good: Collection[tuple[int, float]]) -> None:
-    """BLEU by beam size and length penalty, with a mark where it is as good as the best."""
+    """Print BLEU by beam size and length penalty; a mark shows values as good as the best."""
     beam_sizes, length_penalties = (list(dict.fromkeys(values)) for values in zip(*bleu, strict=True))
     print(f"{'beam':>6}" + "".join(f"{f'alpha {alpha:g}':>11}" for alpha in length_penalties))
     for beam_size in beam_sizes:

@@ -44,26 +44,27 @@ def train(
     allyouneed train runs/third --data data --preset big --dry-run
     ```
 
-    The run keeps its checkpoints, its log (`log.jsonl`) and its curves (`loss.png`, `bleu.png`). It can be
-    stopped at any time, and goes on with `--resume`: on a CPU as if it had not been, bit for bit.
+    The run directory holds checkpoints, a log (`log.jsonl`) and curves (`loss.png`, `bleu.png`). Stop the run
+    at any time and continue it with `--resume`; on a CPU, the result is the same, bit for bit.
 
     Args:
-        run: The folder of the run.
-        data: What `allyouneed prepare` has made.
-        configuration: What to train.
-        steps: Updates of the whole run; short for `--set training.num_steps=N`.
-        precision: Precision of the matrix products; by default bfloat16 if the hardware supports it.
-        resume: Go on from the last checkpoint; begin if there is none.
+        run: The run directory.
+        data: Data from `allyouneed prepare`.
+        configuration: The configuration to train.
+        steps: Number of updates of the whole run; short for `--set training.num_steps=N`.
+        precision: Precision of matrix products; by default bfloat16 if the hardware supports it.
+        resume: Continue from the last checkpoint, or start if there is none.
         device: Device to compute on.
-        tensorboard: Write the figures for TensorBoard too, into RUN/tensorboard.
-        dry_run: Check everything, time a few updates on a model that is thrown away, and print what the run
-            would be; nothing is written.
-        json_: With `--dry-run`: print one JSON object.
+        tensorboard: Also write the curves for TensorBoard, into RUN/tensorboard.
+        dry_run: Check everything, time a few updates, and print what the run would take; writes nothing.
+        json_: With `--dry-run`, print one JSON object.
     """
     _check_rehearsal(dry_run, json_)
     asked = {"training.num_steps": steps, "training.precision": precision and f'"{precision}"'}
     settings = [f"{name}={value}" for name, value in asked.items() if value is not None]
-    chosen = _chosen(run, data, configuration, settings)  # before torch is loaded: a slip shows at once
+    chosen = _chosen(
+        run, data, configuration, settings
+    )  # before torch is loaded, so that errors show at once
 
     if dry_run:
         _print_rehearsal(run, data, chosen, resume, device, json_)
@@ -77,7 +78,7 @@ def train(
             run, data, chosen, resume=resume, device=torch_device(device), report=report, say=notice
         )
     if received is not None:
-        notice(f"{run}: stopped by {received.name} with everything saved; go on with --resume")
+        notice(f"{run}: stopped by {received.name} with everything saved; continue with --resume")
         return 128 + received
     _notice_end(run)
     return 0
@@ -85,13 +86,13 @@ def train(
 
 def _check_rehearsal(dry_run: bool, json_: bool) -> None:
     if json_ and not dry_run:
-        raise UsageError("--json is for --dry-run; a run's own figures are in its log.jsonl")
+        raise UsageError("--json: is for --dry-run; the figures of a run are in its log.jsonl")
     if dry_run and num_processes() > 1:
-        raise UsageError("--dry-run is for one process; run it without torchrun")
+        raise UsageError("--dry-run: is for one process; start it without torchrun")
 
 
 def _reporter(run: Path, tensorboard: bool, stack: contextlib.ExitStack) -> "Report":
-    """What the run's events are handed to."""
+    """A function that reports the run's events."""
     shown = RunReporter(run, stack)
     if not tensorboard:
         return shown
@@ -105,18 +106,18 @@ def _reporter(run: Path, tensorboard: bool, stack: contextlib.ExitStack) -> "Rep
 
 
 def _notice_end(run: Path) -> None:
-    """Say why training is over, what it has found, and what to do with it."""
-    if talk.quiet:  # as all processes of `torchrun` but the first are, which may be still writing
+    """Report why training ended, its best checkpoint, and the next command."""
+    if talk.quiet:  # also set in all processes of `torchrun` but the first, which may still be writing
         return
     from allyouneed.storage.run_directory import RunDirectory
 
     directory = RunDirectory(run)
     ended = json.loads((run / "exit.json").read_bytes())
     if (best := directory.marked("best")) is not None:
-        notice(f"{run}: the best on the validation data is {directory.checkpoint(best)}")
+        notice(f"{run}: best on the validation data: {directory.checkpoint(best)}")
     finished = ended["reason"] == "finished"
     how = "finished" if finished else f"stopped at step {ended['step']:,}, {ended['reason']}"
-    notice(f"{run}: {how}; `allyouneed average {run} --out MODEL` makes the model to use")
+    notice(f"{run}: {how}; make a model with `allyouneed average {run} --out MODEL`")
 
 
 def _print_rehearsal(
@@ -132,7 +133,7 @@ def _print_rehearsal(
 def _chosen(
     run: Path, data: Path, options: ConfigurationOptions, settings: Sequence[str]
 ) -> "RunConfig | None":
-    """The configuration asked for; None where nothing is, so that a run that is there keeps its own."""
+    """The requested configuration, or None if no option is given, so that an existing run keeps its own."""
     from allyouneed.config.presets import preset
     from allyouneed.config.run import RunConfig
     from allyouneed.tasks.prepared_data import PreparedData

@@ -1,4 +1,4 @@
-"""`allyouneed translate`: lines in, as many lines out, in their order."""
+"""`allyouneed translate`: translates standard input, line by line."""
 
 import contextlib
 import sys
@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from allyouneed.config.run import DecodingPrecision
 from allyouneed.data.windows import read_windows
 from allyouneed.errors import UsageError, in_flags
 from allyouneed.interfaces.account import Account
+from allyouneed.interfaces.computing import AS_USUAL, Computing
 from allyouneed.interfaces.console import notice
-from allyouneed.interfaces.device import Device, torch_device
 from allyouneed.interfaces.line_output import LineOutput, StreamOutput, resumed_output
-from allyouneed.interfaces.number_options import AtLeastOne, Outputs, Threads
+from allyouneed.interfaces.number_options import AtLeastOne, Outputs
 from allyouneed.interfaces.requests import Format, JsonLines, LineRequest, PlainText
 from allyouneed.interfaces.search_options import AS_THE_MODEL_SAYS, SearchOptions
 from allyouneed.tasks.requests import Failure, TranslationRequest
@@ -36,32 +35,32 @@ _NAME = "standard input"
 @Parameter(name="*")
 @dataclass(frozen=True)
 class LineOptions:
-    """What lines hold, and what is written."""
+    """Format of input and output lines."""
 
     n_best: Outputs | None = None
-    """Write the best N translations of each line, or N samples, as LINE TAB RANK TAB SCORE TAB TEXT; always N
-    rows a line, empty ones where there are fewer."""
+    """Write the N best translations of each line, or N samples, as LINE TAB RANK TAB SCORE TAB TEXT; always N
+    rows per line, padded with empty ones."""
     scores: bool = False
-    """Write SCORE TAB TEXT; the score is the log-probability divided by the length penalty, or with --mbr the
-    expected utility."""
+    """Write SCORE TAB TEXT: the log-probability divided by the length penalty or, with --mbr, the expected
+    utility."""
     alignments: bool = False
-    """Write TAB ALIGNMENT last: pairs such as `0-0 1-2` of words of source and translation."""
+    """Append TAB ALIGNMENT: pairs of source and target words, such as `0-0 1-2`."""
     jsonl: bool = False
-    """Read an object a line, with text, id, target_prefix; write one, with id and translations or error."""
+    """Read one JSON object per line (text, id, target_prefix) and write one (id, translations or error)."""
     target_prefix: str = ""
-    """Begin each translation with these words; with --jsonl, where an object has no target_prefix."""
+    """First words of each translation; with --jsonl, of objects without a target_prefix."""
     split_sentences: bool = False
-    """Lines are of several sentences: translate each of these by itself, and join the translations."""
+    """Split each line into sentences, translate them separately, and join the translations."""
     too_long: Literal["split", "error"] = "split"
-    """Lines that are too long for the model are translated in parts, with a notice, or fail."""
+    """Lines too long for the model: translate them in parts, with a notice, or report an error."""
     resume_output: Path | None = None
-    """Write to this file. What an interrupted run has written to it is kept, and continued; give the same
-    model, options and input again."""
+    """Write to this file, and continue it if an earlier run was interrupted; repeat the same model, options
+    and input."""
 
     def form(self) -> Format:
         """How lines are read and written."""
         if self.jsonl and self.scores:
-            raise UsageError("--scores: --jsonl has them always; leave it out")
+            raise UsageError("--scores: --jsonl always writes scores; leave it out")
         return JsonLines() if self.jsonl else PlainText(self.n_best, self.scores, self.alignments)
 
 
@@ -74,10 +73,7 @@ def translate(
     batch_tokens: AtLeastOne = 8_192,
     batch_size: AtLeastOne | None = None,
     shortlist: Path | None = None,
-    precision: DecodingPrecision = "float32",
-    workers: Threads | None = None,
-    threads: Threads = 1,
-    device: Device = "auto",
+    computing: Computing = AS_USUAL,
 ) -> int:
     """Translate standard input, line by line, to standard output.
 
@@ -90,35 +86,30 @@ def translate(
     allyouneed translate runs/first --mbr 64 --top-p 0.95 < test.en > test.de
     ```
 
-    As many lines come out as go in, in their order. A line that cannot be translated (it is no UTF-8, say)
-    becomes an empty line and a message on standard error, and the exit code is 9.
+    Writes one line per input line, in the same order. A line that cannot be translated (because it is not
+    UTF-8, say) gives an empty line and a message on standard error, and the exit code is 9.
 
     Args:
-        models: A run, a checkpoint in it, or a model folder; several translate together, as an ensemble.
-        search: How the model translates; its own settings hold where nothing is given.
-        lines: What lines hold, and what is written.
-        batch_tokens: Source tokens computed at once, times the beam size or the samples of a line: a bound on
+        models: A run, a checkpoint in it, or a model folder; several models form an ensemble.
+        search: Search settings; by default the model's own.
+        lines: Format of input and output lines.
+        batch_tokens: Maximum source tokens per batch, times the beam size or the samples per line; limits
             memory.
-        batch_size: The most lines computed at once.
-        shortlist: A folder that `allyouneed shortlist` has made: translate faster, with its sub-words only.
-        precision: Precision of the matrix products. On a CPU, bfloat16 and int8 need instructions for them.
-        workers: Batches computed at once; by default as many as there are cores for.
-        threads: Threads of a worker; more of them translate a single line sooner.
-        device: Device to compute on.
+        batch_size: Maximum lines per batch.
+        shortlist: A folder made by `allyouneed shortlist`; restricts outputs to its sub-words, for speed.
+        computing: Precision, parallelism and device.
     """
     from allyouneed.hardware.memory import give_back_freed_memory
     from allyouneed.tasks.loading import load_translator
 
     give_back_freed_memory()
-    translator = load_translator(
-        *models, device=torch_device(device), precision=precision, threads=threads, shortlist=shortlist
-    )
+    translator = load_translator(*models, shortlist=shortlist, **computing.for_loading())
     options: TranslateOptions = {
         **search.settings(),
         "alignments": lines.alignments,
         "batch_tokens": batch_tokens,
         "batch_size": batch_size,
-        "workers": workers,
+        "workers": computing.workers,
         "split_sentences": lines.split_sentences,
         "too_long": lines.too_long,
     }
@@ -128,14 +119,14 @@ def translate(
 
 
 def _require_prefix(prefix: str, stream: "Stream") -> None:
-    """Tell what is wrong with the options before anything is waited for."""
+    """Report wrong options before reading any input."""
     for answer in stream([TranslationRequest(0, "", prefix)]):
         if isinstance(answer, Failure):
             raise answer.error
 
 
 def _answer(lines: LineOptions, stream: "Stream", lost_sentences: Callable[[str, str], str | None]) -> int:
-    """Answer all of standard input; the exit code."""
+    """Translate standard input and return the exit code."""
     form, account = lines.form(), Account(_NAME, f"{_NAME}:{{}}")
     watches = not lines.split_sentences
     with _output(lines.resume_output, form.rows_per_line) as output:
@@ -153,7 +144,7 @@ def _answer(lines: LineOptions, stream: "Stream", lost_sentences: Callable[[str,
 
 
 def _windows(form: Format, first: int, prefix: str) -> Iterator[list[LineRequest]]:
-    """What has come on standard input so far and was not answered before, again and again."""
+    """Requests for the lines available on standard input, window by window, from line `first` on."""
     if sys.stdin.isatty():
         notice("reading from the terminal: one sentence a line, end with Ctrl-D")
     for lines in read_windows(sys.stdin.buffer, _NAME):
@@ -163,11 +154,11 @@ def _windows(form: Format, first: int, prefix: str) -> Iterator[list[LineRequest
 
 @contextlib.contextmanager
 def _output(resumed: Path | None, rows_per_line: int) -> Iterator[LineOutput]:
-    """Standard output, or the file that is to be continued."""
+    """Standard output, or the file to continue."""
     if resumed is None:
         yield StreamOutput(sys.stdout.fileno())
         return
     with resumed_output(resumed, rows_per_line) as output:
         if output.num_answers:
-            notice(f"{resumed}: goes on with line {output.num_answers + 1:,}")
+            notice(f"{resumed}: continuing at line {output.num_answers + 1:,}")
         yield output

@@ -112,7 +112,7 @@ def conclusions(results: Results) -> dict[str, list[str]]:
             for figure, verdict in comparison.verdicts.items():
                 found[_VERDICTS[verdict]].append(_difference(row, figure, comparison))
     found["Failed"] = [
-        f"{why}; to go on with it, delete {folder / RESULT}, to begin it anew, all of that folder"
+        f"{why}; to continue it, delete {folder / RESULT}, to restart it, delete all of that folder"
         for folder, why in results.failures().items()
     ]
     return {title: items for title, items in found.items() if items}

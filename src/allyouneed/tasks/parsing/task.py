@@ -100,7 +100,7 @@ def _validation(
 def _evaluate(
     parser: "Parser", sources: Sequence[str], references: Sequence[str], **options: Any
 ) -> list[Score]:
-    raise ModelError("the model is a parser; score it on trees, with trees FILE", settings=["trees"])
+    raise ModelError("the model is a parser; score it with trees", settings=["trees"])
 
 
 PARSING = Task(
