@@ -18,7 +18,5 @@ def test_auto_takes_the_fastest_kind_there_is() -> None:
 
 def test_an_absent_device_is_refused_with_those_that_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(
-        UsageError, match=r"--device cuda: torch .* finds none on this machine, only cpu"
-    ):
+    with pytest.raises(UsageError, match=r"--device cuda: torch .* finds none on this machine, only cpu"):
         torch_device("cuda")

@@ -71,7 +71,7 @@ def test_answers_that_differ_in_the_last_digits_of_a_score_are_of_the_same_run(
             output.write(["next"])
             output.finish()
         else:
-            with pytest.raises(UsageError, match="is not what this model makes"):
+            with pytest.raises(UsageError, match="not written with this model"):
                 output.write([row])
     assert (tmp_path / "out").read_bytes() == f"{there}\n{'next' * same}{os.linesep * same}".encode()
 
@@ -88,5 +88,5 @@ def test_half_an_answer_is_completed_where_scores_differ_in_their_last_digits(
         output.finish()
     assert path.read_bytes() == f"{now}\n".encode()
     path.write_bytes(before.replace("ein", "aus").encode()[: 12 + size])
-    with resumed_output(path, 1) as output, pytest.raises(UsageError, match="is not what this model makes"):
+    with resumed_output(path, 1) as output, pytest.raises(UsageError, match="not written with this model"):
         output.write([now])

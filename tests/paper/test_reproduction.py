@@ -288,8 +288,7 @@ def test_a_row_that_fails_is_recorded_and_the_others_are_computed(
     assert sum(line[1].endswith("(failed)") for line in table_of(results)) == len(names)
     reason = str(error) or "there is not enough memory"
     assert (
-        f"{reason}; to continue it, delete {folders[0] / 'result.json'}"
-        in conclusions(results)["Failed"][0]
+        f"{reason}; to continue it, delete {folders[0] / 'result.json'}" in conclusions(results)["Failed"][0]
     )
     write_report(results)
     for folder in folders:

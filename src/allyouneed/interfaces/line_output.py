@@ -1,4 +1,4 @@
-"""Lines on standard output or in a file: whole whatever happens, and continued where a run was killed."""
+"""Output lines on stdout or in a file: always whole, and resumable after a kill."""
 
 import contextlib
 import fcntl
@@ -16,27 +16,27 @@ from allyouneed.errors import LockedError, UsageError
 from allyouneed.storage.publish import disk_errors
 
 _NUM_COMPARED = 16
-"""The last answers of a run that is continued, which are computed again to see that it is the same run."""
+"""Number of last answers of an interrupted run that are computed again and compared."""
 
 _NUMBER = re.compile(rb"(-?\d+\.\d+(?:e[-+]?\d+)?)")
 _TOLERANCE = 1e-3
 
 
 class LineOutput(Protocol):
-    """Where answers go."""
+    """Destination of answers."""
 
     first: int
-    """The number of the first line of input that is to be answered."""
+    """Number of the first input line to answer, from 1."""
 
     def write(self, rows: Sequence[str]) -> None:
-        """Write the rows that answer a line; who waits for them has them."""
+        """Write the rows that answer a line, without delay."""
 
     def finish(self) -> None:
-        """Say that all of the input has been answered."""
+        """Report that all of the input has been answered."""
 
 
 class StreamOutput:
-    """Answers to a file descriptor. Where a disk is full, what is on it ends with a whole line."""
+    """Writes answers to a file descriptor. On a full disk, the file ends with a whole line."""
 
     first = 1
 
@@ -47,7 +47,7 @@ class StreamOutput:
         """Write the rows that answer a line, without delay.
 
         Raises:
-            OSError: They could not be written.
+            OSError: The rows cannot be written.
         """
         content, written = b"".join(map(encode_line, rows)), 0
         try:
@@ -58,10 +58,10 @@ class StreamOutput:
             raise
 
     def finish(self) -> None:
-        """There is nothing left to do."""
+        """Do nothing."""
 
     def _take_back(self, num_bytes: int) -> None:
-        """Cut off what was written last, if this is a file."""
+        """Remove the bytes written last, if this is a file."""
         with contextlib.suppress(OSError):
             end = os.lseek(self._descriptor, 0, os.SEEK_CUR) - num_bytes
             os.ftruncate(self._descriptor, end)
@@ -69,15 +69,15 @@ class StreamOutput:
 
 
 class ResumedOutput:
-    """Answers to a file that may hold the first of them already, from a run that was killed.
+    """Writes answers to a file that may already hold the first ones, from an interrupted run.
 
-    The last of them are computed again, and must be what is there; half an answer at the end is completed.
-    Nothing is changed before that is certain.
+    The last answers in the file are computed again and must match; a torn answer at the end is completed.
+    Nothing is changed before they match.
 
     Args:
         path: The file.
         descriptor: Descriptor of the file, open for reading and writing.
-        rows_per_line: The rows of an answer.
+        rows_per_line: Number of rows per answer.
     """
 
     def __init__(self, path: Path, descriptor: int, rows_per_line: int) -> None:
@@ -93,11 +93,11 @@ class ResumedOutput:
         self.first = 1 + num_answers - len(self._to_compare)
 
     def write(self, rows: Sequence[str]) -> None:
-        """Compare the answer to a line with what is there, or write it.
+        """Write the answer to a line, or compare it with the one in the file.
 
         Raises:
-            UsageError: Something else is there.
-            DiskError: It could not be written.
+            UsageError: The file holds another answer.
+            DiskError: The file cannot be written.
         """
         if self._to_compare:
             there, answer = self._to_compare.popleft(), b"".join(map(encode_line, rows))
@@ -116,32 +116,32 @@ class ResumedOutput:
             os.lseek(self._descriptor, 0, os.SEEK_END)
 
     def finish(self) -> None:
-        """Say that all of the input has been answered.
+        """Report that all of the input has been answered.
 
         Raises:
-            UsageError: The file held more answers than that.
+            UsageError: The file holds more answers.
         """
         if self._to_compare:
             raise self._another_run()
 
     def _another_run(self) -> UsageError:
         return UsageError(
-            f"{self._path}: is not what this model makes of this input with these options;"
-            " give the same ones again, or name a new file (--resume-output)"
+            f"{self._path}: was not written with this model, input and options; "
+            "repeat those of the interrupted run, or name a new file with --resume-output"
         )
 
 
 @contextlib.contextmanager
 def resumed_output(path: Path, rows_per_line: int) -> Iterator[ResumedOutput]:
-    """Open a file of answers, a new one or that of a run that was killed.
+    """Open a new file for answers, or the file of an interrupted run.
 
     Raises:
-        UsageError: It is a pipe or a device.
-        DiskError: It can not be written.
-        LockedError: Another run is writing it.
+        UsageError: The path is a pipe or a device.
+        DiskError: The file cannot be written.
+        LockedError: Another run is writing the file.
     """
     if path.exists() and not (path.is_file() or path.is_dir()):
-        raise UsageError(f"--resume-output {path}: is no file that could be gone on with; name a regular one")
+        raise UsageError(f"--resume-output {path}: is not a regular file; name one")
     with disk_errors(path):
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     try:
@@ -157,7 +157,7 @@ def resumed_output(path: Path, rows_per_line: int) -> Iterator[ResumedOutput]:
 
 
 def _begins_with(answer: bytes, torn: bytes) -> bool:
-    """Whether what is left of an answer may be its beginning, likewise; a number at its end may be torn."""
+    """Whether `torn` can be the beginning of `answer`, but for rounding; its last number may be torn too."""
     *complete, last = _NUMBER.split(torn.rstrip(b"0123456789.e+-"))
     pieces = _NUMBER.split(answer)
     there, answered = (b"".join(each) for each in (complete, pieces[: len(complete)]))
@@ -169,7 +169,7 @@ def _begins_with(answer: bytes, torn: bytes) -> bool:
 
 
 def same_but_for_rounding(one: bytes, other: bytes) -> bool:
-    """Whether two answers differ in the last digits of their numbers at most, as scores may on a GPU."""
+    """Whether two answers are equal but for the last digits of numbers, as scores may differ on a GPU."""
     pieces, others = _NUMBER.split(one), _NUMBER.split(other)
     return len(pieces) == len(others) and all(
         a == b or (number % 2 == 1 and math.isclose(float(a), float(b), rel_tol=_TOLERANCE))

@@ -39,12 +39,12 @@ _BUCKETS = ((21, 30), (31, 40), (41, 60))
 _MOST_OF_A_BUCKET = 300
 _FEWEST_OF_A_BUCKET = 10
 _NOTES = [
-    f"Trained on pairs of up to {LONGEST_TRAINED} tokens a side; `bleu` and `perplexity` are on validation "
-    "pairs of such lengths, the others on pairs whose longer side has as many tokens as the name says, of "
-    "which none was trained on.",
-    "The row `linear` holds the largest error with which one matrix, the same for all positions, makes "
-    "PE(pos + k) of PE(pos), over positions up to 1,000 and some k up to 60: 3.5 says that there is one for "
-    "each k.",
+    f"The models are trained on pairs of up to {LONGEST_TRAINED} tokens per side. `bleu` and `perplexity` "
+    "are measured on validation pairs within that limit; the other figures on pairs whose longer side has "
+    "the number of tokens in the figure's name, none of which occur in training.",
+    "Section 3.5 states that PE(pos + k) is a linear function of PE(pos) for every k. The row `linear` tests "
+    "this: its figure is the largest error over positions up to 1,000 and offsets k up to 60, with one "
+    "matrix per k.",
 ]
 
 

@@ -40,14 +40,14 @@ No head occurs twice. Punctuation has no head.
 _PAGE = "attention.html"
 _OF_HEADS = ("head", "weight", "uniform")
 _NOTES = [
-    "The paper shows layer 5 of 6 of its own model, and names the heads by their numbers there. Here, of all "
-    "layers of the encoder, it is the one with the two heads for which the product of `weight` and "
-    "`second_weight`, what they give to what the figure is about, is largest; `uniform` is what a head gives "
-    "that looks at all words alike.",
-    "Figure 3: from 'making' to 'more' and 'difficult'; the picture has all heads of the layer. Figure 4: "
-    "from 'its' to 'Law'. Figure 5, which in the paper shows two heads whose behaviour seems related to the "
-    "structure of the sentence: of one head, from each word to the word that it depends on, and of another, "
-    "from each word to those that depend on it, in a dependency tree made by hand, on average.",
+    "The paper shows layer 5 of 6 of its own model and names heads by their numbers in it. Here, the layer "
+    "and its two heads are those with the largest product of `weight` and `second_weight`, the attention "
+    "that the two heads give to the words in question; `uniform` is the weight that a head would give if it "
+    "looked at all words equally.",
+    "Figure 3: from 'making' to 'more' and 'difficult'; the picture shows all heads of the layer. Figure 4: "
+    "from 'its' to 'Law'. Figure 5, whose heads in the paper seem related to the structure of the sentence: "
+    "the average weight of one head from each word to the word that it depends on, and of another head from "
+    "each word to the words that depend on it, in a dependency tree annotated by hand.",
 ]
 
 Scores = Float[Tensor, "layers heads"]

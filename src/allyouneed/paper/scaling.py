@@ -19,11 +19,11 @@ KINDS = ("unscaled", "scaled")
 """Kinds of dot products."""
 D_K = (4, 16, 64, 256, 1024)
 _NOTES = [
-    "Rows `random ..` draw components of queries and keys with mean 0 and variance 1: the variance of q.k "
-    "is that of their dot product, and the gradient the mean size of that of a softmax over 32 keys, by its "
-    "largest entry, times 4, so that 1 is the most it can be.",
-    "Of the others, 3.2.1 says: additive and dot-product attention do alike for small d_k; for larger ones "
-    "additive attention does better than dot products that are not scaled.",
+    "Rows `random ..` draw queries and keys whose components have mean 0 and variance 1. `variance` is the "
+    "variance of their dot product; `gradient` is the mean size of the gradient of a softmax over 32 keys, "
+    "at its largest weight, times 4, so that its maximum is 1.",
+    "On the other rows, section 3.2.1 says: for small d_k, additive and dot-product attention perform "
+    "similarly; for larger d_k, additive attention outperforms dot products without scaling.",
 ]
 
 

@@ -31,23 +31,23 @@ LENGTHS = (4, 8, 16, 32, 64)
 BATCH, WIDTH = 4, 256
 """Number of sequences, and their width d, when lengths are compared."""
 _NOTES = [
-    "`time_n` is the exponent of n in seconds of forward and backward pass of the core, `time_d` that of d, "
-    "fitted to the sizes in results.csv; `flops_n` and `flops_d` are of the FLOPs that PyTorch counts of the "
-    "core, `memory_n` of the most bytes that its tensors hold at once, weights and inputs left out; "
-    "`layer_n` and `layer_d` are the exponents of the time of the whole layer, with projections, "
-    "non-linearity, residual connection and normalisation. The paper's are fitted to its formulas at the "
-    f"same sizes, with k = {K} and r = {R}.",
+    "`time_n` and `time_d` are the exponents of n and d in the time of the core's forward and backward pass, "
+    "fitted to the sizes in results.csv; `flops_n` and `flops_d` are those of the core's FLOPs as PyTorch "
+    "counts them, and `memory_n` is that of the peak memory of its tensors without weights and inputs. "
+    "`layer_n` and `layer_d` are the exponents for the time of the whole layer, with projections, "
+    "non-linearity, residual connection and normalisation. The paper's exponents are fitted to its formulas "
+    f"at the same sizes, with k = {K} and r = {R}.",
     f"`sequential` is the longest chain of dependent matrix products of a layer at n = {CONNECTED_N}, and "
-    "`sequential_n` how many more there are for each more position: 0 is O(1), 1 is O(n). `path` is the "
-    f"maximum path length at n = {CONNECTED_N}, with k = {K} and r = {CONNECTED_R}: rounds until every input "
-    "position has changed every later output position. The paper gives orders; its column has the "
-    "lengths that they stand for: n, (n - 1) / (k - 1), log_k(n), (n - 1) / (r / 2), rounded up.",
-    f"`cheaper_from` is the n from which the core takes less time than full self-attention, d = {WIDTH}, and "
-    "`cheaper_from_flops` that at which it has fewer FLOPs; the paper's column compares the formulas, "
-    "for recurrent layers n = d. They are read off lines through the logarithms of what was measured.",
-    "`with k = n` is the remark on separable convolutions: one whose kernel is as wide as the sequence has "
-    "the complexity of self-attention and a position-wise layer together; `ratio` is how many times the "
-    "FLOPs of the convolution those two have, at the shortest and the longest n.",
+    "`sequential_n` its growth per additional position: 0 is O(1), 1 is O(n). `path` is the maximum path "
+    f"length at n = {CONNECTED_N}, with k = {K} and r = {CONNECTED_R}: the number of rounds until every "
+    "input position has changed every later output position. The paper gives orders; its column shows the "
+    "corresponding lengths: n, (n - 1) / (k - 1), log_k(n), (n - 1) / (r / 2), rounded up.",
+    f"`cheaper_from` is the n above which the core takes less time than full self-attention at d = {WIDTH}, "
+    "and `cheaper_from_flops` the n above which it needs fewer FLOPs, both interpolated between measured "
+    "sizes on logarithmic scales; the paper's column compares the formulas (for recurrent layers, n = d).",
+    "`with k = n` tests the remark on separable convolutions: with a kernel as wide as the sequence, their "
+    "complexity equals that of self-attention plus a position-wise layer. `ratio` is the FLOPs of those two "
+    "divided by the FLOPs of the convolution, at the shortest and the longest n.",
 ]
 
 

@@ -35,20 +35,20 @@ _MOST_EXPERTS = 512
 """Weights, gradients and moments of 512 experts take 35 GB; those of the paper's 2,048 take 138 GB."""
 
 _NOTES = [
-    "The paper's rows are what others had published: BLEU on newstest2014 (English-German) of models trained "
-    "for as long as their authors chose, at costs that differ by a factor of 7. Here every system has the "
-    "same budget, of wall time on this machine, saving included, or of FLOPs counted. Where models are "
-    "smaller than in their papers, an update costs all of them about the same, so that all see a text as "
-    "often: the table shows what a short training with a small model gives, not what a long one would.",
-    "The learning rate of a row goes up and down as in a run of the scale, stretched or shrunk to as many "
-    "updates as its FLOPs buy: all systems warm up for the same share of them, and as high as that run "
-    "does; at the paper's size times the factor of their presets. The batch, the warm-up and the factor of "
-    "the scale were chosen for the Transformer, and no setting of training for its rivals. The last "
-    "checkpoints are averaged.",
-    "Both budgets of a system end one course of training, with the same seed and the same rates, here and "
-    "there: they are two readings of it, and no repetition.",
-    "GNMT is here without reinforcement learning, and the ensemble is of the five systems trained for the "
-    "same time, where the paper's are of several models of one kind.",
+    "The paper's rows are published results: BLEU on newstest2014 (English-German) of models trained for as "
+    "long as their authors chose, at costs that differ by a factor of 7. Here, all systems have the same "
+    "budget of wall time on this machine, saving included, or of counted FLOPs. At scales below the paper's, "
+    "an update costs all systems about the same, so all see the text equally often: the table shows the "
+    "result of a short training with a small model, not of a long one.",
+    "The learning-rate schedule of a row is that of a run of the scale, stretched to the number of updates "
+    "that the row's FLOPs pay for: all systems warm up for the same share of the updates and to the same "
+    "rate, at the paper's size times the factor of their presets. The batch, the warm-up and the factor of "
+    "the scale were chosen for the Transformer; nothing was tuned for its rivals. The last checkpoints are "
+    "averaged.",
+    "Both budgets of a system end the same training run, with the same seed and schedule: they are two "
+    "readings of it, not independent repetitions.",
+    "GNMT is trained without reinforcement learning. The ensemble combines the five systems trained for the "
+    "same time; the paper's ensembles combine several models of one kind.",
 ]
 _SET_BY_ROWS = {
     *("num_steps", "warmup_steps", "learning_rate_factor", "validate_every_steps"),

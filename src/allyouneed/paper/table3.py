@@ -7,9 +7,9 @@ from allyouneed.paper.scales import Scale
 from allyouneed.paper.training_rows import FIGURES, preset_row, require_validation
 
 _NOTES = [
-    "The paper's BLEU is on newstest2013 with its own tokenisation; ours is sacreBLEU's 13a on the "
-    "validation text: the columns are to be compared by their differences from the base row.",
-    "Perplexities are per sub-word of the vocabulary at hand.",
+    "The paper's BLEU is measured on newstest2013 with its own tokenisation, ours on the validation text "
+    "with sacreBLEU's 13a: compare the columns by their differences from the base row.",
+    "Perplexities are per sub-word of the vocabulary in use.",
 ]
 
 

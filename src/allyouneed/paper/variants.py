@@ -10,11 +10,11 @@ from allyouneed.paper.scales import Scale
 from allyouneed.paper.training_rows import FIGURES, require_validation, training_row
 
 _NOTES = [
-    "The paper has no figures for these. Of pre-norm others report about 1 BLEU less with 6 layers; of "
-    "attention dropout the paper's source says that it helped.",
-    "The mixture has 8 experts as wide as the feed-forward network, of which 2 compute a token; a "
-    "neighbourhood of 16 reaches 8 positions to either side, in the decoder 8 back.",
-    "Where a scale sets warm-up and factor of the learning rate, these replace `released-later`'s too.",
+    "The paper has no figures for these variants. Others report about 1 BLEU less for pre-norm with 6 "
+    "layers; the paper's source says that attention dropout helped.",
+    "The mixture has 8 experts as wide as the feed-forward network, 2 of which compute each token. A "
+    "neighbourhood of 16 reaches 8 positions to either side, in the decoder 8 positions back.",
+    "If a scale sets the warm-up and the factor of the learning rate, these replace `released-later`'s too.",
 ]
 _MODELS: dict[str, Mapping[str, Any]] = {
     "additive": {"attention": "additive"},

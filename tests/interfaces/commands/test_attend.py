@@ -125,7 +125,7 @@ def test_what_is_not_there_is_told_in_a_line(
         (["--sources", "s", "--out", "x.html", "--json", "x"], "--out and --json: shows one sentence"),
         ([SENTENCE, "--targets", "t"], "--targets: belongs to --sources"),
         ([SENTENCE, "--word", "sun"], "--word: is for figures"),
-        ([SENTENCE, "--out", "x.html", "--kind", "encoder"], "--kind, --layer, --head: --out always has all heads"),
+        ([SENTENCE, "--out", "x.html", "--kind", "encoder"], "--head: --out always has all heads"),
         ([SENTENCE, "--out", "x.html", "--sort", "entropy"], "--sort: is for the list of heads"),
         ([SENTENCE, "--sort", "agreement", "--kind", "encoder"], "only cross-attention has an agreement"),
         (["--sources", "missing", "--sort", "beauty"], "beauty"),

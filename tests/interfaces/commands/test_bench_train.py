@@ -93,7 +93,7 @@ def test_a_peer_that_is_not_installed_is_left_out_and_lengths_are_taken_from_pre
     options = ["--precision", "float32", "--rounds", "1", "--out", str(out)]
     assert main(["bench", "train", "--data", str(toy_data), *options]) == 0
     told = capsys.readouterr()
-    expected = "marian is left out, as it is not installed: pip install 'allyouneed[bench]'"
+    expected = "marian is left out because it is not installed: pip install 'allyouneed[bench]'"
     assert told.err == f"allyouneed: {expected}\n"
     assert "marian  " not in told.out
     rows = json.loads(out.read_bytes())["small"]["rows"]
@@ -117,7 +117,7 @@ def test_the_options_name_all_shapes_and_peers() -> None:
         (["train", "--rounds", "0"], 'Invalid value "0" for --rounds. Must be >= 1.'),
         (["train", "--precision", "float8"], 'Invalid value "float8" for --precision.'),
         (["cook"], 'Unknown command "cook". Available commands: train, translate.'),
-        (["train", "--out", "{tmp}/notes.json"], "notes.json: holds no results of bench; name another file"),
+        (["train", "--out", "{tmp}/notes.json"], "notes.json: is not a result file of bench"),
     ],
 )
 def test_what_cannot_be_measured_is_told_in_one_line(

@@ -31,7 +31,7 @@ def test_a_table_is_printed_and_the_results_are_kept(
     options = ["--beam-size", "2", "--out", str(out)]
     assert main(["bench", "translate", str(toy_model), *text, *options, *QUICK]) == 0
     told = capsys.readouterr()
-    expected = "huggingface is left out, as it is not installed: pip install 'allyouneed[huggingface]'"
+    expected = "huggingface is left out because it is not installed: pip install 'allyouneed[huggingface]'"
     assert told.err.startswith(f"allyouneed: {expected}\n")
     lines = told.out.split("\n")
     start = next(number for number, line in enumerate(lines) if line.startswith("contender"))
@@ -73,12 +73,12 @@ def test_the_options_name_shapes_and_all_peers() -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        ([], 2, "name a model, or --shape base"),
-        (["model"], 2, "name the sentences to translate: --source test.en"),
+        ([], 2, "no model; name one"),
+        (["model"], 2, "name a file with --source"),
         (["--shape", "huge"], 2, 'Invalid value "huge" for --shape. Choose from: "small", "base".'),
         (["--shape", "base", "--against", "fairseq"], 2, 'Invalid value "fairseq" for --against.'),
         (["--shape", "base", "--rounds", "0"], 2, 'Invalid value "0" for --rounds. Must be >= 1.'),
-        (["--shape", "base", "--out", "{tmp}/notes"], 2, "notes: holds no results of bench"),
+        (["--shape", "base", "--out", "{tmp}/notes"], 2, "notes: is not a result file of bench"),
         (["--shape", "base", "--out", "{tmp}/notes/speed.json"], 6, "error[E-DISK]"),
         (["{tmp}/nothing", "--source", "{tmp}/notes", "--out", "{tmp}/x.json"], 4, "error[E-MODEL]"),
     ],

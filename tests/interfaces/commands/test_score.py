@@ -108,7 +108,7 @@ def test_files_of_different_lengths_are_refused_with_the_place(
     for source, target in ((long, short), (short, long)):
         code, _, err = run_command("score", toy_model, "--source", source, "--target", target)
         assert code == 3
-        assert f"error[E-DATA]: {long} has a line 20, but {short} has 19 lines; give two line-aligned files" in err
+        assert f"error[E-DATA]: {long} has a line 20, but {short} has 19 lines; give two" in err
 
 
 def test_one_of_the_sides_may_be_standard_input(

@@ -228,7 +228,7 @@ def test_a_file_of_anything_else_is_refused_and_left_alone(
         file.write_bytes(content)
         code, out, err = translate(stdin, "--resume-output", file)
         assert (code, out, file.read_bytes()) == (2, b"", content)
-        assert f"{file}: is not what this model makes of this input with these options" in err
+        assert f"{file}: was not written with this model, input and options" in err
     file.write_bytes(whole)
     assert run_command("translate", toy_run, "--resume-output", file, stdin=TEXT)[0] == 2
     assert translate(TEXT, "--resume-output", file, "--scores")[0] == 2
@@ -264,7 +264,7 @@ def test_a_pipe_cannot_be_gone_on_with(translate: RunCommand, tmp_path: Path) ->
     os.mkfifo(tmp_path / "pipe")
     code, _, err = translate(b"sun\n", "--resume-output", tmp_path / "pipe")
     assert code == 2
-    assert "is no file that could be gone on with" in err
+    assert "is not a regular file" in err
 
 
 SEVERAL = b"sun moon.\nsun. bird sees fish. wolf. moon.\nbird. fish. wolf.\n"

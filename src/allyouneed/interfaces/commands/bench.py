@@ -1,4 +1,4 @@
-"""`allyouneed bench`: how fast this machine does the work, beside other software on the same work."""
+"""`allyouneed bench`: compares speed with other software, on this machine."""
 
 from cyclopts import App
 
@@ -7,7 +7,7 @@ from allyouneed.interfaces.commands.bench_translate import translate
 
 bench = App(
     name="bench",
-    help="""Measure how fast this machine trains and translates, beside other software on the same work.
+    help="""Compare training and decoding speed with other software, on this machine.
 
 ```
 allyouneed bench train

@@ -1,4 +1,4 @@
-"""`allyouneed bench train`: how fast a training step is, beside other software."""
+"""`allyouneed bench train`: compares training speed with other software."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -21,12 +21,12 @@ _REFERENCES = {
     "x tutorial fp32": "tutorial float32",
     "x Marian fp32": "marian float32",
 }
-"""Title of a column -> the entry that it compares a row of some precision with."""
+"""Column title -> the entry that rows are compared with; `{precision}` is the row's own."""
 _REMARKS = (
-    "Medians of rounds in which all take turns on the same batches; ratios are taken within a round. GFLOP/s",
-    "are counted matrix products, forward and backward, the same for all; the limit is large products alone.",
-    "Each has a process of its own, and no setting of the allocator but its own; allyouneed computes batches",
-    "in micro-batches, as `train` does, the others in one piece.",
+    "Medians over rounds, in which all contenders take turns on the same batches; ratios are taken within a",
+    "round. GFLOP/s counts matrix products, forward and backward, equally for all; the limit is the rate of",
+    "large matrix products. Each contender has its own process and its own allocator settings. allyouneed",
+    "splits batches into micro-batches, as `train` does; the others compute them whole.",
 )
 
 
@@ -40,7 +40,7 @@ def train(
     device: Device = "auto",
     out: Path = Path("benchmarks/results/training.json"),
 ) -> None:
-    """Measure how fast training is, beside other software on the same batches.
+    """Compare training speed with other software, on the same batches.
 
     ```
     allyouneed bench train
@@ -48,20 +48,20 @@ def train(
     allyouneed bench train --data data --precision bfloat16 --out speed.json
     ```
 
-    Everyone takes turns, in rounds, each turn a few steps of training on the same batches of random ids;
-    dropout and label smoothing are 0.1, weights float32. `tutorial` is `torch.nn.Transformer` as tutorials
-    use it, `marian` the MarianMTModel of Hugging Face (`pip install 'allyouneed[bench]'`), `opennmt` that of
-    OpenNMT-py 3.0 (`pip install OpenNMT-py`).
+    In each round, every contender trains a few steps on the same batches of random ids, with dropout and
+    label smoothing 0.1 and float32 weights. `tutorial` is `torch.nn.Transformer` as tutorials use it,
+    `marian` is Hugging Face's MarianMTModel (`pip install 'allyouneed[bench]'`), `opennmt` is the Transformer
+    of OpenNMT-py 3.0 (`pip install OpenNMT-py`).
 
     Args:
         shape: `small`: 3+3 layers, d_model 256, sentences as in Multi30k. `base`: the paper's base model,
-            sentences twice as long. `length`: the small model on 32 tokens and on 1,024, and its memory.
-        precision: Precision of the matrix products.
-        rounds: How many, besides one that warms up.
-        against: Whom to measure besides this program.
-        data: Prepared data from which `small` and `base` take the lengths of sentences.
+            sentences twice as long. `length`: the small model on 32 and on 1,024 tokens, with its memory.
+        precision: Precision of matrix products.
+        rounds: Number of rounds, after one that warms up.
+        against: Contenders besides this program.
+        data: Prepared data whose sentence lengths `small` and `base` use.
         device: Device to compute on.
-        out: The file of results; of those that it holds, the shapes that are measured are replaced.
+        out: The result file; results of the measured shapes are replaced in it.
     """
     results = results_so_far(out)
 
@@ -71,7 +71,7 @@ def train(
     shapes = _shapes(shape, data)
     entries = [Entry(name, each) for name in (OURS, *installed(against)) for each in precision]
     place = torch_device(device)
-    keep(results, out)  # before minutes of work for nothing
+    keep(results, out)  # fails before minutes of work, not after
     total = sum(num_turns(each, entries, rounds) for each in shapes.values())
     with progress(total, unit="turns", description="measuring") as bar:
         for name, each in shapes.items():
@@ -113,7 +113,7 @@ def _as_text(name: str, result: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _cells(row: Mapping[str, Any]) -> dict[str, str]:
-    """Title of a column -> what stands there."""
+    """Column title -> cell."""
     cells = {
         "contender": row["contender"],
         "precision": row["precision"],

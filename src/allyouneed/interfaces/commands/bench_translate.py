@@ -1,4 +1,4 @@
-"""`allyouneed bench translate`: how fast sentences are translated, beside other software."""
+"""`allyouneed bench translate`: compares decoding speed with other software."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,31 +22,31 @@ ShapeName = Literal["small", "base"]
 
 _SHORT_NAMES = {"ctranslate2": "CT2", "huggingface": "HF"}
 _REMARKS = (
-    "Medians of rounds in which all take turns on the same sentences, each in its best layout; ratios are of",
-    "sentences/s, taken within a round. Layout: processes x workers x threads, and what a batch holds.",
-    "Tokens are those written, end symbols counted. ms: a sentence alone, by one thread. Grown: memory, at",
-    "most, since before the model was loaded. Same: share of translations that are those of the first row.",
-    "All stop when as many hypotheses have ended as the beam is wide (allyouneed with --early-stopping); the",
-    "others divide scores by n^alpha.",
+    "Medians over rounds, in which all contenders take turns on the same sentences, each in its best layout;",
+    "ratios of sentences/s are taken within a round. Layout: processes x workers x threads, and batch size.",
+    "Tokens are output tokens with end symbols. ms: time of a single sentence on one thread. Grown: peak",
+    "memory minus memory before the model was loaded. Same: share of translations equal to the first row's.",
+    "All stop once as many hypotheses have finished as the beam is wide (allyouneed with --early-stopping);",
+    "the others divide scores by n^alpha.",
 )
 
 
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Conditions:
-    """What is measured.
+    """Conditions of the measurement.
 
     Args:
-        beam_size: Hypotheses kept a step.
-        length_penalty: The exponent alpha of the length penalty; by default that of the model.
-        precision: Precision of the matrix products. Contenders without it are left out.
-        against: Whom to measure besides this program.
-        rounds: How many, besides one that warms up.
+        beam_size: Number of hypotheses kept per step.
+        length_penalty: Exponent alpha of the length penalty; by default the model's own setting.
+        precision: Precision of matrix products; contenders that lack one are left out.
+        against: Contenders besides this program.
+        rounds: Number of rounds, after one that warms up.
         threads: Number of threads of each contender; by default one per core.
-        lengths: Measure, in place of speed beside others, how the time of an output token grows from length
-            32 to 256: random sources as long as the outputs, of this program alone.
-        sentences: How many, of a shape.
-        length: Tokens of all outputs of a shape, end symbol included.
+        lengths: Measure this program's time per output token at lengths from 32 to 256, on random sources as
+            long as the outputs, instead of comparing speeds.
+        sentences: Number of sentences of a shape.
+        length: Length of all outputs of a shape, in tokens with the end symbol.
     """
 
     beam_size: AtLeastOne = 4
@@ -68,7 +68,7 @@ def translate(
     conditions: Conditions = Conditions(),
     out: Path = Path("benchmarks/results/decoding.json"),
 ) -> None:
-    """Measure how fast a CPU translates, beside other software with the same model.
+    """Compare decoding speed on a CPU with other software that runs the same model.
 
     ```
     allyouneed bench translate models/first --source test.en --reference test.de
@@ -77,25 +77,25 @@ def translate(
     ```
 
     The model is exported to CTranslate2 (`pip install 'allyouneed[ctranslate2]'`) and Hugging Face
-    (`pip install 'allyouneed[huggingface]'`) as `allyouneed export` does it. Everyone tries its ways to share
-    out the work over the threads, and several sizes of batches; with the best of these all then take turns,
-    in rounds.
+    (`pip install 'allyouneed[huggingface]'`), as by `allyouneed export`. Each contender first tries several
+    ways to use the threads and several batch sizes. With its best layout it then takes its turn in each
+    round.
 
     Args:
         models: Runs, checkpoints in them, or model folders.
-        source: What they translate, one sentence a line.
-        reference: The translations of these lines, for BLEU.
-        shape: Besides, or in place of, models: random weights on random sentences as long as Multi30k's.
-            `base` has the sizes of the paper's base model, `small` 3+3 layers with d_model 256.
-        conditions: What is measured.
-        out: The file of results; of those that it holds, what is measured is replaced.
+        source: Source sentences, one per line.
+        reference: Reference translations, line by line, for BLEU.
+        shape: Models with random weights, on random sentences as long as Multi30k's, besides or instead of
+            trained models. `base` has the sizes of the paper's base model, `small` 3+3 layers, d_model 256.
+        conditions: Conditions of the measurement.
+        out: The result file; results of the measured models are replaced in it.
     """
     if not (models or shape):
-        raise UsageError("bench translate: name a model, or --shape base")
+        raise UsageError("bench translate: no model; name one, or give --shape base")
     if models and source is None and not conditions.lengths:
-        raise UsageError("bench translate: name the sentences to translate: --source test.en")
+        raise UsageError("bench translate: no sentences; name a file with --source")
     results = results_so_far(out)
-    keep(results, out)  # before minutes of work for nothing
+    keep(results, out)  # fails before minutes of work, not after
     measure, text = (_lengths, _lengths_as_text) if conditions.lengths else (_speeds, _speeds_as_text)
     measured = []
     for name, make in _tasks(models, source, reference, shape, conditions):
@@ -110,7 +110,7 @@ def translate(
 
 
 Make = Callable[[Sequence[str], Mapping[str, object], Path], "Task"]
-"""Peers, settings of search, folder for exports -> a task."""
+"""Peers, search settings, folder for exports -> task."""
 
 
 def _tasks(
@@ -120,7 +120,7 @@ def _tasks(
     shapes: Sequence[str],
     conditions: Conditions,
 ) -> Iterator[tuple[str, Make]]:
-    """The name of each in the file of results, and how to make it."""
+    """Name of each task in the result file, and a function that makes it."""
     from functools import partial
 
     from allyouneed.bench.decoding_workloads import task_of_model, task_of_shape
@@ -136,7 +136,7 @@ def _tasks(
 
 
 def _search(conditions: Conditions) -> dict[str, float | bool]:
-    """The settings that differ from the model's own."""
+    """Search settings that override the model's own."""
     given = {"beam_size": conditions.beam_size, "length_penalty": conditions.length_penalty}
     return {name: value for name, value in given.items() if value is not None} | {"early_stopping": True}
 
@@ -190,7 +190,7 @@ _PACKAGES = ("torch", "ctranslate2", "transformers")
 
 
 def _cells(row: Mapping[str, Any], beam_size: int) -> dict[str, str]:
-    """Title of a column -> what stands there."""
+    """Column title -> cell."""
     layout, latency = row["layout"], row["latency_seconds"]
     cells = {
         "contender": row["contender"],

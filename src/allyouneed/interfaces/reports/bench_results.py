@@ -1,4 +1,4 @@
-"""What the commands of `bench` share: the file of results, and tables."""
+"""Result files and tables of the commands of `bench`."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,11 +13,11 @@ Peer = TypeVar("Peer", bound=str)
 
 
 def results_so_far(path: Path) -> dict[str, Any]:
-    """What a file of results holds, if it is there; its folder is made where that is missing.
+    """Contents of a result file; empty if there is none. Creates missing folders.
 
     Raises:
-        UsageError: It holds something else, or is no regular file.
-        DiskError: It cannot be read, or not be written.
+        UsageError: The file is not a result file, or not a regular file.
+        DiskError: The file cannot be read or written.
     """
     from allyouneed.storage.publish import disk_errors, require_file
 
@@ -30,14 +30,14 @@ def results_so_far(path: Path) -> dict[str, Any]:
         with disk_errors(path):
             return dict(json.loads(path.read_bytes()))
     except (ValueError, TypeError, RecursionError):
-        raise UsageError(f"--out {path}: holds no results of bench; name another file") from None
+        raise UsageError(f"--out {path}: is not a result file of bench; name another file") from None
 
 
 def keep(results: Mapping[str, Any], path: Path) -> None:
-    """Write a file of results.
+    """Write a result file.
 
     Raises:
-        DiskError: It cannot be written.
+        DiskError: The file cannot be written.
     """
     from allyouneed.storage.publish import write_text
 
@@ -45,18 +45,18 @@ def keep(results: Mapping[str, Any], path: Path) -> None:
 
 
 def installed(peers: Sequence[Peer]) -> Iterator[Peer]:
-    """The peers that can be measured here; a notice says what to install for the others."""
+    """The installed peers; a notice says what to install for each of the others."""
     from allyouneed.bench.contenders import missing_package
 
     for peer in peers:
         if requirement := missing_package(peer):
-            notice(f"{peer} is left out, as it is not installed: pip install '{requirement}'")
+            notice(f"{peer} is left out because it is not installed: pip install '{requirement}'")
         else:
             yield peer
 
 
 def size_of(model: Mapping[str, Any]) -> str:
-    """A model in a few words."""
+    """Sizes of a model, in one line."""
     return (
         f"{model['num_layers']}+{model['num_layers']} layers, d_model {model['d_model']}, "
         f"d_ff {model['d_ff']}, {model['num_heads']} heads, V {model['target_vocab_size']:,}"
@@ -64,5 +64,5 @@ def size_of(model: Mapping[str, Any]) -> str:
 
 
 def table(rows: Sequence[Mapping[str, str]]) -> Iterator[str]:
-    """Rows of cells by their titles, which are those of the first row, in aligned columns."""
+    """Rows, each a mapping from column title to cell, in aligned columns; the first row sets the titles."""
     return aligned([list(rows[0]), *([row[title] for title in rows[0]] for row in rows)], gap=4)

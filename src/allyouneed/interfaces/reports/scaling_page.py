@@ -10,7 +10,7 @@ from allyouneed.paper.scaling import D_K, KINDS, random_row
 
 _PANELS = {
     "variance": "variance of q.k",
-    "softmax_gradient": "gradient of the softmax, of 1 at most",
+    "softmax_gradient": "gradient of the softmax, 1 at most",
 }
 
 
@@ -21,9 +21,9 @@ def sections(results: Results) -> Iterator[str]:
         return
     yield heading(
         "Why dot products are divided by sqrt(d_k)",
-        "Of queries and keys whose components are independent, with mean 0 and variance 1: the variance of "
-        "their dot product is d_k, so that the softmax of many such comes close to a single one, where its "
-        "gradient ends. Divided by sqrt(d_k), neither depends on d_k.",
+        "The dot product of a query and a key whose components are independent, with mean 0 and variance 1, "
+        "has variance d_k. With a large d_k, a softmax over such products gives almost all weight to one of "
+        "them, and its gradient vanishes. Divided by sqrt(d_k), neither depends on d_k.",
     )
     yield embedded_png(_picture(curves), "variance and gradient against d_k, with and without scaling")
 

@@ -48,33 +48,33 @@ def sections(results: Results) -> Iterator[str]:
     yield _orders(figures, titles)
     yield heading(
         "Cost against length",
-        "Of the core (above) and of the whole layer (below): the time of forward and backward pass, what the "
-        "products cost whatever the hardware, and the most that tensors hold at once. Axes are logarithmic: "
-        "a line's slope is its exponent. Self-attention alone rises with the square of n; it is the cheapest "
-        "where sentences are shorter than vectors are wide, and restricted to a neighbourhood it rises no "
-        "faster than the others. Its kernel keeps no matrix of weights: its memory is linear in n.",
+        "The core (above) and the whole layer (below): time of the forward and backward pass, FLOPs, and "
+        "peak memory of the tensors. Axes are logarithmic: the slope of a line is its exponent. Only full "
+        "self-attention grows with the square of n; it is the cheapest if sentences are shorter than vectors "
+        "are wide. Restricted to a neighbourhood, it grows no faster than the others. Its kernel stores no "
+        "matrix of weights, so its memory is linear in n.",
     )
     yield embedded_png(_curves(figures, titles, "by_n", "n"), "time, FLOPs and memory against length")
     yield heading(
         "Cost against width",
-        "Self-attention's core rises with d, recurrence and convolution with its square.",
+        "The core of self-attention grows with d, recurrence and convolution with its square.",
     )
     yield embedded_png(_curves(figures, titles, "by_d", "d"), "time, FLOPs and memory against width")
     yield heading(
-        "How far information has come",
-        f"Each square is a layer of the network: rows are {CONNECTED_N // 2} input positions, columns the "
-        "output positions that they have reached, after one round, two, and so on. Long-range dependencies "
-        f"are learned more easily where the path is short. (Here k = {K}, r = {CONNECTED_R}.)",
+        "How far information travels",
+        f"Each square is a layer of the network. Its rows are {CONNECTED_N // 2} input positions, its "
+        "columns the output positions that they reach after one round, two, and so on. Short paths make "
+        f"long-range dependencies easier to learn. (Here k = {K}, r = {CONNECTED_R}.)",
     )
-    yield embedded_png(_reach(figures, titles), "which positions have heard of which, round by round")
+    yield embedded_png(_reach(figures, titles), "positions reached by each position, round by round")
     yield embedded_png(_paths(figures, titles), "path length against length")
     remark = next(iter(results.outcomes.get("separable_k_is_n", {}).values()), {})
     if "k_is_n" in remark:  # absent if the row failed
         yield heading(
             "Even with k = n",
             "A separable convolution with a kernel as wide as the sequence connects all positions in one "
-            "layer, and has the complexity n²d + nd²: as much as a self-attention layer, n²d, and a "
-            "position-wise one, nd², together, which is what the Transformer is made of.",
+            "layer. Its complexity, n²d + nd², equals that of a self-attention layer, n²d, plus a "
+            "position-wise layer, nd², which together form a layer of the Transformer.",
         )
         yield embedded_png(_remark(remark["k_is_n"]), "FLOPs of both against length")
 
@@ -111,10 +111,10 @@ def _orders(figures: Mapping[str, Any], titles: Mapping[str, str]) -> str:
     titles_row = "".join(f"<th>{html.escape(title)}</th>" for title in head)
     body = "".join(f"<tr>{row}</tr>" for row in rows)
     text = (
-        "The paper's orders, and beside each what was found on this machine: the exponents of n and d in the "
-        "time of the core, the longest chain of matrix products that wait for each other, and the rounds "
-        "until every position has heard of every other. "
-        f"Cost is measured with k = {K} and r = {R}, lengths are compared at d = {WIDTH}."
+        "The paper's orders beside the measurements on this machine: the exponents of n and d in the time of "
+        "the core, the longest chain of dependent matrix products, and the number of rounds until every "
+        "position has reached every other. "
+        f"Cost is measured with k = {K} and r = {R}; lengths are compared at d = {WIDTH}."
     )
     return f"{heading('The table', text)}<table><tr>{titles_row}</tr>{body}</table>"
 
