@@ -148,7 +148,7 @@ def test_a_model_is_refused_where_it_is_of_no_use(
     for command, message in (
         (["table3", *model], "reproduce table3 has no use for it; give --data"),
         (["figures", *model, "--data", str(toy_data)], "give it or --data"),
-        (["figures"], "name prepared data with --data DATA, or a model with --model MODEL"),
+        (["figures"], "name prepared folders with --data, or a trained one with --model"),
         (["figures", "--model", str(toy_data)], "is a data directory; a model directory is wanted"),
     ):
         assert main(["reproduce", *command, *out]) in (2, 4)

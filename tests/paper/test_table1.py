@@ -67,7 +67,7 @@ def test_the_page_has_the_paper_s_orders_and_its_pictures(out: Path) -> None:
         "O(n / r)",
         "∞",
         "Even with k = n",
-        "How far information has come",
+        "How far information travels",
     ):
         assert text in page
     assert num_pictures == 5

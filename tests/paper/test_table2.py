@@ -200,5 +200,5 @@ def test_the_big_model_is_a_row_at_the_papers_scale_only() -> None:
 
 
 def test_an_unknown_row_is_refused_with_those_that_there_are(toy_data: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="has the rows transformer_seconds, recurrent_seconds"):
+    with pytest.raises(UsageError, match="has these: transformer_seconds, recurrent_seconds"):
         list(reproduce(TABLE2, tmp_path, MINUTE, torch.device("cpu"), inputs=Inputs(toy_data), only=["gnmt"]))
