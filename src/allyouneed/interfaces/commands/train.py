@@ -62,10 +62,7 @@ def train(
     _check_rehearsal(dry_run, json_)
     asked = {"training.num_steps": steps, "training.precision": precision and f'"{precision}"'}
     settings = [f"{name}={value}" for name, value in asked.items() if value is not None]
-    chosen = _chosen(
-        run, data, configuration, settings
-    )  # before torch is loaded, so that errors show at once
-
+    chosen = _chosen(run, data, configuration, settings)  # before torch is loaded: errors show at once
     if dry_run:
         _print_rehearsal(run, data, chosen, resume, device, json_)
         return 0
