@@ -100,7 +100,7 @@ class ModelConfig(Config):
     max_positions: Positions = 1024
     """Longest sequence that learned positions cover, in tokens; sinusoids have no limit."""
     tied_embeddings: Literal["all", "target", "none"] = "all"
-    """Shared matrices (3.4): source and target embedding and pre-softmax, the last two, or none."""
+    """Matrices that are one (3.4): embeddings and pre-softmax, target embedding and pre-softmax, or none."""
     decoder_start: Literal["symbol", "zeros"] = "symbol"
     """First input of the decoder: the embedding of the start symbol, or a zero vector."""
     target_space: bool = False

@@ -14,7 +14,7 @@ from allyouneed.errors import DiskError, UsageError
 Precision = Literal["auto", "float32", "bfloat16"]
 
 Count = Annotated[int, Field(ge=1, le=2**63 - 1)]
-"""A number such as that of steps; a huge value stands for "never"."""
+"""A count, for example of steps; a huge value stands for "never"."""
 BatchTokens = Annotated[int, Field(ge=1, le=10**9)]
 
 _MICRO_BATCHES = 4
@@ -217,7 +217,7 @@ class RunConfig(Config):
         """Return a copy changed by the TOML file at `path`.
 
         Raises:
-            UsageError: The file is missing or not TOML, or has an unknown key or a wrong value.
+            UsageError: The file is missing, not TOML, or has an unknown key or wrong value; names the line.
         """
         try:
             with path.open("rb") as file:

@@ -98,7 +98,7 @@ def draw(
 def _draw(logits: Tensor, uniform: Tensor, config: SearchConfig) -> Int[Tensor, "rows 1"]:
     weights = (logits / config.temperature).softmax(dim=-1)
     drawn = _crossing(nucleus(weights, config.top_p), uniform[:, None])
-    return drawn.clamp(max=logits.size(1) - 1)  # an index may lie outside where no token may be drawn
+    return drawn.clamp(max=logits.size(1) - 1)  # a valid id even if no token may be drawn
 
 
 def nucleus(probabilities: Float[Tensor, "rows width"], top_p: float) -> Float[Tensor, "rows width"]:
@@ -138,7 +138,7 @@ def _crossing(
 def _cross(
     weights: Float[Tensor, "rows width"], share: Float64[Tensor, "rows 1"]
 ) -> tuple[Int[Tensor, "rows 1"], Float64[Tensor, "rows 1"]]:
-    """The first place whose cumulative sum exceeds the share, and the fraction of its weight to reach it."""
+    """The first place whose cumulative sum exceeds the share, and the fraction of its weight needed."""
     cumulative = weights.cumsum(dim=1, dtype=torch.float64)
     wanted = share * cumulative[:, -1:]
     place = torch.searchsorted(cumulative, wanted, right=True)

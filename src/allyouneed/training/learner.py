@@ -45,13 +45,13 @@ class Learner:
         self._config, self._store, self._processes, self._say = config, store, processes, say
         keep_freed_memory()
         seed_generators(config.training.seed, 0, 0)
-        # Shards compute only together: all processes run equally many micro-batches and stop only before all.
+        # Shards compute only together: all processes run equally many micro-batches, or none.
         self._in_step = config.training.sharded and processes.size > 1
         self._spread = (Shards if self._in_step else Replicas)(
             build_model(config.model, draw=draw).train(), config.training, device, processes
         )
         self.model, self.optimizer = self._spread.whole_model, self._spread.whole_optimizer
-        """Optimizer and, above, model that the first process saves and loads; see `gather` and `spread`."""
+        """Model and optimizer that the first process saves, loads and validates; see `gather`, `spread`."""
         self.loss = self._spread.gradients.loss
         """Sum of the unsmoothed losses of the last update's target tokens, in nats; on the device."""
         self.gather, self.spread = self._spread.gather, self._spread.spread
