@@ -1,1 +1,1 @@
-"""What can be set: the settings of models and runs, presets, and whose recipe they follow."""
+"""The settings of models and runs, presets, and deviations from the paper's recipe."""

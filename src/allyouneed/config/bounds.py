@@ -1,4 +1,4 @@
-"""The greatest numbers that commands and Python take for what they count."""
+"""Upper bounds of the counts that the commands and the Python interface accept."""
 
 from typing import Annotated, Final
 
@@ -7,28 +7,28 @@ from pydantic import Field
 from allyouneed.errors import UsageError
 
 MAX_OUTPUTS: Final = 10_000
-"""Outputs of one input: memory and time grow with them."""
+"""Maximum outputs per input: memory and time grow with them."""
 MAX_THREADS: Final = 1_024
-"""Threads, or batches computed at once: more than any machine has cores."""
+"""Maximum threads, or batches computed at once: more than any machine has cores."""
 MAX_COUNT: Final = 1_000_000_000
-"""Anything else."""
+"""Maximum of any other count."""
 
 Batch = Annotated[int, Field(ge=1, le=MAX_COUNT)]
-"""Tokens or sentences of a batch."""
+"""Number of tokens or sentences in a batch."""
 Workers = Annotated[int, Field(ge=1, le=MAX_THREADS)]
-"""Batches computed at once."""
+"""Number of batches computed at once."""
 
 _GREATEST = {"n_best": MAX_OUTPUTS, "mbr": MAX_OUTPUTS, "workers": MAX_THREADS, "threads": MAX_THREADS}
 
 
 def require_counts(**given: int | None) -> None:
-    """Refuse a count below 1 or above its bound.
+    """Reject a count below 1 or above its bound.
 
     Args:
         **given: Counts by the names of their settings; None if not given.
 
     Raises:
-        UsageError: There is one.
+        UsageError: A count is out of range.
     """
     for name, count in given.items():
         greatest = _GREATEST.get(name, MAX_COUNT)

@@ -1,4 +1,4 @@
-"""Keyword options of functions, explained from the docstrings of the settings that they are."""
+"""Documents the keyword options of functions with the docstrings of the corresponding settings."""
 
 import inspect
 import textwrap
@@ -11,11 +11,11 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def takes(options: type[Config], of_the_model: type[Config]) -> Callable[[Function], Function]:
-    """Name every option in the signature and the docstring of a function that takes them as `**options`.
+    """Add every option to the signature and the docstring of a function that takes `**options`.
 
     Args:
-        options: Settings that have their defaults where a call leaves them out.
-        of_the_model: Settings that are the model's own where a call leaves them out.
+        options: Settings with their own defaults.
+        of_the_model: Settings that default to the model's own.
     """
 
     def document(function: Function) -> Function:

@@ -1,4 +1,4 @@
-"""Whose recipe "the paper's" is: that of its text, or of its authors' code; and what departs from it."""
+"""The recipes of the paper's text and of its authors' code, and the deviations of a configuration."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ RECIPES: dict[str, Mapping[str, Mapping[str, Any]]] = {
     "released-2017": _RELEASED_2017,
     "released-later": _RELEASED_LATER,
 }
-"""Name -> settings that it changes: tensor2tensor as first released, and as its defaults were in the end."""
+"""Recipe -> settings that it changes: those of tensor2tensor's first release, and its final defaults."""
 
 _NOT_PART_OF_IT = {
     "data": {"max_tokens", "max_length_ratio", "vocab_sample_bytes", "source_language", "target_language"},
@@ -49,7 +49,7 @@ _NOT_PART_OF_IT = {
     },
     "search": {"alignments", "alignment_layer", "alignment_head", "temperature", "top_k", "top_p", "seed"},
 }
-"""Settings on which the paper's results do not depend, or that the data set."""
+"""Settings that do not affect the paper's results, or that follow from the data."""
 
 _REMARKS = {
     "model.architecture": "a rival of Table 2",
@@ -75,24 +75,24 @@ _REMARKS = {
 
 @dataclass(frozen=True)
 class Deviation:
-    """A setting that is not the paper's."""
+    """A setting that differs from the paper's."""
 
     setting: str
     value: object
     paper: object
-    """What the paper has; None where it has no such thing."""
+    """The paper's value; None if it has none."""
     remark: str
 
 
 def with_recipe(recipe: str, config: RunConfig) -> RunConfig:
-    """The configuration changed to a recipe of `RECIPES`; the paper's is what every preset has."""
+    """Apply a recipe of `RECIPES` to a configuration; presets already follow the paper's recipe."""
     return config.replace(**RECIPES[recipe])
 
 
 def nearest_of_paper(config: RunConfig) -> str:
-    """The paper's model of the same task and sizes from which the fewest settings depart.
+    """The paper's preset of the same task and sizes with the fewest differing settings.
 
-    If none has these sizes, it is the first for the task, and base for a task that is not the paper's.
+    If none has these sizes, it is the first preset for the task; for a task that the paper lacks, it is base.
     """
     names = [name for name in PAPER_PRESETS if PRESETS[name]().data.task == config.data.task]
     names = names or list(PAPER_PRESETS)
@@ -101,7 +101,7 @@ def nearest_of_paper(config: RunConfig) -> str:
 
 
 def sizes(model: ModelConfig) -> tuple[object, ...]:
-    """What makes a model another row of Table 3, whatever else is varied."""
+    """The settings that distinguish the sizes of Table 3."""
     return (
         model.architecture,
         model.num_layers,
@@ -113,7 +113,7 @@ def sizes(model: ModelConfig) -> tuple[object, ...]:
 
 
 def deviations(config: RunConfig) -> list[Deviation]:
-    """Every setting that departs from the nearest of the paper's models."""
+    """Every setting that differs from the nearest of the paper's models."""
     found = list(_differences(config, PRESETS[nearest_of_paper(config)]()))
     if config.model.attention_bias and config.model.architecture == "transformer":
         remark = "the formula of 3.2.2 has no biases, the counts of Table 3 need them"

@@ -1,4 +1,4 @@
-"""The settings of a model: its architecture, sizes and variants; the defaults are the paper's base model."""
+"""The settings of a model: architecture, sizes and variants. The defaults are the paper's base model."""
 
 from typing import Annotated, Literal, Self
 
@@ -11,7 +11,7 @@ Probability = Annotated[float, Field(ge=0.0, lt=1.0)]
 Width = Annotated[int, Field(ge=1, le=1_000_000)]
 Heads = Annotated[int, Field(ge=1, le=10_000)]
 Positions = Annotated[int, Field(ge=1, le=10_000_000)]
-"""Sizes up to these bounds multiply to tensors that PyTorch can describe, far beyond what it can hold."""
+"""Sizes within these bounds give tensors that PyTorch can describe, though far larger than any memory."""
 Entries = Annotated[int, Field(ge=1, le=MAX_ENTRIES)]
 """Number of entries of a vocabulary."""
 
@@ -30,85 +30,85 @@ _ARCHITECTURES_THAT_KNOW = {
     "positions": {"transformer", "convolutional"},
     "target_space": _TRANSFORMER,
 }
-"""Settings that not every architecture has a place for; sizes are left alone where they are not used."""
+"""Settings that only some architectures support; unused sizes are ignored instead."""
 
 
 class ModelConfig(Config):
     """Architecture (paper 3)."""
 
     architecture: Literal["transformer", "recurrent", "convolutional", "bytenet"] = "transformer"
-    """The paper's, or a rival of its Table 2: GNMT, ConvS2S or ByteNet; see docs/rivals.md."""
+    """Architecture: the paper's, or a rival of its Table 2 (GNMT, ConvS2S, ByteNet); see docs/rivals.md."""
     source_vocab_size: Entries = 37_000
-    """Entries of the source vocabulary, the control symbols included (5.1); set by the prepared data."""
+    """Entries of the source vocabulary, control symbols included (5.1); `prepare` sets it."""
     target_vocab_size: Entries = 37_000
-    """Entries of the target vocabulary; equal to the source's where the two share one."""
+    """Entries of the target vocabulary; equal to the source's if both sides share one; `prepare` sets it."""
     d_model: Width = 512
     """Width of every sub-layer output (3.1)."""
     d_ff: Width = 2048
     """Width inside the feed-forward network (3.3)."""
     num_layers: Annotated[int, Field(ge=1, le=500)] = 6
-    """Layers of the encoder, and of the decoder (3.1)."""
+    """Layers in the encoder and in the decoder, each (3.1)."""
     num_heads: Heads = 8
     """Attention heads (3.2.2)."""
     d_k: Width | None = None
-    """Width of the queries and keys of one head (3.2.2); d_model / num_heads if not given."""
+    """Width of the queries and keys of one head (3.2.2); default: d_model / num_heads."""
     d_v: Width | None = None
-    """Width of the values of one head (3.2.2); d_model / num_heads if not given."""
+    """Width of the values of one head (3.2.2); default: d_model / num_heads."""
     dropout: Probability = 0.1
-    """Rate after each sub-layer and on the sums of embeddings and positions (5.4)."""
+    """Dropout rate after each sub-layer and on the sums of embeddings and positions (5.4)."""
     attention: Literal["scaled", "unscaled", "additive"] = "scaled"
-    """What compares queries with keys (3.2.1): dot products over sqrt(d_k), plain ones, a small network."""
+    """Comparison of queries and keys (3.2.1): dot product over sqrt(d_k), dot product, or a small network."""
     neighbourhood: Positions | None = None
-    """Positions around each to which self-attention is restricted, r (4): at most r / 2 away, in the decoder
-    before it; to all if not given. Attention to the source stays whole."""
+    """Neighbourhood r of restricted self-attention (4), in positions: r / 2 on either side, in the decoder
+    only before. Default: unrestricted. Attention to the source is never restricted."""
     attention_dropout: Probability = 0.0
-    """Rate on the weights of attention (in the paper's source only; tried at 0.2 and 0.3)."""
+    """Dropout rate on the attention weights (only in the paper's source, which tried 0.2 and 0.3)."""
     feed_forward: Literal["network", "parameters", "experts"] = "network"
-    """Equation 2, or in its place attention over parameters (in the paper's source only) or a mixture of
-    experts (Shazeer et al. 2017), which a recurrent model has in front of the last layer of either stack."""
+    """Equation 2, or a replacement: attention over parameters (only in the paper's source) or a mixture of
+    experts (Shazeer et al. 2017). A recurrent model has the experts before the last layer of each stack."""
     feed_forward_dropout: Probability = 0.0
-    """Rate after the ReLU, or on the values that are parameters; the paper has none."""
+    """Dropout rate after the ReLU, or on the values of attention over parameters; the paper has none."""
     parameter_heads: Heads = 8
-    """Heads h_p of attention over parameters."""
+    """Heads of attention over parameters, h_p."""
     parameter_d_k: Width = 64
-    """Width of its queries and keys."""
+    """Width of the queries and keys of attention over parameters."""
     parameter_d_v: Width = 64
-    """Width of its values."""
+    """Width of the values of attention over parameters."""
     parameter_pairs: Width = 1_536
-    """Keys, and values, of each of its heads, n_p."""
+    """Key-value pairs per head of attention over parameters, n_p."""
     num_experts: Annotated[int, Field(ge=2, le=10_000)] = 32
-    """Experts of a mixture, each with a width of d_ff inside."""
+    """Experts in each mixture, each of inner width d_ff."""
     experts_per_token: Annotated[int, Field(ge=1, le=10_000)] = 2
-    """How many of them compute a token."""
+    """Experts that compute each token."""
     expert_balance: Annotated[float, Field(ge=0.0)] = 0.01
-    """Weight of the losses that spread tokens over the experts."""
+    """Weight of the losses that balance tokens over the experts."""
     kernel_width: Annotated[int, Field(ge=1, le=1_000)] = 3
-    """Positions that a convolution sees, in convolutional models and ByteNet."""
+    """Width of a convolution in positions, in convolutional models and ByteNet."""
     num_dilations: Annotated[int, Field(ge=1, le=16)] = 5
-    """Blocks of ByteNet after which dilations, which double, begin anew at 1 (3.5 there: five, of bytes)."""
+    """ByteNet blocks per cycle of dilations, which double from 1 (3.5 of its paper: five, for bytes)."""
     symbol_dropout: Probability = 0.0
-    """Rate at which a sentinel replaces input tokens of either side (paper's source only; 0.1 there)."""
+    """Rate of replacing input tokens on both sides by a sentinel (only in the paper's source, at 0.1)."""
     guided_alignment: Annotated[float, Field(ge=0.0)] = 0.0
-    """Weight of the loss by which one head of the last layer learns to look at the word that comes next; for
-    parsing with as many ids a word on both sides (docs/parsing.md)."""
+    """Weight of the loss that trains one head of the last layer to attend to the next word; for parsing with
+    equally many ids per word on both sides (docs/parsing.md)."""
     ids_per_word: Annotated[int, Field(ge=1, le=1_000)] = 1
     """Number of ids per word; `prepare` sets it."""
     norm: Literal["post", "pre"] = "post"
-    """Normalisation after each sum (3.1), or before each sub-layer and once after the last."""
+    """Layer normalisation after each sum (3.1), or before each sub-layer and after the last one."""
     positions: Literal["sinusoidal", "concatenated", "learned"] = "sinusoidal"
-    """Positional encoding (3.5): sines and cosines in turn, all sines first, or learned (Table 3, row E)."""
+    """Positional encoding (3.5): sines and cosines interleaved, sines first, or learned (Table 3, row E)."""
     max_positions: Positions = 1024
-    """Longest sequence in tokens that learned positions cover; sinusoids have no limit."""
+    """Longest sequence that learned positions cover, in tokens; sinusoids have no limit."""
     tied_embeddings: Literal["all", "target", "none"] = "all"
-    """Which of source embedding, target embedding and pre-softmax matrix are one (3.4)."""
+    """Matrices that are one (3.4): embeddings and pre-softmax, target embedding and pre-softmax, or none."""
     decoder_start: Literal["symbol", "zeros"] = "symbol"
-    """What the decoder reads first: the start symbol's embedding, or a vector of zeros."""
+    """First input of the decoder: the embedding of the start symbol, or a zero vector."""
     target_space: bool = False
-    """A learned vector on every source position that stands for the target's language."""
+    """Add a learned vector for the target language to every source position."""
     attention_bias: bool = True
     """Biases on the projections of queries, keys, values and outputs; see docs/paper.md."""
     layer_norm_epsilon: PositiveFloat = 1e-6
-    """Added to the variance in layer normalisation."""
+    """Constant added to the variance in layer normalisation."""
 
     @property
     def head_widths(self) -> tuple[int, int]:
@@ -118,7 +118,7 @@ class ModelConfig(Config):
 
     @property
     def reach(self) -> int | None:
-        """How many positions away self-attention sees; None if there is no limit."""
+        """Largest distance of self-attention, in positions; None if there is no limit."""
         return None if self.neighbourhood is None else self.neighbourhood // 2
 
     @property

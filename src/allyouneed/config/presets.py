@@ -1,4 +1,4 @@
-"""Named configurations: the paper's models, the rows of its Table 3, and smaller ones."""
+"""Named configurations: the paper's models, the rows of its Table 3, its rivals, and smaller models."""
 
 import difflib
 from collections.abc import Callable
@@ -29,7 +29,7 @@ def big_en_fr() -> RunConfig:
 
 
 def multi30k_tiny() -> RunConfig:
-    """A small model for small corpora, by default sized for Multi30k on two cores."""
+    """A small model for small corpora, sized for Multi30k on two cores."""
     return base().replace(
         model={
             "num_layers": 4,
@@ -57,12 +57,12 @@ def multi30k_tiny() -> RunConfig:
 def parsing_wsj() -> RunConfig:
     """The parser of section 6.3 for the Wall Street Journal part of the Penn Treebank.
 
-    The paper gives layers, d_model, vocabulary, beam, alpha and maximum length, and leaves the rest as it is
-    in the base model for translation, dropout and learning rate aside, of which it gives no values. Dropout,
-    that of attention too, warm-up, and embeddings and softmax that share nothing are those of tensor2tensor
-    (transformer_parsing_base). Its learning rate is five times that of its base model in the first release
-    and half of it in later ones; it has six layers. Which settings the paper's figures had is not known: the
-    learning rate here is the base model's.
+    The paper gives layers, d_model, vocabulary, beam, alpha and maximum length. The rest is as in the base
+    translation model, except dropout and learning rate, whose values the paper does not give. Dropout
+    (attention dropout too), warm-up and untied embeddings come from tensor2tensor (transformer_parsing_base),
+    which has six layers. Its learning rate is five times that of its base model in the first release and half
+    of it in later ones. The settings behind the paper's figures are unknown; the learning rate here is the
+    base model's.
     """
     return base().replace(
         model={
@@ -81,11 +81,11 @@ def parsing_wsj() -> RunConfig:
 
 
 def parsing_semi() -> RunConfig:
-    """The same with trees that parsers have made of raw text mixed in: 32,000 sub-words (6.3).
+    """The parser of section 6.3 for semi-supervised training: 32,000 sub-words.
 
-    The paper's were 17 million, of other parsers; `prepare --silver-trees` mixes in those of any.
-    tensor2tensor has its big model for this (transformer_parsing_big: 16 heads, d_ff 4096, less dropout); the
-    paper tells of one model with two vocabularies.
+    The paper adds 17 million sentences parsed by other parsers; `prepare --silver-trees` adds any such trees.
+    tensor2tensor uses its big model for this (transformer_parsing_big: 16 heads, d_ff 4096, less dropout);
+    the paper describes one model with two vocabularies.
     """
     return parsing_wsj().replace(model={"source_vocab_size": 32_000}, data={"vocab_size": 32_000})
 
@@ -93,8 +93,8 @@ def parsing_semi() -> RunConfig:
 def parsing_tiny() -> RunConfig:
     """A small parser for a few thousand trees, on two cores.
 
-    Words and brackets are such that step t of the output has to look at place t of the source: with so few
-    trees a model does not learn to find the place. Nor does it with layers that normalise after the sum.
+    Words and brackets are encoded so that output step t must attend to source position t: with so few trees a
+    model does not learn to find the position. Nor does it with normalisation after the sum.
     """
     return parsing_wsj().replace(
         model={
@@ -122,7 +122,7 @@ def parsing_tiny() -> RunConfig:
 
 
 def demo() -> RunConfig:
-    """The model of `allyouneed demo`, which learns the demo grammar in minutes on two cores."""
+    """The model of `allyouneed demo`; it learns the demo grammar in minutes on two cores."""
     return base().replace(
         model={
             "num_layers": 2,
@@ -148,8 +148,8 @@ def demo() -> RunConfig:
 def recurrent_gnmt() -> RunConfig:
     """GNMT for English-German (Wu et al. 2016): 8 layers of 1,024 units, 32,000 word-pieces, alpha 0.2.
 
-    Adam's rate reaches the 0.0002 that it has there. There is no clipping of gradients, no descent without
-    moments after Adam, and no refinement by reinforcement.
+    The learning rate peaks at the 0.0002 of that paper. There is no gradient clipping, no SGD phase after
+    Adam, and no refinement by reinforcement learning.
     """
     return base().replace(
         model={
@@ -168,8 +168,8 @@ def recurrent_gnmt() -> RunConfig:
 def convolutional_convs2s() -> RunConfig:
     """ConvS2S for English-German (Gehring et al. 2017): 15 layers of width 3, 40,000 sub-words, dropout 0.2.
 
-    Its layers are all as wide as the first nine there, after which come four of 1,024 units, and two of 2,048
-    with kernels of width 1. Nesterov's descent is replaced by Adam, and gradients are not clipped.
+    All layers are as wide as the first nine of that paper, which has four of 1,024 units after them, and two
+    of 2,048 with kernels of width 1. Adam replaces Nesterov's method, and gradients are not clipped.
     """
     return base().replace(
         model={
@@ -189,8 +189,8 @@ def convolutional_convs2s() -> RunConfig:
 def bytenet() -> RunConfig:
     """ByteNet (Kalchbrenner et al. 2016): 30 blocks of width 3, d = 800 inside, 1,600 between them.
 
-    Its bytes are replaced by sub-words. Adam's rate reaches the 0.0003 that it has there, and search keeps
-    12 hypotheses and does not normalise by length, as there.
+    Sub-words replace its bytes. As in that paper, the learning rate peaks at 0.0003, and search keeps 12
+    hypotheses and does not normalise by length.
     """
     return base().replace(
         model={
@@ -206,9 +206,9 @@ def bytenet() -> RunConfig:
 
 
 def experts() -> RunConfig:
-    """The mixture-of-experts translator of Shazeer et al. 2017: 3 layers, 2,048 experts, 4 of them a token.
+    """The mixture-of-experts translator of Shazeer et al. 2017: 3 layers, 2,048 experts, 4 per token.
 
-    Units are as many as the width, and gates have one level: see `model/experts.py`.
+    LSTM layers have d_model units, and gating has one level: see `model/experts.py`.
     """
     return recurrent_gnmt().replace(
         model={
@@ -227,7 +227,7 @@ def _vocabularies(size: int) -> dict[str, int]:
 
 
 def _table3(label_smoothing: float = 0.1, **model: object) -> Callable[[], RunConfig]:
-    """A row of Table 3, whose models are not averaged."""
+    """Make a row of Table 3; its models are not averaged."""
     return lambda: base().replace(
         model=model, training={"label_smoothing": label_smoothing, "average_last": 1}
     )
@@ -246,12 +246,12 @@ PRESETS: dict[str, Callable[[], RunConfig]] = {
     "parsing_tiny": parsing_tiny,
     "parsing_wsj": parsing_wsj,
     "recurrent_gnmt": recurrent_gnmt,
-    # Rows A: heads, with d_k and d_v changed so that the amount of computation stays the same.
+    # Rows A: number of heads, with d_k and d_v adjusted to keep the amount of computation the same.
     "table3_heads_1": _table3(num_heads=1, d_k=512, d_v=512),
     "table3_heads_4": _table3(num_heads=4, d_k=128, d_v=128),
     "table3_heads_16": _table3(num_heads=16, d_k=32, d_v=32),
     "table3_heads_32": _table3(num_heads=32, d_k=16, d_v=16),
-    # Rows B: the width of the keys alone.
+    # Rows B: width of the keys only.
     "table3_dk_16": _table3(d_k=16),
     "table3_dk_32": _table3(d_k=32),
     # Rows C: size.
@@ -267,10 +267,10 @@ PRESETS: dict[str, Callable[[], RunConfig]] = {
     "table3_dropout_02": _table3(dropout=0.2),
     "table3_smoothing_00": _table3(label_smoothing=0.0),
     "table3_smoothing_02": _table3(label_smoothing=0.2),
-    # Row E: learned positions in place of sinusoids.
+    # Row E: learned positions instead of sinusoids.
     "table3_learned_positions": _table3(positions="learned"),
-    # Attention over parameters in place of the feed-forward network: a table of the paper's source. Its text
-    # has 8 heads for the second, with which the sub-layer would have half the parameters that it says.
+    # Attention over parameters instead of the feed-forward network: a table of the paper's source. Its text
+    # gives the second 8 heads, but then the sub-layer would have half the stated number of parameters.
     "aop1": _table3(feed_forward="parameters", parameter_heads=8, parameter_pairs=1_536),
     "aop2": _table3(feed_forward="parameters", parameter_heads=16, parameter_pairs=512),
 }
@@ -284,7 +284,7 @@ PAPER_PRESETS = [name for name in PRESETS if name not in (*_NOT_OF_PAPER, *_RIVA
 
 
 def preset(name: str) -> RunConfig:
-    """The configuration called `name`.
+    """The configuration named `name`.
 
     Raises:
         UsageError: There is no such preset.

@@ -1,4 +1,4 @@
-"""The settings of a run: frozen, checked, kept as TOML; the defaults are the paper's base model."""
+"""The settings of a run: frozen, checked, saved as TOML. The defaults are the paper's base model."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,55 +15,55 @@ Precision = Literal["auto", "float32", "bfloat16"]
 DecodingPrecision = Literal["float32", "bfloat16", "int8"]
 
 Count = Annotated[int, Field(ge=1, le=2**63 - 1)]
-"""A number of steps and the like; some are set so high that they never come."""
+"""A count, for example of steps; a huge value stands for "never"."""
 BatchTokens = Annotated[int, Field(ge=1, le=10**9)]
 
 _MICRO_BATCHES = 4
 
 
 class DataConfig(Config):
-    """How the data was prepared (paper 5.1)."""
+    """Preparation of the data (paper 5.1)."""
 
     task: str = "translation"
-    """What sources become: their translations, or with "parsing" their constituency trees (6.3)."""
+    """Task: "translation", or "parsing" into constituency trees (6.3)."""
     tokenizer: Literal["bpe", "wordpiece", "byte", "words"] = "bpe"
-    """Sub-word units: byte-level byte-pair encoding, word-pieces over bytes, or plain bytes; for parsing also
-    words, as a fixed number of ids each (`tasks/parsing/word_features.py`)."""
+    """Sub-word units: byte-level byte-pair encoding, word-pieces over bytes, or plain bytes. For parsing also
+    words, with a fixed number of ids each (`tasks/parsing/word_features.py`)."""
     vocab_size: Entries = 37_000
-    """Entries of each vocabulary, the control symbols included."""
+    """Entries of each vocabulary, control symbols included."""
     joint_vocabulary: bool = True
-    """One vocabulary for both languages, as the paper has for English-German."""
+    """Share one vocabulary between both languages, as the paper does for English-German."""
     vocab_sample_bytes: Annotated[int, Field(ge=0, le=10**12)] = 4 * 2**20
-    """Bytes of distinct words to learn each vocabulary from; a corpus with more is sampled. Each takes about
-    150 bytes of memory. 0 learns from all of the text. Words end at white space: of languages without
-    spaces, such as Chinese and Japanese, whole sentences count."""
+    """Bytes of distinct words to learn each vocabulary from; a larger corpus is sampled. Each byte takes
+    about 150 bytes of memory. 0 uses all of the text. Words end at white space; in languages without spaces,
+    such as Chinese and Japanese, whole sentences count as words."""
     max_tokens: Positions = 256
-    """Pairs with a longer side, in tokens, are dropped."""
+    """Maximum tokens per side; longer pairs are dropped."""
     max_length_ratio: PositiveFloat = 4.0
-    """Pairs whose sides differ by a larger factor in tokens are dropped, where the longer has over 20."""
+    """Maximum ratio of the token counts of both sides; other pairs are dropped if one side has over 20."""
     source_language: str = ""
-    """Code of the source language, such as "en", where it is known: sentences end by its rules."""
+    """Code of the source language, such as "en", if known; its rules decide where sentences end."""
     target_language: str = ""
     """Code of the target language, such as "de"; Moses-tokenised scores need it."""
     tags: Literal["normalised", "predicted", "endings"] = "normalised"
-    """What stands for a word of a tree: one symbol for all, its part of speech, or its last letter."""
+    """Symbol of a word in a tree: the same for all words, its part of speech, or its last letter."""
     brackets: Literal["labelled", "plain", "joined"] = "labelled"
-    """What ends a constituent of a tree: `)NP`, `)`, or one symbol for all of them (docs/parsing.md)."""
+    """End of a constituent in a tree: `)NP`, `)`, or one symbol for all at a word (docs/parsing.md)."""
 
 
 WITHOUT_RECORD: dict[str, Any] = {"vocab_sample_bytes": 0}
-"""Settings of data that was prepared before they existed, where they are not the defaults."""
+"""Values, where not the defaults, for data prepared before these settings existed."""
 
 
 class TrainingConfig(Config):
     """Training (paper 5.1 to 5.4)."""
 
     batch_tokens: BatchTokens = 25_000
-    """Source tokens, and target tokens, that one update holds at most, padding included (5.1)."""
+    """Maximum tokens per side and update, padding included (5.1)."""
     micro_batch_tokens: BatchTokens | None = None
-    """Padded tokens a side that are computed at once; chosen at the start and recorded if not given."""
+    """Maximum tokens per side computed at once, padding included; default: chosen and saved at the start."""
     num_steps: Count = 100_000
-    """Updates of the whole run (5.2)."""
+    """Number of updates of the whole run (5.2)."""
     learning_rate_factor: PositiveFloat = 1.0
     """Factor in front of equation 3."""
     warmup_steps: Count = 4_000
@@ -77,85 +77,85 @@ class TrainingConfig(Config):
     label_smoothing: Probability = 0.1
     """Probability spread evenly over the vocabulary (5.4)."""
     label_smoothing_over: Literal["all", "others"] = "all"
-    """Over all entries, or over those that are not the right one."""
+    """Entries that share the smoothing: all, or all but the right one."""
     budget_flops: PositiveFloat | None = None
-    """End before `num_steps` when matrix products have cost so many FLOPs, all updates together."""
+    """Budget of FLOPs in matrix products, over all updates; the run ends when it is spent."""
     budget_seconds: PositiveFloat | None = None
-    """End before `num_steps` when so much wall time is used, validations and checkpoints included."""
+    """Budget of wall time in seconds, validations and checkpoints included; the run ends when it is spent."""
     checkpoint_every_steps: Count | None = None
-    """Updates between checkpoints; none by steps if not given."""
+    """Updates between checkpoints; default: none by steps."""
     checkpoint_every_minutes: PositiveFloat = 10.0
     """Minutes between checkpoints (6.1)."""
     keep_checkpoints: Count = 5
-    """How many of the newest checkpoints are kept, besides the best."""
+    """Number of newest checkpoints to keep, besides the best."""
     average_last: Count = 5
-    """How many of the last checkpoints `average` takes if not told (6.1)."""
+    """Number of last checkpoints that `average` takes by default (6.1)."""
     validate_every_steps: Count = 1_000
-    """Updates between validations, where there is validation data."""
+    """Updates between validations, if there is validation data."""
     patience: Count | None = None
-    """Stop after this many validations without a better one; never if not given."""
+    """Validations without improvement after which training stops; default: never."""
     precision: Precision = "auto"
-    """Type of the matrix products; "auto" is bfloat16 where the hardware has it. Weights stay float32."""
+    """Precision of the matrix products; "auto": bfloat16 if the hardware has it. Weights stay float32."""
     sharded: bool = False
-    """Split weights, gradients and moments over the processes (FSDP2): for what one device cannot hold."""
+    """Split weights, gradients and moments over the processes (FSDP2); for models too large for a device."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
     """Seed of initialisation, batches and dropout."""
 
     def resolved_micro_batch_tokens(self, longest: int = 1, num_processes: int = 1) -> int:
-        """`micro_batch_tokens`, by default a quarter of the batch: so many different lengths are mixed.
+        """`micro_batch_tokens`; default: a quarter of the batch, so that each update mixes several lengths.
 
         Args:
-            longest: Tokens of the longest side of a pair, end symbol included, which must fit.
-            num_processes: Each of them should have a micro-batch of every batch.
+            longest: Length in tokens of the longest sentence, end symbol included; it must fit.
+            num_processes: Number of processes; each should get a micro-batch of every batch.
         """
         default = max(longest, self.batch_tokens // max(_MICRO_BATCHES, num_processes))
         return self.micro_batch_tokens or min(self.batch_tokens, default)
 
 
 class SearchConfig(Config):
-    """Beam search (paper 6.1), or sampling in its place. The docstrings are the `--help` of the commands."""
+    """Beam search (paper 6.1), or sampling instead. The docstrings are the `--help` of the commands."""
 
     beam_size: Annotated[int, Field(ge=1, le=1024)] = 4
-    """Hypotheses kept a step; 1 is greedy search."""
+    """Hypotheses kept per step; 1 is greedy search."""
     length_penalty: Annotated[float, Field(ge=0.0, le=10.0)] = 0.6
-    """The exponent alpha of the length penalty."""
+    """Exponent alpha of the length penalty."""
     length_normalization: Literal["gnmt", "average", "none"] = "gnmt"
-    """What scores are divided by: the paper's ((5 + n) / 6)^alpha, n, or 1; n counts the end symbol."""
+    """Divisor of scores: the paper's ((5 + n) / 6)^alpha, n, or 1; n counts the end symbol."""
     coverage_penalty: Annotated[float, Field(ge=0.0, le=10.0)] = 0.0
-    """The factor beta of a term of the score that falls where parts of the source get little attention (Wu et
-    al. 2016, equation 14); the paper has none."""
+    """Factor beta of the coverage penalty, which lowers the score if parts of the source get little attention
+    (Wu et al. 2016, equation 14); the paper has none."""
     alignments: bool = False
-    """Tell which words of source and output belong together."""
+    """Report which words of source and output are aligned."""
     alignment_layer: Count | None = None
-    """Layer of the decoder, from 1, whose attention gives alignments and coverage; the last but one if not
-    given, of two layers the last."""
+    """Decoder layer, from 1, whose attention gives alignments and coverage; if not given, the last but one,
+    or the last of two."""
     alignment_head: Count | None = None
-    """Head in it, from 1; the mean of all heads if not given."""
+    """Head of that layer, from 1; if not given, the mean of all heads."""
     max_extra_tokens: Annotated[int, Field(ge=0, le=100_000)] = 50
-    """The most tokens of an output beyond those of its source."""
+    """Maximum tokens of an output beyond those of its source."""
     max_length: Count | None = None
-    """The most tokens of an output, the end symbol included, where `max_extra_tokens` allows more."""
+    """Maximum tokens of an output, end symbol included; applies in addition to `max_extra_tokens`."""
     min_length: Annotated[int, Field(ge=0, le=100_000)] = 0
-    """The fewest tokens of an output, the end symbol included."""
+    """Minimum tokens of an output, end symbol included."""
     early_stopping: bool = False
-    """Stop when as many hypotheses have ended as the beam is wide, and not only when none can be better."""
+    """Stop when `beam_size` hypotheses have ended, even if a better one could still follow."""
     no_repeat_ngram_size: Annotated[int, Field(ge=0, le=1_000)] = 0
-    """No output has the same N tokens in a row twice; 0 forbids none."""
+    """Forbid repeating any sequence of N tokens; 0 allows all."""
     repetition_penalty: Annotated[float, Field(ge=1.0, le=100.0)] = 1.0
-    """Multiply the log-probability of tokens already in the output (CTRL, 2019): above 1 avoids them."""
+    """Factor on the log-probability of tokens already in the output (CTRL, 2019); above 1 avoids them."""
     sampling: bool = False
-    """Draw outputs from the model's distribution, one for each that is wanted, and do not search."""
+    """Sample outputs from the model's distribution instead of searching."""
     temperature: Annotated[float, Field(ge=0.001, le=100.0)] = 1.0
-    """Divide log-probabilities by this before a token is drawn: below 1 the probable gain."""
+    """Divisor of log-probabilities in sampling; below 1 favours probable tokens."""
     top_k: Count | None = None
-    """Draw among the K most probable tokens; among all if not given."""
+    """Sample from the K most probable tokens; if not given, from all."""
     top_p: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
-    """Draw among the fewest tokens that have this probability together: the nucleus."""
+    """Sample from the smallest set of tokens with this total probability (the nucleus)."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
-    """Seed of the samples: the same seed gives a source the same samples, whatever is beside it."""
+    """Seed of sampling; a source gets the same samples in any batch."""
     mbr: Annotated[int, Field(ge=1, le=10_000)] | None = None
-    """Draw N samples of a translation and take the one that is most like all of them: that of least Bayes
-    risk, with the chrF of sentences as the utility. Its score is its expected chrF, from 0 to 100."""
+    """Draw N samples per source and return the one most similar to all: minimum Bayes risk, with sentence
+    chrF as the utility. Its score is its expected chrF, from 0 to 100."""
 
     @model_validator(mode="after")
     def _check_lengths(self) -> Self:
@@ -167,7 +167,7 @@ class SearchConfig(Config):
 
 
 class SearchSettings(TypedDict, total=False):
-    """The settings of `SearchConfig` as keyword arguments; what is None or missing is the model's own."""
+    """The settings of `SearchConfig` as keyword arguments; None or missing means the model's own setting."""
 
     beam_size: int | None
     length_penalty: float | None
@@ -191,7 +191,7 @@ class SearchSettings(TypedDict, total=False):
 
 
 class RunConfig(Config):
-    """Everything that determines a run; what a preset returns and `config.toml` holds."""
+    """All settings of a run, as presets return them and `config.toml` stores them."""
 
     model: ModelConfig = ModelConfig()
     data: DataConfig = DataConfig()
@@ -199,26 +199,26 @@ class RunConfig(Config):
     search: SearchConfig = SearchConfig()
 
     def greedy(self) -> Self:
-        """The same with greedy search, which is fast."""
+        """Return a copy with greedy search, which is fast."""
         return self.replace(search={"beam_size": 1, "sampling": False, "mbr": None})
 
     def to_toml(self) -> str:
-        """The configuration as TOML; settings that are not given are left out."""
+        """The configuration as TOML, without the settings that are None."""
         return tomli_w.dumps(self.model_dump(exclude_none=True))
 
     @classmethod
     def from_toml(cls, path: Path) -> Self:
         """Read the configuration of a run or a model.
 
-        What the file leaves out keeps its default, or is what it was before it became a setting.
+        Missing settings get their defaults, or the fixed values used before they became settings.
         """
         return cls(data=DataConfig(**WITHOUT_RECORD)).with_toml(path)
 
     def with_toml(self, path: Path) -> Self:
-        """A copy changed by the TOML file at `path`.
+        """Return a copy changed by the TOML file at `path`.
 
         Raises:
-            UsageError: There is no such file, or it has an unknown key or a wrong value; names file and line.
+            UsageError: The file is missing, not TOML, or has an unknown key or wrong value; names the line.
         """
         try:
             with path.open("rb") as file:
@@ -235,10 +235,10 @@ class RunConfig(Config):
         return self.changed(changes, lambda key: f"{path}:{line_of(key, text)}")
 
     def with_settings(self, settings: Sequence[str]) -> Self:
-        """A copy changed by settings such as `training.warmup_steps=8000`; values are TOML.
+        """Return a copy changed by settings such as `training.warmup_steps=8000`; values are TOML.
 
         Raises:
-            UsageError: A setting is no `group.key=value`, is unknown, or has a wrong value.
+            UsageError: A setting does not have the form `group.key=value`, is unknown, or has a wrong value.
         """
         changes: dict[str, Any] = {}
         for setting in settings:

@@ -1,4 +1,4 @@
-"""What every group of settings is: frozen, and checked with messages that name the nearest known key."""
+"""Base class of all settings: frozen, and checked with messages that name the nearest known key."""
 
 import difflib
 import re
@@ -11,9 +11,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from allyouneed.errors import MAX_REPORTED, UsageError
 
 LONGEST_TEXT = 1 << 20
-"""Characters of TOML."""
+"""Maximum length of a TOML text, in characters."""
 _DEEPEST_KEY = 64
-"""Dots of a key of TOML; reading one takes time by the square of its parts."""
+"""Maximum number of dots in a TOML key; parsing time is quadratic in them."""
 _QUOTED_OR_COMMENT = re.compile(
     r"""
       \"""(?:[^"\\]|\\.|"(?!""))*+"{0,5}
@@ -35,15 +35,15 @@ class Config(BaseModel):
     )
 
     def replace(self, **changes: Any) -> Self:
-        """A copy with `changes`; a mapping given for a group of settings changes only the keys it names.
+        """Return a copy with `changes`; a mapping for a group of settings changes only the keys it names.
 
         Raises:
-            UsageError: One is out of range, of a wrong type or unknown; all such are named.
+            UsageError: A setting is unknown, out of range or of a wrong type; names all of them.
         """
         return self.changed(changes, ".".join)
 
     def changed(self, changes: Mapping[str, Any], place: Callable[[Sequence[str]], str]) -> Self:
-        """As `replace`; `place` says where a key was given."""
+        """Return a copy as `replace` does; for messages, `place` returns where a key was given."""
         try:
             return type(self).model_validate(_merged(self.model_dump(), changes))
         except ValidationError as error:
@@ -51,10 +51,10 @@ class Config(BaseModel):
 
     @classmethod
     def checked(cls, **settings: Any) -> Self:
-        """The settings as a configuration.
+        """Make a configuration from settings.
 
         Raises:
-            UsageError: One is out of range, of a wrong type or unknown; all such are named.
+            UsageError: A setting is unknown, out of range or of a wrong type; names all of them.
         """
         try:
             return cls(**settings)
@@ -74,7 +74,7 @@ def _merged(old: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any
 def _messages(
     config: type[Config], error: ValidationError, place: Callable[[Sequence[str]], str]
 ) -> list[str]:
-    """What is wrong, each with its place; what is only counted is not looked for."""
+    """Describe each error with its place; errors beyond `MAX_REPORTED` get no place and no remedy."""
     details = error.errors(include_url=False)
     told = [_message(config, detail, place) for detail in details[:MAX_REPORTED]]
     return [*told, *(detail["msg"] for detail in details[MAX_REPORTED:])]
@@ -98,7 +98,7 @@ def _message(config: type[Config], detail: Any, place: Callable[[Sequence[str]],
 def _shown(value: object) -> str:
     try:
         return repr(value)
-    except ValueError:  # Python writes no number of more than 4,300 digits
+    except ValueError:  # Python refuses to write more than 4,300 digits
         return "a number of thousands of digits"
 
 
@@ -109,10 +109,10 @@ def _fields(config: type[Config], path: Sequence[str]) -> list[str]:
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """What a TOML text holds, in a time that its length bounds.
+    """Parse a TOML text in time bounded by its length.
 
     Raises:
-        ValueError: It is no TOML, or too long or too deep to be settings; says what to do.
+        ValueError: The text is not valid TOML, too long, or too deeply nested; says what to do.
     """
     if len(text) > LONGEST_TEXT:
         raise ValueError(f"more than {LONGEST_TEXT:,} characters; leave out what is no setting")
@@ -133,9 +133,9 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 
 def toml_value(setting: str, value: str) -> Any:
-    """A `--set` value as TOML; a bare word is taken as a string, as a shell has eaten its quotes."""
+    """Parse a `--set` value as TOML; a bare word is a string, as the shell removes its quotes."""
     try:
-        found, _ = parse_toml(f"value = [{value}, 0]")["value"]  # nothing of it may be a comment
+        found, _ = parse_toml(f"value = [{value}, 0]")["value"]  # the suffix rules out comments
         if "\n" not in value:
             return found
     except ValueError:
@@ -147,7 +147,7 @@ def toml_value(setting: str, value: str) -> Any:
 
 
 def line_of(key: Sequence[str], text: str) -> int:
-    """The line of `key` in a TOML text, from 1: that of its table where the key itself is not found."""
+    """The line of `key` in a TOML text, from 1; the line of its table if the key itself is not found."""
     found, table = 1, ""
     for number, line in enumerate(text.split("\n"), start=1):
         name = line.partition("=")[0].strip()

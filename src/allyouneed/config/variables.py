@@ -1,4 +1,4 @@
-"""Variables of the environment, each read by one rule."""
+"""Environment variables and their validation."""
 
 import contextlib
 import os
@@ -9,14 +9,14 @@ from allyouneed.errors import UsageError
 
 
 def number_given(name: str, otherwise: int | None = None) -> int:
-    """A number that `torchrun` sets.
+    """Read a number that `torchrun` sets.
 
     Args:
-        name: The variable.
-        otherwise: The number where the variable is not set; if not given, it has to be.
+        name: Name of the variable.
+        otherwise: Value if the variable is not set; default: it must be set.
 
     Raises:
-        UsageError: It is no number of nine digits at most, or `WORLD_SIZE` is 0.
+        UsageError: The value is not a number of at most nine digits, or `WORLD_SIZE` is 0.
     """
     given = os.environ.get(name, "" if otherwise is None else str(otherwise))
     if not re.fullmatch("[0-9]{1,9}", given) or (name == "WORLD_SIZE" and int(given) == 0):
@@ -28,16 +28,16 @@ def number_given(name: str, otherwise: int | None = None) -> int:
 
 
 def num_processes() -> int:
-    """The number of processes that `torchrun` has started, 1 without it.
+    """The number of processes that `torchrun` has started; 1 without it.
 
     Raises:
-        UsageError: `WORLD_SIZE` is no such number.
+        UsageError: `WORLD_SIZE` is not a positive number of at most nine digits.
     """
     return number_given("WORLD_SIZE", 1)
 
 
 def is_home(name: str) -> bool:
-    """Whether this is the absolute path of a directory, as `HOME` has to be."""
+    """Whether `name` is the absolute path of a directory, as `HOME` must be."""
     with contextlib.suppress(OSError, ValueError):
         return Path(name).is_absolute() and Path(name).is_dir()
     return False

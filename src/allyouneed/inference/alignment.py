@@ -1,4 +1,4 @@
-"""What the attention to the source says of finished hypotheses: word alignments and the coverage penalty."""
+"""Word alignments and the coverage penalty of finished hypotheses, from the attention to the source."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -20,20 +20,20 @@ from allyouneed.model.masks import padding_mask
 from allyouneed.symbols import END, START
 
 Links = list[tuple[int, int]]
-"""Positions (source, target) from 0 that belong together, ascending."""
+"""Aligned positions (source, target), from 0, ascending."""
 
 
 def alignment_heads(config: ModelConfig, layer: int | None, head: int | None) -> tuple[int, slice]:
-    """The layer of the decoder, from 0, and its heads, whose mean gives alignments.
+    """The decoder layer, from 0, and its heads, whose mean attention gives alignments.
 
-    By default it is all heads of the last layer but one, where alignments are found best (Garg et al. 2019);
-    of two layers the last, as a first layer attends to the source of the token that it reads and not of the
-    one that it writes.
+    The default is all heads of the penultimate layer, which aligns best (Garg et al. 2019). A decoder of two
+    layers uses its last: a first layer attends to the source of the token that it reads, not of the one that
+    it predicts.
 
     Args:
         config: Configuration of the model.
-        layer: From 1, if another is wanted.
-        head: From 1, if one is wanted.
+        layer: Decoder layer, from 1; default: see above.
+        head: Head, from 1; default: the mean of all heads.
 
     Raises:
         UsageError: The model has no such layer or head.
@@ -48,12 +48,12 @@ def alignment_heads(config: ModelConfig, layer: int | None, head: int | None) ->
 
 
 class SourceAttention:
-    """How much each token that is written takes of each source token, read from one layer of the decoder.
+    """Attention of each target token to each source token, from one layer of the decoder.
 
     Args:
-        model: In evaluation mode.
-        layer: Decoder layer, from 1; by default that of `alignment_heads`.
-        head: From 1; the mean of all if not given.
+        model: Transformer in evaluation mode.
+        layer: Decoder layer, from 1; default: that of `alignment_heads`.
+        head: Head, from 1; default: the mean of all heads.
 
     Raises:
         UsageError: The model has no such layer or head.
@@ -66,14 +66,14 @@ class SourceAttention:
     def __call__(
         self, source: Sequence[int], targets: Sequence[Sequence[int]]
     ) -> list[Float[Tensor, "written source_len"]]:
-        """The weights of each target: rows for its tokens and its end, a column for each source token.
+        """Compute the weights of each target: a row per token and end symbol, a column per source token.
 
-        What the source's end symbol takes is left out, so that a row sums to less than 1. One source is
-        computed at a time, as the last bits of the weights depend on the shape of what is computed together.
+        The column of the source's end symbol is left out, so rows sum to less than 1. Sources are computed
+        one at a time because the last bits of the weights depend on the shape of the batch.
 
         Args:
             source: Token ids without end symbol.
-            targets: Token ids of translations of it, likewise.
+            targets: Token ids of its translations, without end symbols.
         """
         model = self._model
         device = next(model.parameters()).device
@@ -102,19 +102,20 @@ class SourceAttention:
 def looking_back(
     models: Sequence[EncoderDecoder], config: SearchConfig, n_best: int
 ) -> Callable[[Sequence[int], list[Hypothesis]], list[Hypothesis]]:
-    """What is done to the hypotheses of a sentence when they are finished.
+    """Make the function that adds alignments and coverage penalties to finished hypotheses.
 
     Args:
-        models: In evaluation mode when it is done; of several the mean attention is taken.
-        config: Whether alignments are wanted, and the factor of the coverage penalty.
-        n_best: How many are left of those that were found.
+        models: Models, in evaluation mode when the function is called; the attention of several is averaged.
+        config: Search settings: `alignments`, `coverage_penalty`, and the layer and head to read.
+        n_best: Number of hypotheses to keep.
 
     Returns:
-        A function of a source, with its end symbol, and its hypotheses: the `n_best` of these by scores with
-        coverage penalty, with their alignments. It computes nothing if neither is wanted.
+        A function of a source, with its end symbol, and its hypotheses. It returns the `n_best` by score with
+        coverage penalty, with their alignments. If neither is requested, it returns them unchanged.
 
     Raises:
-        UsageError: A model has no such layer or head, or is no Transformer and either is wanted.
+        UsageError: A model has no such layer or head, or alignments or a coverage penalty are requested of
+            a model that is not a Transformer.
     """
     transformers = [model for model in models if isinstance(model, Transformer)]
     if (config.alignments or config.coverage_penalty) and len(transformers) < len(models):
@@ -147,37 +148,37 @@ def looking_back(
 
 
 def coverage_penalty(weights: Float[Tensor, "written source_len"], beta: float) -> float:
-    """What is added to a score: `beta * sum_i log(min(sum_j a_ij, 1))`.
+    """The term added to a score: `beta * sum_i log(min(sum_j a_ij, 1))`.
 
-    Source: Wu et al. 2016, equation 14, where a_ij is what target token j takes of source token i.
+    Source: Wu et al. 2016, equation 14; a_ij is the attention of target token j to source token i.
     """
     if beta == 0:
         return 0.0
-    smallest = torch.finfo(weights.dtype).tiny  # a token that got nothing must not make all scores equal
+    smallest = torch.finfo(weights.dtype).tiny  # one unattended token must not make all scores -inf
     return beta * float(weights.sum(dim=0).clamp(smallest, 1.0).double().log().sum())
 
 
 def align(weights: Float[Tensor, "written source_len"]) -> Links:
-    """Each source token with the target token that takes most of it; the first of equal ones.
+    """Link each source token to the target token that attends to it most; ties go to the first.
 
-    It finds the links of a known alignment better than the source token of which each target token takes
-    most: see docs/alignments-and-shortlists.md.
+    This recovers a known alignment better than linking each target token to a source token: see
+    docs/alignments-and-shortlists.md.
     """
     tokens = weights[:-1]  # without the end symbol
     if not len(tokens):
         return []
-    return list(enumerate(tokens.argmax(dim=0).tolist()))  # the first of equal ones
+    return list(enumerate(tokens.argmax(dim=0).tolist()))  # argmax takes the first of ties
 
 
 def align_words(
     links: Links, source_words: Sequence[int | None], target_words: Sequence[int | None]
 ) -> Links:
-    """Links of words from those of their pieces.
+    """Convert links between pieces to links between words.
 
     Args:
         links: Links between pieces.
-        source_words: The number of the word that each piece is of, if it is of one.
-        target_words: The same for the target.
+        source_words: Index of each source piece's word, or None if it belongs to no word.
+        target_words: Index of each target piece's word, or None if it belongs to no word.
     """
     found = {(source_words[i], target_words[j]) for i, j in links}
     return sorted((i, j) for i, j in found if i is not None and j is not None)

@@ -21,10 +21,10 @@ from allyouneed.symbols import END, START
 
 @dataclass(frozen=True)
 class AttentionWeights:
-    """What each position takes of each other; rows are queries and sum to 1.
+    """Attention weights of every layer and head; rows are queries and sum to 1.
 
-    Source positions are the source's tokens and its end symbol. Target positions are what the decoder reads:
-    the start symbol and the target's tokens; the row of each is used to predict the token after it.
+    Source positions are the source's tokens and its end symbol. Target positions are the decoder's inputs:
+    the start symbol and the target's tokens; each row serves to predict the next token.
     """
 
     encoder: Float[Tensor, "layers heads source_len source_len"]
@@ -33,10 +33,10 @@ class AttentionWeights:
 
 
 def only_model(models: Sequence[EncoderDecoder]) -> EncoderDecoder:
-    """The model to look into.
+    """Return the only model.
 
     Raises:
-        UsageError: There are several.
+        UsageError: There are several models.
     """
     if len(models) > 1:
         raise UsageError("attention is that of one model, and here are several; load the one to look into")
@@ -47,13 +47,12 @@ def only_model(models: Sequence[EncoderDecoder]) -> EncoderDecoder:
 def capture_attention(
     model: EncoderDecoder, source_ids: Sequence[int], target_ids: Sequence[int]
 ) -> AttentionWeights:
-    """The weights with which `model` reads a source and writes a target, both without control symbols.
+    """Compute the attention weights of `model` for a source and a target, both without control symbols.
 
-    They are computed from the parameters as they are; the model itself is left alone, so that any number of
-    threads may look into it while others translate with it.
+    The model itself is not modified, so other threads may translate with it at the same time.
 
     Raises:
-        UsageError: It is no Transformer.
+        UsageError: The model is not a Transformer.
     """
     if not isinstance(model, Transformer):
         raise UsageError(
@@ -74,13 +73,13 @@ def capture_attention(
 
 
 def _twin(model: Transformer) -> Transformer:
-    """The same parameters in modules of their own: what is done to these nobody else sees, in no thread."""
+    """Copy the modules but share the parameters, so that changes to the copy are invisible elsewhere."""
     shared = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
     return copy.deepcopy(model, shared).eval()
 
 
 def _record(modules: Sequence[SelfAttention | CrossAttention]) -> list[Tensor]:
-    """A list to which the weights that `modules` compute from now on are appended."""
+    """Make `modules` append their attention weights to a list; return the list."""
     recorded: list[Tensor] = []
 
     def attend(

@@ -1,4 +1,4 @@
-"""What a head does, in numbers: how sharply, how far and whereto it looks (paper 4, figures 3 to 5)."""
+"""Measures of an attention head: how focused it is, how far and where it looks (paper 4, figures 3 to 5)."""
 
 import torch
 from jaxtyping import Float, Int
@@ -11,14 +11,15 @@ from allyouneed.inference.alignment import Links
 def merge_pieces(
     weights: Float[Tensor, "*heads queries keys"], queries: list[Span], keys: list[Span]
 ) -> Float[Tensor, "*heads query_words key_words"]:
-    """The weights of words from those of their pieces; rows still sum to 1.
+    """Merge attention weights between pieces into weights between words; rows still sum to 1.
 
-    What is attended to is added up, and the pieces that attend are averaged (Clark et al. 2019, section 4.1).
+    Weights are summed over the pieces of a key and averaged over those of a query (Clark et al. 2019,
+    section 4.1).
 
     Args:
         weights: Attention weights between pieces.
-        queries: The pieces of each word that attends, from the first to behind the last.
-        keys: The same for each word that is attended to.
+        queries: Half-open span of pieces of each query word.
+        keys: Half-open span of pieces of each key word.
     """
     columns = torch.stack([weights[..., first:behind].sum(-1) for first, behind in keys], dim=-1)
     return torch.stack([columns[..., first:behind, :].mean(-2) for first, behind in queries], dim=-2)
@@ -27,19 +28,19 @@ def merge_pieces(
 def measure(
     weights: Float[Tensor, "*heads queries keys"], control: int
 ) -> dict[str, Float[Tensor, "*heads"]]:
-    """Means over the positions that attend, for each head.
+    """Measure each head; every measure is a mean over the queries.
 
-    Position i of n that attend has its place at position round(i (m - 1) / (n - 1)) of m that are attended
-    to: in self-attention itself, in attention to the source a diagonal from first to last.
+    Query i of n corresponds to key round(i (m - 1) / (n - 1)) of m: the query itself in self-attention, the
+    diagonal from first to last in cross-attention.
 
-    - entropy: in bits; 0 where each position looks at one other, log2(m) where it looks at all alike.
-    - distance: of what is looked at from the place itself, in positions.
-    - diagonal, previous, next: the weight on the place itself, on the one before it, on the one behind it.
-    - control: the weight on the control symbol.
+    - entropy: in bits, from 0 (each query attends to one key) to log2(m) (uniform weights).
+    - distance: mean distance from the corresponding key, in positions.
+    - diagonal, previous, next: weight on the corresponding key, the one before it and the one after it.
+    - control: weight on the control symbol.
 
     Args:
-        weights: Rows sum to 1.
-        control: The position that is attended to where there is a control symbol.
+        weights: Attention weights; rows sum to 1.
+        control: Index of the control symbol among the keys.
     """
     num_queries, num_keys = weights.shape[-2:]
     places = _places(num_queries, num_keys).to(weights.device)
@@ -55,10 +56,10 @@ def measure(
 
 
 def strongest_links(weights: Float[Tensor, "written source_len"]) -> Links:
-    """A link (source, target) for each word that is written, from the source word it takes most of.
+    """Link each target word to the source word it attends to most, as (source, target).
 
     Args:
-        weights: Without the end symbols.
+        weights: Attention weights without the end symbols.
     """
     if 0 in weights.shape:
         return []
@@ -66,20 +67,20 @@ def strongest_links(weights: Float[Tensor, "written source_len"]) -> Links:
 
 
 def agreement(links: Links, others: Links) -> float:
-    """Twice the links in common by all links of both; 1 less this is the alignment error rate of one kind."""
+    """F1 of two sets of links; 1 minus this is the alignment error rate with sure links only."""
     total = len(links) + len(others)
     return 2 * len(set(links) & set(others)) / total if total else 0.0
 
 
 def _places(num_queries: int, num_keys: int) -> Int[Tensor, " queries"]:
-    steps = max(1, num_queries - 1)  # in integers, so that a half is always rounded up
+    steps = max(1, num_queries - 1)  # integer arithmetic always rounds a half up
     return (2 * torch.arange(num_queries) * (num_keys - 1) + steps) // (2 * steps)
 
 
 def _mean_weight_at(
     weights: Float[Tensor, "*heads queries keys"], keys: Int[Tensor, " queries"]
 ) -> Float[Tensor, "*heads"]:
-    """The mean weight of query i on `keys[i]`, over the queries for which there is such a key."""
+    """Mean weight of query i on `keys[i]`, over the queries whose key exists."""
     queries = torch.nonzero((keys >= 0) & (keys < weights.size(-1)))[:, 0]
     if not len(queries):
         return weights.new_zeros(weights.shape[:-2])

@@ -1,4 +1,4 @@
-"""The hypotheses of beam search: what was written, what goes on and what has ended."""
+"""The state of beam search: tokens so far, live hypotheses and finished ones."""
 
 import dataclasses
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from allyouneed.symbols import END, START
 
 NOTHING = float("-inf")
-"""The score of a place that holds no hypothesis."""
+"""Score of an empty slot."""
 
 _FIRST_POSITIONS = 32
 _CANDIDATE = np.dtype(
@@ -24,43 +24,43 @@ class Hypothesis:
     """An output of search."""
 
     ids: list[int]
-    """The tokens, without start and end symbol."""
+    """Token ids, without start and end symbol."""
     score: float
-    """The log-probability, end symbol included, divided by the length penalty."""
+    """Log-probability, end symbol included, divided by the length penalty."""
     token_log_probs: list[float] = field(default_factory=list)
     """Natural logarithm of the probability of each token, the end symbol's last."""
     alignment: list[tuple[int, int]] = field(default_factory=list)
-    """Positions (source, target) of tokens that belong together, if they were asked for."""
+    """Positions (source, target) of aligned tokens, if alignments were requested."""
 
 
 @dataclass
 class Beams:
-    """Some hypotheses of each sentence of a batch. Position 0 is the start symbol.
+    """The hypotheses of each sentence of a batch. Position 0 is the start symbol.
 
-    What was written is a table of tokens and of the hypothesis that each goes on from, so that a step moves
-    nothing; a hypothesis is read off it from its end.
+    The hypotheses are a table of tokens with back-pointers, so a step moves nothing; a hypothesis is read
+    from its end.
     """
 
     scores: NDArray[np.float64]
     """(sentences, beams): log-probability, best first."""
     lengths: NDArray[np.int64]
-    """(sentences): tokens of those that are alive."""
+    """(sentences): number of tokens of the live hypotheses."""
     max_lengths: NDArray[np.int64]
-    """(sentences)."""
+    """(sentences): maximum number of tokens."""
     tokens: NDArray[np.int64]
-    """(sentences, beams, positions)."""
+    """(sentences, beams, positions): token ids."""
     parents: NDArray[np.int64]
-    """(sentences, beams, positions): place of the hypothesis one position before."""
+    """(sentences, beams, positions): index of the parent hypothesis, one position before."""
     log_probs: NDArray[np.float32]
     """(sentences, beams, positions): log-probability of each token."""
     num_ended: NDArray[np.int64]
-    """(sentences): hypotheses that ended while they were among the best `beam_size` candidates of a step."""
+    """(sentences): number of hypotheses that ended among the best `beam_size` candidates of a step."""
     finished: NDArray[Any]
-    """(sentences, n_best) of `_FINISHED`, best first; score is the normalised one."""
+    """(sentences, n_best) of `_FINISHED`, best first; scores are normalised."""
 
     @classmethod
     def of(cls, max_lengths: NDArray[np.int64], beam_size: int, n_best: int) -> Self:
-        """Sentences of which nothing is written."""
+        """Make the state of new sentences."""
         num = len(max_lengths)
         table = num, beam_size, _FIRST_POSITIONS
         scores = np.full((num, beam_size), NOTHING)
@@ -79,7 +79,7 @@ class Beams:
         )
 
     def with_more(self, max_lengths: NDArray[np.int64]) -> Self:
-        """These sentences and new ones after them."""
+        """Append new sentences; return the joint state."""
         new = self.of(max_lengths, self.scores.shape[1], self.finished.shape[1])
         while new.tokens.shape[2] < self.tokens.shape[2]:
             new._double_positions()
@@ -87,29 +87,29 @@ class Beams:
         return type(self)(*(np.concatenate(pair) for pair in pairs))
 
     def keep(self, sentences: NDArray[np.int64]) -> Self:
-        """These sentences only."""
+        """Keep only these sentences; return their state."""
         return type(self)(*(array[sentences] for array in self._arrays()))
 
     def last_tokens(self) -> NDArray[np.int64]:
-        """(sentences, beams)."""
+        """The last token of each live hypothesis (sentences, beams)."""
         return self.tokens[np.arange(len(self.lengths)), :, self.lengths]
 
     def extend(
         self, log_probs: NDArray[np.float32], tokens: NDArray[np.int64], num_candidates: int
     ) -> NDArray[Any]:
-        """The best continuations by one token, best first.
+        """Find the best continuations by one token, best first.
 
         Args:
-            log_probs: (sentences, beams, k), of the best tokens after each hypothesis.
-            tokens: The tokens.
-            num_candidates: How many are taken of a sentence.
+            log_probs: Log-probabilities of the best next tokens (sentences, beams, k).
+            tokens: Ids of these tokens (sentences, beams, k).
+            num_candidates: Number of candidates per sentence.
 
         Returns:
             (sentences, num_candidates) of `_CANDIDATE`; score is the log-probability.
         """
         k = tokens.shape[2]
         scores = (self.scores[:, :, None] + log_probs).reshape(len(self.scores), -1)
-        scores[~(scores > NOTHING)] = NOTHING  # also what is not a number
+        scores[~(scores > NOTHING)] = NOTHING  # NaN too
         chosen = best_first(scores, num_candidates)
         candidates = np.empty(chosen.shape, _CANDIDATE)
         taken = np.arange(len(chosen))[:, None], chosen
@@ -120,7 +120,7 @@ class Beams:
         return candidates
 
     def finish(self, candidates: NDArray[Any], ends: NDArray[np.bool_], penalty: NDArray[np.float64]) -> None:
-        """Keep the best of the finished ones and of those candidates that end; the former where equal."""
+        """Merge candidates that end into the finished hypotheses; keep the best, with ties to older ones."""
         if not ends.any():
             return
         self.num_ended += (ends & (candidates["score"] > NOTHING))[:, : self.scores.shape[1]].sum(axis=1)
@@ -134,10 +134,10 @@ class Beams:
         self.finished = both[np.arange(len(both))[:, None], order]
 
     def go_on(self, candidates: NDArray[Any], ends: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Go on with the best candidates that do not end.
+        """Replace the live hypotheses by the best candidates that do not end.
 
         Returns:
-            (sentences, beams): the hypothesis that each goes on from.
+            The parent of each new hypothesis (sentences, beams).
         """
         scores = np.where(ends, NOTHING, candidates["score"])
         chosen = best_first(scores, self.scores.shape[1])
@@ -160,7 +160,7 @@ class Beams:
         ]
 
     def common_prefix(self, sentence: int) -> list[int]:
-        """What all hypotheses begin with, those that are alive and the finished ones."""
+        """The longest common prefix of all hypotheses of a sentence, live and finished."""
         length = int(self.lengths[sentence])
         alive = (self.scores[sentence] > NOTHING).nonzero()[0]
         written = [self._read(sentence, int(beam), length)[0] for beam in alive]
@@ -173,7 +173,7 @@ class Beams:
         return written[0][:num_common]
 
     def written(self) -> NDArray[np.int64]:
-        """(sentences, beams, longest): the tokens of those that are alive, then start symbols."""
+        """Tokens of the live hypotheses (sentences, beams, longest), padded with start symbols."""
         ids = np.full((*self.scores.shape, int(self.lengths.max(initial=0))), START)
         sentences = np.arange(len(ids))[:, None]
         beams = np.broadcast_to(np.arange(ids.shape[1]), self.scores.shape)
@@ -189,7 +189,7 @@ class Beams:
         return Hypothesis(ids if token == END else [*ids, token], score, [*log_probs, log_prob])
 
     def _read(self, sentence: int, beam: int, length: int) -> tuple[list[int], list[float]]:
-        """The tokens that lead to a hypothesis, and their log-probabilities."""
+        """The tokens of a hypothesis and their log-probabilities."""
         tokens, parents, log_probs = (
             table[sentence, :, : length + 1].tolist() for table in (self.tokens, self.parents, self.log_probs)
         )
@@ -211,5 +211,5 @@ class Beams:
 
 
 def best_first(scores: NDArray[np.float64], num_best: int) -> NDArray[np.int64]:
-    """The places of the best scores of each row, in order; the lower place where equal."""
+    """Indices of the best scores of each row, in descending order; ties go to the lower index."""
     return np.argsort(-scores, axis=1, kind="stable")[:, :num_best]

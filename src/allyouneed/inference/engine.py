@@ -1,4 +1,4 @@
-"""The Transformer in the form that decodes (paper 3.1, 6.1): one token a step, nothing computed twice."""
+"""Incremental decoding with the Transformer (paper 3.1, 6.1): one token per step, keys and values cached."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -21,15 +21,15 @@ from allyouneed.symbols import PADDING, START
 
 _BLOCK_POSITIONS = 32
 _PROJECTED_ROWS = 512
-"""Positions whose logits, as wide as the vocabulary, are in memory at once."""
+"""Maximum number of positions whose full-vocabulary logits are in memory at once."""
 
 
 class Engine:
-    """Starts decodings of a model, whose weights it shares; it follows their device and type.
+    """Starts decodings of a model; it shares the model's weights and uses their device and dtype.
 
     Args:
         model: The model.
-        shortlist: Tokens that outputs may contain.
+        shortlist: Shortlist of target tokens; default: the whole vocabulary.
     """
 
     threads = 0
@@ -40,38 +40,38 @@ class Engine:
 
     @property
     def device(self) -> torch.device:
-        """Where the model's weights are."""
+        """Device of the model's weights."""
         return next(self.model.parameters()).device
 
     @property
     def max_positions(self) -> int | None:
-        """The longest source or target that the model has positions for, if there is a limit."""
+        """Longest source or target, in tokens, that the model supports; None if there is no limit."""
         config = self.model.config
         return config.max_positions if config.positions == "learned" else None
 
     def start(self, beam_size: int) -> Decoding:
-        """A decoding without sentences, for `beam_size` hypotheses of each."""
-        assert isinstance(self.model, Transformer)  # others have engines of their own
+        """Start an empty decoding with `beam_size` hypotheses per sentence."""
+        assert isinstance(self.model, Transformer)  # other architectures have their own engines
         return TransformerDecoding(self.model, self.projection(), beam_size)
 
     def projection(self) -> Projection:
-        """The last step of a decoding."""
+        """Make the output projection of a decoding."""
         if self._shortlist is None:
             return FullProjection(self.model.project)
         return ShortlistProjection(self._shortlist, self._pack_tokens, self.device)
 
     def _pack_tokens(self, ids: Int[Tensor, " columns"]) -> Project:
-        """The projection to some tokens."""
+        """Make the projection to the given tokens."""
         return partial(functional.linear, weight=self.model.embeddings.matrix("output")[ids])
 
     def token_log_probs(
         self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
     ) -> Float[Tensor, " target_tokens"]:
-        """The log-probability of each token of the targets, one target after the other.
+        """Log-probability of each target token, with all targets concatenated.
 
         Args:
             sources: Token ids with end symbols.
-            targets: One target per source, with end symbols.
+            targets: Token ids of one target per source, with end symbols.
         """
         expected = pad(targets, self.device)
         read = functional.pad(expected[:, :-1], (1, 0), value=START)
@@ -83,10 +83,10 @@ class Engine:
 class TransformerDecoding:
     """Sentences being written, `beam_size` hypotheses each; a `search.Decoding`.
 
-    The hypotheses of a sentence take the place of the target positions: they share the memory's keys and
-    values, and one store of keys and values of all that any of them has read. No entry of the store is ever
-    moved when hypotheses are reordered: `ancestry` says which entries each of them descends from. Where
-    self-attention is restricted, new entries take the place of those that are out of reach.
+    The hypotheses of a sentence occupy the axis of target positions. They share the keys and values of the
+    memory and one store for the keys and values of all tokens read so far. Reordering hypotheses moves no
+    entry of the store: `ancestry` marks the entries of each hypothesis. With restricted self-attention, new
+    entries overwrite those out of reach.
     """
 
     def __init__(self, model: Transformer, projection: Projection, beam_size: int) -> None:
@@ -109,7 +109,7 @@ class TransformerDecoding:
         source = pad(different, self._device)
         memory = self._model.encode(source)[places]
         source = source[places]
-        # Views of the packed projection would be copied in every step.
+        # Contiguous, as views of the packed projection would be copied in every step.
         new = [
             [part.contiguous() for part in layer.cross_attention.project_memory(memory)]
             for layer in self._layers
@@ -127,7 +127,7 @@ class TransformerDecoding:
             store.admit(len(sources))
 
     def step(self, tokens: Int[Tensor, "sentences beams"]) -> Float[Tensor, "sentences beams vocab"]:
-        """Append a token to every hypothesis; the logits of the token that follows it."""
+        """Append a token to every hypothesis; return the logits of the next token."""
         entries = self._new_entries()
         encodings = self._model.target_positions(int(self._positions.max()) + 1)
         embedded = self._model.embeddings.embed("target", tokens.to(self._device))
@@ -139,16 +139,16 @@ class TransformerDecoding:
 
     @property
     def candidates(self) -> Candidates | None:
-        """What the columns of the logits stand for; None where column i is token i."""
+        """Token of each column of the logits; None if column i is token i."""
         return self._projection.candidates
 
     def reorder(self, parents: Int[Tensor, "sentences beams"]) -> None:
-        """Let hypothesis b of each sentence go on from what was hypothesis `parents[:, b]`."""
+        """Make hypothesis b of each sentence a continuation of the former hypothesis `parents[:, b]`."""
         parents = parents.to(self._device)
         self._ancestry = self._ancestry.gather(1, parents[:, :, None].expand_as(self._ancestry))
 
     def keep(self, sentences: Int[Tensor, " kept"]) -> None:
-        """Go on with these sentences of the batch only."""
+        """Keep only these sentences of the batch."""
         self._projection.keep(sentences)
         self._positions = self._positions[sentences]
         sentences = sentences.to(self._device)
@@ -163,14 +163,14 @@ class TransformerDecoding:
             store.keep(sentences, num_entries)
 
     def _new_entries(self) -> Int[Tensor, "sentences beams"]:
-        """The entries of this step, one for each hypothesis and each descends from its own."""
+        """Assign each hypothesis an entry for this step and mark it in `ancestry`; return the entries."""
         beams, num_entries = self._ancestry.shape[1:]
         needed = self._num_entries(int(self._positions.max()) + 1)
         if needed > num_entries:
             self._ancestry = functional.pad(self._ancestry, (0, needed - num_entries))
         places = self._positions if self._reach is None else self._positions % (self._reach + 1)
         entries = (places[:, None] * beams + torch.arange(beams)).to(self._device)
-        if self._reach is not None:  # what is overwritten is nobody's past any more
+        if self._reach is not None:  # the overwritten entries are out of reach
             self._ancestry.scatter_(2, entries[:, None].expand(-1, beams, -1), False)
         self._ancestry.scatter_(2, entries[:, :, None], True)
         return entries
@@ -188,7 +188,7 @@ class TransformerDecoding:
         written: tuple["_Store", "_Store"],
         memory: list[Tensor],
     ) -> Float[Tensor, "sentences beams d_model"]:
-        """One layer, the keys and values taken from what is stored."""
+        """Compute one layer with the stored keys and values."""
 
         def attend_to_written(x: Tensor) -> Tensor:
             attention, num_entries = layer.self_attention, self._ancestry.size(2)
@@ -206,7 +206,7 @@ class TransformerDecoding:
 
 
 class _Store:
-    """Keys or values (sentences, heads, entries, width); what nothing was written to is zero."""
+    """Keys or values (sentences, heads, entries, width); unused entries are zero."""
 
     def __init__(self) -> None:
         self._memory: Tensor | None = None
@@ -224,7 +224,7 @@ class _Store:
         new: Float[Tensor, "sentences heads beams width"],
         num_entries: int,
     ) -> Tensor:
-        """Put `new` in these entries; all `num_entries` that there are."""
+        """Write `new` to these entries; return all `num_entries` entries."""
         _, heads, _, width = new.shape
         if self._memory is None:
             self._memory = new.new_zeros(self._num_sentences, heads, num_entries, width)
@@ -232,7 +232,7 @@ class _Store:
         return self._memory.scatter_(2, entries[:, None, :, None].expand_as(new), new)
 
     def keep(self, sentences: Int[Tensor, " kept"], num_entries: int) -> None:
-        """Go on with these sentences only, and so many of their entries."""
+        """Keep only these sentences and their first `num_entries` entries."""
         self._num_sentences = len(sentences)
         if self._memory is not None:
             self._memory = self._memory[sentences, :, :num_entries]
@@ -243,7 +243,7 @@ def log_probs_of(
     hidden: Float[Tensor, "tokens d_model"],
     project: Callable[[Tensor], Tensor],
 ) -> Float[Tensor, " tokens"]:
-    """The log-probability of each token in the distribution that `project` makes of its hidden state."""
+    """Log-probability of each token, given its hidden state and the output projection `project`."""
     chunks = []
     for rows, ids in zip(*(torch.split(x, _PROJECTED_ROWS) for x in (hidden, tokens)), strict=True):
         log_probs = project(rows).log_softmax(dim=-1, dtype=torch.float32)
@@ -252,20 +252,20 @@ def log_probs_of(
 
 
 def pad(sequences: Sequence[Sequence[int]], device: torch.device) -> Int[Tensor, "batch length"]:
-    """Token ids as one batch, filled up at the end with padding."""
+    """Stack token ids into one batch, padded at the end."""
     rows = [torch.tensor(ids, dtype=torch.int64) for ids in sequences]
     return pad_sequence(rows, batch_first=True, padding_value=PADDING).to(device)
 
 
 def distinct(sources: Sequence[Sequence[int]]) -> tuple[list[tuple[int, ...]], Int[Tensor, " sources"]]:
-    """The different ones of some sources, and where each is among them: samples have a source in common."""
+    """The distinct sources, and the index of each source among them; samples share a source."""
     places: dict[tuple[int, ...], int] = {}
     of_each = [places.setdefault(tuple(source), len(places)) for source in sources]
     return list(places), torch.tensor(of_each)
 
 
 def _stack(rows: Tensor, more: Tensor, dim: int) -> Tensor:
-    """One batch of two, whose lengths along `dim` are made equal."""
+    """Join two batches, padded to the same length along `dim`."""
     length = max(rows.size(dim), more.size(dim))
     after = [0, 0] * (rows.dim() - 1 - dim)
     return torch.cat([functional.pad(part, (*after, 0, length - part.size(dim))) for part in (rows, more)])

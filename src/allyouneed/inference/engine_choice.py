@@ -1,4 +1,4 @@
-"""Which engine decodes a model: the fastest that knows all of its parts."""
+"""Chooses the fastest engine that supports every part of a model."""
 
 import copy
 from collections.abc import Sequence
@@ -46,7 +46,7 @@ _KNOWN: set[type] = {
     nn.ModuleList,
     nn.ParameterDict,
 }
-"""The kinds of modules that `NativeEngine` computes."""
+"""The module types that `NativeEngine` supports."""
 
 
 def build_engine(
@@ -55,16 +55,16 @@ def build_engine(
     threads: int = 1,
     shortlist: Shortlist | None = None,
 ) -> Engine:
-    """The engine that decodes a model fastest where it is.
+    """Build the fastest engine for a model on its current device.
 
     Args:
         model: The model, in float32.
         precision: Precision of the matrix products: float32, bfloat16 or int8.
         threads: Number of threads per matrix product (CPU only).
-        shortlist: Tokens that outputs may contain.
+        shortlist: Shortlist of target tokens; default: the whole vocabulary.
 
     Raises:
-        UsageError: There are no kernels of this precision here.
+        UsageError: This machine or model does not support the precision.
     """
     if next(model.parameters()).device.type == "cpu" and precision in available() and knows(model):
         return NativeEngine(model, precision, threads, shortlist)
@@ -89,16 +89,16 @@ def build_engines(
     threads: int,
     shortlist: Shortlist | None = None,
 ) -> tuple[Engine | Ensemble, int]:
-    """What decodes with several models as one, and how many workers the cores have room for.
+    """Build an engine, or an ensemble for several models, and count the workers that fit the CPU cores.
 
     Args:
-        models: Models of the same vocabularies, each as for `build_engine`.
+        models: One or more models in float32 with the same vocabularies.
         precision: Precision of the matrix products: float32, bfloat16 or int8.
         threads: Number of threads per matrix product (CPU only).
-        shortlist: Tokens that outputs may contain.
+        shortlist: Shortlist of target tokens; default: the whole vocabulary.
 
     Raises:
-        UsageError: There are no kernels of this precision here, or the number of threads is out of range.
+        UsageError: This machine or model does not support the precision, or `threads` is out of range.
     """
     require_counts(threads=threads)
     engines = [build_engine(model, precision, threads, shortlist) for model in models]
@@ -107,9 +107,9 @@ def build_engines(
 
 
 def knows(model: EncoderDecoder) -> TypeGuard[Transformer]:
-    """Whether every part of the model is of the kind that `NativeEngine` was written for.
+    """Whether `NativeEngine` supports every part of the model.
 
-    What it does not know is decoded by `Engine`, which computes with the model's own modules.
+    Other models are decoded by `Engine`, which uses the model's own modules.
     """
     attentions = (module for module in model.modules() if isinstance(module, SoftmaxAttention))
     return (

@@ -1,4 +1,4 @@
-"""Decoding of any number of sources (paper 6.1), similar lengths together and back in their order."""
+"""Decoding of any number of sources (paper 6.1), batched by length and returned in input order."""
 
 import os
 import threading
@@ -25,20 +25,20 @@ from allyouneed.symbols import END
 
 @dataclass(frozen=True)
 class Batching:
-    """How much is computed at once."""
+    """Limits on the work computed at once."""
 
     tokens: int | None = 8_192
-    """Source tokens of a worker, padding and end symbols included, times the beam size."""
+    """Maximum source tokens per worker, padding and end symbols included, times the beam size."""
     size: int | None = None
-    """The most sentences of a worker."""
+    """Maximum sentences per worker."""
     workers: int = 1
-    """Threads, each of which decodes a batch of its own."""
+    """Number of threads, each decoding its own batch."""
     window_sentences: int = 4_096
-    """How many sources, or samples, are read at once and sorted by length: what bounds the memory."""
+    """Number of sources, or samples, that are read ahead and sorted by length; bounds the memory."""
 
 
 def available_cores() -> int:
-    """The cores that this process may use."""
+    """Number of CPU cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -52,20 +52,20 @@ def generate(
     constraint: Constraint | None = None,
     batching: Batching = Batching(),
 ) -> Iterator[list[Hypothesis]]:
-    """Up to `n_best` hypotheses of each source, in the order of the sources: best first, or samples as drawn.
+    """Yield up to `n_best` hypotheses per source, in input order: best first, or samples as drawn.
 
     Args:
-        engine: The model, or several.
-        sources: Token ids without end symbol. An empty source has the empty hypothesis, of score 0.
-        config: How to search. Outputs have at most `max_extra_tokens` tokens more than their source, the end
-            symbol counted in both, and no more than the model has positions for.
-        n_best: Hypotheses wanted of each source.
-        prefixes: The token ids with which the outputs of each source begin.
-        constraint: What outputs may consist of. Where nothing can be, the hypothesis is empty, of score -inf.
-        batching: How much is computed at once.
+        engine: A model, or an ensemble.
+        sources: Token ids without end symbol. An empty source gets the empty hypothesis with score 0.
+        config: Search settings. Outputs have at most `max_extra_tokens` tokens more than their source, the
+            end symbol counted in both, and no more than the model has positions for.
+        n_best: Maximum number of hypotheses per source.
+        prefixes: Token ids that the outputs of each source begin with.
+        constraint: Output rules of the task. If no output obeys them, the hypothesis is empty, of score -inf.
+        batching: Limits on the work computed at once.
 
     Raises:
-        UsageError: More hypotheses are wanted than the beam holds, or an attention that the model has not.
+        UsageError: `n_best` exceeds the beam size, or the model lacks the attention that `config` requests.
     """
     if n_best > config.beam_size and not config.sampling:
         raise UsageError(
@@ -85,7 +85,7 @@ def generate(
         waiting = _Waiting(_longest_first(engine, window, config, num_samples), beam_size, batching)
 
         def work(stop: threading.Event) -> None:
-            with torch.inference_mode():  # of this thread
+            with torch.inference_mode():  # applies to this thread only
                 for sentence, found in waiting.search_all(new_search(), stop):
                     drawn[sentence.key, sentence.sample] = looked_back(sentence.source, found) or [
                         Hypothesis([], NOTHING)
@@ -107,16 +107,16 @@ def generate(
 def follow(
     engine: Engine | Ensemble, source: Sequence[int], config: SearchConfig, prefix: Sequence[int] = ()
 ) -> Iterator[list[int]]:
-    """What the best output is sure to begin with, more and more of it, and in the end the whole.
+    """Yield the growing prefix of the best output that can no longer change, and finally the whole output.
 
     Args:
-        engine: The model, or several.
+        engine: A model, or an ensemble.
         source: Token ids without end symbol, at least one.
-        config: How to search; nothing is drawn.
-        prefix: The token ids with which the output begins.
+        config: Search settings, without sampling or a coverage penalty.
+        prefix: Token ids that the output begins with.
 
     Raises:
-        UsageError: The best output is known only when all have ended; it comes with the first `next`.
+        UsageError: `config` sets sampling or a coverage penalty; raised by the first `next`.
     """
     if config.sampling or config.coverage_penalty:
         raise UsageError("an output cannot be followed with sampling or coverage_penalty; leave it out")
@@ -125,7 +125,7 @@ def follow(
     [sentence] = _longest_first(engine, [(source, prefix)], config, 1)
     certain: list[int] = []
     while not left:
-        with ready_to_decode(engine), torch.inference_mode():  # not while others run
+        with ready_to_decode(engine), torch.inference_mode():  # only while computing, not while suspended
             if not search.sentences:
                 search.admit([sentence])
             left = search.step()
@@ -139,7 +139,7 @@ def follow(
 def _paired(
     sources: Iterable[Sequence[int]], prefixes: Iterable[Sequence[int]]
 ) -> Iterator[tuple[Sequence[int], Sequence[int]]]:
-    """Each source with its prefix, which is asked for after it."""
+    """Pair each source with its prefix; each prefix is read after its source."""
     of_each = iter(prefixes)
     for source in sources:
         prefix = next(of_each, None)
@@ -163,7 +163,7 @@ def _longest_first(
     config: SearchConfig,
     num_samples: int,
 ) -> list[Sentence]:
-    """The sources that are not empty, so many times; the longest come first, none is left for the end."""
+    """The non-empty sources, `num_samples` times each, longest first so that no long one runs last."""
     limits = [limit for limit in (config.max_length, engine.max_positions) if limit is not None]
 
     def longest(ids: Sequence[int]) -> int:
@@ -179,12 +179,12 @@ def _longest_first(
 
 
 class _Waiting:
-    """Sentences that no worker has begun, longest first.
+    """Queue of sentences that no worker has started, longest first.
 
     Args:
-        sentences: These.
-        beam_size: Hypotheses of each.
-        batching: Limits of a worker, of whom none begins with more than its part.
+        sentences: Sentences to decode, longest first.
+        beam_size: Number of hypotheses per sentence.
+        batching: Limits per worker; no worker holds more than its equal share.
     """
 
     def __init__(self, sentences: Sequence[Sentence], beam_size: int, batching: Batching) -> None:
@@ -195,7 +195,7 @@ class _Waiting:
     def search_all(
         self, search: BeamSearch, stop: threading.Event
     ) -> Iterator[tuple[Sentence, list[Hypothesis]]]:
-        """Search what is waiting, each in the place of one that is done, until `stop` is set."""
+        """Search the waiting sentences, refilling the batch as sentences finish, until `stop` is set."""
         search.admit(self._take(search.sentences))
         while search.sentences and not stop.is_set():
             if left := search.step():
@@ -203,7 +203,7 @@ class _Waiting:
                 search.admit(self._take(search.sentences))
 
     def _take(self, begun: Sequence[Sentence]) -> list[Sentence]:
-        """As many as there is room for beside those that were begun, at least one in all."""
+        """Take as many sentences as fit beside those in the batch; never leave the batch empty."""
         taken: list[Sentence] = []
         longest = max((len(sentence.source) for sentence in begun), default=0)
         with self._lock:

@@ -1,4 +1,4 @@
-"""Minimum Bayes risk: of several candidates the one that is most like all of them (Eikema & Aziz 2020)."""
+"""Minimum Bayes risk: the candidate with the highest expected utility (Eikema & Aziz 2020)."""
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
@@ -10,30 +10,30 @@ from numpy.typing import NDArray
 Candidate = TypeVar("Candidate", bound=Hashable)
 
 PairwiseUtility = Callable[[Sequence[Candidate]], NDArray[np.float64]]
-"""The utility of each candidate if each were the truth: (candidates, truths)."""
+"""Utility of each candidate against each candidate as the reference: (candidates, references)."""
 
 
 class Ranked(NamedTuple):
-    """A candidate among others."""
+    """A candidate with its expected utility."""
 
     first: int
-    """Where among the samples it is found first."""
+    """Index of its first occurrence among the samples."""
     expected_utility: float
 
 
 def rank_by_expected_utility(
     samples: Sequence[Candidate], utility: PairwiseUtility[Candidate]
 ) -> list[Ranked]:
-    """The distinct samples, the one of least risk first; of equally good ones the first drawn.
+    """Rank the distinct samples by expected utility, highest first; ties go to the first drawn.
 
     The expected utility of a candidate is the mean of `utility(candidate, sample)` over all samples, itself
-    included: an estimate, without bias, of its expectation under the distribution that they were drawn from.
+    included: an unbiased estimate of its expectation under the sampling distribution.
 
     Args:
-        samples: At least one; equal ones count as often as they occur.
-        utility: Is asked once, for the distinct samples.
+        samples: At least one sample; duplicates count as often as they occur.
+        utility: Utility function, called once with the distinct samples.
     """
-    counts = Counter(samples)  # in the order of their first occurrences
+    counts = Counter(samples)  # in order of first occurrence
     expected = utility(list(counts)) @ np.array(list(counts.values())) / len(samples)
     firsts = [samples.index(candidate) for candidate in counts]
     ranking = np.argsort(-expected, kind="stable")

@@ -1,7 +1,7 @@
-"""The Transformer in the form that decodes fastest on a CPU: packed weights, no padding, nothing moved.
+"""The fastest Transformer decoder for a CPU: packed weights, no padding, no reordering of keys and values.
 
-The mathematics is that of `model`. Every row of every product is computed by itself, in an order that does
-not depend on its companions: a sentence has the same bits in any batch and with any number of threads.
+It computes the same function as `model`. Each row of a product is computed independently of the others, so a
+sentence has the same bits in any batch and with any number of threads.
 """
 
 import functools
@@ -28,17 +28,17 @@ from allyouneed.symbols import START
 
 _FIRST_POSITIONS = 32
 _GROUP = 8
-"""Neighbouring positions of a sentence that attend together."""
+"""Number of neighbouring positions whose attention is computed together."""
 
 
 class NativeEngine(Engine):
-    """Starts decodings of a model, whose weights it packs once.
+    """Packs a model's weights once and starts decodings with them.
 
     Args:
-        model: On the CPU and in float32.
+        model: A float32 model on the CPU.
         form: Precision of the matrix products.
         threads: Number of threads per matrix product.
-        shortlist: Tokens that outputs may contain.
+        shortlist: Shortlist of target tokens; default: the whole vocabulary.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class NativeEngine(Engine):
         ]
 
     def start(self, beam_size: int) -> Decoding:
-        """A decoding without sentences, for `beam_size` hypotheses of each."""
+        """Start an empty decoding with `beam_size` hypotheses per sentence."""
         return NativeDecoding(self, beam_size)
 
     @cached_property
@@ -68,7 +68,7 @@ class NativeEngine(Engine):
         return self._pack_tokens(slice(None))
 
     def projection(self) -> Projection:
-        """The last step of a decoding."""
+        """Make the output projection of a decoding."""
         if self._shortlist is None:
             return FullProjection(InPlaceLinear(self.project))  # the largest matrix of a step by far
         return super().projection()
@@ -80,7 +80,7 @@ class NativeEngine(Engine):
     def token_log_probs(
         self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
     ) -> Float[Tensor, " target_tokens"]:
-        """The same as for `Engine`, but each log-probability has the same bits in any batch."""
+        """Log-probability of each target token, as from `Engine`, but with the same bits in any batch."""
         memory = self.encode(sources)
         source_counts = torch.tensor([len(ids) for ids in sources], dtype=torch.int32)
         counts = torch.tensor([len(ids) for ids in targets])
@@ -97,7 +97,7 @@ class NativeEngine(Engine):
         return log_probs_of(torch.tensor([token for ids in targets for token in ids]), x, self.project)
 
     def encode(self, sources: Sequence[Sequence[int]]) -> Float[Tensor, "source_tokens d_model"]:
-        """The memory of sources, one under the other."""
+        """Encode the sources; return their memories, concatenated."""
         counts = torch.tensor([len(ids) for ids in sources], dtype=torch.int32)
         ids = torch.tensor([token for source in sources for token in source])
         positions = self.model.source_positions(int(counts.max()))
@@ -110,15 +110,15 @@ class NativeEngine(Engine):
         return x
 
     def room(self, num_rows: int) -> Float[Tensor, "{num_rows} keys_values"]:
-        """For the keys and values of so many rows, of one layer."""
+        """Allocate the keys and values of one layer."""
         return torch.empty(num_rows, self.decoder[0].keys_values_width)
 
 
 class NativeDecoding:
     """Sentences being written, `beam_size` hypotheses each; a `search.Decoding`.
 
-    The keys and values of what was read stay in the row in which they were written. `ancestry` (sentences,
-    beams, positions) says which rows each hypothesis descends from.
+    Keys and values stay in the row where they were written. `ancestry` (sentences, beams, positions) gives
+    the rows of each hypothesis.
     """
 
     def __init__(self, engine: NativeEngine, beam_size: int) -> None:
@@ -149,7 +149,7 @@ class NativeDecoding:
         self._sources = self._rows_of_sources()
 
     def step(self, tokens: Int[Tensor, "sentences beams"]) -> Float[Tensor, "sentences beams vocab"]:
-        """Append a token to every hypothesis; the logits of the token that follows it."""
+        """Append a token to every hypothesis; return the logits of the next token."""
         engine, beam_size = self._engine, tokens.size(1)
         first = self._written.reserve(tokens.numel())
         past = self._past(first, beam_size)
@@ -165,15 +165,15 @@ class NativeDecoding:
 
     @property
     def candidates(self) -> Candidates | None:
-        """What the columns of the logits stand for; None where column i is token i."""
+        """Token of each column of the logits; None if column i is token i."""
         return self._projection.candidates
 
     def reorder(self, parents: Int[Tensor, "sentences beams"]) -> None:
-        """Let hypothesis b of each sentence go on from what was hypothesis `parents[:, b]`."""
+        """Make hypothesis b of each sentence a continuation of the former hypothesis `parents[:, b]`."""
         self._ancestry = self._ancestry.gather(1, parents[:, :, None].expand_as(self._ancestry))
 
     def keep(self, sentences: Int[Tensor, " kept"]) -> None:
-        """Go on with these sentences of the batch only; keys and values stay where they are."""
+        """Keep only these sentences of the batch, without moving keys and values."""
         self._projection.keep(sentences)
         self._starts, self._counts = self._starts[sentences], self._counts[sentences]
         self._positions = self._positions[sentences]
@@ -182,12 +182,12 @@ class NativeDecoding:
         self._sources = self._rows_of_sources()
 
     def _rows_of_sources(self) -> Rows:
-        """What each hypothesis attends to of the memory."""
+        """The rows of the memory that each hypothesis attends to."""
         beam_size = self._ancestry.size(1)
         return _of_sentences(self._memory.num_rows, self._starts, self._counts, beam_size, beam_size)
 
     def _past(self, first: int, beam_size: int) -> Rows:
-        """Give every hypothesis a row, from `first` on, for this position; the rows that each attends to."""
+        """Assign every hypothesis a row, from `first` on; return the rows that each attends to."""
         capacity = self._ancestry.size(2)
         if int(self._positions.max()) == capacity:
             self._ancestry = functional.pad(self._ancestry, (0, capacity))
@@ -199,7 +199,7 @@ class NativeDecoding:
         return Rows(self._ancestry, starts, (self._positions + 1).repeat_interleave(beam_size), beam_size)
 
     def _forget(self) -> None:
-        """Drop the rows of sentences that have left once they are the larger part."""
+        """Drop the rows of departed sentences once they are more than half of all rows."""
         if self._memory.num_rows > 2 * int(self._counts.sum()):
             counts = self._counts.long()
             starts = _starts(counts)
@@ -214,7 +214,7 @@ class NativeDecoding:
 
 
 class _KeysValues:
-    """Keys beside values of every layer of the decoder, in memory that doubles."""
+    """Keys and values of every decoder layer, in tables that double when full."""
 
     def __init__(self, engine: NativeEngine) -> None:
         self._room = engine.room
@@ -222,17 +222,17 @@ class _KeysValues:
         self.num_rows = 0
 
     def reserve(self, num_rows: int) -> int:
-        """Make room for more rows; the first of them."""
+        """Make room for more rows; return the index of the first."""
         first, self.num_rows = self.num_rows, self.num_rows + num_rows
         if self.num_rows > len(self.tables[0]):
-            for number, table in enumerate(self.tables):  # one by one: there is no more than one table twice
+            for number, table in enumerate(self.tables):  # in turn: only one table is doubled at a time
                 grown = self._room(max(self.num_rows, 2 * len(table)))
                 grown[:first] = table[:first]
                 self.tables[number] = grown
         return first
 
     def keep(self, rows: Int[Tensor, " kept"]) -> None:
-        """Move these rows to the beginning, and forget the others."""
+        """Move these rows to the beginning and drop the others."""
         self.num_rows = len(rows)
         for table in self.tables:
             table[: len(rows)] = table[rows]
@@ -245,7 +245,7 @@ def _of_sentences(
     num_queries: int | Tensor,
     group: int,
 ) -> Rows:
-    """The rows, of `num_rows` in all, of each query's sentence, for this many queries per sentence."""
+    """The rows of each query's sentence, out of `num_rows`, with `num_queries` queries per sentence."""
     return Rows(
         _all_rows(num_rows),
         starts.repeat_interleave(num_queries),
@@ -255,7 +255,7 @@ def _of_sentences(
 
 
 def _starts(counts: Int[Tensor, " sentences"]) -> Int[Tensor, " sentences"]:
-    """Where sentences of so many rows begin, one under the other."""
+    """The first row of each sentence when sentences of `counts` rows are concatenated."""
     return counts.cumsum(0) - counts
 
 

@@ -1,4 +1,4 @@
-"""The layers of the paper's model (3.1) for the kernels: the same weights, packed."""
+"""Packs the layers of the paper's model (3.1) for the native kernels."""
 
 from torch import nn
 
@@ -9,12 +9,12 @@ from allyouneed.native.linear import PackedLinear
 
 
 def pack_linear(linear: nn.Linear, form: str, threads: int, *, relu: bool = False) -> PackedLinear:
-    """A linear map whose weights are rounded to `form`."""
+    """Pack a linear map, with its weights rounded to `form`."""
     return PackedLinear(linear.weight, linear.bias, form, relu=relu, num_threads=threads)
 
 
 def pack_layer(layer: EncoderLayer | DecoderLayer, form: str, threads: int) -> PackedLayer:
-    """A layer whose linear maps are rounded to `form`."""
+    """Pack a layer, with the weights of its linear maps rounded to `form`."""
 
     def sublayer(first: nn.Linear, last: nn.Linear, after: Residual, *, relu: bool = False) -> Sublayer:
         assert isinstance(after, AddAndNorm)

@@ -1,4 +1,4 @@
-"""The logits of the next token (paper 3.4): of the whole vocabulary, or of each sentence's shortlist."""
+"""The logits of the next token (paper 3.4), over the whole vocabulary or each sentence's shortlist."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -19,22 +19,22 @@ Project = Callable[[Tensor], Tensor]
 
 
 class Projection(Protocol):
-    """The last step of a decoding, for sentences that join and leave."""
+    """Output projection of a decoding, for sentences that join and leave."""
 
     @property
     def candidates(self) -> Candidates | None:
-        """What the columns of the logits stand for; None where column i is token i."""
+        """Token of each column of the logits; None if column i is token i."""
 
     def admit(self, sources: Sequence[Sequence[int]]) -> None:
-        """Take up more sentences, which come after those that are there."""
+        """Append sentences to the batch."""
 
     def keep(self, sentences: Int[Tensor, " kept"]) -> None:
-        """Go on with these sentences only."""
+        """Keep only these sentences."""
 
     def __call__(
         self, hidden: Float[Tensor, "sentences beams d_model"]
     ) -> Float[Tensor, "sentences beams columns"]:
-        """The logits, good until the next call."""
+        """The logits, valid until the next call."""
 
 
 class FullProjection:
@@ -46,10 +46,10 @@ class FullProjection:
         self._project = project
 
     def admit(self, sources: Sequence[Sequence[int]]) -> None:
-        """Nothing depends on the sentences."""
+        """Do nothing, as the projection does not depend on the sentences."""
 
     def keep(self, sentences: Int[Tensor, " kept"]) -> None:
-        """Nothing depends on the sentences."""
+        """Do nothing, as the projection does not depend on the sentences."""
 
     def __call__(self, hidden: Tensor) -> Tensor:
         """The logits."""
@@ -59,14 +59,14 @@ class FullProjection:
 class ShortlistProjection:
     """Logits of the candidates of each sentence.
 
-    What is computed are the candidates of all sentences, from which each is given its own: in the same
-    columns whatever the others are, so that even the bits of the normaliser do not depend on these. Tokens
-    that sentences bring along are packed as a block of their own; when these are many, everything is packed
-    anew, and what nobody needs any more is left out.
+    The logits of all sentences' candidates are computed together; then each sentence gets its own. A
+    sentence's columns do not depend on the rest of the batch, so its normaliser has the same bits in any
+    batch. New tokens are packed as a separate block. When there are too many blocks, the tokens still in
+    use are packed again as one.
 
     Args:
-        shortlist: Names the candidates.
-        pack: Makes the projection to some tokens, given by their ids.
+        shortlist: Shortlist that gives the candidates of each source.
+        pack: Function that builds the projection to the given token ids.
         device: Device of the hidden states.
     """
 
@@ -80,7 +80,7 @@ class ShortlistProjection:
         self._column_of = torch.full((shortlist.target_vocab_size,), -1)
 
     def admit(self, sources: Sequence[Sequence[int]]) -> None:
-        """Take up more sentences."""
+        """Append sentences to the batch."""
         if not sources:
             return
         new = [torch.from_numpy(self._shortlist.candidates(source)) for source in sources]
@@ -89,12 +89,12 @@ class ShortlistProjection:
         self._arrange()
 
     def keep(self, sentences: Int[Tensor, " kept"]) -> None:
-        """Go on with these sentences only."""
+        """Keep only these sentences."""
         self._of_sentences = [self._of_sentences[sentence] for sentence in sentences.tolist()]
         self._arrange()
 
     def __call__(self, hidden: Tensor) -> Tensor:
-        """The logits; -inf where a sentence has fewer candidates than there are columns."""
+        """The logits; -inf in the columns beyond a sentence's number of candidates."""
         logits = torch.cat([block(hidden) for block in self._blocks], dim=-1)
         own = logits.gather(2, self._columns[:, None].expand(-1, hidden.size(1), -1))
         return own.masked_fill_(self._absent[:, None], float("-inf"))
@@ -113,7 +113,7 @@ class ShortlistProjection:
         self._blocks.append(self._pack(missing.to(self._device)))
 
     def _arrange(self) -> None:
-        """Find the columns of every sentence's candidates."""
+        """Look up the columns of every sentence's candidates."""
         if not self._of_sentences:
             return
         ids = pad_sequence(self._of_sentences, batch_first=True, padding_value=PADDING)

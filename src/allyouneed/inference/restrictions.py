@@ -1,4 +1,4 @@
-"""What hypotheses may not contain: a shortest output, a given beginning, repetitions, a task's own rules."""
+"""Restrictions on outputs: minimum length, forced prefix, repetitions, and the constraints of a task."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -17,32 +17,31 @@ from allyouneed.symbols import END
 
 
 class Constraint(Protocol):
-    """The rules of a task, such as that trees are well formed. Scores are not renormalised.
+    """Output rules of a task, such as "trees are well formed". Scores are not renormalised.
 
-    States are arrays of whole numbers (sentences, beams, anything), one for each hypothesis; nothing is
-    computed hypothesis by hypothesis. Those of sentences that join a batch may be wider than those that are
-    there, or less wide, which are then filled up with zeros.
+    The states of all hypotheses are one integer array (sentences, beams, width), so that every method is
+    vectorised. New sentences may have a different width; the narrower array is padded with zeros.
     """
 
     table: NDArray[np.bool_]
-    """(classes, vocab): the tokens that may follow in each class of states."""
+    """(classes, vocab): the tokens allowed next in each class of states."""
 
     def start(self, sources: Sequence[Sequence[int]]) -> NDArray[np.int64]:
-        """The states of empty outputs (sentences, anything); sources have their end symbols."""
+        """States of empty outputs (sentences, width); sources include their end symbols."""
 
     def classify(self, states: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The class (sentences, beams) of each state."""
+        """Class of each state (sentences, beams)."""
 
     def advance(self, states: NDArray[np.int64], tokens: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The states after one more token (sentences, beams) each."""
+        """States after appending `tokens` (sentences, beams)."""
 
 
 class Restrictions:
-    """What search forbids in a batch that sentences join and leave.
+    """Restricts the search of a batch that sentences join and leave.
 
     Args:
-        config: `min_length`, `no_repeat_ngram_size`, `repetition_penalty`.
-        constraint: The rules of a task.
+        config: Settings `min_length`, `no_repeat_ngram_size` and `repetition_penalty`.
+        constraint: Output rules of the task, if any.
     """
 
     def __init__(self, config: SearchConfig, constraint: Constraint | None = None) -> None:
@@ -52,7 +51,7 @@ class Restrictions:
         self._table = None if constraint is None else torch.from_numpy(constraint.table)
 
     def admit(self, sentences: Sequence[Sentence]) -> None:
-        """Take up more sentences."""
+        """Add sentences."""
         self._prefixes += [sentence.prefix for sentence in sentences]
         if self._constraint is not None and sentences:
             new = self._constraint.start([sentence.source for sentence in sentences])[:, None]
@@ -60,19 +59,19 @@ class Restrictions:
             self._states = _below(self._states, new) if len(self._states) else new
 
     def keep(self, sentences: NDArray[np.int64]) -> None:
-        """Go on with these sentences only."""
+        """Keep only these sentences."""
         self._prefixes = [self._prefixes[sentence] for sentence in sentences]
         if self._constraint is not None:
             self._states = self._states[sentences]
 
     def advance(self, parents: NDArray[np.int64], tokens: NDArray[np.int64]) -> None:
-        """Go on from the hypotheses `parents` (sentences, beams) with `tokens`."""
+        """Extend the hypotheses `parents` (sentences, beams) with `tokens`."""
         if self._constraint is not None:
             states = self._states[np.arange(len(parents))[:, None], parents]
             self._states = self._constraint.advance(states, tokens)
 
     def of(self, beams: Beams) -> Restrict | None:
-        """What lowers the logits of tokens that may not come next; None where all may."""
+        """A function that lowers the logits of disallowed tokens; None if all tokens are allowed."""
         lengths = beams.lengths + 1
         too_short = lengths < self._config.min_length
         forced = [
@@ -113,7 +112,7 @@ class Restrictions:
 
 
 def _below(states: NDArray[np.int64], new: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Both as one, as wide as the wider."""
+    """Concatenate both along the sentences, zero-padded to the larger width."""
     wide = max(states.shape[2], new.shape[2])
     return np.concatenate([np.pad(s, [(0, 0), (0, 0), (0, wide - s.shape[2])]) for s in (states, new)])
 
@@ -121,7 +120,7 @@ def _below(states: NDArray[np.int64], new: NDArray[np.int64]) -> NDArray[np.int6
 def _tokens_that_repeat(
     written: NDArray[np.int64], lengths: NDArray[np.int64], n: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """The tokens with which an n-gram would be written for the second time: (sentence, beam, token) each."""
+    """Indices (sentence, beam, token) of the tokens that would repeat an n-gram."""
     if written.shape[2] < n:
         nothing = np.empty(0, np.int64)
         return nothing, nothing, nothing

@@ -1,4 +1,4 @@
-"""Ancestral sampling from a model's distribution, the whole of it or its most probable part."""
+"""Ancestral sampling from a model's distribution, optionally truncated to its most probable tokens."""
 
 import functools
 import hashlib
@@ -16,18 +16,18 @@ from allyouneed.inference.selection import NEVER_PRODUCED, Restrict, stable_top_
 from allyouneed.inference.sentence import Sentence
 
 BLOCK_POSITIONS = 64
-"""Positions whose random numbers are drawn at once."""
+"""Number of positions per block of random numbers."""
 
 _BLOCK_WIDTH = 256
 _LARGEST_SHARE = 1 - 2.0**-52
-"""The product of a number with this is rounded to a smaller number, so that a sum is always over it."""
+"""The largest share: x times this rounds below x, so a cumulative sum always exceeds its share."""
 
 
 class Sampler:
-    """A `search.Select` that draws each token from its distribution given those before it.
+    """A `search.Select` that draws each token from its distribution given the previous tokens.
 
-    A sample depends on the seed, its source and its number alone, not on what is drawn beside it. Log-
-    probabilities are those under the model, whatever a token was drawn from.
+    A sample depends only on the seed, its source and its number, not on the rest of the batch. Reported
+    log-probabilities are those of the full model distribution, without temperature or truncation.
 
     Args:
         config: Temperature, truncation and seed.
@@ -44,7 +44,7 @@ class Sampler:
         sentences: Sequence[Sentence],
         lengths: NDArray[np.int64],
     ) -> tuple[Float[Tensor, "sentences 1 1"], Int[Tensor, "sentences 1 1"]]:
-        """One token of each sentence, and its log-probability."""
+        """Draw one token per sentence; return the log-probabilities and the tokens."""
         assert num_tokens == 1
         rows = logits[:, 0].float()
         normalisers = rows.logsumexp(dim=1)
@@ -67,9 +67,9 @@ class Sampler:
 
 
 def uniform_numbers(seed: int, source: Sequence[int], number: int, block: int) -> NDArray[np.float64]:
-    """The random numbers, in [0, 1), of `BLOCK_POSITIONS` positions of one sample.
+    """Random numbers in [0, 1) for one block of `BLOCK_POSITIONS` positions of one sample.
 
-    They are bits of SHAKE128 (FIPS 202) of the arguments: a function of these, without a state.
+    They are the SHAKE128 (FIPS 202) hash of the arguments, so there is no generator state.
     """
     key = np.array([seed, number, block, *source], "<u8").tobytes()
     bits = np.frombuffer(hashlib.shake_128(key).digest(8 * BLOCK_POSITIONS), "<u8")
@@ -82,11 +82,11 @@ _uniform_block = functools.lru_cache(maxsize=4_096)(uniform_numbers)
 def draw(
     logits: Float[Tensor, "rows vocab"], uniform: Float64[Tensor, " rows"], config: SearchConfig
 ) -> Int[Tensor, " rows"]:
-    """One token of each row, where the cumulative distribution passes `uniform`.
+    """Draw one token per row: the first whose cumulative probability exceeds `uniform`.
 
-    The tokens that may be produced are cut to the `top_k` most probable (Fan et al. 2018), the lower id
-    where equal, log-probabilities divided by the temperature, and of the distribution which that gives the
-    `nucleus` is kept. The logits of what is never produced are overwritten.
+    First only the `top_k` most probable tokens are kept (Fan et al. 2018); ties go to the lower id. Then the
+    logits are divided by the temperature, and only the `nucleus` of the resulting distribution is kept.
+    The logits of `NEVER_PRODUCED` are overwritten.
     """
     logits[:, list(NEVER_PRODUCED)] = float("-inf")
     if config.top_k is not None:
@@ -98,13 +98,13 @@ def draw(
 def _draw(logits: Tensor, uniform: Tensor, config: SearchConfig) -> Int[Tensor, "rows 1"]:
     weights = (logits / config.temperature).softmax(dim=-1)
     drawn = _crossing(nucleus(weights, config.top_p), uniform[:, None])
-    return drawn.clamp(max=logits.size(1) - 1)  # where nothing may be drawn it could be anything
+    return drawn.clamp(max=logits.size(1) - 1)  # a valid id even if no token may be drawn
 
 
 def nucleus(probabilities: Float[Tensor, "rows width"], top_p: float) -> Float[Tensor, "rows width"]:
-    """The fewest most probable entries of each row that together have `top_p` (Holtzman et al. 2020).
+    """The smallest set of most probable entries of each row that sums to `top_p` (Holtzman et al. 2020).
 
-    Those as probable as the least of them are kept too; the others are overwritten with zeros.
+    Entries tied with the least probable of the set are kept too. All others are set to zero, in place.
     """
     if top_p < 1.0:
         ascending = _ascending(probabilities)
@@ -116,17 +116,17 @@ def nucleus(probabilities: Float[Tensor, "rows width"], top_p: float) -> Float[T
 
 def _ascending(values: Float[Tensor, "rows width"]) -> Float[Tensor, "rows width"]:
     if values.device.type == "cpu":
-        return torch.from_numpy(np.sort(values.numpy()))  # takes a thirtieth of the time of torch's
+        return torch.from_numpy(np.sort(values.numpy()))  # 30 times faster than torch's sort
     return values.sort(dim=-1).values
 
 
 def _crossing(
     weights: Float[Tensor, "rows width"], share: Float64[Tensor, "rows 1"]
 ) -> Int[Tensor, "rows 1"]:
-    """The first place up to which the weights of a row sum to more than a share of them all.
+    """The first place of each row where the cumulative sum of its weights exceeds `share` of the total.
 
-    First the block of places is found and then the place in it, by two short cumulative sums in place of a
-    long one, which loses what is small in float32 and takes its time in float64.
+    Two short cumulative sums, over blocks and then within one block, replace a long one. A long sum loses
+    small weights in float32 and is slow in float64.
     """
     blocks = functional.pad(weights, (0, -weights.size(1) % _BLOCK_WIDTH)).unflatten(1, (-1, _BLOCK_WIDTH))
     block, rest = _cross(blocks.sum(dim=2), share.clamp(max=_LARGEST_SHARE))
@@ -138,7 +138,7 @@ def _crossing(
 def _cross(
     weights: Float[Tensor, "rows width"], share: Float64[Tensor, "rows 1"]
 ) -> tuple[Int[Tensor, "rows 1"], Float64[Tensor, "rows 1"]]:
-    """The first place whose cumulative sum is over the share, and how much of its own weight that takes."""
+    """The first place whose cumulative sum exceeds the share, and the fraction of its weight needed."""
     cumulative = weights.cumsum(dim=1, dtype=torch.float64)
     wanted = share * cumulative[:, -1:]
     place = torch.searchsorted(cumulative, wanted, right=True)

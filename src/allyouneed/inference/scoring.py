@@ -1,4 +1,4 @@
-"""Forced decoding: how probable a model finds given targets, for perplexity (paper 6.2) and rescoring."""
+"""Forced decoding: the probability of given targets, for perplexity (paper 6.2) and rescoring."""
 
 import threading
 from collections import deque
@@ -22,14 +22,14 @@ Ids = Sequence[int]
 
 @dataclass(frozen=True)
 class TargetScore:
-    """How probable a target is, given its source."""
+    """Log-probabilities of a target, given its source."""
 
     token_log_probs: list[float]
     """Natural logarithm of the probability of each token, the end symbol's last."""
 
     @property
     def log_prob(self) -> float:
-        """Log-probability of the whole target, not normalised."""
+        """Log-probability of the whole target, not normalised by length."""
         return sum(self.token_log_probs)
 
 
@@ -41,21 +41,21 @@ def score_targets(
     batch_tokens: int = DEFAULT_BATCH_TOKENS,
     workers: int = 1,
 ) -> list[TargetScore]:
-    """The log-probability of each target given its source, in order.
+    """Score each target given its source, in order.
 
     Args:
-        engine: The model, or several.
+        engine: A model, or an ensemble.
         sources: Token ids without end symbol.
-        targets: One target per source, without end symbol.
-        batch_tokens: Tokens of either side of a batch, padding and end symbols included.
-        workers: How many batches are computed at once, each by a thread of its own.
+        targets: Token ids of one target per source, without end symbol.
+        batch_tokens: Maximum tokens per side of a batch, padding and end symbols included.
+        workers: Number of threads, each computing its own batches.
     """
     longer = [max(len(source), len(target)) + 1 for source, target in zip(sources, targets, strict=True)]
     scores: dict[int, TargetScore] = {}
 
     def score(batch: Indices) -> None:
         ended = [[*targets[i], END] for i in batch]
-        with torch.inference_mode():  # of this thread
+        with torch.inference_mode():  # applies to this thread only
             log_probs = engine.token_log_probs([[*sources[i], END] for i in batch], ended)
         rows = log_probs.cpu().double().split([len(ids) for ids in ended])
         scores.update((i, TargetScore(row.tolist())) for i, row in zip(batch.tolist(), rows, strict=True))
@@ -82,13 +82,13 @@ def score_pairs(
     batch_tokens: int = DEFAULT_BATCH_TOKENS,
     workers: int = 1,
 ) -> Iterator[TargetScore | None]:
-    """The score of each pair of a source and a target, as of `score_targets`, in constant memory.
+    """Score a stream of (source, target) pairs in constant memory, as `score_targets` does.
 
     Args:
-        engine: The model, or several.
-        pairs: Read some thousands ahead and sorted by length; None takes the place of one that has no score.
-        batch_tokens: The same as for `score_targets`.
-        workers: The same as for `score_targets`.
+        engine: A model, or an ensemble.
+        pairs: Pairs to score, read some thousands ahead and sorted by length; None yields None.
+        batch_tokens: Maximum tokens per side of a batch, padding and end symbols included.
+        workers: Number of threads, each computing its own batches.
     """
     remaining = iter(pairs)
     while window := list(islice(remaining, _WINDOW_PAIRS)):

@@ -1,4 +1,4 @@
-"""Beam search (paper 6.1) over any model that answers one step at a time."""
+"""Beam search (paper 6.1) over any model that decodes one token at a time."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
@@ -21,40 +21,40 @@ LENGTH_PENALTIES: dict[str, Callable[[Any, float], Any]] = {
     "average": lambda length, _: length,
     "none": lambda length, _: np.ones_like(length),
 }
-"""Length normalisation -> the penalty by which a log-probability is divided, of the length and alpha."""
+"""Penalty functions by name: (length, alpha) -> divisor of the log-probability."""
 
 _LEAVING_SHARE = 1 / 8
 
 
 class Decoding(Protocol):
-    """What search asks of a model: sentences being written, some hypotheses each, that join and leave.
+    """A batch that a model decodes: sentences, each with its hypotheses, join and leave.
 
-    Tensors are handed to it on the CPU, wherever it computes.
+    Its arguments are CPU tensors, whatever device it computes on.
     """
 
     @property
     def candidates(self) -> Candidates | None:
-        """What the columns of the logits stand for; None where column i is token i."""
+        """Token of each column of the logits; None if column i is token i."""
 
     def admit(self, sources: Sequence[Sequence[int]]) -> None:
-        """Take up more sentences, which come after those that are there; sources have their end symbols."""
+        """Append sentences to the batch; sources include their end symbols."""
 
     def step(self, tokens: Int[Tensor, "sentences beams"]) -> Float[Tensor, "sentences beams vocab"]:
-        """Append a token to every hypothesis; the logits of what follows, good until the next step."""
+        """Append a token to every hypothesis; return the next logits, valid until the next step."""
 
     def reorder(self, parents: Int[Tensor, "sentences beams"]) -> None:
-        """Let hypothesis b of each sentence go on from what was hypothesis `parents[:, b]`."""
+        """Make hypothesis b of each sentence a continuation of the former hypothesis `parents[:, b]`."""
 
     def keep(self, sentences: Int[Tensor, " kept"]) -> None:
-        """Go on with these sentences of the batch only, each as often as it is named."""
+        """Keep only these sentences of the batch; an index may occur several times."""
 
 
 Select = Callable[
     [Tensor, int, Restrict | None, Sequence[Sentence], NDArray[np.int64]], tuple[Tensor, Tensor]
 ]
-"""What search goes on with: up to so many tokens (sentences, beams, chosen) after each hypothesis, and before
-them their log-probabilities, from logits (sentences, beams, vocab) that may be overwritten, what forbids
-tokens, the sentences, and how many tokens of each are written."""
+"""Chooses the continuations of each hypothesis. Arguments: logits (sentences, beams, vocab), which may be
+overwritten; the maximum number of tokens; the restriction; the sentences; their current lengths in tokens.
+Returns log-probabilities and tokens, both (sentences, beams, chosen)."""
 
 
 def most_probable(
@@ -69,7 +69,7 @@ def most_probable(
 
 
 def length_penalty(length: NDArray[np.int64], config: SearchConfig) -> NDArray[np.float64]:
-    """What scores are divided by; `length` counts the end symbol."""
+    """The divisor of the log-probability; `length` counts the end symbol."""
     penalty: NDArray[np.float64] = LENGTH_PENALTIES[config.length_normalization](
         np.asarray(length, np.float64), config.length_penalty
     )
@@ -77,21 +77,21 @@ def length_penalty(length: NDArray[np.int64], config: SearchConfig) -> NDArray[n
 
 
 class BeamSearch:
-    """The search of a batch that sentences join and leave.
+    """Beam search over a batch that sentences join and leave.
 
-    Each step extends the hypotheses that are alive to their `2 * beam_size` best candidates. Those that end
-    are finished, and compete by their normalised score; the best others, `beam_size` of them, stay alive.
-    A sentence is done when no hypothesis alive can come among its `n_best` finished ones any more, whatever
-    it adds up to the maximum length; with `early_stopping`, when `beam_size` have ended among the best
-    `beam_size` candidates of their steps. With a beam of 1 the one best candidate is taken: greedy search.
-    Equal scores go to the lowest beam, then the lowest id.
+    Each step extends the live hypotheses of a sentence to their `2 * beam_size` best candidates. Candidates
+    that end become finished hypotheses, ranked by normalised score; the best `beam_size` others stay alive.
+    A sentence is done when no live hypothesis can still enter its `n_best` finished ones, whatever follows up
+    to the maximum length. With `early_stopping` it is done when `beam_size` hypotheses have ended among the
+    best `beam_size` candidates of their steps. A beam of 1 takes the one best candidate: greedy search.
+    Ties go to the lowest beam, then the lowest id.
 
     Args:
-        decoding: Started without sentences, for `config.beam_size` hypotheses each.
-        config: Beam size, length normalisation, and what is forbidden; lengths are those of the sentences.
-        n_best: How many hypotheses are wanted, at most `config.beam_size`; there may be fewer in all.
-        constraint: What outputs may consist of.
-        select: Selects what follows a hypothesis; by default the most probable tokens.
+        decoding: An empty decoding with `config.beam_size` hypotheses per sentence.
+        config: Beam size, length normalisation and restrictions; maximum lengths come from the sentences.
+        n_best: Maximum number of hypotheses per sentence, at most `config.beam_size`.
+        constraint: Output rules of the task, if any.
+        select: Chooses the continuations of each hypothesis; default: the most probable tokens.
     """
 
     def __init__(
@@ -107,21 +107,21 @@ class BeamSearch:
         self._restrictions = Restrictions(config, constraint)
         self._beams = Beams.of(np.empty(0, np.int64), config.beam_size, n_best)
         self.sentences: list[Sentence] = []
-        """The sentences that are being searched."""
+        """The sentences in the batch."""
 
     def admit(self, sentences: Sequence[Sentence]) -> None:
-        """Begin to search more sentences."""
+        """Add sentences to the batch."""
         self._decoding.admit([sentence.source for sentence in sentences])
         self._restrictions.admit(sentences)
         self._beams = self._beams.with_more(np.array([sentence.max_length for sentence in sentences]))
         self.sentences.extend(sentences)
 
     def step(self) -> list[tuple[Sentence, list[Hypothesis]]]:
-        """Write one more token everywhere.
+        """Extend every hypothesis by one token.
 
         Returns:
-            The sentences that leave, with their hypotheses, best first. Leaving copies what stays, so those
-            that are done wait for company, and write no more.
+            The sentences that leave, with their hypotheses, best first. Removal copies the rest of the batch,
+            so sentences that are done stay, unchanged, until enough of them can leave together.
         """
         beams, config = self._beams, self._config
         logits = self._decoding.step(torch.from_numpy(beams.last_tokens()))
@@ -144,15 +144,15 @@ class BeamSearch:
         done = ~(bound > beams.finished["score"][:, -1])
         if config.early_stopping:
             done |= beams.num_ended >= config.beam_size
-        beams.scores[done] = NOTHING  # so that what others do while it waits changes nothing
+        beams.scores[done] = NOTHING  # freezes the results of sentences that wait to leave
         return self._leave(done)
 
     def stable_prefix(self, place: int) -> list[int]:
-        """The tokens with which the best hypothesis of sentence `place` begins, whatever comes."""
+        """The leading tokens of sentence `place` that no further step can change."""
         return self._beams.common_prefix(place)
 
     def _leave(self, done: NDArray[np.bool_]) -> list[tuple[Sentence, list[Hypothesis]]]:
-        at_end = self._beams.lengths >= self._beams.max_lengths  # there may be no positions beyond
+        at_end = self._beams.lengths >= self._beams.max_lengths  # the model may have no further positions
         if not at_end.any() and done.sum() < max(1.0, _LEAVING_SHARE * len(done)):
             return []
         left = [(self.sentences[place], self._beams.best(place)) for place in done.nonzero()[0].tolist()]

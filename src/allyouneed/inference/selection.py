@@ -1,4 +1,4 @@
-"""The most probable next tokens."""
+"""Selection of the most probable next tokens."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,34 +12,34 @@ from allyouneed.native.library import library
 from allyouneed.symbols import PADDING, SENTINEL, START
 
 NEVER_PRODUCED = (PADDING, START, SENTINEL)
-"""Ids that no hypothesis contains. Their probability is lost, not spread over the others."""
+"""Ids that no hypothesis contains. Their probability is not redistributed to the other ids."""
 
 _NOTHING = float("-inf")
 
 
 @dataclass(frozen=True)
 class Candidates:
-    """The tokens that the columns of logits stand for, where they are not the whole vocabulary."""
+    """Maps the columns of logits to tokens when the columns are not the whole vocabulary."""
 
     ids: Int[Tensor, "sentences columns"]
-    """Ascending, the control symbols first; filled up with padding, where logits are -inf."""
+    """Token ids, ascending, control symbols first; padded at the end, where logits are -inf."""
     vocab_size: int
 
     def at(self, columns: Int[Tensor, "sentences beams k"]) -> Int[Tensor, "sentences beams k"]:
-        """The tokens in these columns."""
+        """The tokens of these columns."""
         return self.ids[:, None].expand(-1, columns.size(1), -1).gather(2, columns)
 
     def spread(
         self, logits: Float[Tensor, "sentences beams columns"]
     ) -> Float[Tensor, "sentences beams vocab"]:
-        """The logits in columns of the vocabulary; -inf elsewhere."""
+        """Spread logits over the whole vocabulary, with -inf for all other tokens."""
         wide = logits.new_full((*logits.shape[:2], self.vocab_size), _NOTHING)
-        # The largest: what fills up must not overwrite the logit of padding.
+        # "amax", as fill columns also carry the padding id and must not overwrite its logit.
         return wide.scatter_reduce_(2, self.ids[:, None].expand_as(logits), logits, "amax")
 
 
 Restrict = Callable[[Tensor, Tensor], None]
-"""Lowers logits (*rows, vocab) of what may not follow, in place, and not their normalisers (*rows)."""
+"""Lowers logits (*rows, vocab) of disallowed tokens in place; their normalisers (*rows) stay."""
 
 
 def top_log_probs(
@@ -47,9 +47,9 @@ def top_log_probs(
     k: int,
     restrict: Restrict | None = None,
 ) -> tuple[Float[Tensor, "*rows k"], Int[Tensor, "*rows k"]]:
-    """The log-probabilities of the k most probable tokens of each row, and these; logits are overwritten.
+    """The k most probable tokens of each row, as log-probabilities and ids; logits are overwritten.
 
-    All are returned, in that order, of a row of fewer than k. The lower id comes first where equal.
+    Ties go to the lower id. A row of fewer than k tokens is returned whole, in that order.
     """
     k = min(k, logits.size(-1))
     native = logits.device.type == "cpu" and logits.dtype == torch.float32 and library() is not None
@@ -69,12 +69,12 @@ def top_log_probs(
 def stable_top_k(
     values: Float[Tensor, "*rows width"], k: int
 ) -> tuple[Float[Tensor, "*rows k"], Int[Tensor, "*rows k"]]:
-    """The k largest values of each row and their places, largest first; the lower place where equal.
+    """The k largest values of each row and their indices, in descending order; ties go to the lower index.
 
-    All are returned, in that order, of a row of fewer than k.
+    A row of fewer than k values is returned whole, in that order.
     """
     largest, places = values.topk(min(k + 1, values.size(-1)))
-    # topk leaves open which of equal values it takes, and their order; that shows in equal neighbours.
+    # topk does not define which of equal values it takes, nor their order; equal neighbours reveal ties.
     tied = (largest[..., 1:] == largest[..., :-1]).any(dim=-1)
     if tied.any():
         ordered, order = values[tied].sort(dim=-1, descending=True, stable=True)

@@ -1,4 +1,4 @@
-"""What is to be searched for."""
+"""The input of a search."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,16 +6,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Sentence:
-    """What a search has to do for one source."""
+    """One source to decode, with its limits."""
 
     key: int
-    """By which the caller knows it."""
+    """The caller's identifier of the sentence."""
     source: Sequence[int]
     """Token ids with the end symbol."""
     max_length: int
-    """The most tokens of an output, end symbol included, at least 1. Hypotheses alive at that length count
-    as finished, without an end symbol."""
+    """Maximum output length in tokens, end symbol included, at least 1. A hypothesis still alive at that
+    length is finished without an end symbol."""
     prefix: Sequence[int] = ()
-    """Token ids, fewer than `max_length`, with which every output begins."""
+    """Token ids that every output begins with, fewer than `max_length`."""
     sample: int = 0
-    """Its number among the samples of its source, where outputs are drawn."""
+    """Number of this sample among the samples of its source (sampling only)."""

@@ -1,4 +1,4 @@
-"""Vocabulary shortlists: the few target tokens that translate a source (Jean et al. 2015, section 3.3)."""
+"""Vocabulary shortlists: a small set of target tokens for each source (Jean et al. 2015, section 3.3)."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -26,15 +26,15 @@ _READ_AT_ONCE = 4_096
 
 @dataclass(frozen=True)
 class Shortlist:
-    """Which target tokens each source may be translated with."""
+    """The target tokens allowed in the translations of each source."""
 
     translations: NDArray[np.int32]
-    """(source_vocab_size, any): the likeliest translations of each source token, filled up with padding."""
+    """(source_vocab_size, any): likeliest translations of each source token, padded at the end."""
     frequent: NDArray[np.int32]
-    """What every sentence may contain."""
+    """Ids of the frequent target tokens that every translation may contain."""
     target_vocab_size: int
     tokenizers: dict[str, str]
-    """The sha256 of each tokeniser's file, by its name; a model has to have the same."""
+    """SHA-256 of each tokeniser's file, by file name; the model's tokenisers must match."""
 
     @classmethod
     def learn(
@@ -46,14 +46,14 @@ class Shortlist:
         translations: int = DEFAULT_TRANSLATIONS,
         frequent: int = DEFAULT_FREQUENT,
     ) -> Self:
-        """Learn it from sentence pairs, by IBM model 1.
+        """Learn a shortlist from sentence pairs with IBM model 1.
 
         Args:
-            store: The pairs.
+            store: Sentence pairs.
             vocab_sizes: Sizes of the source and target vocabularies.
-            tokenizers: The sha256 of their files. Where all are the same, a token may also stay what it is.
-            translations: How many of each source token are kept.
-            frequent: How many of the most frequent target tokens every sentence may contain.
+            tokenizers: SHA-256 of each tokeniser's file. If all are equal, every token may also be copied.
+            translations: Number of translations per source token.
+            frequent: Number of most frequent target tokens that every translation may contain.
         """
         source_vocab_size, target_vocab_size = vocab_sizes
         table = learn_translation_table(store, target_vocab_size)
@@ -67,15 +67,15 @@ class Shortlist:
     def load(
         cls, directory: Path, model: Path | None = None, vocab_sizes: tuple[int, int] | None = None
     ) -> Self:
-        """Read what `publish` has published.
+        """Read a published shortlist.
 
         Args:
-            directory: The shortlist.
-            model: The directory of the model that it is for, to see that both have the same sub-words.
+            directory: Directory of the shortlist.
+            model: Directory of the model to use it with; checks that both have the same sub-words.
             vocab_sizes: Source and target vocabulary sizes of that model.
 
         Raises:
-            ModelError: There is none, it is damaged, or it is of other sub-words.
+            ModelError: The shortlist is missing, damaged, or has other sub-words than the model.
         """
         manifest = read_manifest(directory, KIND, [_FILE])
         path = directory / _FILE
@@ -96,7 +96,7 @@ class Shortlist:
         return found
 
     def _is_sound(self) -> bool:
-        """Whether all is of the right types and shapes, and every token is of the target vocabulary."""
+        """Whether all types and shapes are right and every token is in the target vocabulary."""
         arrays = self.translations, self.frequent
         int32 = np.dtype(np.int32)
         typed = isinstance(self.target_vocab_size, int) and isinstance(self.tokenizers, dict)
@@ -107,7 +107,7 @@ class Shortlist:
         )
 
     def _is_of(self, model: Path) -> bool:
-        """Whether the model has these tokenisers; a name that leads out of its folder is none of these."""
+        """Whether the model has these tokenisers; names that lead out of its directory do not count."""
         return bool(self.tokenizers) and all(
             Path(name).name == name and (model / name).is_file() and sha256_of(model / name) == sha256
             for name, sha256 in self.tokenizers.items()
@@ -115,12 +115,12 @@ class Shortlist:
 
     @classmethod
     def publish(cls, directory: Path, learn: Callable[[], Self], say: Callable[[str], None]) -> Self:
-        """Publish what `learn` returns as a directory, which must not exist.
+        """Learn a shortlist and publish it as a new directory.
 
         Args:
-            directory: The directory to make; no other process can make it meanwhile.
-            learn: Returns the shortlist.
-            say: Is told of what a killed process had left unfinished there, which is removed.
+            directory: Directory to create, locked against other processes; it must not exist.
+            learn: Function that returns the shortlist.
+            say: Function that reports the removal of a killed process's unfinished files.
         """
         facts: dict[str, Any] = {}
         with publish_directory(directory, KIND, facts, say=say) as aside:
@@ -133,13 +133,13 @@ class Shortlist:
         return learned
 
     def candidates(self, source: Sequence[int]) -> NDArray[np.int64]:
-        """The tokens, ascending, with which a source may be translated, control symbols first."""
+        """Target tokens allowed for a source, ascending, control symbols first."""
         always = [_CONTROL_SYMBOLS, self.frequent]
         return np.unique(np.concatenate([*always, self.translations[source].ravel()])).astype(np.int64)
 
 
 def _target_counts(store: PairStore, target_vocab_size: int) -> NDArray[np.int64]:
-    """How often each target token occurs."""
+    """Count the occurrences of each target token."""
     return sum(_chunk_counts(store, target_vocab_size), np.zeros(target_vocab_size, np.int64))
 
 
@@ -147,5 +147,5 @@ def _chunk_counts(store: PairStore, target_vocab_size: int) -> Iterator[NDArray[
     for start in range(0, store.num_pairs, _READ_AT_ONCE):
         ids = store.gather_target(range(start, min(start + _READ_AT_ONCE, store.num_pairs)))
         counts = np.bincount(ids.ravel(), minlength=target_vocab_size)
-        counts[list(_CONTROL_SYMBOLS)] = 0  # padding is no token
+        counts[list(_CONTROL_SYMBOLS)] = 0  # padding and other control symbols do not count
         yield counts

@@ -1,4 +1,4 @@
-"""Models that go from token to token with a state of bounded size, in the form that search asks for."""
+"""Decoding with stepwise models, whose state per hypothesis has bounded size."""
 
 from collections.abc import Sequence
 
@@ -16,9 +16,9 @@ from allyouneed.model.encoder_decoder import Memory, State, StepwiseModel
 
 
 class StepwiseEngine(Engine):
-    """Starts decodings of a stepwise model, as `Engine` does of a Transformer.
+    """Starts decodings of a stepwise model, as `Engine` does for a Transformer.
 
-    The model's weights must not change any more.
+    The model's weights must not change afterwards.
     """
 
     def __init__(self, model: StepwiseModel, shortlist: Shortlist | None = None) -> None:
@@ -26,15 +26,15 @@ class StepwiseEngine(Engine):
         super().__init__(self._stepwise, shortlist)
 
     def start(self, beam_size: int) -> Decoding:
-        """A decoding without sentences, for `beam_size` hypotheses of each."""
+        """Start an empty decoding with `beam_size` hypotheses per sentence."""
         return StepwiseDecoding(self._stepwise, self.projection(), beam_size)
 
 
 class StepwiseDecoding:
     """Sentences being written, `beam_size` hypotheses each; a `search.Decoding`.
 
-    The hypotheses of a sentence share its memory, and have a state each, which is copied when they are
-    reordered: it does not grow with what is written.
+    The hypotheses of a sentence share its memory. Each has its own state, which is copied on reordering, as
+    its size does not grow with the output.
     """
 
     def __init__(self, model: StepwiseModel, projection: Projection, beam_size: int) -> None:
@@ -57,24 +57,24 @@ class StepwiseDecoding:
         self._memory, self._state = memory, state
 
     def step(self, tokens: Int[Tensor, "sentences beams"]) -> Float[Tensor, "sentences beams vocab"]:
-        """Append a token to every hypothesis; the logits of the token that follows it."""
+        """Append a token to every hypothesis; return the logits of the next token."""
         assert self._memory is not None
         hidden, self._state = self._model.step(tokens.to(self._device), self._state, self._memory)
         return self._projection(hidden)
 
     @property
     def candidates(self) -> Candidates | None:
-        """What the columns of the logits stand for; None where column i is token i."""
+        """Token of each column of the logits; None if column i is token i."""
         return self._projection.candidates
 
     def reorder(self, parents: Int[Tensor, "sentences beams"]) -> None:
-        """Let hypothesis b of each sentence go on from what was hypothesis `parents[:, b]`."""
+        """Make hypothesis b of each sentence a continuation of the former hypothesis `parents[:, b]`."""
         parents = parents.to(self._device)
         sentences = torch.arange(len(parents), device=self._device)[:, None]
         self._state = tuple(part[sentences, parents] for part in self._state)
 
     def keep(self, sentences: Int[Tensor, " kept"]) -> None:
-        """Go on with these sentences of the batch only."""
+        """Keep only these sentences of the batch."""
         assert self._memory is not None
         self._projection.keep(sentences)
         sentences = sentences.to(self._device)
@@ -87,13 +87,13 @@ def _rows(memory: Memory, sentences: Int[Tensor, " kept"]) -> Memory:
 
 
 def _trimmed(memory: Memory) -> Memory:
-    """Without the positions at which no sentence has anything."""
+    """Cut the trailing positions that are padding in every sentence."""
     longest = int(memory.mask.sum(1).max()) if len(memory.mask) else 0
     return Memory(memory.mask[:, :longest], tuple(part[:, :longest] for part in memory.parts))
 
 
 def _stacked(memory: Memory, more: Memory) -> Memory:
-    """One batch of two, whose lengths are made equal."""
+    """Join two batches, padded to the same length."""
     length = max(memory.mask.size(1), more.mask.size(1))
 
     def stack(parts: tuple[Tensor, Tensor]) -> Tensor:

@@ -1,4 +1,4 @@
-"""Threads that decode beside each other."""
+"""Threads that decode in parallel."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -12,12 +12,12 @@ from allyouneed.model.evaluation_mode import evaluation_mode
 
 
 def run_in_threads(work: Callable[[threading.Event], None], num_threads: int) -> None:
-    """Do the same work in several threads; one alone does it in this one.
+    """Run `work` in several threads, or in the calling thread if `num_threads` is 1.
 
     Args:
-        work: Ends soon after its event is set, as it is when anything goes wrong in a thread, or in this one
-            (Ctrl-C).
-        num_threads: How many.
+        work: Function that must return soon after its event is set; a failure in any thread, including
+            Ctrl-C in the calling one, sets it.
+        num_threads: Number of threads.
     """
     stop = threading.Event()
     if num_threads == 1:
@@ -35,7 +35,7 @@ def run_in_threads(work: Callable[[threading.Event], None], num_threads: int) ->
 
 @contextmanager
 def ready_to_decode(engine: Engine | Ensemble) -> Iterator[None]:
-    """No dropout, and no more threads of PyTorch's own than the engine has: workers share the cores."""
+    """Disable dropout and limit PyTorch to the engine's number of threads, as workers share the cores."""
     members = engine.engines if isinstance(engine, Ensemble) else [engine]
     with evaluation_mode(engine.model), PYTORCH_THREADS.limited_to(max(member.threads for member in members)):
         yield

@@ -26,9 +26,9 @@ class Format:
     package: str
     """Python package of the software, which must be installed."""
     write: Callable[[Transformer, Checkpoint, Path], None]
-    """Writes a model into a folder."""
+    """Function that writes a model into a folder."""
     load: Callable[[Path], Exported]
-    """Loads that folder in the other software."""
+    """Function that loads such a folder with the software."""
 
 
 FORMATS = {
@@ -46,7 +46,7 @@ _PAPER = {
     "decoder_start": "symbol",
     "target_space": False,
 }
-"""Settings that every format assumes; dropout does not matter to a trained model."""
+"""Settings that every format requires; dropout does not affect a trained model."""
 
 
 def export_model(model: Path, to: str, out: Path, say: Callable[[str], None] = lambda line: None) -> float:
@@ -55,17 +55,17 @@ def export_model(model: Path, to: str, out: Path, say: Callable[[str], None] = l
     Args:
         model: A run, a checkpoint in it, or a model folder.
         to: Name of the format.
-        out: The folder to make; it must not exist, or be empty.
-        say: Receives a message if leftovers of a killed process at `out` are removed.
+        out: Folder to create; it must not exist, or be empty.
+        say: Function that reports the removal of a killed process's unfinished files at `out`.
 
     Returns:
-        The largest difference between log-probabilities of a token, at most `parity.TOLERANCE`.
+        Largest difference between log-probabilities of a token, at most `parity.TOLERANCE`.
 
     Raises:
         UsageError: `out` is not free, the other software is not installed, or the model is not a translator.
-        ModelError: The model is damaged, the format cannot hold it, or the other software computes other
-            results from the export, which is then removed.
-        LockedError: Another process is making `out`.
+        ModelError: The model is damaged, the format cannot hold it, or the export gives other results than
+            the model and is removed.
+        LockedError: Another process is creating `out`.
     """
     chosen = FORMATS[to]
     require_free(out)

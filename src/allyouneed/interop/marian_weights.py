@@ -69,7 +69,7 @@ def _embeddings(model: Transformer, stream: _Stream) -> Named:
 
 
 def _stack(name: str, layers: Sequence[nn.Module], plain: _Stream, scaled: _Stream) -> Named:
-    """The stream is scaled from the first normalisation to the last, which none comes after."""
+    """Convert the layers of one stack; the stream is scaled from the first normalisation up to the last."""
     for number, layer in enumerate(layers):
         before = plain if number == 0 else scaled
         after = plain if number == len(layers) - 1 else scaled

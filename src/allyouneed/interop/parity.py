@@ -30,7 +30,7 @@ Ids = Sequence[int]
 
 
 class Exported(Protocol):
-    """An exported model, loaded by the software that it is for."""
+    """An exported model, loaded by its target software."""
 
     def encode(self, text: str) -> list[int]:
         """The source ids of a text, without end symbol."""
@@ -45,7 +45,7 @@ class Exported(Protocol):
 def require_agreement(
     exported: Exported, model: Transformer, source_tokenizer: Tokenizer, target_tokenizer: Tokenizer
 ) -> float:
-    """Compare an export with its model, on random tokens and on translations of sentences.
+    """Compare an export with its model on random tokens and on translations of sentences.
 
     Returns:
         The largest difference between log-probabilities of a token, measured as for `TOLERANCE`.

@@ -21,19 +21,19 @@ from allyouneed.training.update import accumulate_gradient, seed_generators
 Say = Callable[[str], None]
 
 _PLACES = 1 << 32
-"""More than there are micro-batches in a batch."""
+"""Larger than any number of micro-batches in a batch."""
 
 
 class Accumulation:
-    """Sums gradients of micro-batches; those that memory cannot hold are cut into parts from then on.
+    """Sums gradients over micro-batches; after running out of memory it cuts such micro-batches into parts.
 
     Args:
-        model: In training mode.
-        gradients: Where the sum goes.
-        store: The sentence pairs.
-        config: Precision resolved.
-        processes: Process r of n takes the micro-batches r, r + n, r + 2n, ...
-        say: Is told when micro-batches are cut.
+        model: Model in training mode.
+        gradients: Buffer for the sum.
+        store: Sentence pairs.
+        config: Training configuration, with the precision resolved.
+        processes: Processes of the run; process r of n takes micro-batches r, r + n, r + 2n, ...
+        say: Function that reports when micro-batches are cut.
     """
 
     def __init__(
@@ -55,16 +55,16 @@ class Accumulation:
     def add_up(
         self, planned: PlannedBatch, step: int, stopping: Callable[[], bool], *, in_step: bool = False
     ) -> bool:
-        """Put the gradient and the loss of this process's part of a global batch into the buffer.
+        """Compute the gradient and the loss of this process's part of a global batch.
 
         Args:
-            planned: The global batch.
-            step: The update that it is for.
-            stopping: Looked at before every micro-batch.
-            in_step: All processes compute equally many micro-batches, some of them for nothing.
+            planned: Global batch.
+            step: Number of the update.
+            stopping: Function called before every micro-batch; True stops the work.
+            in_step: Whether all processes must compute the same number of micro-batches, some as dummies.
 
         Returns:
-            Whether all is there; False where it was to stop.
+            Whether the gradient is complete; False if `stopping` ended the work.
 
         Raises:
             ResourceError: Memory cannot hold a single pair.
@@ -73,7 +73,7 @@ class Accumulation:
             self._gradients.clear()
             try:
                 return self._add_all(planned, step, stopping, in_step)
-            except _OutgrownError as error:  # what it holds on to is freed when this block ends
+            except _OutgrownError as error:  # leaving the block frees the error's memory
                 outgrown = error.pairs
             if in_step:
                 raise ResourceError(
@@ -89,14 +89,14 @@ class Accumulation:
             seed_generators(self._config.seed, step, place)
             self._gradients.loss += self._accumulate(pairs, planned.num_target_tokens)
         if in_step and self._is_idle_at_the_end(planned):
-            # The passes of the others' last micro-batch need this process too: with a weight of zero.
+            # The other processes' last micro-batch needs this process too; here it has weight zero.
             self._accumulate(planned.micro_batches[-1][:1], math.inf)
         return True
 
     def _accumulate(self, pairs: Indices, num_target_tokens: float) -> Tensor:
         config, batch = self._config, make_batch(self._store, pairs)
         try:
-            with self._processes.losses_told():  # a sharded model exchanges its parts on the way
+            with self._processes.losses_told():  # a sharded model exchanges its parts in here
                 return accumulate_gradient(
                     self._model, batch, num_target_tokens, self._smoothing, config.precision
                 )
@@ -110,7 +110,7 @@ class Accumulation:
         return 0 < left <= self._processes.rank
 
     def _work(self, planned: PlannedBatch) -> Iterator[tuple[int, Indices]]:
-        """What this process computes at once, and where it stands, which decides its random numbers."""
+        """Yield each unit of this process's work with its position, which determines its random numbers."""
         for number in range(self._processes.rank, len(planned.micro_batches), self._processes.size):
             for part, pairs in enumerate(self._parts(planned.micro_batches[number])):
                 yield number + part * _PLACES, pairs
@@ -121,7 +121,7 @@ class Accumulation:
         return np.array_split(pairs, min(self._num_parts, len(pairs)))
 
     def _cut(self, outgrown: Indices, step: int) -> None:
-        """Cut micro-batches as long as these pairs into more parts, from now on."""
+        """From now on, cut micro-batches with sentences as long as these into twice as many parts."""
         longest = self._longest(outgrown)
         if len(outgrown) == 1:
             raise ResourceError(
@@ -140,13 +140,13 @@ class Accumulation:
         )
 
     def _longest(self, pairs: Indices) -> int:
-        """Tokens of the longest side of a pair."""
+        """Length in tokens of the longest sentence, end symbol included."""
         store = self._store
         return 1 + int(max(store.source_lengths[pairs].max(), store.target_lengths[pairs].max()))
 
 
 class _OutgrownError(Exception):
-    """Memory was too small for these pairs at once."""
+    """These pairs together do not fit into memory."""
 
     def __init__(self, pairs: Indices) -> None:
         self.pairs = pairs

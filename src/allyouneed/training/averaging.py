@@ -19,12 +19,12 @@ def last_checkpoints(run: Path, last: int | None = None) -> list[Path]:
     """The newest scheduled checkpoints of a run.
 
     Args:
-        run: The run.
-        last: How many; by default as many as its configuration says, or all where there are fewer.
+        run: Run directory.
+        last: Number of checkpoints; default: `training.average_last` of the run, or all if there are fewer.
 
     Raises:
-        ModelError: The run has none.
-        UsageError: It has fewer than are asked for by number, or that number is not positive.
+        ModelError: The run has no checkpoints.
+        UsageError: `last` is not positive, or larger than the number of scheduled checkpoints.
     """
     directory = RunDirectory(run)
     if not directory.checkpoint_steps():
@@ -42,17 +42,17 @@ def last_checkpoints(run: Path, last: int | None = None) -> list[Path]:
 
 
 def average(directories: Sequence[Path], out: Path, say: Callable[[str], None] = lambda line: None) -> None:
-    """Publish as `out` the model whose weights are the mean of those in `directories`.
+    """Average the weights of checkpoints and publish the model as `out`.
 
     Args:
         directories: Checkpoints of one run.
-        out: The model directory to make; it must not exist, or be empty.
-        say: Is told of what a killed process had left unfinished there, which is removed.
+        out: Model directory to create; it must not exist, or be empty.
+        say: Function that reports the removal of a killed process's unfinished files.
 
     Raises:
-        UsageError: No directory or one of them twice is given, or `out` is not free.
-        ModelError: One is damaged, or they differ in architecture or tokenisers.
-        LockedError: Another process is making `out`.
+        UsageError: `directories` is empty or has duplicates, or `out` is not free.
+        ModelError: A checkpoint is damaged, or the checkpoints differ in architecture or tokenisers.
+        LockedError: Another process is creating `out`.
     """
     if not directories or len({path.resolve() for path in directories}) < len(directories):
         raise UsageError("averaging wants one or more checkpoints, each once")
@@ -63,7 +63,7 @@ def average(directories: Sequence[Path], out: Path, say: Callable[[str], None] =
 
 
 def _mean(directories: Sequence[Path]) -> tuple[Checkpoint, list[dict[str, Any]]]:
-    """The first checkpoint with the mean of all weights, and what each of them is."""
+    """The first checkpoint with the mean of all weights, and the name and hash of each parent."""
     first = load_checkpoint(directories[0])
     sums = {name: torch.zeros_like(tensor, dtype=torch.float64) for name, tensor in first.weights.items()}
     parents = []
@@ -82,7 +82,7 @@ def _mean(directories: Sequence[Path]) -> tuple[Checkpoint, list[dict[str, Any]]
 def _require_alike(first: Checkpoint, other: Checkpoint) -> None:
     model_from_weights(
         other.config.model, other.weights, other.weights_path
-    )  # refuses missing, foreign and non-finite weights by name
+    )  # rejects missing, foreign and non-finite weights by name
     if other.config.model != first.config.model or other.attachments != first.attachments:
         raise ModelError(
             f"{other.directory}: has another architecture or vocabulary than {first.directory}; "

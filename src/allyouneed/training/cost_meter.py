@@ -1,4 +1,4 @@
-"""What a run costs: wall time, FLOPs of matrix products, and energy; carried over where it is resumed."""
+"""The cost of a run, across resumes: wall time, FLOPs of matrix products, and energy."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -11,12 +11,12 @@ from allyouneed.hardware.energy import EnergyMeter
 
 
 class CostMeter:
-    """Adds up; in each process of a run, for all of them together.
+    """Accumulates the cost of a run; in each process it counts the FLOPs of all processes.
 
     Args:
         device: Device to compute on.
-        num_processes: Number of processes; the energy of several is unknown, as each sees its own GPU only.
-        clock: Seconds from any moment on.
+        num_processes: Number of processes; if more than 1, energy is unknown, as each sees only its own GPU.
+        clock: Function that returns seconds since an arbitrary moment.
     """
 
     def __init__(
@@ -35,9 +35,9 @@ class CostMeter:
         self.flops, self._seconds_at_update = self.flops + flops, self._seconds()
 
     def budgets(self, config: TrainingConfig) -> dict[str, tuple[float, float]]:
-        """What there is a budget of, as `train` events name it -> how much is used, and the budget.
+        """For each budget, by its name in `train` events: the amount used and the budget.
 
-        Of the seconds since the last update a save may not know: what was over budget is so when resumed.
+        Seconds count up to the last update, so that a run that is over budget still is when resumed.
         """
         used = {
             "seconds": (self._seconds_at_update, config.budget_seconds),
@@ -46,13 +46,13 @@ class CostMeter:
         return {name: (amount, budget) for name, (amount, budget) in used.items() if budget is not None}
 
     def is_over(self, config: TrainingConfig) -> bool:
-        """Whether FLOPs or seconds of the updates have reached their budget, if there is one."""
+        """Whether the updates have reached a budget of FLOPs or seconds."""
         return any(used >= budget for used, budget in self.budgets(config).values())
 
     def read(self) -> dict[str, float | None]:
-        """All so far, for the log and for `restore`; the energy is this machine's, where it can be read.
+        """The total so far, for the log and for `restore`; energy covers this machine, if it is readable.
 
-        Ask every few minutes: the counters of energy run over.
+        Call it every few minutes, as energy counters overflow.
         """
         joules = self._energy.joules() if self._alone else None
         known = joules is not None and self._joules_before is not None
@@ -63,7 +63,7 @@ class CostMeter:
         }
 
     def restore(self, progress: Mapping[str, Any]) -> None:
-        """Go on from what `read` returned; what is not there counts for nothing."""
+        """Continue from the result of `read`; missing amounts count as zero, missing energy as unknown."""
         self._began = self._clock()
         self._seconds_before = self._seconds_at_update = progress.get("seconds", 0.0)
         self.flops, self._joules_before = progress.get("matmul_flops", 0.0), progress.get("energy_joules")

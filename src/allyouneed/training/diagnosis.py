@@ -1,4 +1,4 @@
-"""Where values that are not finite arose: the update is computed once more, module by module."""
+"""Finds the source of non-finite values by repeating the update, module by module."""
 
 import contextlib
 from collections.abc import Iterator
@@ -19,14 +19,14 @@ _MOST_LINES = 20
 def locate_non_finite(
     model: EncoderDecoder, store: PairStore, config: TrainingConfig, planned: PlannedBatch, step: int
 ) -> str:
-    """Say which module first gave what is not finite in an update, and in which lines of the corpus.
+    """Describe the first module with a non-finite result in an update, and the corpus lines involved.
 
     Args:
-        model: As it was when the update was skipped.
-        store: The sentence pairs.
-        config: Precision resolved.
-        planned: The batch of the update.
-        step: The update; its random numbers are drawn again.
+        model: Model as it was when the update was skipped.
+        store: Sentence pairs.
+        config: Training configuration, with the precision resolved.
+        planned: Batch of the update.
+        step: Number of the update; the same random numbers are drawn again.
     """
     smoothing = smoothing_over_all(
         config.label_smoothing, config.label_smoothing_over, model.config.target_vocab_size
@@ -56,7 +56,7 @@ def locate_non_finite(
 
 @contextlib.contextmanager
 def _first_non_finite(model: nn.Module) -> Iterator[list[str]]:
-    """The names of modules whose output is not finite, in the order in which they end."""
+    """Collect the names of modules with non-finite output, in the order in which they finish."""
     found: list[str] = []
 
     def watch(name: str, output: object) -> None:

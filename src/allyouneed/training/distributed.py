@@ -1,6 +1,6 @@
-"""The processes of one run, as `torchrun` starts them: they sum gradients, and the first alone writes.
+"""The processes of one run, started by `torchrun`: they sum gradients, and only the first writes.
 
-Without `torchrun` there is one process, and nothing here does anything.
+Without `torchrun` there is one process, and all exchanges are no-ops.
 """
 
 import contextlib
@@ -19,23 +19,23 @@ from allyouneed.config.variables import num_processes, number_given
 from allyouneed.errors import ResourceError, UsageError, is_out_of_memory
 
 HANG_SECONDS = 90.0
-"""A process that is waited for so long is taken for hanging."""
+"""A process that does not respond for this long is considered hung."""
 
 _BEAT_SECONDS = 1.0
 _AT_WORK, _DONE = 0, 1
 _MET = "met/{}"
-"""Where a process of this rank keeps the number of the last meeting that it came to."""
+"""Key of the number of the last exchange that the process of a rank has entered."""
 
 Result = TypeVar("Result")
 
 
 class Processes:
-    """This process among those of its run; alone by default.
+    """This process and the others of its run; by default it is alone.
 
     Args:
-        rank: Its number, from 0.
-        size: How many there are.
-        store: What they tell each other through, besides the sums; not needed by one alone.
+        rank: Number of this process, from 0.
+        size: Number of processes.
+        store: Store for messages between processes; not needed for one process.
     """
 
     def __init__(self, rank: int = 0, size: int = 1, store: Store | None = None) -> None:
@@ -45,11 +45,11 @@ class Processes:
         self._num_meetings = self._num_told = 0
 
     def add_up(self, tensor: Tensor) -> None:
-        """Replace a tensor by its sum over all processes, the same bits in each."""
+        """Replace a tensor by its sum over all processes, with the same bits in each."""
         self._meet(lambda: dist.all_reduce(tensor))
 
     def most(self, number: int) -> int:
-        """The largest of the processes' numbers; no accelerator is waited for."""
+        """The largest of the processes' numbers; does not wait for an accelerator."""
         largest = torch.tensor(number)
         self._meet(lambda: dist.all_reduce(largest, dist.ReduceOp.MAX))
         return int(largest)
@@ -60,14 +60,14 @@ class Processes:
             self._meet(lambda tensor=tensor: dist.broadcast(tensor, 0))  # type: ignore[misc]
 
     def differing(self, number: int) -> list[int]:
-        """The ranks whose number is not that of the first process."""
+        """The ranks whose number differs from that of the first process."""
         numbers = torch.zeros(self.size, dtype=torch.int64)
         numbers[self.rank] = number
         self._meet(lambda: dist.all_reduce(numbers))
         return [rank for rank, other in enumerate(numbers.tolist()) if other != numbers[0]]
 
     def told_by_first(self, make: Callable[[], str]) -> str:
-        """What the first process makes, which may take long; the others wait as long as it is alive."""
+        """Return what `make` returns in the first process; the others wait as long as it is alive."""
         if self._store is None:
             return make()
         self._num_told += 1
@@ -83,10 +83,10 @@ class Processes:
         return str(self._store.get(told), "utf-8")
 
     def first_alone(self, work: Callable[[], Result]) -> Result | None:
-        """Let the first process do what may take long; the others wait, as long as it is alive.
+        """Run `work`, which may take long, in the first process; the others wait as long as it is alive.
 
         Returns:
-            What `work` returns in the first process; None in the others.
+            The result of `work` in the first process; None in the others.
         """
         results: list[Result] = []
 
@@ -98,7 +98,7 @@ class Processes:
         return results[0] if results else None
 
     def _meet(self, exchange: Callable[[], object]) -> None:
-        """Exchange something with all processes, each having said before that it is there."""
+        """Run an exchange with all processes; each first records that it has entered it."""
         if self._store is not None:
             self._num_meetings += 1
             with self.losses_told():
@@ -107,10 +107,10 @@ class Processes:
 
     @contextlib.contextmanager
     def losses_told(self) -> Iterator[None]:
-        """For exchanges inside of it: tell of processes that cannot be reached.
+        """Turn failed exchanges inside the block into errors that name the process.
 
         Raises:
-            ResourceError: There is one.
+            ResourceError: A process cannot be reached.
         """
         try:
             yield
@@ -130,9 +130,9 @@ class Processes:
             ) from error
 
     def _late(self) -> str:
-        """Who did not come to the meeting that failed, if that can be told."""
+        """The processes that did not enter the failed exchange; empty if unknown."""
         late: list[int] = []
-        with contextlib.suppress(RuntimeError):  # the store may have gone with its process
+        with contextlib.suppress(RuntimeError):  # the store may have ended with its process
             late = [rank for rank in range(self.size) if self._meetings_of(rank) < self._num_meetings]
         return f"process {' and '.join(map(str, late))}" if late else ""
 
@@ -143,11 +143,11 @@ class Processes:
 
     @contextlib.contextmanager
     def _heart_beating(self) -> Iterator[None]:
-        """Meet the waiting processes every second meanwhile, so that they know this one to be alive."""
+        """While the block runs, signal to the waiting processes every second that this one is alive."""
         ended = threading.Event()
 
         def beat() -> None:
-            with contextlib.suppress(ResourceError):  # the next meeting of this process will tell
+            with contextlib.suppress(ResourceError):  # this process's next exchange will report it
                 while not ended.wait(_BEAT_SECONDS):
                     self.most(_AT_WORK)
 
@@ -161,19 +161,19 @@ class Processes:
 
 
 def _is_of_exchange(error: RuntimeError) -> bool:
-    """Whether an exchange has raised it: gloo does not say so but by the place in its source."""
+    """Whether an exchange raised the error; gloo shows this only by a source location in the message."""
     return isinstance(error, dist.DistError) or "gloo" in str(error)
 
 
 @contextlib.contextmanager
 def joined_processes(device: torch.device) -> Iterator[Processes]:
-    """The processes that `torchrun` has started with this one, joined while the block runs.
+    """Join the processes that `torchrun` started, while the block runs.
 
     Args:
-        device: Device of the tensors that are exchanged.
+        device: Device of the exchanged tensors.
 
     Raises:
-        UsageError: The environment does not say which of the processes this is, as `torchrun` does.
+        UsageError: The environment variables that `torchrun` sets are missing or inconsistent.
     """
     if num_processes() == 1:
         yield Processes()
@@ -182,7 +182,7 @@ def joined_processes(device: torch.device) -> Iterator[Processes]:
         raise UsageError(f"RANK={own}: there are {num_processes()} processes; use torchrun")
     number_given("MASTER_PORT")
     store, rank, size = next(rendezvous("env://"))
-    # The launcher's store outlives a restart; what was left there before must not be read.
+    # The launcher's store outlives a restart; the prefix hides old entries.
     store = PrefixStore(f"start-{num_restarts()}", store)
     dist.init_process_group(
         "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo",
@@ -198,7 +198,7 @@ def joined_processes(device: torch.device) -> Iterator[Processes]:
 
 
 def device_of_process(device: torch.device) -> torch.device:
-    """The device for this process: of several GPUs the one that `torchrun` means for it."""
+    """The device of this process: with several GPUs the one that `torchrun` assigns to it."""
     if device.type != "cuda":
         return device
     own = torch.device("cuda", number_given("LOCAL_RANK", device.index or 0))
@@ -207,5 +207,5 @@ def device_of_process(device: torch.device) -> torch.device:
 
 
 def num_restarts() -> int:
-    """How often `torchrun` has started the processes anew after one of them had died."""
+    """How often `torchrun` has restarted the processes after one of them died."""
     return number_given("TORCHELASTIC_RESTART_COUNT", 0)

@@ -1,4 +1,4 @@
-"""FLOPs of the matrix products of training: two a multiply-add, as the literature counts them."""
+"""FLOPs of the matrix products of training: two per multiply-add, as in the literature."""
 
 from collections.abc import Callable, Mapping
 
@@ -17,16 +17,15 @@ def training_flops(
 ) -> int:
     """FLOPs of one forward and backward pass over a batch.
 
-    Padded and masked positions count wherever they are multiplied, by the plain form of equation 1: what a
-    kernel leaves out or computes twice does not change the count. Of restricted self-attention the pairs of
-    positions in reach of each other count, and no others.
+    The count is that of the plain form of equation 1, padded and masked positions included, whatever a kernel
+    skips or recomputes. Restricted self-attention counts only the pairs of positions within reach.
 
     Args:
-        config: The model.
-        rows: Sentence pairs.
-        source_len: Tokens of each source, padding and end symbol included.
-        target_len: Tokens of each target, likewise.
-        num_target_tokens: Target tokens of all rows without padding, which alone are projected to logits.
+        config: Model configuration.
+        rows: Number of sentence pairs.
+        source_len: Tokens per source, padding and end symbol included.
+        target_len: Tokens per target, padding and end symbol included.
+        num_target_tokens: Target tokens of all rows, without padding; only these are projected to logits.
     """
     layers = rows * _MULTIPLY_ADDS[config.architecture](config, source_len, target_len)
     logits = num_target_tokens * config.d_model * config.target_vocab_size
@@ -37,8 +36,8 @@ def _of_transformer(config: ModelConfig, source: int, target: int) -> int:
     per_key_or_query = config.num_heads * sum(config.head_widths)
 
     def attention(queries: int, keys: int, pairs: int) -> int:
-        # Queries and outputs are projected where the queries are, keys and values where the keys are; then
-        # come the scores and the mixtures of values.
+        # Projections of queries and outputs (per query), of keys and values (per key); then the scores and
+        # the weighted sums of values (per pair).
         return per_key_or_query * (config.d_model * (queries + keys) + pairs)
 
     attentions = (
@@ -54,12 +53,12 @@ def _of_recurrent(config: ModelConfig, source: int, target: int) -> int:
     square = config.d_model**2
 
     def lstm(d_in: int, units: int) -> int:
-        return 4 * units * (d_in + units)  # of one position: four gates, from the input and the last state
+        return 4 * units * (d_in + units)  # per position: four gates, from the input and the last state
 
     width, layers_above = config.d_model, config.num_layers - 1
     encoder = 2 * lstm(width, width // 2) + layers_above * lstm(width, width) + square  # the keys
     decoder = lstm(width, width) + layers_above * lstm(2 * width, width) + square  # the queries
-    attention = 2 * width * source * target  # the network's second layer, and the mixtures
+    attention = 2 * width * source * target  # the network's second layer, and the weighted sums
     experts = position_wise_multiply_adds(config) if config.feed_forward == "experts" else 0
     return source * (encoder + experts) + target * (decoder + experts) + attention
 
@@ -68,7 +67,7 @@ def _of_convolutional(config: ModelConfig, source: int, target: int) -> int:
     square, layers = config.d_model**2, config.num_layers
     gated = layers * 2 * config.kernel_width * square
     attention = layers * 2 * config.d_model * source * target
-    # Either stack has one map at its end; every layer of the decoder one on either side of its attention.
+    # Each stack ends with one linear map; each decoder layer has one before and one after its attention.
     return source * (gated + square) + target * (gated + layers * 2 * square + square) + attention
 
 
@@ -84,22 +83,22 @@ _MULTIPLY_ADDS: Mapping[str, Callable[[ModelConfig, int, int], int]] = {
     "convolutional": _of_convolutional,
     "bytenet": _of_bytenet,
 }
-"""`ModelConfig.architecture` -> multiply-adds of a forward pass over one pair, by its padded lengths."""
+"""`ModelConfig.architecture` -> multiply-adds of a forward pass over one pair, given its padded lengths."""
 
 
 def pairs_in_reach(config: ModelConfig, length: int, *, causal: bool) -> int:
-    """Pairs of a query and a key that self-attention multiplies: all, where it is not restricted."""
+    """Number of (query, key) pairs that self-attention multiplies: all pairs, if it is not restricted."""
     if config.reach is None:
         return length * length
     farthest = min(config.reach, length - 1)
     behind = (
         farthest * (farthest - 1) // 2 + (length - farthest) * farthest
-    )  # of the first positions, of the others
+    )  # the first positions, then the others
     return length + (1 if causal else 2) * behind
 
 
 def position_wise_multiply_adds(config: ModelConfig) -> int:
-    """Multiply-adds of one position in one layer: of equation 2, or of what replaces it."""
+    """Multiply-adds per position and layer of equation 2, or of what replaces it."""
     if config.feed_forward == "network":
         return 2 * config.d_model * config.d_ff
     if config.feed_forward == "experts":
@@ -111,7 +110,7 @@ def position_wise_multiply_adds(config: ModelConfig) -> int:
 
 
 def batch_flops(config: ModelConfig, store: PairStore, planned: PlannedBatch) -> int:
-    """`training_flops` of a global batch, micro-batch by micro-batch, each padded to its longest pair."""
+    """`training_flops` of a global batch, with each micro-batch padded to its longest pair."""
     source, target = store.source_lengths, store.target_lengths
     return sum(
         training_flops(

@@ -1,4 +1,4 @@
-"""A model with its optimizer, and one update of them, the same in every process (paper 5.1 to 5.4)."""
+"""A model with its optimizer, and their update, identical in every process (paper 5.1 to 5.4)."""
 
 from collections.abc import Callable
 
@@ -21,15 +21,15 @@ from allyouneed.training.update import seed_generators, use_fastest_attention
 
 
 class Learner:
-    """What is trained, in each process of a run.
+    """The model and optimizer of one process of a run.
 
     Args:
-        config: Complete: vocabulary sizes as in the corpus, precision resolved.
-        store: The sentence pairs.
+        config: Complete configuration: vocabulary sizes as in the corpus, precision resolved.
+        store: Sentence pairs.
         device: Device to compute on.
-        processes: This process among those of the run.
-        say: Is told what the user should know, in a line.
-        draw: Whether initial weights are drawn; else the caller puts others in their place.
+        processes: This process and the others of the run.
+        say: Function that shows the user a one-line notice.
+        draw: Whether to draw initial weights; if False, the caller loads others.
     """
 
     def __init__(
@@ -45,15 +45,15 @@ class Learner:
         self._config, self._store, self._processes, self._say = config, store, processes, say
         keep_freed_memory()
         seed_generators(config.training.seed, 0, 0)
-        # Shards compute only together: all processes take as many micro-batches, and stop before them or not.
+        # Shards compute only together: all processes run equally many micro-batches, or none.
         self._in_step = config.training.sharded and processes.size > 1
         self._spread = (Shards if self._in_step else Replicas)(
             build_model(config.model, draw=draw).train(), config.training, device, processes
         )
         self.model, self.optimizer = self._spread.whole_model, self._spread.whole_optimizer
-        """What is saved, loaded and validated in the first process; see `gather` and `spread`."""
+        """Model and optimizer that the first process saves, loads and validates; see `gather`, `spread`."""
         self.loss = self._spread.gradients.loss
-        """The sum of the unsmoothed losses of the last update's target tokens, in nats; on the device."""
+        """Sum of the unsmoothed losses of the last update's target tokens, in nats; on the device."""
         self.gather, self.spread = self._spread.gather, self._spread.spread
         use_fastest_attention(self._spread.model, config.training.precision)
         self._accumulation = Accumulation(
@@ -64,11 +64,11 @@ class Learner:
 
     @property
     def skipped(self) -> list[int]:
-        """What `FiniteWatch.counts` says, for `restore`."""
+        """The counts of `FiniteWatch`, for `restore`."""
         return self._watch.counts()
 
     def restore(self, skipped: list[int]) -> None:
-        """Go on after a resume; weights and moments are put back by themselves."""
+        """Restore the counts of skipped updates; weights and moments are restored separately."""
         self._watch.restore(skipped)
         self._num_skipped = skipped[1]
 
@@ -76,13 +76,13 @@ class Learner:
         """Take one step of Adam on a global batch.
 
         Args:
-            planned: The batch.
-            step: The number of the update, from 1.
-            reason_to_stop: Looked at before every micro-batch; 0 is none.
+            planned: Global batch.
+            step: Number of the update, from 1.
+            reason_to_stop: Function called before every micro-batch; 0 means none.
 
         Returns:
-            The reason to stop, of whichever process, if there was one before the gradient was complete;
-            then nothing has changed. Else 0.
+            0, or the reason to stop if any process had one before the gradient was complete; in that case
+            nothing has changed.
         """
         if self._in_step and (stopped_by := self._processes.most(reason_to_stop())):
             return stopped_by
@@ -98,20 +98,20 @@ class Learner:
         return 0
 
     def learning_rate(self, step: int) -> float:
-        """Equation 3."""
+        """The learning rate of equation 3."""
         training = self._config.training
         return learning_rate(
             step, self._config.model.d_model, training.warmup_steps, training.learning_rate_factor
         )
 
     def require_finite(self, plan: Callable[[int], PlannedBatch]) -> None:
-        """Give up where three updates in a row were skipped; tell of fewer. Waits for the device.
+        """End the run if three updates in a row were skipped; report fewer. Waits for the device.
 
         Args:
-            plan: The batch of an update, by its number.
+            plan: Function that returns the batch of an update, by its number.
 
         Raises:
-            DivergedError: With the updates, the module and the lines of the corpus.
+            DivergedError: Three updates in a row were skipped; names the module and the corpus lines.
         """
         _, num_skipped, halted_at = self._watch.counts()
         if halted_at:
@@ -132,10 +132,10 @@ class Learner:
         raise DivergedError(f"updates {first:,} to {step:,} were not finite and were skipped; {where}")
 
     def require_same_weights(self, step: int) -> None:
-        """Give up where a process has computed other weights than the first.
+        """End the run if the weights of any process differ from those of the first.
 
         Raises:
-            ResourceError: With the number of the process.
+            ResourceError: The weights differ; names the process.
         """
         if self._in_step or self._processes.size == 1:
             return

@@ -7,23 +7,23 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 _CHUNK_ELEMENTS = 1 << 26
-"""Logits that exist at once in `projected_loss`."""
+"""Maximum number of logits in memory at once in `projected_loss`."""
 
 
 class LossSums(NamedTuple):
     """Sums over the tokens of a batch, in nats; divide by the number of tokens of the global batch."""
 
     smoothed: Float[Tensor, ""]
-    """What is minimised."""
+    """The training objective."""
     negative_log_likelihood: Float[Tensor, ""]
-    """Without smoothing: what perplexity is made of. It carries no gradient."""
+    """The loss without smoothing, for perplexity. It has no gradient."""
 
 
 def smoothing_over_all(smoothing: float, over: str, vocab_size: int) -> float:
-    """The smoothing over all entries that is the same as `smoothing` over "all", or over the "others".
+    """Convert `smoothing` over "all" entries, or over the "others", to smoothing over all entries.
 
-    With `smoothing / (V - 1)` on every other token, as the authors' code of 2017 has it, the right one keeps
-    `1 - smoothing`: that is `smoothing V / (V - 1)` spread over all.
+    The authors' code of 2017 puts `smoothing / (V - 1)` on every other token and `1 - smoothing` on the right
+    one. That equals `smoothing V / (V - 1)` spread over all tokens.
     """
     return smoothing if over == "all" else smoothing * vocab_size / (vocab_size - 1)
 
@@ -31,7 +31,7 @@ def smoothing_over_all(smoothing: float, over: str, vocab_size: int) -> float:
 def loss_of_logits(
     logits: Float[Tensor, "tokens vocab"], targets: Int[Tensor, " tokens"], smoothing: float
 ) -> LossSums:
-    """The loss in its plain form, with all logits in memory; `projected_loss` is the same and cheaper."""
+    """The loss in its plain form, with all logits in memory; `projected_loss` computes the same for less."""
     log_probs = logits.log_softmax(dim=-1)
     gold = log_probs.gather(1, targets[:, None]).sum()
     uniform = log_probs.mean(dim=-1).sum()
@@ -44,12 +44,12 @@ def projected_loss(
     targets: Int[Tensor, " tokens"],
     smoothing: float,
 ) -> LossSums:
-    """The loss of the logits `hidden @ matrix.T`, which never exist whole.
+    """The loss of the logits `hidden @ matrix.T`, without ever storing all of them.
 
-    The gradients are made in the same pass. With p the softmax of a row of logits, the row's gradient is
-    `p - smoothing / V - (1 - smoothing) onehot(target)`. Only p is a matrix: the other terms are of rank
-    one or sparse, and are added exactly after the products with p. Products are in autocast's type where
-    that is on.
+    The same pass computes the gradients. With p the softmax of a row of logits, the row's gradient is
+    `p - smoothing / V - (1 - smoothing) onehot(target)`. Only p is a full matrix: the other terms have rank
+    one or are sparse, and are added exactly after the products with p. If autocast is on, the products use
+    its dtype.
     """
     return LossSums(*_ProjectedLoss.apply(hidden, matrix, targets, smoothing))  # type: ignore[no-untyped-call]
 
@@ -81,19 +81,19 @@ class _ProjectedLoss(torch.autograd.Function):
 
 
 def _softmax_terms(hidden: Tensor, matrix: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The sum of the logs of the softmax's denominators, and its gradients for `hidden` and `matrix`."""
+    """Sum of the logs of the softmax denominators, with its gradients for `hidden` and `matrix`."""
     dtype = _product_dtype(hidden)
     low_matrix, low_hidden = matrix.to(dtype), hidden.to(dtype)
     log_normalisers = hidden.new_zeros(())
     hidden_gradient, matrix_gradient = torch.empty_like(hidden), torch.zeros_like(matrix)
     num_chunks = -(-hidden.size(0) * matrix.size(0) // _CHUNK_ELEMENTS)
-    chunk = -(-hidden.size(0) // max(1, num_chunks))  # as many rows in each: a short last one would be slow
+    chunk = -(-hidden.size(0) // max(1, num_chunks))  # equal chunks: a short last one would be slow
     with torch.autocast(hidden.device.type, enabled=False):
         for start in range(0, hidden.size(0), chunk) if chunk else ():
             rows = slice(start, start + chunk)
             logits = low_hidden[rows] @ low_matrix.T  # (chunk, vocab)
             probabilities = logits.softmax(dim=-1)
-            # log(sum exp) from the largest entry, whose probability cannot underflow.
+            # log(sum exp) from the largest entry, as its probability cannot underflow.
             largest, probability = logits.amax(dim=-1), probabilities.amax(dim=-1)
             log_normalisers += (largest.to(hidden.dtype) - probability.to(hidden.dtype).log()).sum()
             hidden_gradient[rows] = probabilities @ low_matrix

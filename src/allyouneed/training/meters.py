@@ -1,4 +1,4 @@
-"""What a run measures of itself: loss and speed between two log lines, and its best validation so far."""
+"""Measurements of a run: loss and speed between two log lines, and the best validation so far."""
 
 import math
 import time
@@ -9,22 +9,22 @@ import torch
 from torch import Tensor
 
 _LOSS_OF_HUGE_PERPLEXITY = 700.0
-"""Above it exp() overflows a float."""
+"""Above this exp() overflows a float."""
 
 
 class Reading(NamedTuple):
-    """What an interval has measured."""
+    """Measurements of an interval."""
 
     loss: float | None
-    """The mean in nats per target token; None where no update was finite."""
+    """Mean loss in nats per target token; None if no update was finite."""
     tokens_per_second: float
-    """Target tokens."""
+    """Target tokens per second."""
     flops_per_second: float
     """FLOPs of the matrix products per second."""
 
 
 class Interval:
-    """Loss and speed since the last log line; the loss stays on its device until it is read."""
+    """Loss and speed since the last log line. The loss stays on its device until it is read."""
 
     def __init__(self, device: torch.device) -> None:
         self._loss_and_tokens = torch.zeros(2, device=device)
@@ -33,16 +33,16 @@ class Interval:
 
     @property
     def seconds(self) -> float:
-        """Since the last `read`."""
+        """Seconds since the last `read`."""
         return time.monotonic() - self._began
 
     def add(self, loss: Tensor, tokens: int, flops: int) -> None:
         """Count an update.
 
         Args:
-            loss: The sum over its target tokens, in nats; left out of the mean where it is not finite.
-            tokens: Its target tokens.
-            flops: FLOPs of its matrix products.
+            loss: Sum over the update's target tokens, in nats; excluded from the mean if not finite.
+            tokens: Number of target tokens.
+            flops: FLOPs of the matrix products.
         """
         counted = torch.stack((loss, torch.full_like(loss, tokens)))
         self._loss_and_tokens += torch.where(loss.isfinite(), counted, 0.0)
@@ -50,11 +50,11 @@ class Interval:
         self._flops += flops
 
     def leave_out(self, seconds: float) -> None:
-        """Not count time that did not go into updates."""
+        """Exclude time that was not spent on updates."""
         self._began += seconds
 
     def read(self) -> Reading:
-        """The mean loss and the speed; a new interval begins."""
+        """Return the mean loss and the speed, and begin a new interval."""
         loss, tokens = self._loss_and_tokens.tolist()
         seconds = self.seconds
         reading = Reading(loss / tokens if tokens else None, self._tokens / seconds, self._flops / seconds)
@@ -66,16 +66,16 @@ class Interval:
 
 @dataclass
 class Best:
-    """The best validation so far, by BLEU or F1 where there is one, else by loss."""
+    """The best validation so far: by BLEU or F1 if measured, else by loss."""
 
     value: float = -math.inf
     """Larger is better: BLEU, F1, or the negative loss."""
     step: int = 0
     since: int = 0
-    """Validations since then."""
+    """Number of validations since then."""
 
     def update(self, step: int, loss: float, score: float | None) -> bool:
-        """Count a validation; whether it is the best so far."""
+        """Count a validation; return whether it is the best so far."""
         value = -loss if score is None else score
         if value > self.value:
             self.value, self.step, self.since = value, step, 0
@@ -85,5 +85,5 @@ class Best:
 
 
 def perplexity_of(loss: float) -> float:
-    """`exp(loss)`, infinite where that has no float."""
+    """`exp(loss)`, or infinity where that overflows a float."""
     return math.exp(loss) if loss < _LOSS_OF_HUGE_PERPLEXITY else math.inf

@@ -7,14 +7,14 @@ from allyouneed.config.run import TrainingConfig
 
 
 def learning_rate(step: int, d_model: int, warmup_steps: int, factor: float) -> float:
-    """`factor * d_model^-0.5 * min(step^-0.5, step * warmup_steps^-1.5)`, for steps from 1 on."""
+    """`factor * d_model^-0.5 * min(step^-0.5, step * warmup_steps^-1.5)`; `step` counts from 1."""
     return float(factor * d_model**-0.5 * min(step**-0.5, step * warmup_steps**-1.5))
 
 
 def build_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Adam:
-    """Adam over all parameters, without weight decay; the caller sets the learning rate of every step.
+    """Build Adam over all parameters, without weight decay; the caller sets each step's learning rate.
 
-    Its moments are there from the start, so that they can be saved, copied and counted before a step.
+    The moments exist from the start, so they can be saved, copied and counted before the first step.
     """
     betas = config.adam_beta1, config.adam_beta2
     adam = torch.optim.Adam(model.parameters(), lr=0.0, betas=betas, eps=config.adam_epsilon, fused=True)
@@ -28,7 +28,7 @@ def build_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Ada
 
 
 def moments(optimizer: torch.optim.Optimizer) -> list[Tensor]:
-    """All tensors of an optimizer's state, by parameter and name, however they came there."""
+    """All tensors of an optimizer's state, in the order of parameters and names."""
     return [
         tensor
         for group in optimizer.param_groups

@@ -1,4 +1,4 @@
-"""How a model lies over the processes of a run: whole in each of them, or in parts (FSDP2)."""
+"""Distribution of a model over the processes of a run: replicated, or sharded (FSDP2)."""
 
 import copy
 from collections.abc import Iterator, Sequence
@@ -20,11 +20,11 @@ class Replicas:
     """Each process has the whole model, its gradient and its moments.
 
     Attributes:
-        model: The model that computes.
+        model: Model that computes.
         optimizer: Adam over the parameters that this process holds.
         gradients: Gradients of these parameters.
-        whole_model: The model that is saved and validated in the first process; here `model` itself.
-        whole_optimizer: The optimizer that is saved; here `optimizer` itself.
+        whole_model: Model that the first process saves and validates; here `model` itself.
+        whole_optimizer: Optimizer that the first process saves; here `optimizer` itself.
     """
 
     def __init__(
@@ -36,17 +36,17 @@ class Replicas:
         self.gradients = Gradients(list(self.model.parameters()))
 
     def gather(self) -> None:
-        """Bring the whole model of the first process up to date; all processes call it."""
+        """Update the whole model in the first process; all processes must call this."""
 
     def spread(self) -> None:
-        """Let all processes have what the whole model of the first holds."""
+        """Copy the first process's whole model to all processes."""
         self._processes.copy_from_first([*self.model.state_dict().values(), *moments(self.optimizer)])
 
     def add_up(self) -> Tensor:
-        """Add up gradients and losses over the processes.
+        """Sum gradients and losses over the processes.
 
         Returns:
-            Numbers that are finite, in every process, exactly if the whole gradient and the loss are.
+            Numbers that are all finite, in every process, exactly if the whole gradient and the loss are.
         """
         self._processes.add_up(self.gradients.buffer)
         return self.gradients.buffer
@@ -55,8 +55,8 @@ class Replicas:
 class Shards:
     """Each process has a part of every matrix, of its gradient and of its moments; see `Replicas`.
 
-    A layer is whole only while it computes. Adam works on the parts as on parameters of their own. The first
-    process keeps a whole copy in its main memory, from which is saved and into which is loaded.
+    A layer is whole only while it computes. Adam treats the parts as separate parameters. The first process
+    keeps a whole copy in main memory for saving and loading.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Shards:
             sharded = fully_shard(module, mesh=self._mesh)
             # The loss is divided by the tokens of the whole batch: gradients are summed, not averaged.
             sharded.set_gradient_divide_factor(1.0)
-            sharded.set_force_sum_reduction_for_comms(True)  # gloo knows no other reduction
+            sharded.set_force_sum_reduction_for_comms(True)  # gloo supports no other reduction
         self._parameters = [p for p in self.model.parameters() if isinstance(p, DTensor)]
         parts = [nn.Parameter(parameter.to_local().detach()) for parameter in self._parameters]
         self.optimizer = build_optimizer(nn.ParameterList(parts), config)
@@ -84,7 +84,7 @@ class Shards:
             parameter.grad = self._sharded(part.grad, like=parameter)
 
     def gather(self) -> None:
-        """Bring the whole model of the first process up to date; all processes call it."""
+        """Update the whole model in the first process; all processes must call this."""
         with self._processes.losses_told():
             for part, whole, parameter in self._tensors():
                 full = part if parameter is None else self._sharded(part, like=parameter).full_tensor()
@@ -92,7 +92,7 @@ class Shards:
                     whole.copy_(full)
 
     def spread(self) -> None:
-        """Let all processes have their part of what the whole model of the first holds."""
+        """Distribute the first process's whole model: each process receives its part."""
         for part, whole, parameter in self._tensors():
             full = torch.empty_like(whole, device=part.device)
             if self._processes.is_first:
@@ -105,14 +105,14 @@ class Shards:
                     part.copy_(distribute_tensor(full, self._mesh, parameter.placements).to_local())
 
     def add_up(self) -> Tensor:
-        """Add up losses over the processes; the gradients have been, by the backward passes."""
+        """Sum losses over the processes; the backward passes have already summed the gradients."""
         totals = torch.stack((self.gradients.loss, self.gradients.buffer.sum()))
         self._processes.add_up(totals)
         self.gradients.loss.copy_(totals[0])
         return totals
 
     def _tensors(self) -> Iterator[tuple[Tensor, Tensor, DTensor | None]]:
-        """Weights and moments: the part here, the whole, and what is split as it is, if it is split."""
+        """Weights and moments: the local part, the whole, and the DTensor with its sharding, or None."""
         parts: Sequence[nn.Parameter] = self.optimizer.param_groups[0]["params"]
         wholes = list(self.whole_model.parameters())
         for part, whole, parameter in zip(parts, wholes, self._parameters, strict=True):
@@ -122,7 +122,7 @@ class Shards:
                 yield of_part[name], of_whole[name], parameter if of_part[name].dim() else None
 
     def _sharded(self, part: Tensor, like: DTensor) -> DTensor:
-        """A part as DTensor, of which it is this process's part."""
+        """Wrap this process's part as a DTensor."""
         return DTensor.from_local(
             part, self._mesh, like.placements, run_check=False, shape=like.shape, stride=like.stride()
         )

@@ -1,4 +1,4 @@
-"""What a run keeps of itself: a checkpoint and the state to resume from, published together."""
+"""Saving and loading of a run: a checkpoint and the state to resume from, published together."""
 
 import hashlib
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ class _Best(BaseModel):
 
 
 class _Progress(BaseModel):
-    """What the progress of a state has to hold; what earlier versions did not write has a default."""
+    """Schema of the saved progress; fields that earlier versions did not write have defaults."""
 
     model_config = ConfigDict(strict=True)
 
@@ -52,23 +52,23 @@ class _Progress(BaseModel):
 
 @dataclass(frozen=True)
 class Saves:
-    """Saves and loads the steps of one run."""
+    """Saves and loads checkpoints and states of one run."""
 
     run: RunDirectory
     config: RunConfig
     attachments: Attachments
-    """The files that every checkpoint carries."""
+    """Files that every checkpoint includes."""
     facts: Mapping[str, Any]
-    """More for the manifest of a checkpoint."""
+    """Additional facts for the manifest of a checkpoint."""
 
     def save(
         self, model: EncoderDecoder, optimizer: torch.optim.Optimizer, progress: Mapping[str, Any]
     ) -> None:
-        """Publish checkpoint, then state, then say that they are the latest, then delete old ones.
+        """Publish the checkpoint, then the state; mark them as latest; then delete old ones.
 
         Raises:
             DivergedError: A weight is not finite; nothing is saved.
-            DiskError: The disk is full or fails, and what was saved before is whole; or the run is gone.
+            DiskError: The disk is full or fails, or the run is gone; earlier saves stay intact.
         """
         step = progress["step"]
         weights = {name: tensor.detach().cpu() for name, tensor in model.state_dict().items()}
@@ -86,10 +86,10 @@ class Saves:
         self.run.prune(step, training.keep_checkpoints, training.checkpoint_every_steps)
 
     def load(self, step: int, model: EncoderDecoder, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
-        """Put back what was saved of a step, and return the progress saved with it.
+        """Restore weights and moments of a step, and return the progress saved with them.
 
         Raises:
-            ModelError: It is damaged.
+            ModelError: The checkpoint or the state is damaged.
         """
         checkpoint = load_checkpoint(self.run.checkpoint(step))
         load_weights(model, checkpoint.weights, checkpoint.weights_path)
@@ -108,12 +108,12 @@ class Saves:
 
 
 def save_bytes(model: torch.nn.Module) -> int:
-    """How much room a checkpoint and its state take: the weights, and two moments of each, in float32."""
+    """Size of a checkpoint and its state: float32 weights with two moments each."""
     return 3 * 4 * sum(parameter.numel() for parameter in model.parameters())
 
 
 def fingerprint(model: torch.nn.Module) -> int:
-    """A number that differs, as good as surely, where one bit of one parameter does: 63 bits of a hash."""
+    """A 63-bit hash of all parameters."""
     digest = hashlib.blake2b(digest_size=8)
     for parameter in model.parameters():
         digest.update(parameter.detach().cpu().contiguous().numpy().data)

@@ -1,4 +1,4 @@
-"""Being asked to stop: SIGTERM and SIGINT are remembered, and the trainer looks when it can stop cleanly."""
+"""Stop requests: SIGTERM and SIGINT are recorded until the trainer can stop cleanly."""
 
 import signal
 import threading
@@ -10,10 +10,10 @@ Result = TypeVar("Result")
 
 
 class StopSignals:
-    """While open, notes the first SIGTERM or SIGINT in `received`; a second one, of either, acts at once.
+    """While open, records the first SIGTERM or SIGINT in `received`; a second one, of either, acts at once.
 
     Args:
-        ignore_repeated: Whether the same signal again does nothing, as it may be the first one sent twice.
+        ignore_repeated: Whether to ignore a repeat of the same signal, as the sender may deliver it twice.
     """
 
     def __init__(self, *, ignore_repeated: bool = False) -> None:
@@ -35,10 +35,10 @@ class StopSignals:
         self._restore()
 
     def interruptible(self, work: Callable[[], Result]) -> Result | None:
-        """Do long work of which half is worth nothing: a signal, before or meanwhile, ends it at once.
+        """Run long work with no useful partial result; a signal, earlier or meanwhile, aborts it at once.
 
         Returns:
-            What `work` returns; None where a signal came.
+            The result of `work`, or None after a signal.
         """
         try:
             self._interruptible = True
@@ -63,4 +63,4 @@ class StopSignals:
 
 
 class _InterruptedError(BaseException):
-    """Ends what is interruptible; no `except Exception` on the way may stop it."""
+    """Aborts interruptible work; a BaseException, so that no `except Exception` catches it."""

@@ -1,4 +1,4 @@
-"""The training loop (paper 5): updates, validations, checkpoints; on a CPU it resumes bit for bit."""
+"""The training loop (paper 5): updates, validations, checkpoints. On a CPU it resumes bit for bit."""
 
 import functools
 import json
@@ -34,38 +34,38 @@ _LOG_EVERY_STEPS = 50
 _LOG_EVERY_SECONDS = 10.0
 _COMPARE_EVERY_STEPS = 1_000
 _ENOUGH = 1
-"""Patience lost or budget used: a reason to stop. The others are numbers of signals; none caught has this."""
+"""Reason to stop: out of patience or budget. Other reasons are signal numbers, none of them 1."""
 Report = Callable[[Event], None]
-"""Is told every event that is logged."""
+"""Receives every logged event."""
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """What a run is trained on."""
+    """The data of a run."""
 
     train: PairStore
     valid: PairStore | None
     tokenizers: Attachments
-    """The files that every checkpoint carries so that raw text goes in and comes out."""
+    """Tokeniser files that every checkpoint includes, so that a model reads and writes raw text."""
     facts: Mapping[str, Any]
-    """What identifies the data: sha256 of corpus and tokenisers."""
+    """Identity of the data: SHA-256 of corpus and tokenisers."""
 
 
 class Trainer:
-    """One run: a model, its optimizer and its place in the data, kept in a run directory.
+    """One run: a model, its optimizer and its position in the data, saved in a run directory.
 
-    Under `torchrun` every process has one. All make the same updates; the first alone validates, logs and
-    saves.
+    Under `torchrun` every process has a trainer. All make the same updates; only the first process validates,
+    logs and saves.
 
     Args:
-        config: Complete: vocabulary sizes as in the corpus, precision and micro-batches resolved.
-        corpus: What to train on.
-        run: Where to keep it; the caller holds its lock.
+        config: Complete configuration: vocabulary sizes of the corpus, precision and micro-batches resolved.
+        corpus: Training and validation data.
+        run: Run directory; the caller holds its lock.
         device: Device to compute on.
-        processes: This process among those of the run.
-        validation: What is scored in a validation besides loss and perplexity.
-        report: Is told every event, in the first process.
-        is_resumed: Whether `resume` is called before `train`; no initial weights are drawn then.
+        processes: This process and the others of the run; default: this process alone.
+        validation: Scores to compute in a validation besides loss and perplexity.
+        report: Function that receives every event, in the first process.
+        is_resumed: Whether `resume` will be called before `train`; if so, no initial weights are drawn.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Trainer:
         self.processes = processes or Processes()
         self._validation, self._report = validation, report
         self.step = self._saved_step = self._validated_step = 0
-        draw = self.processes.is_first and not is_resumed  # the others are told the weights of the first
+        draw = self.processes.is_first and not is_resumed  # the others receive the first one's weights
         self._learner = Learner(config, corpus.train, device, self.processes, self._notice, draw=draw)
         self.model, self.optimizer = self._learner.model, self._learner.optimizer
         training = config.training
@@ -101,17 +101,17 @@ class Trainer:
         self.best = Best()
         self._cost = CostMeter(device, self.processes.size)
         self._saved_at = time.monotonic()
-        # A batch system signals the launcher, which passes it on, and each process too.
+        # A batch system may signal both the launcher, which passes the signal on, and each process.
         self._stop = StopSignals(ignore_repeated=self.processes.size > 1)
         self._log: RunLog | None = None
         self._num_processes_before = self.processes.size
 
     def resume(self, step: int) -> None:
-        """Go back to what the checkpoint and the state of `step` hold; in the first process only.
+        """Restore the checkpoint and the state of `step`; in the first process only.
 
         Raises:
-            ModelError: They are damaged.
-            DataError: They are of other data.
+            ModelError: The checkpoint or the state is damaged.
+            DataError: The run was trained on other data.
         """
         progress = self._saves.load(step, self.model, self.optimizer)
         if progress["corpus"] != self.corpus.facts or progress["position"] != self._position(step):
@@ -121,20 +121,20 @@ class Trainer:
             )
         self._go_to(progress)
         self._num_processes_before = progress["processes"]
-        # A run killed after a save may not have said so yet.
+        # A run killed right after a save may not have marked it yet.
         self.run.mark("latest", step)
         if self.best.step in self.run.checkpoint_steps():
             self.run.mark("best", self.best.step)
 
     def train(self) -> signal.Signals | None:
-        """Train to the last step, or until a signal, patience or budget ends it; everything is saved then.
+        """Train to the last step, or until a signal, patience or a budget ends the run; then save everything.
 
         Returns:
-            The signal that ended the run early, if one did.
+            The signal that ended the run early, if any.
 
         Raises:
             DivergedError: Three updates in a row, or a validation, were not finite.
-            ResourceError: Memory cannot hold one sentence pair, or a process of the run is lost.
+            ResourceError: Memory cannot hold one sentence pair, or a process of the run was lost.
         """
         self._log = RunLog(self.run.log) if self.processes.is_first else None
         try:
@@ -160,11 +160,11 @@ class Trainer:
 
     def _train(self) -> signal.Signals | None:
         self._share_state()
-        # All processes measure at once, and are taken to be alike.
+        # All processes measure at the same time and are assumed equally fast.
         self._peak = self.processes.size * _measured_peak(self._device, self.config.training.precision)
         self._notice_processes()
         if self._is_validation_due() and self._validated_step != self.step:
-            self._validate_and_save()  # a signal had ended the validation
+            self._validate_and_save()  # a signal had interrupted the validation
         self._interval = Interval(self._device)
         stopped_by = 0
         for batch in self.schedule.batches_from(self.step):
@@ -177,11 +177,11 @@ class Trainer:
         if self.step != self._saved_step:
             self._save()
         if self.processes.is_first and self._is_validation_due() and self._validated_step != self.step:
-            stopped_by = self._reason_to_stop()  # a signal has ended the last validation
+            stopped_by = self._reason_to_stop()  # a signal interrupted the last validation
         return signal.Signals(stopped_by) if stopped_by > _ENOUGH else None
 
     def _share_state(self) -> None:
-        """Let every process have what the first has drawn or loaded."""
+        """Copy what the first process has drawn or loaded to every process."""
         told = self.processes.told_by_first(lambda: json.dumps(self._progress() | self._cost.read()))
         progress = json.loads(told)
         here = dict(self.corpus.facts), self._position(progress["step"])
@@ -191,7 +191,7 @@ class Trainer:
         self._learner.spread()
 
     def _notice_processes(self) -> None:
-        """Tell what the number of processes brings with it, where one would not expect it."""
+        """Report unexpected consequences of the number of processes."""
         before, now = self._num_processes_before, self.processes.size
         if before != now:
             self._notice(f"goes on in {now} processes after {before}: the same batches, with other rounding")
@@ -210,7 +210,7 @@ class Trainer:
 
     @property
     def is_over_budget(self) -> bool:
-        """Whether all is used that there is a budget of; the first update is made whatever it takes."""
+        """Whether a budget is used up; the first update is always made."""
         return self.step > 0 and self._cost.is_over(self.config.training)
 
     def _after_update(self, batch: PlannedBatch) -> None:
@@ -218,7 +218,7 @@ class Trainer:
         self._cost.add(flops)
         self._interval.add(self._learner.loss, batch.num_target_tokens, flops)
         logs = self.step % _LOG_EVERY_STEPS == 0 or self._is_validation_due()
-        if logs or self._device.type == "cpu":  # any other device would have to be waited for
+        if logs or self._device.type == "cpu":  # on other devices the check would block
             self._learner.require_finite(self._planned)
         if self.processes.is_first and (logs or self._interval.seconds > _LOG_EVERY_SECONDS):
             self._log_training()
@@ -269,7 +269,7 @@ class Trainer:
         )
 
     def _validate_now(self) -> bool:
-        """Log a validation; whether it is the best so far. A signal ends it, and then it is still due."""
+        """Validate and log; return whether it is the best so far. After a signal the validation stays due."""
         scores = self._stop.interruptible(self._validation_scores)
         if scores is None:
             return False
@@ -282,7 +282,7 @@ class Trainer:
         return self.best.update(self.step, scores["loss"], scores.get(self._validation.best_by))
 
     def _validation_scores(self) -> dict[str, float]:
-        """Loss, perplexity and what else is measured; nothing without validation data."""
+        """Loss, perplexity and the other scores; empty without validation data."""
         if self.corpus.valid is None:
             return {}
         loss = validation_loss(self.model, self.corpus.valid)
@@ -297,7 +297,7 @@ class Trainer:
         self._saved_step, self._saved_at = self.step, time.monotonic()
 
     def _save_now(self) -> None:
-        # First, as a run that is killed after its last save has nothing more to do when it is resumed.
+        # The cost comes first: a run killed after its last save writes nothing more when resumed.
         cost = self._cost.read()
         self._write("cost", step=self.step, **cost, peak=self._peak)
         began = time.monotonic()
@@ -305,7 +305,7 @@ class Trainer:
         self._write("checkpoint", step=self.step, seconds=time.monotonic() - began)
 
     def _progress(self) -> dict[str, Any]:
-        """Where the run stands, apart from weights, moments and cost."""
+        """The state of the run, apart from weights, moments and cost."""
         return {
             "step": self.step,
             "corpus": dict(self.corpus.facts),

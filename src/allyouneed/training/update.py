@@ -1,4 +1,4 @@
-"""One update: the gradient of a global batch, summed over its micro-batches (paper 5.1 to 5.4)."""
+"""The gradient of one micro-batch (paper 5.1 to 5.4)."""
 
 import hashlib
 import struct
@@ -21,7 +21,7 @@ _FIRST_FLASH_CAPABILITY = 8, 0
 
 
 def seed_generators(seed: int, step: int, micro_batch: int) -> None:
-    """Seed PyTorch's generators by place in the run, not by history, so that a resumed run draws the same.
+    """Seed PyTorch's generators by position in the run, so that a resumed run draws the same numbers.
 
     Steps count from 1; step 0 stands for initialisation.
     """
@@ -30,14 +30,14 @@ def seed_generators(seed: int, step: int, micro_batch: int) -> None:
 
 
 def use_fastest_attention(model: EncoderDecoder, precision: Precision) -> None:
-    """Choose the form of attention that is fastest to train: on a CPU in bfloat16 that is the plain one."""
+    """Select the fastest attention for training: the plain form on a CPU in bfloat16, else the fused one."""
     device = next(model.parameters()).device
     plain = device.type == "cpu" and precision == "bfloat16"
     model.use_attention(scaled_dot_product_attention if plain else fused_attention)
 
 
 def batch_loss(model: EncoderDecoder, batch: Batch, smoothing: float, precision: Precision) -> LossSums:
-    """The sums of the losses of one micro-batch, on the model's device."""
+    """Sum the losses of one micro-batch on the model's device."""
     device = next(model.parameters()).device
     hidden_states = packed_hidden_states if _takes_flash(model, precision) else padded_hidden_states
     targets = torch.from_numpy(batch.target_output[batch.target_output != PADDING])
@@ -47,12 +47,12 @@ def batch_loss(model: EncoderDecoder, batch: Batch, smoothing: float, precision:
             matrix = model.embeddings.matrix("output")
             sums = projected_loss(hidden, matrix, sent(targets, device), smoothing)
     finally:
-        auxiliary = model.auxiliary_loss()  # also where memory runs out, which it would hold on to
+        auxiliary = model.auxiliary_loss()  # collected even after an error, as it holds memory
     return sums if auxiliary is None else sums._replace(smoothed=sums.smoothed + len(targets) * auxiliary)
 
 
 def _takes_flash(model: EncoderDecoder, precision: Precision) -> bool:
-    """Whether the model can be trained by flash attention, which has no masks but takes packed sentences."""
+    """Whether flash attention can train the model; it supports no masks, but packed sentences."""
     config, device = model.config, next(model.parameters()).device
     d_k, d_v = config.head_widths
     if config.architecture != "transformer" or config.attention != "scaled":
@@ -67,8 +67,8 @@ def _takes_flash(model: EncoderDecoder, precision: Precision) -> bool:
 def padded_hidden_states(
     model: EncoderDecoder, batch: Batch, device: torch.device
 ) -> Float[Tensor, "target_tokens d_model"]:
-    """The hidden states from which the batch's target tokens are predicted, row after row."""
-    # Which positions are real is found out here, as to ask a GPU would be to wait for it.
+    """Compute the hidden states that predict the batch's target tokens, row after row."""
+    # The positions of real tokens are found on the CPU, as a GPU would have to synchronise.
     real = np.flatnonzero(batch.target_output != PADDING)
     source, target_input, places = (
         sent(torch.from_numpy(ids), device) for ids in (batch.source, batch.target_input, real)
@@ -80,7 +80,7 @@ def padded_hidden_states(
 def packed_hidden_states(
     model: EncoderDecoder, batch: Batch, device: torch.device
 ) -> Float[Tensor, "target_tokens d_model"]:
-    """The same as `padded_hidden_states`, computed without padding."""
+    """Compute the same as `padded_hidden_states`, without padding."""
     source, target_input = (pack(torch.from_numpy(ids), device) for ids in (batch.source, batch.target_input))
     hidden: Tensor = model(source, target_input)  # (1, target_tokens, d_model)
     return hidden[0]
@@ -92,15 +92,15 @@ def accumulate_gradient(
     """Add a micro-batch's part of the gradient of its global batch to the parameters' gradients.
 
     Args:
-        model: The model, in training mode.
-        batch: The micro-batch.
-        num_target_tokens: Target tokens of the *global* batch, so that all tokens weigh the same;
-            infinite for a micro-batch that counts for nothing.
+        model: Model in training mode.
+        batch: Micro-batch.
+        num_target_tokens: Target tokens of the *global* batch, so that all tokens weigh the same; infinity
+            gives the micro-batch weight zero.
         smoothing: Label smoothing.
         precision: Precision of the matrix products.
 
     Returns:
-        The sum of the unsmoothed negative log-likelihoods of the micro-batch's target tokens, in nats.
+        Sum of the unsmoothed negative log-likelihoods of the micro-batch's target tokens, in nats.
     """
     loss = batch_loss(model, batch, smoothing, precision)
     (loss.smoothed / num_target_tokens).backward()

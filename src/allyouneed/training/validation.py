@@ -1,4 +1,4 @@
-"""The loss of held-out pairs: unsmoothed, without dropout, in float32 (paper 6.2)."""
+"""The loss on held-out pairs: unsmoothed, without dropout, in float32 (paper 6.2)."""
 
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
@@ -15,19 +15,19 @@ _MAX_TOKENS = 4_096
 
 
 class Validation(NamedTuple):
-    """Scores of a model's outputs for held-out examples."""
+    """Scores of a model's outputs on held-out examples."""
 
     scores: Callable[[EncoderDecoder], Mapping[str, float]]
-    """Name of a score -> value."""
+    """Function that returns the scores by name."""
     best_by: str
-    """Name of the score by which a validation is best, the highest; without it the lowest loss is best."""
+    """Name of the score whose maximum is the best validation; if absent, the lowest loss is best."""
 
 
 LOSS_ALONE = Validation(lambda model: {}, "")
 
 
 def validation_loss(model: EncoderDecoder, store: PairStore) -> float:
-    """The mean negative log-likelihood in nats per target token, end symbols included."""
+    """Mean negative log-likelihood in nats per target token, end symbols included."""
     lengths = np.maximum(store.source_lengths, store.target_lengths) + 1
     total, tokens = 0.0, 0
     with evaluation_mode(model):
