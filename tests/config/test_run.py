@@ -135,7 +135,7 @@ def test_a_file_that_is_not_there_is_named(toml: Path) -> None:
         "model.dropout=true",
         "model.layer_norm_epsilon=0.0",
         "model.attention_bias=1",
-        "model.positions=rotary",
+        "model.positions=absolute",
         "model.tied_embeddings=true",
         "data.max_length_ratio=inf",
         "training.learning_rate_factor=nan",

@@ -60,7 +60,7 @@ _REMARKS = {
     "model.symbol_dropout": "in the paper's source only, at 0.1",
     "model.guided_alignment": "not in the paper; as Garg et al. 2019",
     "model.feed_forward": "3.3; attention over parameters is in the paper's source only",
-    "model.positions": "3.5; learned ones are Table 3 (E), concatenated ones the code of 2017",
+    "model.positions": "3.5; learned: Table 3 (E), concatenated: the code of 2017, others: later work",
     "model.decoder_start": "the code of 2017 shifts in zeros",
     "model.target_space": "the code of 2017 adds a learned vector to the source",
     "model.tied_embeddings": "3.4 has one matrix for all three",

@@ -24,6 +24,7 @@ _ARCHITECTURES_THAT_KNOW = {
     "feed_forward_dropout": {"transformer", "recurrent"},
     "guided_alignment": _TRANSFORMER,
     "layer_norm_epsilon": {"transformer", "bytenet"},
+    "max_distance": _TRANSFORMER,
     "neighbourhood": _TRANSFORMER,
     "norm": _TRANSFORMER,
     "num_dilations": {"bytenet"},
@@ -95,8 +96,12 @@ class ModelConfig(Config):
     """Number of ids per word; `prepare` sets it."""
     norm: Literal["post", "pre"] = "post"
     """Layer normalisation after each sum (3.1), or before each sub-layer and after the last one."""
-    positions: Literal["sinusoidal", "concatenated", "learned"] = "sinusoidal"
-    """Positional encoding (3.5): sines and cosines interleaved, sines first, or learned (Table 3, row E)."""
+    positions: Literal["sinusoidal", "concatenated", "learned", "rotary", "alibi", "relative"] = "sinusoidal"
+    """Positional encoding (3.5): sines and cosines interleaved, sines first, or learned (Table 3, row E); or
+    positions in self-attention: rotary (Su et al. 2021), ALiBi (Press et al. 2022), clipped offsets (Shaw et
+    al. 2018)."""
+    max_distance: Positions = 16
+    """Distance from which clipped offsets are equal, k (Shaw et al. 2018)."""
     max_positions: Positions = 1024
     """Longest sequence that learned positions cover, in tokens; sinusoids have no limit."""
     tied_embeddings: Literal["all", "target", "none"] = "all"
@@ -131,8 +136,10 @@ class ModelConfig(Config):
         odd = f"d_model = {self.d_model} is odd"
         if self.d_model % 2 and self.architecture in ("recurrent", "bytenet"):
             raise ValueError(f"{odd}; layers are halved: take an even number")
-        if self.d_model % 2 and self.positions != "learned":
+        if self.d_model % 2 and self.positions in ("sinusoidal", "concatenated"):
             raise ValueError(f"{odd}; sines and cosines come in pairs: take an even number")
+        if self.positions == "rotary" and self.head_widths[0] % 2:
+            raise ValueError(f"d_k = {self.head_widths[0]} is odd; rotary positions turn pairs: make it even")
         heads_needed = self.architecture == "transformer" and (self.d_k is None or self.d_v is None)
         if heads_needed and self.d_model % self.num_heads:
             divisors = [n for n in range(1, self.d_model + 1) if self.d_model % n == 0]
@@ -156,6 +163,10 @@ class ModelConfig(Config):
                 raise ValueError(
                     f"{name} = {value} means nothing to architecture = {self.architecture!r}; leave it out"
                 )
+        if self.architecture != "transformer" and self.positions in ("rotary", "alibi", "relative"):
+            raise ValueError(
+                f'positions = "{self.positions}" is for the transformer; take "sinusoidal" or "learned"'
+            )
         if self.architecture == "recurrent" and self.feed_forward == "parameters":
             raise ValueError(
                 'feed_forward = "parameters" is for the transformer; take "experts", or leave it out'

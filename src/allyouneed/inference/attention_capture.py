@@ -13,7 +13,7 @@ from torch import Tensor
 from allyouneed.errors import UsageError
 from allyouneed.inference.engine import pad
 from allyouneed.model import EncoderDecoder, Transformer
-from allyouneed.model.attention import CrossAttention, SelfAttention, SoftmaxAttention
+from allyouneed.model.attention import CrossAttention, SelfAttention, SoftmaxAttention, positions_of
 from allyouneed.model.layers import DecoderLayer, EncoderLayer
 from allyouneed.model.masks import ImplicitMask
 from allyouneed.symbols import END, START
@@ -86,7 +86,7 @@ def _record(modules: Sequence[SelfAttention | CrossAttention]) -> list[Tensor]:
         plain: SoftmaxAttention, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | ImplicitMask
     ) -> Tensor:
         recorded.append(plain.weights(query, key, mask))
-        return recorded[-1].to(value.dtype) @ value
+        return plain.mixture(recorded[-1], value, positions_of(mask, query, key))
 
     for module in modules:
         module.attend = partial(attend, module.plain)

@@ -16,7 +16,7 @@ from allyouneed.inference.selection import Candidates
 from allyouneed.inference.shortlist import Shortlist
 from allyouneed.model import EncoderDecoder, Transformer
 from allyouneed.model.layers import DecoderLayer
-from allyouneed.model.masks import padding_mask
+from allyouneed.model.masks import Positions, padding_mask
 from allyouneed.symbols import PADDING, START
 
 _BLOCK_POSITIONS = 32
@@ -132,8 +132,9 @@ class TransformerDecoding:
         encodings = self._model.target_positions(int(self._positions.max()) + 1)
         embedded = self._model.embeddings.embed("target", tokens.to(self._device))
         x = embedded + encodings[self._positions.to(self._device), None]
+        positions = self._places()
         for layer, written, memory in zip(self._layers, self._written, self._memory, strict=True):
-            x = self._layer_step(layer, x, entries, written, memory)
+            x = self._layer_step(layer, x, entries, written, memory, positions)
         self._positions += 1
         return self._projection(self._model.decoder_norm(x))
 
@@ -175,6 +176,18 @@ class TransformerDecoding:
         self._ancestry.scatter_(2, entries[:, :, None], True)
         return entries
 
+    def _places(self) -> Positions:
+        """Positions of the tokens being read, and of those whose keys and values are stored.
+
+        An entry that was never written gets a position too; no hypothesis descends from it.
+        """
+        beams, num_entries = self._ancestry.shape[1:]
+        query = self._positions[:, None].to(self._device)
+        key = torch.arange(num_entries, device=self._device)[None] // beams
+        if self._reach is not None:  # the last position before the query's that is stored at this place
+            key = query - (query - key) % (self._reach + 1)
+        return Positions(query.expand(-1, beams), key)
+
     def _num_entries(self, num_positions: int) -> int:
         """Number of cache entries per sentence for this many positions, rounded up to blocks."""
         kept = num_positions if self._reach is None else min(num_positions, self._reach + 1)
@@ -187,15 +200,16 @@ class TransformerDecoding:
         entries: Int[Tensor, "sentences beams"],
         written: tuple["_Store", "_Store"],
         memory: list[Tensor],
+        positions: Positions,
     ) -> Float[Tensor, "sentences beams d_model"]:
         """Compute one layer with the stored keys and values."""
 
         def attend_to_written(x: Tensor) -> Tensor:
             attention, num_entries = layer.self_attention, self._ancestry.size(2)
-            query, key, value = attention.project(x)
+            query, key, value = attention.project(x, positions.query)
             keys = written[0].write(entries, key, num_entries)
             values = written[1].write(entries, value, num_entries)
-            return attention.join(attention.plain(query, keys, values, self._ancestry[:, None]))
+            return attention.join(attention.plain(query, keys, values, self._ancestry[:, None], positions))
 
         def attend_to_memory(x: Tensor) -> Tensor:
             attention = layer.cross_attention

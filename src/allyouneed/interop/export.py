@@ -11,6 +11,7 @@ from allyouneed.errors import ModelError, UsageError
 from allyouneed.interop import ctranslate2, huggingface
 from allyouneed.interop.parity import Exported, require_agreement
 from allyouneed.model import Transformer
+from allyouneed.model.relative_positions import SCHEMES
 from allyouneed.storage.checkpoint import WEIGHTS, Checkpoint, load_checkpoint
 from allyouneed.storage.publish import publish_directory, require_free
 from allyouneed.storage.run_directory import resolve_model
@@ -108,6 +109,8 @@ def _require_paper_architecture(to: str, config: ModelConfig) -> None:
     variants = {
         name: getattr(config, name) for name, usual in _PAPER.items() if getattr(config, name) != usual
     }
+    if config.positions in SCHEMES:
+        variants["positions"] = config.positions
     if variants:
         named = ", ".join(f"model.{name} = {value}" for name, value in variants.items())
         raise ModelError(

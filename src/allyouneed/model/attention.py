@@ -7,14 +7,15 @@ import math
 from collections.abc import Callable
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.attention.varlen import varlen_attn
 
 from allyouneed.model.dropout import Dropout
-from allyouneed.model.masks import ImplicitMask
+from allyouneed.model.masks import ImplicitMask, Positions
 from allyouneed.model.packing import PackedMask
+from allyouneed.model.relative_positions import RelativePositions
 
 _FLASH_TYPES = torch.float16, torch.bfloat16
 AttentionFunction = Callable[[Tensor, Tensor, Tensor, Tensor | ImplicitMask], Tensor]
@@ -68,8 +69,9 @@ def scaled_dot_product_attention(
     key: Float[Tensor, "batch heads key_len d_k"],
     value: Float[Tensor, "batch heads key_len d_v"],
     mask: Bool[Tensor, "#batch 1 #query_len key_len"] | ImplicitMask,
+    positions: Positions | None = None,
 ) -> Float[Tensor, "batch heads query_len d_v"]:
-    """Equation 1; `mask` is True where a query may attend."""
+    """Equation 1; `mask` is True where a query may attend, `positions` are not used."""
     if isinstance(mask, ImplicitMask):
         return mask.attend(scaled_dot_product_attention, query, key, value)
     return attention_weights(query, key, mask).to(value.dtype) @ value
@@ -92,6 +94,7 @@ def fused_attention(
     key: Float[Tensor, "batch heads key_len d_k"],
     value: Float[Tensor, "batch heads key_len d_v"],
     mask: Bool[Tensor, "#batch 1 #query_len key_len"] | ImplicitMask,
+    positions: Positions | None = None,
 ) -> Float[Tensor, "batch heads query_len d_v"]:
     """Equation 1 by PyTorch's fused kernels: the same to rounding, no matrix of weights in memory."""
     if isinstance(mask, PackedMask) and query.is_cuda and query.dtype in _FLASH_TYPES:
@@ -119,29 +122,61 @@ def _flash_attention(query: Tensor, key: Tensor, value: Tensor, mask: PackedMask
     return attended.transpose(0, 1)[None]
 
 
+def positions_of(
+    mask: Tensor | ImplicitMask,
+    query: Float[Tensor, "batch heads query_len d_k"],
+    key: Float[Tensor, "batch heads key_len d_k"],
+) -> Positions:
+    """The positions of queries and keys: those of an implicit mask, or else both from 0."""
+    if isinstance(mask, ImplicitMask):
+        return mask.positions()
+    lengths = query.size(2), key.size(2)
+    return Positions(*(torch.arange(length, device=query.device)[None] for length in lengths))
+
+
 class SoftmaxAttention(nn.Module):
     """`dropout(softmax(compatibility(Q, K))) V`: equation 1 in its plain form, and its variants.
 
     The compatibilities are those of 3.2.1; dropout of the weights is in the paper's source, not in its text.
+
+    Args:
+        compatibility: Compares queries with keys.
+        dropout: Rate of dropout of the weights.
+        relative: Scheme of relative positions; self-attention only.
     """
 
-    def __init__(self, compatibility: Compatibility = scaled_dot_products, dropout: float = 0.0) -> None:
+    def __init__(
+        self,
+        compatibility: Compatibility = scaled_dot_products,
+        dropout: float = 0.0,
+        relative: RelativePositions | None = None,
+    ) -> None:
         super().__init__()
-        self.compatibility, self.dropout = compatibility, Dropout(dropout)
+        self.compatibility, self.dropout, self.relative = compatibility, Dropout(dropout), relative
 
     @property
     def is_equation_1(self) -> bool:
-        """Whether it is what faster forms compute too."""
-        return self.compatibility is scaled_dot_products and self.dropout.rate == 0
+        """Whether faster forms compute the same, once queries and keys are turned."""
+        relative = self.relative is not None and not self.relative.only_turns
+        return self.compatibility is scaled_dot_products and self.dropout.rate == 0 and not relative
 
     def weights(
         self,
         query: Float[Tensor, "batch heads query_len d_k"],
         key: Float[Tensor, "batch heads key_len d_k"],
         mask: Bool[Tensor, "#batch 1 #query_len key_len"] | ImplicitMask,
+        positions: Positions | None = None,
     ) -> Float[Tensor, "batch heads query_len key_len"]:
-        """How much each query takes of each key's value, before dropout."""
-        return attention_weights(query, key, mask, self.compatibility)
+        """How much each query takes of each key's value, before dropout.
+
+        Without `positions`, those of an implicit mask count, or else queries and keys both from 0.
+        """
+        if self.relative is None:
+            return attention_weights(query, key, mask, self.compatibility)
+        positions = positions or positions_of(mask, query, key)
+        opened = mask.dense() if isinstance(mask, ImplicitMask) else mask
+        scores = self.compatibility(query, key) + self.relative.bias(query, positions)
+        return scores.masked_fill(~opened, float("-inf")).softmax(dim=-1)
 
     def forward(
         self,
@@ -149,12 +184,24 @@ class SoftmaxAttention(nn.Module):
         key: Float[Tensor, "batch heads key_len d_k"],
         value: Float[Tensor, "batch heads key_len d_v"],
         mask: Bool[Tensor, "#batch 1 #query_len key_len"] | ImplicitMask,
+        positions: Positions | None = None,
     ) -> Float[Tensor, "batch heads query_len d_v"]:
-        """Each query's mixture of the values."""
+        """Each query's mixture of the values; see `weights` for `positions`."""
         if isinstance(mask, ImplicitMask):
             return mask.attend(self, query, key, value)
-        weights: Tensor = self.dropout(self.weights(query, key, mask))
-        return weights.to(value.dtype) @ value
+        weights: Tensor = self.dropout(self.weights(query, key, mask, positions))
+        return self.mixture(weights, value, positions or positions_of(mask, query, key))
+
+    def mixture(
+        self,
+        weights: Float[Tensor, "batch heads query_len key_len"],
+        value: Float[Tensor, "batch heads key_len d_v"],
+        positions: Positions,
+    ) -> Float[Tensor, "batch heads query_len d_v"]:
+        """The values mixed by weights."""
+        weights = weights.to(value.dtype)
+        mixed = weights @ value
+        return mixed if self.relative is None else mixed + self.relative.found(weights, positions)
 
 
 class _MultiHead(nn.Module):
@@ -217,12 +264,27 @@ class SelfAttention(_MultiHead):
         mask: Bool[Tensor, "#batch 1 #query_len query_len"] | ImplicitMask,
     ) -> Float[Tensor, "batch query_len d_model"]:
         """Each position's mixture of the positions that `mask` opens to it."""
-        query, key, value = self.project(x)
+        positions = mask.positions().query if isinstance(mask, ImplicitMask) else None
+        query, key, value = self.project(x, positions)
         return self._attend(query, key, value, mask)
 
-    def project(self, x: Float[Tensor, "batch query_len d_model"]) -> list[Tensor]:
-        """Queries, keys and values of every head, (batch, heads, query_len, d_k or d_v) each."""
-        return self._heads(self.query_key_value(x), self.d_k, self.d_k, self.d_v)
+    def project(
+        self,
+        x: Float[Tensor, "batch query_len d_model"],
+        positions: Int[Tensor, "#batch query_len"] | None = None,
+    ) -> list[Tensor]:
+        """Queries, keys and values of every head, (batch, heads, query_len, d_k or d_v) each.
+
+        Args:
+            x: Input of the layer.
+            positions: Position of each row of `x` in its sentence; by default from 0.
+        """
+        query, key, value = self._heads(self.query_key_value(x), self.d_k, self.d_k, self.d_v)
+        if self.plain.relative is None:
+            return [query, key, value]
+        if positions is None:
+            positions = torch.arange(x.size(1), device=x.device)[None]
+        return [*(self.plain.relative.turn(part, positions) for part in (query, key)), value]
 
 
 class CrossAttention(_MultiHead):

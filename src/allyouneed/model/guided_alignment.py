@@ -6,7 +6,7 @@ from torch import Tensor
 
 from allyouneed.model.attention import Compatibility, SoftmaxAttention
 from allyouneed.model.auxiliary_loss import AuxiliaryLoss
-from allyouneed.model.masks import ImplicitMask
+from allyouneed.model.masks import ImplicitMask, Positions
 
 _LEAST = 1e-6
 """Whose logarithm stands for that of less."""
@@ -41,9 +41,10 @@ class GuidedAttention(AuxiliaryLoss, SoftmaxAttention):
         query: Float[Tensor, "batch heads query_len d_k"],
         key: Float[Tensor, "batch heads key_len d_k"],
         mask: Bool[Tensor, "#batch 1 #query_len key_len"] | ImplicitMask,
+        positions: Positions | None = None,
     ) -> Float[Tensor, "batch heads query_len key_len"]:
         """How much each query takes of each key's value, before dropout."""
-        weights = super().weights(query, key, mask)
+        weights = super().weights(query, key, mask, positions)
         if self.training:
             assert isinstance(mask, Tensor)
             self._loss = self.loss_weight * alignment_loss(weights[:, 0], mask[:, 0, 0], self.ids_per_word)

@@ -13,6 +13,7 @@ from allyouneed.model.attention_over_parameters import AttentionOverParameters
 from allyouneed.model.embedding import Embeddings
 from allyouneed.model.experts import Experts
 from allyouneed.model.positional_encoding import LearnedPositions, TargetSpace
+from allyouneed.model.relative_positions import ClippedOffsets
 from allyouneed.model.rivals.convolution import Convolution
 
 
@@ -25,7 +26,7 @@ def initialise(model: nn.Module) -> None:
     are parameters, for they are scaled up likewise.
 
     Of the rivals, matrices of an LSTM are uniform within `units^-0.5`, its biases 0, but 1 at the forget
-    gate; experts and convolutions say for themselves.
+    gate; experts, convolutions and clipped offsets draw their own.
     """
     for module in model.modules():
         if isinstance(module, nn.Linear):
@@ -46,7 +47,7 @@ def initialise(model: nn.Module) -> None:
         elif isinstance(module, AdditiveCompatibility):
             bound = math.sqrt(6 / (module.weight.size(1) + 1))  # Glorot's, of each head's d_k -> 1 matrix
             nn.init.uniform_(module.weight, -bound, bound)
-        elif isinstance(module, Experts | Convolution):
+        elif isinstance(module, Experts | Convolution | ClippedOffsets):
             module.draw()
         elif isinstance(module, nn.LSTM):
             _initialise_lstm(module)

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -9,8 +10,20 @@ from torch import Tensor
 
 from allyouneed.symbols import PADDING
 
-DenseAttention = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
-"""A form of attention: query, key, value and a mask with a value for every query and key -> the mixtures."""
+DenseAttention = Callable[[Tensor, Tensor, Tensor, Tensor, "Positions | None"], Tensor]
+"""A form of attention: query, key, value, a mask with a value for every query and key, and their positions
+-> the mixtures."""
+
+
+class Positions(NamedTuple):
+    """Positions of queries and keys in their sentences, from 0."""
+
+    query: Int[Tensor, "#batch query_len"]
+    key: Int[Tensor, "#batch key_len"]
+
+    def offsets(self) -> Int[Tensor, "#batch query_len key_len"]:
+        """Position of each key minus the position of each query."""
+        return self.key[:, None, :] - self.query[:, :, None]
 
 
 class ImplicitMask(ABC):
@@ -20,6 +33,10 @@ class ImplicitMask(ABC):
     def dense(self) -> Bool[Tensor, "batch 1 query_len key_len"]:
         """The same, with a value for every query and key."""
 
+    @abstractmethod
+    def positions(self) -> Positions:
+        """The positions of queries and keys, those of `dense`."""
+
     def attend(
         self,
         form: DenseAttention,
@@ -28,7 +45,7 @@ class ImplicitMask(ABC):
         value: Float[Tensor, "batch heads key_len d_v"],
     ) -> Float[Tensor, "batch heads query_len d_v"]:
         """Each query's mixture of the values that this mask opens to it, computed by `form`."""
-        return form(query, key, value, self.dense())
+        return form(query, key, value, self.dense(), self.positions())
 
 
 def padding_mask(ids: Int[Tensor, "batch key_len"]) -> Bool[Tensor, "batch 1 1 key_len"]:

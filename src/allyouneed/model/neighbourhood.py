@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional
 
-from allyouneed.model.masks import DenseAttention, ImplicitMask
+from allyouneed.model.masks import DenseAttention, ImplicitMask, Positions
 
 _SMALLEST_BLOCK = 32
 """Queries: with fewer at once the time goes into calls, however few keys each of them has."""
@@ -55,14 +55,26 @@ class NeighbourhoodMask(ImplicitMask):
         positions = torch.arange(self.real.size(1), device=self.real.device)
         return self._open(positions[:, None], positions, self.real[:, None])[:, None]
 
+    def positions(self) -> Positions:
+        """Positions from 0, of queries and of keys."""
+        positions = torch.arange(self.real.size(1), device=self.real.device)[None]
+        return Positions(positions, positions)
+
+    @cached_property
+    def _positions_of_blocks(self) -> Positions:
+        """The positions of each block's queries, and of the keys of its window, batch by batch."""
+        first = torch.arange(self._num_blocks, device=self.real.device)[:, None] * self._block
+        query = first + torch.arange(self._block, device=self.real.device)
+        key = first - self.reach + torch.arange(self._window, device=self.real.device)
+        batch = self.real.size(0)
+        return Positions(query.repeat(batch, 1), key.repeat(batch, 1))
+
     @cached_property
     def _of_blocks(self) -> Bool[Tensor, "blocks 1 block window"]:
         """A value for every query of each block and every key of its window, batch by batch."""
-        first = torch.arange(self._num_blocks, device=self.real.device)[:, None, None] * self._block
-        query = first + torch.arange(self._block, device=self.real.device)[:, None]
-        key = first - self.reach + torch.arange(self._window, device=self.real.device)
-        real = self._around(self.real).unfold(1, self._window, self._block)  # (batch, num_blocks, window)
-        return self._open(query, key, real[:, :, None]).flatten(0, 1)[:, None]
+        query, key = self._positions_of_blocks
+        real = self._around(self.real).unfold(1, self._window, self._block).flatten(0, 1)  # (blocks, window)
+        return self._open(query[:, :, None], key[:, None], real[:, None])[:, None]
 
     def attend(
         self,
@@ -76,9 +88,15 @@ class NeighbourhoodMask(ImplicitMask):
         Nothing as large as the square of the length is made, the mask included.
         """
         if query.size(2) <= self._window:  # all that a single block would compute, or less
-            return form(query, key, value, self.dense())
+            return form(query, key, value, self.dense(), self.positions())
         return self._whole(
-            form(self._queries(query), self._windows(key), self._windows(value), self._of_blocks)
+            form(
+                self._queries(query),
+                self._windows(key),
+                self._windows(value),
+                self._of_blocks,
+                self._positions_of_blocks,
+            )
         )
 
     def _queries(self, x: Float[Tensor, "batch heads length d_k"]) -> Float[Tensor, "blocks heads block d_k"]:

@@ -7,7 +7,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 from torch.nn import functional
 
-from allyouneed.model.masks import ImplicitMask
+from allyouneed.model.masks import ImplicitMask, Positions
 from allyouneed.symbols import PADDING
 
 
@@ -71,3 +71,7 @@ class PackedMask(ImplicitMask):
         if self.reach is not None:
             open_ &= (self.queries.positions[:, None] - self.keys.positions).abs() <= self.reach
         return open_[None, None]
+
+    def positions(self) -> Positions:
+        """The positions of queries and keys, each in its own sentence."""
+        return Positions(self.queries.positions[None], self.keys.positions[None])

@@ -61,11 +61,32 @@ class LearnedPositions(nn.Module):
         return self.weight[:length]
 
 
-def build_positions(kind: str, d_model: int, max_positions: int) -> SinusoidalPositions | LearnedPositions:
-    """The encodings that `ModelConfig.positions` names."""
-    if kind == "learned":
-        return LearnedPositions(max_positions, d_model)
-    return SinusoidalPositions(d_model, sinusoids if kind == "sinusoidal" else concatenated_sinusoids)
+class NoEncodings(nn.Module):
+    """Zeros, for models whose self-attention sees positions by itself."""
+
+    zeros: Tensor
+
+    def __init__(self, d_model: int) -> None:
+        super().__init__()
+        self.register_buffer("zeros", torch.zeros(d_model), persistent=False)
+
+    def forward(self, length: int) -> Float[Tensor, "{length} d_model"]:
+        """A row of zeros for each position."""
+        return self.zeros.expand(length, -1)
+
+
+Encodings = SinusoidalPositions | LearnedPositions | NoEncodings
+ENCODINGS: dict[str, Callable[[int, int], Encodings]] = {
+    "sinusoidal": lambda d_model, max_positions: SinusoidalPositions(d_model),
+    "concatenated": lambda d_model, max_positions: SinusoidalPositions(d_model, concatenated_sinusoids),
+    "learned": lambda d_model, max_positions: LearnedPositions(max_positions, d_model),
+}
+"""`ModelConfig.positions` -> the encodings, made from d_model and the number of positions."""
+
+
+def build_positions(kind: str, d_model: int, max_positions: int) -> Encodings:
+    """The encodings that `ModelConfig.positions` names; none if it names a scheme of self-attention."""
+    return ENCODINGS[kind](d_model, max_positions) if kind in ENCODINGS else NoEncodings(d_model)
 
 
 class TargetSpace(nn.Module):
@@ -76,7 +97,7 @@ class TargetSpace(nn.Module):
 
     num_spaces = 32
 
-    def __init__(self, positions: SinusoidalPositions | LearnedPositions, d_model: int) -> None:
+    def __init__(self, positions: Encodings, d_model: int) -> None:
         super().__init__()
         self.positions = positions
         self.spaces = nn.Parameter(torch.empty(self.num_spaces, d_model))

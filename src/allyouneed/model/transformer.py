@@ -11,6 +11,7 @@ from allyouneed.config.model import ModelConfig
 from allyouneed.model.attention import (
     COMPATIBILITIES,
     AttentionFunction,
+    Compatibility,
     CrossAttention,
     SelfAttention,
     SoftmaxAttention,
@@ -25,12 +26,8 @@ from allyouneed.model.layers import AddAndNorm, DecoderLayer, EncoderLayer, Norm
 from allyouneed.model.masks import ImplicitMask, causal_mask, padding_mask
 from allyouneed.model.neighbourhood import NeighbourhoodMask
 from allyouneed.model.packing import PackedIds, PackedMask
-from allyouneed.model.positional_encoding import (
-    LearnedPositions,
-    SinusoidalPositions,
-    TargetSpace,
-    build_positions,
-)
+from allyouneed.model.positional_encoding import Encodings, TargetSpace, build_positions
+from allyouneed.model.relative_positions import SCHEMES
 from allyouneed.symbols import PADDING
 
 
@@ -44,13 +41,13 @@ class Transformer(EncoderDecoder):
         self.source_positions = _source_positions(config)
         self.target_positions = _positions(config)
         self.encoder = nn.ModuleList(
-            EncoderLayer(SelfAttention(*sizes, _attention(config)), _position_wise(config), residual)
+            EncoderLayer(SelfAttention(*sizes, _self_attention(config)), _position_wise(config), residual)
             for _ in range(config.num_layers)
         )
         self.decoder = nn.ModuleList(
             DecoderLayer(
-                SelfAttention(*sizes, _attention(config)),
-                CrossAttention(*sizes, _attention(config, may_be_guided=layer + 1 == config.num_layers)),
+                SelfAttention(*sizes, _self_attention(config)),
+                CrossAttention(*sizes, _cross_attention(config, is_last=layer + 1 == config.num_layers)),
                 _position_wise(config),
                 residual,
             )
@@ -158,22 +155,30 @@ class Transformer(EncoderDecoder):
                 module.attend = attend
 
 
-def _positions(config: ModelConfig) -> SinusoidalPositions | LearnedPositions:
+def _positions(config: ModelConfig) -> Encodings:
     return build_positions(config.positions, config.d_model, config.max_positions)
 
 
-def _source_positions(config: ModelConfig) -> SinusoidalPositions | LearnedPositions | TargetSpace:
+def _source_positions(config: ModelConfig) -> Encodings | TargetSpace:
     positions = _positions(config)
     return TargetSpace(positions, config.d_model) if config.target_space else positions
 
 
-def _attention(config: ModelConfig, *, may_be_guided: bool = False) -> SoftmaxAttention:
-    compatibility = COMPATIBILITIES[config.attention](config.num_heads, config.head_widths[0])
-    if may_be_guided and config.guided_alignment:
+def _self_attention(config: ModelConfig) -> SoftmaxAttention:
+    relative = SCHEMES[config.positions](config) if config.positions in SCHEMES else None
+    return SoftmaxAttention(_compatibility(config), config.attention_dropout, relative)
+
+
+def _cross_attention(config: ModelConfig, *, is_last: bool) -> SoftmaxAttention:
+    if is_last and config.guided_alignment:
         return GuidedAttention(
-            compatibility, config.attention_dropout, config.ids_per_word, config.guided_alignment
+            _compatibility(config), config.attention_dropout, config.ids_per_word, config.guided_alignment
         )
-    return SoftmaxAttention(compatibility, config.attention_dropout)
+    return SoftmaxAttention(_compatibility(config), config.attention_dropout)
+
+
+def _compatibility(config: ModelConfig) -> Compatibility:
+    return COMPATIBILITIES[config.attention](config.num_heads, config.head_widths[0])
 
 
 def _position_wise(config: ModelConfig) -> PositionWise:

@@ -1,0 +1,121 @@
+"""Every registered variant gives one answer: alone or in a batch, packed or padded, cached or not.
+
+Variants are read off the settings' own lists, so that a new one is tested without being named here.
+"""
+
+from typing import Any, get_args
+
+import pytest
+import torch
+from torch import Tensor
+
+from allyouneed.config.model import ModelConfig
+from allyouneed.config.run import SearchConfig
+from allyouneed.inference import Engine, generate
+from allyouneed.model import Transformer
+from allyouneed.model.attention import fused_attention
+from allyouneed.model.masks import padding_mask
+from allyouneed.model.packing import pack
+from allyouneed.symbols import END, PADDING, START
+
+_CHOICES = "attention", "positions", "norm", "feed_forward", "decoder_start"
+VARIANTS: list[dict[str, Any]] = [
+    {name: value} for name in _CHOICES for value in get_args(ModelConfig.model_fields[name].annotation)
+]
+VARIANTS += [
+    {**variant, "neighbourhood": 6} for variant in VARIANTS if variant.keys() & {"attention", "positions"}
+]
+VARIANTS += [
+    {"attention": "additive", "positions": "relative"},
+    {"attention": "unscaled", "positions": "rotary"},
+]
+_SIZES: dict[str, Any] = {
+    **{"source_vocab_size": 17, "target_vocab_size": 17, "d_model": 24, "d_ff": 32, "num_layers": 2},
+    **{"num_heads": 3, "max_positions": 90, "max_distance": 4, "parameter_pairs": 9, "num_experts": 4},
+}
+_TOLERANCE: dict[str, Any] = {"rtol": 1e-6, "atol": 1e-8}
+_SOURCES = [
+    [5, 9, 13, 6, 7, 16, 12, 8, 8, 5, 11, 10, 4, 9, END],
+    [6, END],
+    [7, 7, 14, 5, END],
+    [14 - n % 9 for n in range(70)] + [END],
+]
+_TARGETS = [[8, 5, 6], [9, 9, 4, 7, 10, 11, 12, 5, 5, 6, 16], [7], [4 + n % 11 for n in range(66)]]
+
+
+@pytest.fixture(params=VARIANTS, ids=lambda variant: " ".join(map(str, variant.values())))
+def model(request: pytest.FixtureRequest) -> Transformer:
+    torch.manual_seed(0)
+    built = Transformer(ModelConfig(**_SIZES, **request.param)).double().eval()
+    with torch.no_grad():
+        for name, parameter in built.named_parameters():
+            if name.startswith("embeddings."):
+                parameter.mul_(3)
+    return built
+
+
+def batch_of(rows: list[list[int]]) -> Tensor:
+    longest = max(map(len, rows))
+    return torch.tensor([row + [PADDING] * (longest - len(row)) for row in rows])
+
+
+def states(model: Transformer, sources: list[list[int]], targets: list[list[int]]) -> list[Tensor]:
+    """Hidden states of each target's tokens."""
+    read = batch_of([[START, *target] for target in targets])
+    hidden = model(batch_of(sources), read)
+    return [row[ids != PADDING] for row, ids in zip(hidden, read, strict=True)]
+
+
+@torch.no_grad()
+def test_a_sentence_has_the_same_states_alone_and_in_a_batch(model: Transformer) -> None:
+    together = states(model, _SOURCES, _TARGETS)
+    for source, target, expected in zip(_SOURCES, _TARGETS, together, strict=True):
+        torch.testing.assert_close(states(model, [source], [target])[0], expected, **_TOLERANCE)
+
+
+@torch.no_grad()
+def test_fused_forms_give_the_same_states(model: Transformer) -> None:
+    expected = states(model, _SOURCES, _TARGETS)
+    model.use_attention(fused_attention)
+    for found, wanted in zip(states(model, _SOURCES, _TARGETS), expected, strict=True):
+        torch.testing.assert_close(found, wanted, **_TOLERANCE)
+
+
+@torch.no_grad()
+def test_packed_sentences_have_the_states_of_padded_ones(model: Transformer) -> None:
+    expected = torch.cat(states(model, _SOURCES, _TARGETS))
+    device = torch.device("cpu")
+    read = batch_of([[START, *target] for target in _TARGETS])
+    packed = model(pack(batch_of(_SOURCES), device), pack(read, device))
+    torch.testing.assert_close(packed[0], expected, **_TOLERANCE)
+
+
+@torch.no_grad()
+def test_cached_steps_give_the_states_of_the_whole_target(model: Transformer) -> None:
+    decoding = Engine(model).start(beam_size=1)
+    decoding.admit(_SOURCES[:2])
+    target = _TARGETS[3]
+    logits = [decoding.step(torch.tensor([[START], [START]]))[:, 0]]
+    for number, token in enumerate(target):
+        if number == 3:  # a sentence that joins has other positions than those that are there
+            decoding.admit(_SOURCES[2:3])
+        others = [] if number < 3 else [[START if number == 3 else target[number - 4]]]
+        logits.append(decoding.step(torch.tensor([[token], [token], *others]))[:, 0])
+    for row, source in enumerate(_SOURCES[:3]):
+        memory = model.encode(torch.tensor([source]))
+        written = torch.tensor([[START, *target]])
+        wanted = model.project(model.decode(written, memory, padding_mask(torch.tensor([source]))))[0]
+        found = torch.stack([step[row] for step in logits if row < len(step)])
+        torch.testing.assert_close(found, wanted[: len(found)], **_TOLERANCE)
+
+
+@torch.no_grad()
+def test_the_score_of_search_is_that_of_scoring(model: Transformer) -> None:
+    config = SearchConfig(beam_size=3, length_normalization="none", max_extra_tokens=12)
+    sources = [source[:-1] for source in _SOURCES]
+    engine = Engine(model)
+    for source, (best, *_) in zip(sources, generate(engine, sources, config), strict=True):
+        written = [*best.ids, END][: len(best.token_log_probs)]  # without the end if cut at the maximum
+        log_probs = engine.token_log_probs([[*source, END]], [written]).tolist()
+        assert best.token_log_probs == pytest.approx(log_probs, abs=1e-5)
+        assert best.score == pytest.approx(sum(log_probs), abs=1e-5)
