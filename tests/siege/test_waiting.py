@@ -1,6 +1,7 @@
 """A program that waits for ever is told from one that computes, however slow and busy the machine is."""
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -20,8 +21,10 @@ def python(program: str) -> Iterator[int]:
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, process_group=0) as process:
         assert process.stdout
         process.stdout.readline()
-        yield process.pid
-        process.kill()
+        try:
+            yield process.pid
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)  # its children, too
 
 
 COMPUTES = "while True: pass"
