@@ -113,7 +113,7 @@ def _ledger(
 
 
 def _number(value: Any, least: float = 0) -> float:
-    """Return `value` if it is a number that a log may hold, else raise a ValueError."""
+    """Return `value` if it is a number not below `least`; else raise a ValueError."""
     if not is_number(value) or not value >= least:  # nan fails this comparison
         raise ValueError(f"{value!r} is no number of a log")
     return value

@@ -189,7 +189,7 @@ def _kept_by_convolutional(config: ModelConfig, length: int) -> int:
 
 def _kept_by_bytenet(config: ModelConfig, _: int) -> int:
     """A block keeps its normalisations' inputs and outputs, its kernel's input, and the dropout mask."""
-    source_and_target = unfolded_length(100) / 100 + 1
+    source_and_target = unfolded_length(100) / 100 + 1  # the encoder is unfolded
     of_block = (5.5 + config.kernel_width / 2) * config.d_model
     return round(config.num_layers * source_and_target * of_block)
 

@@ -76,7 +76,7 @@ def multi_bleu(name: str, tokenize: Callable[[str], str], told: Mapping[str, str
 
 
 def moses_tokenizer(language: str) -> Callable[[str], str]:
-    """The function of `lowercase.perl | normalize-punctuation.perl -l de | tokenizer.perl -l de` on a line.
+    """A tokeniser of lines like `lowercase.perl | normalize-punctuation.perl -l de | tokenizer.perl -l de`.
 
     The tokenised Multi30k data are made in this way (`task1-tokenize.sh` there).
 

@@ -77,7 +77,7 @@ class Experts(AuxiliaryLoss, nn.Module):
             return functional.linear(rows.to(wide), gates.to(wide))
 
     def _mixed(self, rows: Tensor, weights: Tensor, chosen: Tensor) -> Tensor:
-        """Compute all tokens of each expert at once; on a GPU, finding the experts in use means waiting."""
+        """Compute all tokens of each expert at once; on a GPU, wait to learn which experts are in use."""
         if not len(rows):
             return rows
         order = chosen.flatten().argsort(stable=True)  # (tokens * per_token), by expert
