@@ -1,1 +1,1 @@
-"""What a run will cost, and what it has cost."""
+"""The cost of a run: estimated before it, and recorded after it."""

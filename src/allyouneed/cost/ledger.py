@@ -1,4 +1,4 @@
-"""What a run has cost: time, FLOPs counted and FLOPs by the paper's formula (6.1), energy, and a price."""
+"""The cost of a past run: time, FLOPs counted and FLOPs by the paper's formula (6.1), energy, and price."""
 
 import re
 from collections.abc import Iterator
@@ -14,38 +14,38 @@ from allyouneed.storage.run_directory import RunDirectory
 from allyouneed.storage.run_log import Event, is_number, read_log
 
 _PAPER = {"K80": 2.8, "K40": 3.7, "M40": 6.0, "P100": P100_TFLOPS}
-"""Sustained single-precision TFLOPS, as the paper estimates them (6.1)."""
+"""Sustained single-precision TFLOPS, as estimated in the paper (6.1)."""
 _SINGLE = {"V100": 15.7, "T4": 8.1, "A100": 19.5, "A10": 31.2, "L40S": 91.6, "L4": 30.3}
 _SINGLE |= {"RTX 3090": 35.6, "RTX 4090": 82.6, "H100": 66.9, "H200": 66.9}
 _BFLOAT16 = {"A100": 312.0, "A10": 125.0, "L40S": 362.0, "L4": 121.0}
 _BFLOAT16 |= {"RTX 3090": 71.0, "RTX 4090": 165.2, "H100": 989.0, "H200": 989.0}
 
 _SLOWER = "(?! PCIe| NVL)"
-"""What must not follow a GPU's name: H100 and H200 are those on SXM boards, `H100 80GB HBM3`."""
+"""Excludes slower boards of a GPU: H100 and H200 are those on SXM boards, `H100 80GB HBM3`."""
 
 TFLOPS = {"the paper (6.1)": _PAPER, "data sheet, bfloat16": _BFLOAT16, "data sheet, float32": _SINGLE}
-"""Where a rate comes from -> GPU -> TFLOPS, without sparsity; not every GPU has one in bfloat16."""
+"""Source of a rate -> GPU -> TFLOPS without sparsity; some GPUs have no rate in bfloat16."""
 
 
 @dataclass(frozen=True)
 class Ledger:
-    """What the updates of a run have cost, those that a killed run lost and made again counted once."""
+    """The cost of a run's updates; updates that a killed run lost and repeated count once."""
 
     step: int
     seconds: float
-    """Wall time, validations and checkpoints included."""
+    """Wall time, including validations and checkpoints."""
     devices: int
     device_name: str
     precision: str
     matmul_flops: float
-    """FLOPs counted, of the matrix products of all updates."""
+    """Counted FLOPs of the matrix products of all updates."""
     device_tflops: float
-    """What the paper's formula takes a device to sustain."""
+    """Sustained rate of a device, for the paper's formula."""
     tflops_source: str
-    """Where `device_tflops` comes from."""
+    """Source of `device_tflops`."""
     energy_joules: float | None
     price: float | None
-    """Price of the run, in the currency of the price of an hour."""
+    """Price of the run, in the currency of the price per hour."""
 
     @property
     def formula_flops(self) -> float:
@@ -53,22 +53,22 @@ class Ledger:
         return self.seconds * self.devices * self.device_tflops * 1e12
 
     def as_json(self) -> dict[str, Any]:
-        """All of it."""
+        """All fields, with `formula_flops`."""
         return asdict(self) | {"formula_flops": self.formula_flops}
 
 
 def read_ledger(run: Path, *, price_per_hour: float | None = None, tflops: float | None = None) -> Ledger:
-    """The ledger of a run, from its log.
+    """Read the ledger of a run from its log.
 
-    A run that was resumed on other hardware is taken to have been on its last all the time.
+    A run that was resumed on other hardware counts as if all of it had run on the last hardware.
 
     Args:
         run: A run directory.
-        price_per_hour: Price of one device for an hour.
-        tflops: TFLOPS that a device sustains, in place of what the table says.
+        price_per_hour: Price of one device per hour.
+        tflops: Sustained TFLOPS of a device, instead of the table's rate.
 
     Raises:
-        ModelError: There is no run, or it has recorded no cost yet.
+        ModelError: `run` is no run, has recorded no cost yet, or has a damaged log.
     """
     directory = RunDirectory(run)
     if not directory.config.is_file():
@@ -113,14 +113,14 @@ def _ledger(
 
 
 def _number(value: Any, least: float = 0) -> float:
-    """What a log has as a number, if it is one."""
-    if not is_number(value) or not value >= least:  # nan is not
+    """Return `value` if it is a number not below `least`; else raise a ValueError."""
+    if not is_number(value) or not value >= least:  # nan fails this comparison
         raise ValueError(f"{value!r} is no number of a log")
     return value
 
 
 def _rate(device_name: str, precision: str) -> tuple[float, str] | None:
-    """The TFLOPS of a GPU by the paper or a data sheet; None of what no table knows."""
+    """The TFLOPS of a GPU by the paper or a data sheet, and the source; None if no table lists the GPU."""
     for source, table in TFLOPS.items():
         for gpu, rate in table.items():
             fits = precision == "bfloat16" or table is not _BFLOAT16

@@ -1,4 +1,4 @@
-"""What a run costs: parameters, FLOPs and memory, beside the paper's figures for its own (Tables 2 and 3)."""
+"""The cost of a planned run: parameters, FLOPs, memory, and the paper's own figures (Tables 2 and 3)."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -15,9 +15,9 @@ from allyouneed.model.rivals.bytenet import unfolded_length
 from allyouneed.training.flops import pairs_in_reach, training_flops
 
 VOCAB_SIZE_OF_2017 = 40_960
-"""Rows of the embedding in the code of 2017, however many tokens the data had."""
+"""Rows of the embedding in the code of 2017, regardless of the number of tokens in the data."""
 P100_TFLOPS = 9.5
-"""Sustained single-precision rate by which the paper estimates its costs (6.1)."""
+"""Sustained single-precision rate in the paper's estimates of cost (6.1)."""
 NUM_P100 = 8
 
 _FLOAT_BYTES = 4
@@ -25,14 +25,14 @@ _FLOAT_BYTES = 4
 
 @dataclass(frozen=True)
 class Published:
-    """What the paper prints about one of its models."""
+    """The paper's figures for one of its models."""
 
     parameters_millions: int
     """Table 3, last column."""
     vocab_size: int = VOCAB_SIZE_OF_2017
-    """With so many entries that count comes out."""
+    """Size of the vocabulary that gives this number of parameters."""
     training_hours: float | None = None
-    """On eight P100 (5.2)."""
+    """Hours of training on eight P100 (5.2)."""
 
     @property
     def training_flops(self) -> float | None:
@@ -56,23 +56,23 @@ PUBLISHED = {
     "aop1": Published(65),
     "aop2": Published(65),
 }
-"""Name of a preset -> what the paper prints about it; the rows it leaves blank are as large as base."""
+"""Preset -> the paper's figures for it; the rows that the paper leaves blank are as large as base."""
 
 
 @dataclass(frozen=True)
 class Memory:
-    """Bytes that training holds at once, in float32."""
+    """Bytes of memory that training in float32 needs at once."""
 
     weights: int
     gradients: int
     adam_moments: int
     activations_estimate: int
-    """What a micro-batch keeps for its backward pass, roughly."""
+    """Rough estimate of what a micro-batch keeps for its backward pass."""
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What a run costs."""
+    """The cost of a planned run."""
 
     parameters_by_part: dict[str, int]
     """Embeddings, positions, encoder, decoder; tied matrices count once."""
@@ -81,11 +81,11 @@ class Cost:
     micro_batch_tokens: int
     memory: Memory
     published: Published | None
-    """Figures of the paper's model of these sizes, if there is one."""
+    """Figures of the paper's model of the same sizes; None if there is none."""
     nearest: str
-    """The preset of a model of the paper that is most like it."""
+    """Preset of the most similar model of the paper."""
     deviations: list[Deviation]
-    """From that model."""
+    """Deviations from the nearest model."""
 
     @property
     def parameters(self) -> int:
@@ -94,17 +94,17 @@ class Cost:
 
     @property
     def checkpoint_bytes(self) -> int:
-        """On disk."""
+        """Size of a checkpoint on disk."""
         return self.memory.weights
 
     @property
     def state_bytes(self) -> int:
-        """On disk, of what only resuming needs."""
+        """Size on disk of the state that only resuming needs."""
         return self.memory.adam_moments
 
 
 def cost(config: RunConfig, length: int) -> Cost:
-    """What the run costs, on sentences of `length` tokens."""
+    """Estimate the cost of a run on sentences of `length` tokens."""
     training = config.training
     parameters = count_parameters(config.model)
     flops = flops_per_target_token(config.model, length)
@@ -124,13 +124,13 @@ def cost(config: RunConfig, length: int) -> Cost:
 
 
 def count_parameters(config: ModelConfig) -> dict[str, int]:
-    """Part of the model -> its parameters, counted on the model itself, which takes no memory here."""
+    """Part of the model -> its number of parameters, counted without allocating memory for them."""
     with torch.device("meta"):
         model = build_model(config)
     counts = Counter({"embeddings": 0, "positions": 0, "encoder": 0, "decoder": 0})
     for name, parameter in model.named_parameters():
         part = name.partition(".")[0]
-        # Of the decoder is also what its name begins, such as decoder_norm.
+        # Names that begin with `decoder`, such as decoder_norm, count as the decoder.
         counts["positions" if part.endswith("_positions") else part.partition("_")[0]] += parameter.numel()
     return dict(counts)
 
@@ -140,24 +140,24 @@ def flops_per_target_token(config: ModelConfig, length: int) -> int:
 
     Args:
         config: The model.
-        length: Tokens of source and target; each query meets so many keys, masked ones too.
+        length: Tokens of source and of target, and so the number of keys per query, masked ones included.
     """
     return training_flops(config, 1, length, length, length) // length
 
 
 def activations_per_token(config: ModelConfig, length: int) -> int:
-    """Numbers kept for the backward pass for one target token and one source token, roughly."""
+    """Rough count of the numbers that the backward pass needs for one target and one source token."""
     embeddings = 2 * 2 * config.d_model
     return embeddings + _KEPT[config.architecture](config, length)
 
 
 def _kept_by_transformer(config: ModelConfig, length: int) -> int:
-    """Bytes kept for the backward pass by all layers.
+    """Numbers that all layers keep for the backward pass.
 
-    Attention keeps its queries (scaled ones too), keys, values, weights and result, additive attention its
-    hidden layer for every query and key, in two layouts, the feed-forward network its inside, and every
-    sub-layer a dropout mask, and what its normalisation takes and gives. The logits, which exist in chunks
-    only, are left out.
+    Attention keeps its queries (before and after scaling), keys, values, weights and result. Additive
+    attention also keeps its hidden layer for every query and key, in two layouts. The feed-forward network
+    keeps its inner layer; every sub-layer keeps a dropout mask and the input and output of its normalisation.
+    Logits do not count, because they exist only in chunks.
     """
     d_k, d_v = config.head_widths
 
@@ -172,27 +172,24 @@ def _kept_by_transformer(config: ModelConfig, length: int) -> int:
 
 
 def _kept_by_recurrent(config: ModelConfig, length: int) -> int:
-    """An LSTM keeps its input, a dropout mask, and what its kernel wants; attention its network's inside."""
+    """An LSTM keeps its input, a dropout mask and its kernel's buffers; attention keeps its hidden layer."""
     width = config.d_model
-    encoder, decoder = 18 * width, 22 * width  # measured of oneDNN, whose kernels keep most
+    encoder, decoder = 18 * width, 22 * width  # measured with oneDNN, whose kernels keep the most
     attention = 2 * length * width + 4 * width
     experts = 2 * _inside_position_wise(config) if config.feed_forward == "experts" else 0
     return config.num_layers * (encoder + decoder) + attention + experts
 
 
 def _kept_by_convolutional(config: ModelConfig, length: int) -> int:
-    """A layer keeps what its kernel sees, gates and result; attention query, weights and what it found."""
+    """A layer keeps its kernel's input, gates and result; attention keeps query, weights and result."""
     width = config.d_model
     attention = 4 * width + length
     return config.num_layers * (2 * (config.kernel_width + 4) * width + attention)
 
 
 def _kept_by_bytenet(config: ModelConfig, _: int) -> int:
-    """A block keeps what its normalisations take and give, what its kernel sees, and the dropout mask.
-
-    The encoder is unfolded.
-    """
-    source_and_target = unfolded_length(100) / 100 + 1
+    """A block keeps its normalisations' inputs and outputs, its kernel's input, and the dropout mask."""
+    source_and_target = unfolded_length(100) / 100 + 1  # the encoder is unfolded
     of_block = (5.5 + config.kernel_width / 2) * config.d_model
     return round(config.num_layers * source_and_target * of_block)
 
@@ -203,7 +200,7 @@ _KEPT: Mapping[str, Callable[[ModelConfig, int], int]] = {
     "convolutional": _kept_by_convolutional,
     "bytenet": _kept_by_bytenet,
 }
-"""`ModelConfig.architecture` -> numbers kept by its layers."""
+"""`ModelConfig.architecture` -> count of the numbers that its layers keep."""
 
 
 def _inside_position_wise(config: ModelConfig) -> int:
@@ -222,7 +219,7 @@ def _published(config: RunConfig) -> Published | None:
 
 
 def _counted(model: ModelConfig) -> tuple[object, ...]:
-    """What the paper's count of parameters is a count of, to the million."""
+    """The settings that determine the paper's number of parameters, to the million."""
     over_parameters = model.parameter_heads, *model.parameter_head_widths, model.parameter_pairs
     learned = model.positions == "learned"
     return *sizes(model), model.feed_forward, over_parameters, learned, model.tied_embeddings

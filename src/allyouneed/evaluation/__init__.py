@@ -1,4 +1,4 @@
-"""Scores from strings and numbers (paper 6): each comes with the signature that makes it comparable."""
+"""Scores from strings and numbers (paper 6), each with a signature that makes it comparable."""
 
 from allyouneed.evaluation.bleu import bleu_13a, moses_bleu, moses_tokenizer
 from allyouneed.evaluation.chrf import chrf, pairwise_chrf

@@ -1,4 +1,4 @@
-"""BLEU of a corpus, in the conventions that published figures use (paper 6.1)."""
+"""Corpus BLEU in the conventions of published figures (paper 6.1)."""
 
 import importlib.metadata
 from collections.abc import Callable, Mapping, Sequence
@@ -11,11 +11,11 @@ from allyouneed.evaluation.score import Metric, Score, require_aligned
 
 
 def sacrebleu_metric(name: str, tokenizer: str, *, lowercase: bool) -> Metric:
-    """BLEU as sacreBLEU computes it, on plain text, with one of its tokenisers."""
+    """BLEU as sacreBLEU computes it on plain text with one of its tokenisers."""
 
     def metric(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
         require_aligned(hypotheses, references)
-        # `force` only silences a guess, in the log, that the text is tokenised.
+        # `force` only silences a warning that the text may be tokenised.
         bleu = BLEU(tokenize=tokenizer, lowercase=lowercase, force=True)
         value = bleu.corpus_score(hypotheses, [references]).score
         return Score(name, value, str(bleu.get_signature()))
@@ -28,7 +28,7 @@ def bleu_13a(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
     """BLEU as sacreBLEU computes it by default, on plain text: cased, with the tokens of WMT's mteval-v13a.
 
     Raises:
-        DataError: There is not one hypothesis for each reference.
+        DataError: The counts of hypotheses and references differ, or are 0.
     """
     return sacrebleu_metric("bleu_13a", "13a", lowercase=False)(hypotheses, references)
 
@@ -52,12 +52,12 @@ def moses_bleu(language: str) -> Metric:
 
 
 def multi_bleu(name: str, tokenize: Callable[[str], str], told: Mapping[str, str]) -> Metric:
-    """BLEU as `multi-bleu.perl` computes it, unsmoothed, on what `tokenize` makes of each line by sacremoses.
+    """BLEU as `multi-bleu.perl` computes it: unsmoothed, on lines tokenised with sacremoses.
 
     Args:
         name: Name of the metric.
-        tokenize: Gives tokens with spaces between.
-        told: What the signature says of it.
+        tokenize: Function from a line to its tokens, separated by spaces.
+        told: Entries of the signature that describe the tokens.
     """
 
     def metric(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
@@ -76,9 +76,9 @@ def multi_bleu(name: str, tokenize: Callable[[str], str], told: Mapping[str, str
 
 
 def moses_tokenizer(language: str) -> Callable[[str], str]:
-    """What `lowercase.perl | normalize-punctuation.perl -l de | tokenizer.perl -l de` does to a line.
+    """A tokeniser of lines like `lowercase.perl | normalize-punctuation.perl -l de | tokenizer.perl -l de`.
 
-    It is how the tokenised Multi30k data are made (`task1-tokenize.sh` there).
+    The tokenised Multi30k data are made in this way (`task1-tokenize.sh` there).
 
     Raises:
         UsageError: sacremoses is not installed, or has no rules for the language.
@@ -88,7 +88,7 @@ def moses_tokenizer(language: str) -> Callable[[str], str]:
 
 
 def moses_tools(language: str) -> tuple[Any, Any]:
-    """sacremoses' normaliser of punctuation and tokeniser, as the Perl scripts are.
+    """The punctuation normaliser and tokeniser of sacremoses, which follow the Perl scripts.
 
     Raises:
         UsageError: sacremoses is not installed, or has no rules for the language.
@@ -101,6 +101,6 @@ def moses_tools(language: str) -> tuple[Any, Any]:
     known = sorted(set(NonbreakingPrefixes().available_langs.values()))
     if language not in known:
         raise UsageError(f"Moses has no rules for the language {language!r}; take one of {', '.join(known)}")
-    # Without perl_parity the port mends two rules of the script, and its tokens are not the published ones.
+    # Without perl_parity the port corrects two rules of the script, and tokens differ from published ones.
     normalizer = sacremoses.MosesPunctNormalizer(language, perl_parity=True)
     return normalizer, sacremoses.MosesTokenizer(language)

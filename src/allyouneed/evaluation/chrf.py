@@ -1,4 +1,4 @@
-"""chrF: the F-score of character n-grams, which does without words and so without a tokeniser."""
+"""chrF: the F-score of character n-grams, which needs no words and so no tokeniser."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -13,10 +13,10 @@ _BETA_SQUARED = 4
 
 
 def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
-    """chrF2 as sacreBLEU computes it by default: 1 to 6 characters, recall counted twice (Popović 2015).
+    """chrF2 by sacreBLEU's defaults: n-grams of 1 to 6 characters, recall weighted by 2 (Popović 2015).
 
     Raises:
-        DataError: There is not one hypothesis for each reference.
+        DataError: The counts of hypotheses and references differ, or are 0.
     """
     require_aligned(hypotheses, references)
     metric = CHRF()
@@ -25,10 +25,7 @@ def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
 
 
 def pairwise_chrf(texts: Sequence[str]) -> NDArray[np.float64]:
-    """chrF2 of each text as the hypothesis, with each as its reference: (hypotheses, references).
-
-    What sacreBLEU gives for sentences, for all pairs at once.
-    """
+    """sacreBLEU's sentence-level chrF2 of each text against each as reference: (hypotheses, references)."""
     shape = len(texts), len(texts)
     precision, recall, num_orders = np.zeros(shape), np.zeros(shape), np.zeros(shape)
     for order in range(1, CHRF.CHAR_ORDER + 1):
@@ -38,16 +35,16 @@ def pairwise_chrf(texts: Sequence[str]) -> NDArray[np.float64]:
         precision += np.divide(matches, lengths[:, None], where=counted, out=np.zeros(shape))
         recall += np.divide(matches, lengths[None, :], where=counted, out=np.zeros(shape))
         num_orders += counted
-    # These are sums; of the division that makes means of them, one `num_orders` is left over.
+    # These are sums, not means: dividing both by `num_orders` leaves one factor in the denominator.
     weighted = (_BETA_SQUARED * precision + recall) * num_orders
     product = (1 + _BETA_SQUARED) * precision * recall
     return 100 * np.divide(product, weighted, where=weighted > 0, out=np.zeros(shape))
 
 
 def _occurrences(texts: Sequence[str], order: int) -> NDArray[np.float32]:
-    """Which text has which n-gram, the second occurrence of one being another: (texts, n-grams) of 0 and 1.
+    """1 where a text has an n-gram, else 0: (texts, n-grams). A repeated n-gram gets a column per occurrence.
 
-    So two texts have as many of them in common as the sum, over n-grams, of the smaller count.
+    The dot product of two rows is therefore the sum, over n-grams, of the smaller count.
     """
     columns: dict[tuple[str, int], int] = {}
     rows = []

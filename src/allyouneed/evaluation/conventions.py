@@ -1,4 +1,4 @@
-"""BLEU in every convention in which published figures are given, and why they differ (paper 6.1)."""
+"""BLEU in every convention of published figures, and how these differ (paper 6.1)."""
 
 import re
 from collections.abc import Callable
@@ -18,11 +18,11 @@ EXPLANATIONS = {
     "bleu_moses_compounds_split": "cased, Moses tokens, words parted at hyphens: the paper on newstest2014; "
     "each hyphen becomes a token that is easy to match",
 }
-"""Name of a metric -> what it counts, and what that does to the score."""
+"""Name of a metric -> what it counts, and how that changes the score."""
 
 
 def bleu_in_every_convention(target_language: str | None) -> list[Metric]:
-    """The metrics of `EXPLANATIONS`; those on Moses tokens only where the target language is known.
+    """The metrics of `EXPLANATIONS`; those on Moses tokens only if the target language is given.
 
     Raises:
         UsageError: sacremoses is not installed, or has no rules for the language.
@@ -44,16 +44,16 @@ def bleu_in_every_convention(target_language: str | None) -> list[Metric]:
 
 
 def split_compounds(tokens: str) -> str:
-    """`rich-text format` as `rich ##AT##-##AT## text format`.
+    """Turn `rich-text format` into `rich ##AT##-##AT## text format`.
 
-    It is what the scripts do by which figures on newstest2014 were made comparable (`get_ende_bleu.sh` of
-    tensor2tensor), the paper's among them.
+    The script behind published figures on newstest2014, the paper's included, does the same
+    (`get_ende_bleu.sh` of tensor2tensor).
     """
     return _COMPOUND.sub(r"\1 ##AT##-##AT## \2", tokens)
 
 
 def _cased_moses(name: str, language: str, finish: Callable[[str], str], remark: str) -> Metric:
-    """BLEU of `multi-bleu.perl` on what `replace-unicode-punctuation.perl | tokenizer.perl -l de` gives."""
+    """BLEU of `multi-bleu.perl` on tokens of `replace-unicode-punctuation.perl | tokenizer.perl -l de`."""
     normalizer, tokenizer = moses_tools(language)
 
     def tokenize(line: str) -> str:

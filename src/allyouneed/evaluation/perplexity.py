@@ -7,11 +7,11 @@ from allyouneed.version import __version__
 
 
 def perplexity(negative_log_likelihood_sum: float, num_tokens: int) -> Score:
-    """exp(-1/n * sum of log p(token)), to be compared only between models of one vocabulary.
+    """exp(-1/n * sum of log p(token)); comparable only between models with the same vocabulary.
 
     Args:
         negative_log_likelihood_sum: Sum over all target tokens, in nats, without label smoothing.
-        num_tokens: Target word-pieces, the end symbol of each sentence included.
+        num_tokens: Number of target word-pieces, including the end symbol of each sentence.
     """
     try:
         value = math.exp(negative_log_likelihood_sum / num_tokens)

@@ -1,4 +1,4 @@
-"""A score: its name, its value, and the signature that says how it was computed (paper 6.1)."""
+"""A score: its name, its value, and a signature that tells how it was computed (paper 6.1)."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -8,12 +8,12 @@ from allyouneed.errors import DataError
 
 @dataclass(frozen=True)
 class Score:
-    """What a metric returns.
+    """The result of a metric.
 
     Args:
-        name: The name of the metric, the key under which the score is reported.
-        value: BLEU and chrF from 0 to 100, perplexity from 1.
-        signature: Tokenisation, case, smoothing and versions: two values compare only if these are equal.
+        name: Name of the metric, and key of the score in reports.
+        value: Value of the score: BLEU and chrF from 0 to 100, perplexity from 1.
+        signature: Tokenisation, case, smoothing and versions; compare values only if these are equal.
     """
 
     name: str
@@ -22,11 +22,11 @@ class Score:
 
 
 Metric = Callable[[Sequence[str], Sequence[str]], Score]
-"""A function of the hypotheses and, line by line, their references."""
+"""A function of hypotheses and line-aligned references."""
 
 
 def require_aligned(hypotheses: Sequence[str], references: Sequence[str]) -> None:
-    """Refuse hypotheses that are not one for each reference.
+    """Require one hypothesis for each reference.
 
     Raises:
         DataError: The counts differ, or there is nothing to score.
@@ -42,11 +42,11 @@ def require_aligned(hypotheses: Sequence[str], references: Sequence[str]) -> Non
 
 
 def format_scores(scores: Sequence[Score]) -> str:
-    """A table for people: name, value to two decimals, signature; one score a line."""
+    """A table for people, one score per line: name, value to two decimals, signature."""
     width = max((len(score.name) for score in scores), default=0)
     return "\n".join(f"{score.name:<{width}}  {score.value:8.2f}  {score.signature}" for score in scores)
 
 
 def scores_to_json(scores: Sequence[Score]) -> dict[str, dict[str, float | str]]:
-    """The scores as JSON has them: metric name -> {"score", "signature"}."""
+    """The scores for JSON: metric name -> {"score", "signature"}."""
     return {score.name: {"score": score.value, "signature": score.signature} for score in scores}

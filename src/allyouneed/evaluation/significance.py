@@ -1,4 +1,4 @@
-"""Whether two systems differ by more than the choice of test sentences (Koehn 2004)."""
+"""Tests whether two systems differ by more than the choice of test sentences explains (Koehn 2004)."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,17 +12,17 @@ from allyouneed.evaluation.score import require_aligned
 
 NUM_SAMPLES = 1_000
 SIGNIFICANT = 0.05
-"""Below it a p-value is called significant."""
+"""A p-value below this is called significant."""
 _SEED = 12_345
 _MAX_ORDER = 4
 
 
 @dataclass(frozen=True)
 class SummedMetric:
-    """A metric of a test set which is computed from counts of its sentences, added up."""
+    """A metric of a test set, computed from the sums of counts per sentence."""
 
     counts: Callable[[Sequence[str], Sequence[str]], NDArray[np.int64]]
-    """Outputs, references -> counts, [sentences, counts of each]."""
+    """Outputs, references -> counts per sentence, [sentences, counts]."""
     score: Callable[[NDArray[np.int64]], float]
     """The score, from the sums of the counts."""
     signature: str
@@ -38,7 +38,7 @@ def _bleu_counts(hypotheses: Sequence[str], references: Sequence[str]) -> NDArra
 
 
 def _bleu(counts: NDArray[np.int64]) -> float:
-    """BLEU of the sums over a test set."""
+    """BLEU from the sums of counts over a test set."""
     matches, totals = counts[:_MAX_ORDER].tolist(), counts[_MAX_ORDER : 2 * _MAX_ORDER].tolist()
     hypothesis_length, reference_length = counts[2 * _MAX_ORDER :].tolist()
     score = BLEU.compute_bleu(matches, totals, hypothesis_length, reference_length, smooth_method="exp")
@@ -48,45 +48,45 @@ def _bleu(counts: NDArray[np.int64]) -> float:
 BLEU_13A = SummedMetric(
     _bleu_counts, _bleu, f"nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:{sacrebleu.__version__}"
 )
-"""As sacreBLEU computes and calls it."""
+"""BLEU with sacreBLEU's defaults and signature."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two systems on the same sentences."""
+    """The scores of two systems on the same sentences."""
 
     baseline: float
     system: float
     p_value: float
-    """How probable so large a difference, either way, would be between systems that are equally good."""
+    """Probability of a difference at least this large, either way, between equally good systems."""
     interval: tuple[float, float]
-    """In which the difference is in 95 of 100 test sets."""
+    """Range of the difference in 95 of 100 test sets."""
     signature: str
 
     @property
     def difference(self) -> float:
-        """Points of the system above the baseline."""
+        """The system's score minus the baseline's, in points."""
         return self.system - self.baseline
 
 
 def paired_bootstrap(
     baseline: Sequence[str], system: Sequence[str], references: Sequence[str], num_samples: int = NUM_SAMPLES
 ) -> Comparison:
-    """BLEU (13a) of two systems, and how certain their difference is.
+    """BLEU (13a) of two systems, and the significance of their difference.
 
-    Test sets are drawn from this one with replacement. Their differences, moved to have the mean 0, are those
-    of systems that are equally good; the p-value is the share of them that are at least as large as the one
-    observed, either way (Riezler and Maxwell 2005). sacreBLEU's own test takes absolute differences before it
-    moves them, which makes p-values smaller.
+    Test sets are drawn from this one with replacement. Their differences, shifted to mean 0, simulate equally
+    good systems; the p-value is the share of them that are at least as large as the observed difference,
+    either way (Riezler and Maxwell 2005). sacreBLEU's own test takes absolute differences before the shift,
+    which makes p-values smaller.
 
     Args:
-        baseline: Translations of one system.
-        system: Outputs of the other system, for the same sentences.
-        references: The right translations.
-        num_samples: How many test sets are drawn.
+        baseline: Translations by one system.
+        system: Translations of the same sentences by the other system.
+        references: Reference translations.
+        num_samples: Number of test sets to draw.
 
     Raises:
-        DataError: There are not as many lines of each.
+        DataError: The numbers of lines differ, or are 0.
     """
     return paired_bootstrap_of_runs([baseline], [system], references, num_samples)
 
@@ -98,16 +98,16 @@ def paired_bootstrap_of_runs(
     num_samples: int = NUM_SAMPLES,
     metric: SummedMetric = BLEU_13A,
 ) -> Comparison:
-    """As `paired_bootstrap`, of any metric, over several runs of each system on the same sentences.
+    """Run `paired_bootstrap` with any metric over several runs of each system on the same sentences.
 
-    A sentence is drawn with its translations by all runs: those are no more independent of each other than
-    one sentence is.
+    Each sentence is drawn together with its outputs by all runs, because these outputs are not independent
+    of each other.
 
     Args:
-        baselines: Outputs of one system, a list for each run.
-        systems: Outputs of the other systems.
-        references: What is right.
-        num_samples: How many test sets are drawn.
+        baselines: Outputs of one system, one list per run.
+        systems: Outputs of the other system, one list per run.
+        references: Reference outputs.
+        num_samples: Number of test sets to draw.
         metric: Metric of outputs and references.
     """
     counts = [

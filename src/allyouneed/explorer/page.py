@@ -1,4 +1,4 @@
-"""Builds an HTML page that shows attention, from the modules and style sheet in `web/` and JSON data.
+"""Builds an HTML page that shows attention, from JSON data and the modules and style sheets in `web/`.
 
 The page's content security policy allows only its own script and style sheet, by hash, and no requests.
 Texts arrive as JSON and are inserted as text only, which the policy enforces.
@@ -34,7 +34,7 @@ _MODULES = (
     "heads.js",
     "explorer.js",
 )
-"""The modules of the page, each after the modules that it imports."""
+"""The modules of the page; each follows the modules that it imports."""
 _START = """\
 const main = document.querySelector("main");
 explore(main, JSON.parse(document.querySelector("#attention").textContent), { address: true })
@@ -42,7 +42,7 @@ explore(main, JSON.parse(document.querySelector("#attention").textContent), { ad
 """
 _FRAME_HEIGHT = 760
 MOST_WEIGHTS: Final = 50_000_000
-"""Maximum on a page, a byte each uncompressed: about 1,000 by 1,000 pieces in 4 layers of 4 heads."""
+"""Maximum per page, one byte each before compression: about 1,000 by 1,000 pieces, 4 layers of 4 heads."""
 
 
 def attention_page(document: Mapping[str, Any]) -> str:

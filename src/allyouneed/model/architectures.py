@@ -1,4 +1,4 @@
-"""Every architecture of a model: to add one, write a class of `encoder_decoder.py` and name it here."""
+"""All model architectures: to add one, subclass a base class of `encoder_decoder.py` and list it here."""
 
 from collections.abc import Mapping
 from contextlib import nullcontext
@@ -19,21 +19,21 @@ ARCHITECTURES: Mapping[str, type[Transformer | Recurrent | Convolutional | ByteN
     "convolutional": Convolutional,
     "bytenet": ByteNet,
 }
-"""`ModelConfig.architecture` -> the model."""
+"""`ModelConfig.architecture` -> model class."""
 
 
 def build_model(config: ModelConfig, *, draw: bool = True) -> EncoderDecoder:
-    """A model on PyTorch's default device.
+    """Build a model on PyTorch's default device.
 
     Args:
-        config: Its architecture and sizes.
-        draw: Whether its random weights are drawn; else they are whatever the memory held, to be overwritten.
+        config: Architecture and sizes.
+        draw: Whether to draw initial weights; if not, they are uninitialised memory, to be overwritten.
     """
     with nullcontext() if draw else NoDraws():  # type: ignore[no-untyped-call]
         return ARCHITECTURES[config.architecture](config)
 
 
 def count_parameters(config: ModelConfig) -> int:
-    """The parameters of such a model, which takes no memory here."""
+    """Count the parameters of a model without allocating memory for them."""
     with torch.device("meta"):
         return sum(parameter.numel() for parameter in build_model(config).parameters())

@@ -1,6 +1,6 @@
 """Attention (paper 3.2): `Attention(Q, K, V) = softmax(Q K^T / sqrt(d_k)) V` and its multi-head form.
 
-What compares queries and keys is a function of its own, as 3.2.1 weighs three of them.
+The function that compares queries with keys is exchangeable, because 3.2.1 discusses three of them.
 """
 
 import math
@@ -20,7 +20,7 @@ from allyouneed.model.relative_positions import RelativePositions
 _FLASH_TYPES = torch.float16, torch.bfloat16
 AttentionFunction = Callable[[Tensor, Tensor, Tensor, Tensor | ImplicitMask], Tensor]
 Compatibility = Callable[[Tensor, Tensor], Tensor]
-"""Queries and keys of every head -> (batch, heads, query_len, key_len), before the softmax."""
+"""Queries and keys of all heads -> scores before the softmax, (batch, heads, query_len, key_len)."""
 
 
 def scaled_dot_products(
@@ -33,15 +33,15 @@ def scaled_dot_products(
 def dot_products(
     query: Float[Tensor, "batch heads query_len d_k"], key: Float[Tensor, "batch heads key_len d_k"]
 ) -> Float[Tensor, "batch heads query_len key_len"]:
-    """`q . k`, whose variance grows with d_k: what 3.2.1 warns of."""
+    """`q . k`, with a variance that grows with d_k: the problem that 3.2.1 describes."""
     return query @ key.transpose(-2, -1)
 
 
 class AdditiveCompatibility(nn.Module):
     """`w . tanh(q + k)` with a learned w for each head: a network with one hidden layer (3.2.1).
 
-    With `q = W x` and `k = U y` it is equation 6 of Bahdanau et al. 2015. It holds as many numbers at once as
-    there are queries times keys times d_k.
+    With `q = W x` and `k = U y` it is equation 6 of Bahdanau et al. 2015. Each head needs memory for
+    queries x keys x d_k numbers at once.
     """
 
     def __init__(self, num_heads: int, d_k: int) -> None:
@@ -61,7 +61,7 @@ COMPATIBILITIES: dict[str, Callable[[int, int], Compatibility]] = {
     "unscaled": lambda num_heads, d_k: dot_products,
     "additive": AdditiveCompatibility,
 }
-"""`ModelConfig.attention` -> what compares queries with keys, made from the number of heads and d_k."""
+"""`ModelConfig.attention` -> factory of the compatibility function, from the number of heads and d_k."""
 
 
 def scaled_dot_product_attention(
@@ -83,7 +83,7 @@ def attention_weights(
     mask: Bool[Tensor, "#batch 1 #query_len key_len"] | ImplicitMask,
     compatibility: Compatibility = scaled_dot_products,
 ) -> Float[Tensor, "batch heads query_len key_len"]:
-    """The softmax of equation 1: how much each query takes of each key's value."""
+    """The softmax of equation 1: the weight of each key's value for each query."""
     if isinstance(mask, ImplicitMask):
         mask = mask.dense()
     return compatibility(query, key).masked_fill(~mask, float("-inf")).softmax(dim=-1)
@@ -96,7 +96,7 @@ def fused_attention(
     mask: Bool[Tensor, "#batch 1 #query_len key_len"] | ImplicitMask,
     positions: Positions | None = None,
 ) -> Float[Tensor, "batch heads query_len d_v"]:
-    """Equation 1 by PyTorch's fused kernels: the same to rounding, no matrix of weights in memory."""
+    """Equation 1 by PyTorch's fused kernels: equal up to rounding, without a weight matrix in memory."""
     if isinstance(mask, PackedMask) and query.is_cuda and query.dtype in _FLASH_TYPES:
         return _flash_attention(query, key, value, mask)
     if isinstance(mask, ImplicitMask):
@@ -105,9 +105,9 @@ def fused_attention(
 
 
 def _flash_attention(query: Tensor, key: Tensor, value: Tensor, mask: PackedMask) -> Tensor:
-    """Equation 1 within each sentence, by a kernel that takes sentences of any lengths in a row."""
+    """Equation 1 within each sentence, by a kernel for packed sentences of different lengths."""
     queries, keys, values = (heads[0].transpose(0, 1) for heads in (query, key, value))
-    reach = -1 if mask.reach is None else mask.reach  # -1: there is no limit
+    reach = -1 if mask.reach is None else mask.reach  # -1: no limit
     attended = varlen_attn(  # (tokens, heads, width)
         queries,
         keys,
@@ -156,7 +156,7 @@ class SoftmaxAttention(nn.Module):
 
     @property
     def is_equation_1(self) -> bool:
-        """Whether faster forms compute the same, once queries and keys are turned."""
+        """Whether this is equation 1, once queries and keys are turned, which faster implementations compute too."""
         relative = self.relative is not None and not self.relative.only_turns
         return self.compatibility is scaled_dot_products and self.dropout.rate == 0 and not relative
 
@@ -167,9 +167,9 @@ class SoftmaxAttention(nn.Module):
         mask: Bool[Tensor, "#batch 1 #query_len key_len"] | ImplicitMask,
         positions: Positions | None = None,
     ) -> Float[Tensor, "batch heads query_len key_len"]:
-        """How much each query takes of each key's value, before dropout.
+        """The weight of each key's value for each query, before dropout.
 
-        Without `positions`, those of an implicit mask count, or else queries and keys both from 0.
+        By default, `positions` are those of an implicit mask, or else count from 0.
         """
         if self.relative is None:
             return attention_weights(query, key, mask, self.compatibility)
@@ -205,7 +205,7 @@ class SoftmaxAttention(nn.Module):
 
 
 class _MultiHead(nn.Module):
-    """What self- and cross-attention share: heads, widths, and the projection of the joined heads (3.2.2)."""
+    """Base of self- and cross-attention: heads, widths, and the projection of the joined heads (3.2.2)."""
 
     def __init__(
         self,
@@ -221,7 +221,7 @@ class _MultiHead(nn.Module):
         self.output = nn.Linear(num_heads * d_v, d_model, bias=bias)
         self.plain = plain or SoftmaxAttention()
         self.attend: AttentionFunction | None = None
-        """Another form of the same, if it is not to be the plain one."""
+        """Faster implementation of the same function; None to use `plain`."""
 
     def _heads(self, packed: Tensor, *widths: int) -> list[Tensor]:
         """Cut `packed` (batch, len, heads * sum(widths)) into tensors (batch, heads, len, width)."""
@@ -237,13 +237,13 @@ class _MultiHead(nn.Module):
     def join(
         self, attended: Float[Tensor, "batch heads query_len d_v"]
     ) -> Float[Tensor, "batch query_len d_model"]:
-        """The heads beside each other, projected."""
+        """Concatenate the heads and project them."""
         joined: Tensor = self.output(attended.transpose(1, 2).flatten(2))
         return joined
 
 
 class SelfAttention(_MultiHead):
-    """Multi-head attention of a sequence to itself, its three projections packed in one matrix."""
+    """Multi-head self-attention, with its three projections packed in one matrix."""
 
     def __init__(
         self,
@@ -288,7 +288,7 @@ class SelfAttention(_MultiHead):
 
 
 class CrossAttention(_MultiHead):
-    """Multi-head attention of a target to a memory, the memory's two projections packed in one matrix."""
+    """Multi-head attention to a memory, with the memory's two projections packed in one matrix."""
 
     def __init__(
         self,

@@ -16,11 +16,11 @@ class AttentionOverParameters(nn.Module):
 
     Args:
         d_model: Width of the input and the output.
-        num_heads: h_p.
+        num_heads: Number of heads, h_p.
         d_k: Width of a key, d_pk.
         d_v: Width of a value, d_pv.
-        num_pairs: Keys, and values, of each head, n_p.
-        dropout: Rate at which a value of a head is left out, for all positions at once, as in the authors'
+        num_pairs: Number of key-value pairs per head, n_p.
+        dropout: Dropout rate of a head's values, each dropped for all positions at once, as in the authors'
             code of 2017.
     """
 
@@ -37,7 +37,7 @@ class AttentionOverParameters(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, x: Float[Tensor, "*rows d_model"]) -> Float[Tensor, "*rows d_model"]:
-        """Each position's mixture of the values, the same for equal positions."""
+        """Each position's mixture of the values; equal inputs give equal outputs."""
         rows = self.query(x).view(-1, self.num_heads, self.d_k).transpose(0, 1)  # (heads, positions, d_k)
         keys, values = self.keys * self.scale, self.values * self.scale
         kept = self.dropout(values.new_ones(*values.shape[:2], 1))

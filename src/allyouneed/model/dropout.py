@@ -30,10 +30,10 @@ class Dropout(nn.Module):
 
 
 class SymbolDropout(nn.Module):
-    """Replaces token ids by the sentinel with probability `rate` while training; never padding.
+    """Replaces token ids, except padding, with the sentinel with probability `rate` while training.
 
-    It is in the paper's source, not in its text. It applies to what the model reads, not to the labels. The
-    start symbol stays: the authors' code drops symbols of the target before it shifts the start in.
+    It is in the paper's source, not in its text. It applies to the model's input, not to the labels. The
+    start symbol stays, because the authors' code drops target symbols before it inserts the start.
     """
 
     def __init__(self, rate: float) -> None:
@@ -49,10 +49,9 @@ class SymbolDropout(nn.Module):
 
 
 class _SixteenBitDropout(torch.autograd.Function):
-    """Dropout whose mask takes 16 random bits an element, four elements a draw.
+    """Dropout with a mask of 16 random bits per element, four elements per draw.
 
-    On a CPU drawing the mask dominates; `bernoulli_` draws one number an element. The rate is rounded to
-    a multiple of 2^-16.
+    On a CPU, drawing the mask dominates the cost; `bernoulli_` draws one number per element.
     """
 
     @staticmethod

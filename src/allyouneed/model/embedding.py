@@ -1,4 +1,4 @@
-"""Token embeddings, scaled, and the matrices that they share (paper 3.4)."""
+"""Scaled token embeddings, and the matrices that they share (paper 3.4)."""
 
 import math
 from collections.abc import Callable
@@ -18,7 +18,7 @@ TYING: dict[str, dict[Role, str]] = {
     "target": {"source": "source", "target": "target", "output": "target"},
     "none": {"source": "source", "target": "target", "output": "output"},
 }
-"""Setting -> role of a matrix -> its name; roles of one name are one parameter."""
+"""`ModelConfig.tied_embeddings` -> role -> name of its matrix; roles with one name share one parameter."""
 
 LookUp = Callable[[Tensor, Tensor], Tensor]
 
@@ -29,16 +29,16 @@ def rows_of(ids: Int[Tensor, "*shape"], matrix: Float[Tensor, "vocab d_model"]) 
 
 
 def rows_after_zeros(ids: Int[Tensor, "*shape"], matrix: Float[Tensor, "vocab d_model"]) -> Tensor:
-    """The row of each id, zeros for the start symbol: the targets of 2017 are vectors, shifted by one."""
+    """The row of each id, or zeros for the start symbol: the 2017 code shifts the target's vectors by one."""
     return functional.embedding(ids, matrix) * (ids != START)[..., None]
 
 
 DECODER_STARTS: dict[str, LookUp] = {"symbol": rows_of, "zeros": rows_after_zeros}
-"""`ModelConfig.decoder_start` -> what looks up the vectors of what the decoder reads."""
+"""`ModelConfig.decoder_start` -> function that looks up the vectors of the decoder's input."""
 
 
 class Embeddings(nn.Module):
-    """The matrices (vocab, d_model) of source embedding, target embedding and pre-softmax projection."""
+    """The matrices (vocab, d_model) of the source embedding, target embedding and pre-softmax projection."""
 
     def __init__(
         self,

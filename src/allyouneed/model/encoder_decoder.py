@@ -1,4 +1,4 @@
-"""What training, validation, checkpoints and decoding need of a model, whatever it is made of."""
+"""The interface of every model to training, validation, checkpoints and decoding."""
 
 import copy
 from abc import ABC, abstractmethod
@@ -19,14 +19,14 @@ from allyouneed.model.packing import PackedIds
 from allyouneed.model.rivals.convolution import Convolution
 
 State = tuple[Tensor, ...]
-"""What a decoder keeps of the tokens it has read: tensors (sentences, beams, ...), none of which grows."""
+"""The state of a decoder after the tokens it has read: tensors (sentences, beams, ...) of constant size."""
 
 
 class EncoderDecoder(nn.Module, ABC):
-    """A model that reads a source, and a target from its start, and says what comes next.
+    """A model that predicts the next target token from a source and the target tokens so far.
 
-    Its decoder computes hidden states of width d_model. They are projected by a matrix of its embeddings, and
-    by nothing else, so that the loss may do that in its own way.
+    Its decoder computes hidden states of width d_model. Logits are their product with one embedding
+    matrix and nothing else, so that a loss can compute the product in its own way.
     """
 
     def __init__(self, config: ModelConfig) -> None:
@@ -51,8 +51,8 @@ class EncoderDecoder(nn.Module, ABC):
         """Hidden states from which each next target token is predicted, before their projection.
 
         Args:
-            source: Token ids with the end symbol, padded at the end; packed ones only where the model says.
-            target_input: The start symbol and the target's token ids, likewise.
+            source: Token ids with the end symbol, padded at the end; packed ids if the model supports them.
+            target_input: The start symbol and the target's token ids, padded or packed like `source`.
         """
 
     def project(self, hidden: Float[Tensor, "*rows d_model"]) -> Float[Tensor, "*rows vocab"]:
@@ -60,13 +60,13 @@ class EncoderDecoder(nn.Module, ABC):
         return functional.linear(hidden, self.embeddings.matrix("output"))
 
     def use_attention(self, attend: AttentionFunction) -> None:
-        """Compute equation 1 by another function, wherever it is computed."""
+        """Compute equation 1 with `attend` wherever the model computes it."""
 
     def auxiliary_loss(self) -> Float[Tensor, ""] | None:
-        """What parts of the model want to have minimised too, after a forward pass in training.
+        """The sum of the model's auxiliary losses in the last forward pass in training; None if it has none.
 
-        It is in nats a target token of the batch, and is given once, as it holds on to all that was computed.
-        None if there is no such part.
+        The unit is nats per target token of the batch. Each sum is returned once, because it keeps the graph
+        of its forward pass in memory.
         """
         found = [part.take_loss() for part in self.modules() if isinstance(part, AuxiliaryLoss)]
         losses = [loss for loss in found if loss is not None]
@@ -74,7 +74,7 @@ class EncoderDecoder(nn.Module, ABC):
 
 
 def build_experts(config: ModelConfig) -> Experts:
-    """The experts that the settings describe."""
+    """Build the mixture of experts that `config` describes."""
     return Experts(
         config.d_model,
         config.d_ff,
@@ -87,18 +87,18 @@ def build_experts(config: ModelConfig) -> Experts:
 
 @dataclass(frozen=True)
 class Memory:
-    """What a decoder is given of some sources."""
+    """The encoded sources that a decoder reads."""
 
     mask: Bool[Tensor, "sentences memory_len"]
-    """True where there is something; each row begins with that, and has at least one."""
+    """True at valid positions; they come first in each row, and each row has at least one."""
     parts: tuple[Tensor, ...]
     """(sentences, memory_len, ...) each."""
 
 
 class StepwiseModel(EncoderDecoder):
-    """A model whose decoder goes from token to token with a state of bounded size.
+    """A model whose decoder can read token by token, with a state of constant size.
 
-    `forward` and `step` are the same function of the tokens; the one has all at once.
+    `forward` and `step` compute the same function of the tokens; `forward` reads all of them at once.
     """
 
     def forward(
@@ -106,25 +106,25 @@ class StepwiseModel(EncoderDecoder):
         source: Int[Tensor, "batch source_len"] | PackedIds,
         target_input: Int[Tensor, "batch target_len"] | PackedIds,
     ) -> Float[Tensor, "batch target_len d_model"]:
-        """The same as for `EncoderDecoder`, from padded ids."""
+        """Hidden states as in `EncoderDecoder.forward`, from padded ids only."""
         assert isinstance(source, Tensor)
         assert isinstance(target_input, Tensor)
         hidden = self.decode(target_input, self.encode(source))
-        return hidden.to(self.embeddings.matrix("target").dtype)  # a loss is a sum of too many for bfloat16
+        return hidden.to(self.embeddings.matrix("target").dtype)  # a loss sums too many terms for bfloat16
 
     @abstractmethod
     def encode(self, source: Int[Tensor, "batch source_len"]) -> Memory:
-        """What the decoder needs of a batch of sources."""
+        """Encode a batch of sources for the decoder."""
 
     @abstractmethod
     def decode(
         self, target_input: Int[Tensor, "batch target_len"], memory: Memory
     ) -> Float[Tensor, "batch target_len d_model"]:
-        """Hidden states of every target position, none of which sees a later one."""
+        """Hidden states of every target position; no position sees a later one."""
 
     @abstractmethod
     def first_state(self, num_sentences: int, beam_size: int) -> State:
-        """The state in which nothing has been read, on the model's device."""
+        """The state before any token has been read, on the model's device."""
 
     @abstractmethod
     def step(
@@ -137,9 +137,9 @@ class StepwiseModel(EncoderDecoder):
         """
 
     def frozen(self) -> "StepwiseModel":
-        """The same model, for as long as its weights do not change: what is made of them alone is kept.
+        """A copy that caches whatever depends on the weights alone; use it only while they do not change.
 
-        Its modules are its own, and its parameters those of this one.
+        The copy has its own modules, but shares the parameters of this model.
         """
         shared = {id(tensor): tensor for tensor in (*self.parameters(), *self.buffers())}
         model = copy.deepcopy(self, shared)
@@ -149,9 +149,9 @@ class StepwiseModel(EncoderDecoder):
         return model
 
     def read(self, role: Role, ids: Int[Tensor, "batch length"]) -> Float[Tensor, "batch length d_model"]:
-        """The embeddings of unit variance, without dropout of their elements."""
+        """Embeddings of unit variance, after symbol dropout but without dropout of their elements."""
         return self.embeddings.embed(role, self.symbol_dropout(ids))
 
     def zeros(self, *shape: int) -> Tensor:
-        """On the device of the weights, and of their type."""
+        """Zeros with the device and type of the weights."""
         return self.embeddings.matrix("target").new_zeros(shape)

@@ -1,4 +1,4 @@
-"""A model as it is used, not as it is trained."""
+"""Switches a model to evaluation and back."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ from torch import nn
 
 @contextmanager
 def evaluation_mode(model: nn.Module) -> Iterator[None]:
-    """No dropout and no gradients inside; each module as it was before, after."""
+    """Disable dropout and gradients inside the block; restore the mode of each module after it."""
     in_training = [module for module in model.modules() if module.training]
     for module in in_training:
         module.training = False

@@ -1,4 +1,4 @@
-"""A sparsely gated mixture of experts (Shazeer et al. 2017) in the place of a feed-forward network."""
+"""A sparsely gated mixture of experts (Shazeer et al. 2017) in place of a feed-forward network."""
 
 import torch
 from jaxtyping import Bool, Float
@@ -13,23 +13,23 @@ _SMALL = 1e-10
 
 
 class Experts(AuxiliaryLoss, nn.Module):
-    """`sum_i G(x)_i E_i(x)` over the few experts whose gates are largest (equation 1 there).
+    """`sum_i G(x)_i E_i(x)` over the experts with the k largest gates (equation 1 there).
 
-    The gates are `softmax(KeepTopK(H(x), k))` with, while training, the noise of equation 4:
-    `H(x)_i = (x W_g)_i + N(0, 1) softplus((x W_noise)_i)`. So that no expert is left without tokens, the
+    The gates are `softmax(KeepTopK(H(x), k))`, in training with the noise of equation 4:
+    `H(x)_i = (x W_g)_i + N(0, 1) softplus((x W_noise)_i)`. To keep all experts in use, the loss includes the
     squared coefficients of variation of the gates' sums over the tokens (importance, equation 6) and of the
-    expected numbers of tokens (load, equation 10) are added to the loss. An expert is a network with a ReLU.
+    expected numbers of tokens (load, equation 10). An expert is a network with one hidden layer and a ReLU.
 
-    Deviations: there is one level of gates, not two; experts have no biases; the sum goes through no sigmoid;
-    padding counts in both losses, of which a batch has few percent.
+    Deviations: there is one level of gates, not two; experts have no biases; no sigmoid follows the sum;
+    padding, a few percent of a batch, counts in both losses.
 
     Args:
-        d_model: Width of input and output.
+        d_model: Width of the input and the output.
         d_ff: Width inside an expert.
-        num_experts: n.
-        per_token: k, less than n.
-        balance: The weight of either loss, w_importance and w_load.
-        dropout: Rate inside an expert.
+        num_experts: Number of experts, n.
+        per_token: Number of experts per token, k; less than n.
+        balance: Weight of each of the two losses, w_importance and w_load.
+        dropout: Dropout rate inside an expert.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Experts(AuxiliaryLoss, nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, x: Float[Tensor, "*rows d_model"]) -> Float[Tensor, "*rows d_model"]:
-        """Each position's mixture of what its experts make of it."""
+        """Each position's mixture of the outputs of its experts."""
         rows = x.flatten(0, -2)
         clean = self._compared(rows, self.gate)
         if not self.training:
@@ -60,24 +60,24 @@ class Experts(AuxiliaryLoss, nn.Module):
         return self._mixed(rows, weights, chosen).view(x.shape)
 
     def draw(self) -> None:
-        """Draw the experts' matrices Glorot uniform; gates and their noise are zero (appendix A there)."""
+        """Draw the experts' matrices Glorot uniform; set gates and their noise to zero (appendix A there)."""
         nn.init.zeros_(self.gate)
         nn.init.zeros_(self.noise)
         if self.inner.is_meta:
-            return  # the model is only counted, and there may be thousands of experts
+            return  # only parameters are counted, and there may be thousands of experts
         for matrix in (*self.inner, *self.outer):
             nn.init.xavier_uniform_(matrix)
 
     def _compared(
         self, rows: Float[Tensor, "tokens d_model"], gates: Float[Tensor, "experts d_model"]
     ) -> Float[Tensor, "tokens experts"]:
-        """Products in float32 or wider: the rounding of bfloat16 is not to choose among experts."""
+        """Products in float32 or wider, so that rounding to bfloat16 cannot affect the choice of experts."""
         wide = torch.promote_types(gates.dtype, torch.float32)
         with torch.autocast(rows.device.type, enabled=False):
             return functional.linear(rows.to(wide), gates.to(wide))
 
     def _mixed(self, rows: Tensor, weights: Tensor, chosen: Tensor) -> Tensor:
-        """Each expert that has tokens computes them at once; a GPU is waited for, to know which they are."""
+        """Compute all tokens of each expert at once; on a GPU, wait to learn which experts are in use."""
         if not len(rows):
             return rows
         order = chosen.flatten().argsort(stable=True)  # (tokens * per_token), by expert
@@ -102,12 +102,12 @@ def chosen_with_probability(
 
     Args:
         clean: `x W_g`.
-        noisy: The same with noise.
+        noisy: `clean` plus noise.
         deviation: Standard deviation of the noise.
         largest: The k + 1 largest of `noisy`, in order.
     """
     is_chosen: Bool[Tensor, "tokens experts"] = noisy > largest[:, -1:]
-    # It must exceed the k-th largest of the others.
+    # To be chosen, an expert must exceed the k-th largest of the others.
     threshold = torch.where(is_chosen, largest[:, -1:], largest[:, -2:-1])
     probability: Tensor = torch.special.ndtr((clean - threshold) / (deviation + _SMALL))
     return probability

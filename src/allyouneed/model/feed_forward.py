@@ -7,7 +7,7 @@ from allyouneed.model.dropout import Dropout
 
 
 class FeedForward(nn.Module):
-    """Equation 2, applied to each position alike."""
+    """Equation 2, applied identically to each position."""
 
     def __init__(self, d_model: int, d_ff: int, dropout: float = 0.0) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Attention of which one head learns to look at the right word (Garg et al. 2019, arXiv:1909.02074)."""
+"""Attention with one head that learns the word alignment (Garg et al. 2019, arXiv:1909.02074)."""
 
 import torch
 from jaxtyping import Bool, Float
@@ -9,20 +9,20 @@ from allyouneed.model.auxiliary_loss import AuxiliaryLoss
 from allyouneed.model.masks import ImplicitMask, Positions
 
 _LEAST = 1e-6
-"""Whose logarithm stands for that of less."""
+"""Smaller weights are raised to this before the logarithm."""
 
 
 class GuidedAttention(AuxiliaryLoss, SoftmaxAttention):
-    """Equation 1 between a target and a source of which every word has as many ids in either.
+    """Attention from a target to a source, for data in which every word has the same number of ids.
 
-    In training the first head learns to look at the ids of the word whose id comes next: the negative
-    logarithm of what it takes of them is added to the loss.
+    In training, the first head learns to look at the source ids of the word that the decoder writes next:
+    the negative logarithm of its weight on them is added to the loss.
 
     Args:
-        compatibility: The same as for `SoftmaxAttention`.
-        dropout: The same as for `SoftmaxAttention`.
+        compatibility: Function that compares queries with keys.
+        dropout: Dropout rate of the weights.
         ids_per_word: Number of ids per word in source and target.
-        loss_weight: Weight of that logarithm's mean over the batch.
+        loss_weight: Weight of the alignment loss, a mean over the batch.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class GuidedAttention(AuxiliaryLoss, SoftmaxAttention):
 
     @property
     def is_equation_1(self) -> bool:
-        """Faster forms have no weights to learn from."""
+        """Always False: faster implementations keep no weights to learn from."""
         return False
 
     def weights(
@@ -43,7 +43,7 @@ class GuidedAttention(AuxiliaryLoss, SoftmaxAttention):
         mask: Bool[Tensor, "#batch 1 #query_len key_len"] | ImplicitMask,
         positions: Positions | None = None,
     ) -> Float[Tensor, "batch heads query_len key_len"]:
-        """How much each query takes of each key's value, before dropout."""
+        """The weight of each key's value for each query, before dropout."""
         weights = super().weights(query, key, mask, positions)
         if self.training:
             assert isinstance(mask, Tensor)
@@ -56,14 +56,14 @@ def alignment_loss(
     is_source: Bool[Tensor, "batch source_len"],
     ids_per_word: int,
 ) -> Float[Tensor, ""]:
-    """`-log` of what each step takes of the ids of its own word, in the mean over all steps but the last.
+    """Mean over all steps but the last of `-log` of a step's weight on the ids of its own word.
 
-    It is 0 where there are no such steps.
+    It is 0 if there are no such steps.
 
     Args:
         weights: Attention weights of one head.
-        is_source: Where there is no padding; the last id of a source is its end symbol.
-        ids_per_word: Step t is of word t // ids_per_word, and so is source id t.
+        is_source: False at padding; the last id of a source is its end symbol.
+        ids_per_word: Number of ids per word: step t and source id t belong to word t // ids_per_word.
     """
     words_of_steps, words_of_ids = (
         torch.arange(length, device=weights.device) // ids_per_word for length in weights.shape[1:]

@@ -1,4 +1,4 @@
-"""The initial weights of the authors' code of 2017, as the paper does not give them; and its rivals'."""
+"""Initial weights: those of the authors' code of 2017, as the paper gives none, and the rivals' own."""
 
 import math
 from collections.abc import Mapping
@@ -18,15 +18,15 @@ from allyouneed.model.rivals.convolution import Convolution
 
 
 def initialise(model: nn.Module) -> None:
-    """Draw all weights of `model` anew from PyTorch's generator.
+    """Draw all weights of `model` from PyTorch's generator.
 
     Matrices are Glorot uniform over the whole *packed* matrix, so that queries, keys and values start
-    smaller than three matrices of their own would; biases are 0, normalisations the identity, embeddings
-    normal with deviation d_model^-0.5. So are the vectors of a target space, and the keys and values that
-    are parameters, for they are scaled up likewise.
+    smaller than in three separate matrices. Biases are 0, and normalisations are the identity. Embeddings
+    and vectors of a target space are normal with deviation d_model^-0.5. So are keys and values that are
+    parameters, because they are scaled up like embeddings.
 
-    Of the rivals, matrices of an LSTM are uniform within `units^-0.5`, its biases 0, but 1 at the forget
-    gate; experts, convolutions and clipped offsets draw their own.
+    In the rivals, the matrices of an LSTM are uniform within `units^-0.5`; its biases are 0, but 1 at the
+    forget gate. Experts, convolutions and clipped offsets draw their own weights.
     """
     for module in model.modules():
         if isinstance(module, nn.Linear):
@@ -45,7 +45,7 @@ def initialise(model: nn.Module) -> None:
             for parameter in (module.keys, module.values):
                 nn.init.normal_(parameter, std=1 / module.scale)
         elif isinstance(module, AdditiveCompatibility):
-            bound = math.sqrt(6 / (module.weight.size(1) + 1))  # Glorot's, of each head's d_k -> 1 matrix
+            bound = math.sqrt(6 / (module.weight.size(1) + 1))  # Glorot's, for each head's d_k -> 1 matrix
             nn.init.uniform_(module.weight, -bound, bound)
         elif isinstance(module, Experts | Convolution | ClippedOffsets):
             module.draw()
@@ -54,7 +54,7 @@ def initialise(model: nn.Module) -> None:
 
 
 class NoDraws(TorchDispatchMode):
-    """Inside this context a tensor that is to be filled with random numbers stays as it is."""
+    """A context in which random draws leave tensors as they are."""
 
     def __torch_dispatch__(
         self,

@@ -36,7 +36,7 @@ class AddAndNorm(nn.Module):
 class NormAndAdd(nn.Module):
     """Pre-norm: the normalisation before a sub-layer, and the residual connection around both.
 
-    The authors' later code has it, with one more normalisation after the last layer.
+    The authors' later code uses it, with one more normalisation after the last layer.
     """
 
     def __init__(self, d_model: int, dropout: float, epsilon: float) -> None:
@@ -79,7 +79,7 @@ class EncoderLayer(nn.Module):
 
 
 class DecoderLayer(nn.Module):
-    """Self-attention to what has been written, attention to the memory, then the feed-forward network."""
+    """Self-attention to the target so far, attention to the memory, then the feed-forward network."""
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class DecoderLayer(nn.Module):
         attend_to_target: Sublayer,
         attend_to_memory: Sublayer,
     ) -> Float[Tensor, "batch target_len d_model"]:
-        """One layer of the decoder, its attentions computed by other functions than its modules.
+        """One layer of the decoder, with functions that replace its attention modules.
 
         Args:
             x: The input of the layer.

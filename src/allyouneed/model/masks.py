@@ -11,8 +11,7 @@ from torch import Tensor
 from allyouneed.symbols import PADDING
 
 DenseAttention = Callable[[Tensor, Tensor, Tensor, Tensor, "Positions | None"], Tensor]
-"""A form of attention: query, key, value, a mask with a value for every query and key, and their positions
--> the mixtures."""
+"""An attention function: query, key, value, a mask with an entry per query and key, positions -> mixtures."""
 
 
 class Positions(NamedTuple):
@@ -27,11 +26,11 @@ class Positions(NamedTuple):
 
 
 class ImplicitMask(ABC):
-    """A mask without a value for every query and key: what holds it takes memory linear in their number."""
+    """A mask that stores no entry per query and key: its memory is linear in their number."""
 
     @abstractmethod
     def dense(self) -> Bool[Tensor, "batch 1 query_len key_len"]:
-        """The same, with a value for every query and key."""
+        """The same mask with an entry for every query and key."""
 
     @abstractmethod
     def positions(self) -> Positions:
@@ -49,7 +48,7 @@ class ImplicitMask(ABC):
 
 
 def padding_mask(ids: Int[Tensor, "batch key_len"]) -> Bool[Tensor, "batch 1 1 key_len"]:
-    """Open where a token stands; the first position stays open even in a sequence of nothing but padding."""
+    """Open at every token; the first position is open even in a sequence that is all padding."""
     mask = ids != PADDING
     mask[:, 0] = True
     return mask[:, None, None, :]

@@ -11,19 +11,19 @@ from torch.nn import functional
 from allyouneed.model.masks import DenseAttention, ImplicitMask, Positions
 
 _SMALLEST_BLOCK = 32
-"""Queries: with fewer at once the time goes into calls, however few keys each of them has."""
+"""Minimum number of queries per block; smaller blocks spend most of their time on the overhead of calls."""
 
 
 @dataclass(frozen=True)
 class NeighbourhoodMask(ImplicitMask):
     """A position may attend to tokens at most `reach` positions away; if causal, to none after it.
 
-    To itself it always may, so that padding has an open position, too.
+    It may always attend to itself, so that padding has an open position, too.
 
     Attributes:
-        real: Where a token stands, and not padding.
+        real: True at tokens, False at padding.
         reach: Half the paper's r.
-        causal: Whether positions after a query are closed to it.
+        causal: Whether the positions after a query are closed to it.
     """
 
     real: Bool[Tensor, "batch length"]
@@ -32,26 +32,26 @@ class NeighbourhoodMask(ImplicitMask):
 
     @property
     def _reach_ahead(self) -> int:
-        """Positions after a query that are near it."""
+        """Number of positions after a query that are within its reach."""
         return 0 if self.causal else self.reach
 
     @property
     def _block(self) -> int:
-        """Queries that are computed at once, as many as fastest on a CPU: see docs/decisions."""
+        """Number of queries per block, the fastest on a CPU: see docs/decisions."""
         return max(self.reach, _SMALLEST_BLOCK)
 
     @property
     def _window(self) -> int:
-        """Keys of a block: its own positions and those near its ends."""
+        """Number of keys per block: its own positions and those within reach of its ends."""
         return self.reach + self._block + self._reach_ahead
 
     @property
     def _num_blocks(self) -> int:
-        """Number of blocks that hold all positions; the last may not be full."""
+        """Number of blocks that cover all positions; the last may be incomplete."""
         return -(-self.real.size(1) // self._block)
 
     def dense(self) -> Bool[Tensor, "batch 1 length length"]:
-        """A value for every query and key."""
+        """An entry for every query and key."""
         positions = torch.arange(self.real.size(1), device=self.real.device)
         return self._open(positions[:, None], positions, self.real[:, None])[:, None]
 
@@ -62,7 +62,7 @@ class NeighbourhoodMask(ImplicitMask):
 
     @cached_property
     def _positions_of_blocks(self) -> Positions:
-        """The positions of each block's queries, and of the keys of its window, batch by batch."""
+        """Positions of each block's queries and of the keys of its window, sentence by sentence."""
         first = torch.arange(self._num_blocks, device=self.real.device)[:, None] * self._block
         query = first + torch.arange(self._block, device=self.real.device)
         key = first - self.reach + torch.arange(self._window, device=self.real.device)
@@ -71,7 +71,7 @@ class NeighbourhoodMask(ImplicitMask):
 
     @cached_property
     def _of_blocks(self) -> Bool[Tensor, "blocks 1 block window"]:
-        """A value for every query of each block and every key of its window, batch by batch."""
+        """An entry for every query of each block and every key of its window, sentence by sentence."""
         query, key = self._positions_of_blocks
         real = self._around(self.real).unfold(1, self._window, self._block).flatten(0, 1)  # (blocks, window)
         return self._open(query[:, :, None], key[:, None], real[:, None])[:, None]
@@ -83,11 +83,11 @@ class NeighbourhoodMask(ImplicitMask):
         key: Float[Tensor, "batch heads length d_k"],
         value: Float[Tensor, "batch heads length d_v"],
     ) -> Float[Tensor, "batch heads length d_v"]:
-        """Attention by blocks of neighbouring queries, each with the keys that are near it.
+        """Attention in blocks of neighbouring queries, each with the keys in its window.
 
-        Nothing as large as the square of the length is made, the mask included.
+        No tensor, the mask included, is as large as the square of the length.
         """
-        if query.size(2) <= self._window:  # all that a single block would compute, or less
+        if query.size(2) <= self._window:  # a single block would compute at least as much
             return form(query, key, value, self.dense(), self.positions())
         return self._whole(
             form(
@@ -100,7 +100,7 @@ class NeighbourhoodMask(ImplicitMask):
         )
 
     def _queries(self, x: Float[Tensor, "batch heads length d_k"]) -> Float[Tensor, "blocks heads block d_k"]:
-        """Queries, block by block; the last block of a sentence is filled up with zeros."""
+        """Queries, block by block; zeros fill the last block of a sentence."""
         room = self._num_blocks * self._block - x.size(2)
         rows = functional.pad(x.transpose(1, 2), (0, 0, 0, 0, 0, room))
         blocks: Tensor = rows.unflatten(1, (self._num_blocks, self._block))
@@ -109,19 +109,19 @@ class NeighbourhoodMask(ImplicitMask):
     def _windows(
         self, x: Float[Tensor, "batch heads length d_v"]
     ) -> Float[Tensor, "blocks heads window d_v"]:
-        """The keys or values of each block, with zeros where there are none."""
+        """The keys or values in the window of each block, with zeros beyond the ends of a sentence."""
         rows = self._around(x.transpose(1, 2))
         return rows.unfold(1, self._window, self._block).flatten(0, 1).transpose(2, 3)
 
     def _whole(
         self, attended: Float[Tensor, "blocks heads block d_v"]
     ) -> Float[Tensor, "batch heads length d_v"]:
-        """What the queries of all blocks have found, sentence by sentence again."""
+        """Join the outputs of the blocks into sentences again."""
         blocks: Tensor = attended.transpose(1, 2).unflatten(0, (-1, self._num_blocks))
         return blocks.flatten(1, 2)[:, : self.real.size(1)].transpose(1, 2)
 
     def _around(self, rows: Tensor) -> Tensor:
-        """Sentences (batch, length, ..) with what windows need before and after them."""
+        """Pad sentences (batch, length, ..) at both ends with the zeros that the windows need."""
         after = self._num_blocks * self._block - rows.size(1) + self._reach_ahead
         return functional.pad(rows, (*(0, 0) * (rows.dim() - 2), self.reach, after))
 

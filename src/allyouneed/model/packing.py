@@ -1,4 +1,4 @@
-"""Sentences without padding: one after the other in a single row, as flash attention takes them."""
+"""Sentences without padding, joined into a single row, as flash attention takes them."""
 
 from dataclasses import dataclass
 
@@ -13,13 +13,13 @@ from allyouneed.symbols import PADDING
 
 @dataclass(frozen=True)
 class PackedIds:
-    """The token ids of some sentences in one row.
+    """The token ids of several sentences in one row.
 
     Attributes:
         ids: All tokens: (1, tokens).
         positions: Position of each token in its sentence, from 0.
-        bounds: Sentence i has the tokens from `bounds[i]` to `bounds[i + 1]`: int32.
-        longest: Tokens of the longest sentence.
+        bounds: Start of each sentence and end of the last; sentence i is `bounds[i]:bounds[i + 1]`: int32.
+        longest: Number of tokens in the longest sentence.
     """
 
     ids: Int[Tensor, "1 tokens"]
@@ -28,16 +28,16 @@ class PackedIds:
     longest: int
 
     def sentences(self) -> Int[Tensor, " tokens"]:
-        """The number of each token's sentence."""
+        """The number of each token's sentence, from 1."""
         return (self.positions == 0).cumsum(0)
 
 
 def pack(padded: Int[Tensor, "batch length"], device: torch.device) -> PackedIds:
-    """Sentences that are padded at the end and in main memory, packed on `device`; no GPU is waited for."""
+    """Pack sentences that are padded at the end, and send them from main memory without waiting for a GPU."""
     real = padded != PADDING
     lengths = real.sum(1)
     positions = torch.arange(padded.size(1)).expand_as(padded)[real]
-    bounds = functional.pad(lengths.cumsum(0), (1, 0)).int()  # the type that flash attention wants
+    bounds = functional.pad(lengths.cumsum(0), (1, 0)).int()  # the type that flash attention expects
     return PackedIds(
         ids=sent(padded[real][None], device),
         positions=sent(positions, device),
@@ -47,7 +47,7 @@ def pack(padded: Int[Tensor, "batch length"], device: torch.device) -> PackedIds
 
 
 def sent(tensor: Tensor, device: torch.device) -> Tensor:
-    """What is in main memory, on its way to `device`; a GPU is not waited for."""
+    """Send a tensor from main memory to `device` without waiting for a GPU."""
     return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor
 
 
@@ -55,7 +55,7 @@ def sent(tensor: Tensor, device: torch.device) -> Tensor:
 class PackedMask(ImplicitMask):
     """A query may attend to the keys of its own sentence; if causal, to those at and before its position.
 
-    With a reach, it may attend to those at most so many positions away.
+    If `reach` is set, it may attend only to keys at most `reach` positions away.
     """
 
     queries: PackedIds
@@ -64,7 +64,7 @@ class PackedMask(ImplicitMask):
     reach: int | None = None
 
     def dense(self) -> Bool[Tensor, "1 1 query_tokens key_tokens"]:
-        """The same, said of every pair of tokens."""
+        """The same mask with an entry for every query and key."""
         open_ = self.queries.sentences()[:, None] == self.keys.sentences()
         if self.causal:
             open_ &= self.queries.positions[:, None] >= self.keys.positions

@@ -10,7 +10,7 @@ _FIRST_LENGTH = 512
 
 
 def sinusoids(length: int, d_model: int) -> Float[Tensor, "{length} {d_model}"]:
-    """`PE(pos, 2i) = sin(pos / 10000^(2i / d_model))`, and the cosine of the same at 2i + 1."""
+    """`PE(pos, 2i) = sin(pos / 10000^(2i / d_model))`, and the cosine of the same angle at 2i + 1."""
     position = torch.arange(length, dtype=torch.float64)[:, None]
     exponent = torch.arange(0, d_model, 2, dtype=torch.float64) / d_model
     angle = position / 10_000**exponent  # (length, d_model / 2)
@@ -18,7 +18,7 @@ def sinusoids(length: int, d_model: int) -> Float[Tensor, "{length} {d_model}"]:
 
 
 def concatenated_sinusoids(length: int, d_model: int) -> Float[Tensor, "{length} {d_model}"]:
-    """All sines before all cosines, the last of 10000 x 2 pi: as in the authors' code of 2017."""
+    """All sines before all cosines, with wavelengths up to 10000 x 2 pi, as in the authors' code of 2017."""
     position = torch.arange(length, dtype=torch.float64)[:, None]
     exponent = torch.arange(d_model // 2, dtype=torch.float64) / max(1, d_model // 2 - 1)
     angle = position / 10_000**exponent  # (length, d_model / 2)
@@ -26,7 +26,7 @@ def concatenated_sinusoids(length: int, d_model: int) -> Float[Tensor, "{length}
 
 
 class SinusoidalPositions(nn.Module):
-    """Sines and cosines; the table grows with the longest sequence seen, and is no parameter."""
+    """Sinusoidal encodings in a table that grows with the longest sequence seen and is not a parameter."""
 
     table: Tensor
 
@@ -37,14 +37,14 @@ class SinusoidalPositions(nn.Module):
 
     def forward(self, length: int) -> Float[Tensor, "{length} d_model"]:
         """The encodings of the first positions."""
-        table = self.table  # another thread may put a longer or shorter one in its place
+        table = self.table  # another thread may replace it with a longer or shorter one
         if length > table.size(0):
             self.table = table = self._encode(2 * length, self.d_model).to(table)
         return table[:length]
 
 
 class LearnedPositions(nn.Module):
-    """One learned vector a position (Table 3, row E)."""
+    """One learned vector per position (Table 3, row E)."""
 
     def __init__(self, max_positions: int, d_model: int) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ class LearnedPositions(nn.Module):
         """The encodings of the first positions.
 
         Raises:
-            ValueError: There are not as many.
+            ValueError: `length` exceeds the number of learned positions.
         """
         if length > self.weight.size(0):
             raise ValueError(f"{length} positions wanted, {self.weight.size(0)} learned")
@@ -90,9 +90,9 @@ def build_positions(kind: str, d_model: int, max_positions: int) -> Encodings:
 
 
 class TargetSpace(nn.Module):
-    """Positions, and a learned vector on all of them that stands for the language to translate into.
+    """Positional encodings plus a learned vector for the target language, the same at all positions.
 
-    The authors' code of 2017 has a table of such vectors, of which training on one task uses one.
+    The authors' code of 2017 has a table of such vectors; training on one task uses only one of them.
     """
 
     num_spaces = 32
@@ -103,6 +103,6 @@ class TargetSpace(nn.Module):
         self.spaces = nn.Parameter(torch.empty(self.num_spaces, d_model))
 
     def forward(self, length: int) -> Float[Tensor, "{length} d_model"]:
-        """What is added to the embeddings of the first positions."""
+        """The vectors to add to the embeddings of the first positions."""
         encodings: Tensor = self.positions(length)
         return encodings + self.spaces[0]

@@ -65,8 +65,8 @@ class Transformer(EncoderDecoder):
 
         Args:
             source: Token ids with the end symbol, padded at the end, or packed.
-            target_input: The start symbol and the target's token ids, likewise. Packed, the hidden states
-                are (1, target tokens, d_model).
+            target_input: The start symbol and the target's token ids, padded or packed like `source`. If
+                packed, the hidden states are (1, target tokens, d_model).
         """
         if isinstance(source, PackedIds) and isinstance(target_input, PackedIds):
             return self._forward_packed(source, target_input)
@@ -94,7 +94,7 @@ class Transformer(EncoderDecoder):
         x: Float[Tensor, "batch source_len d_model"],
         mask: Bool[Tensor, "#batch 1 #source_len source_len"] | ImplicitMask,
     ) -> Float[Tensor, "batch source_len d_model"]:
-        """The memory of sources that come as vectors in place of ids."""
+        """The memory of sources that are given as vectors instead of ids."""
         for layer in self.encoder:
             x = layer(x, mask)
         normed: Tensor = self.encoder_norm(x)
@@ -106,7 +106,7 @@ class Transformer(EncoderDecoder):
         memory: Float[Tensor, "batch source_len d_model"],
         source_mask: Bool[Tensor, "batch 1 1 source_len"],
     ) -> Float[Tensor, "batch target_len d_model"]:
-        """Hidden states of every target position, none of which sees a later one."""
+        """Hidden states of every target position; no position sees a later one."""
         target_mask = self.self_mask("target", target_input)
         return self._decode_vectors(self.embed("target", target_input), memory, target_mask, source_mask)
 
@@ -125,8 +125,8 @@ class Transformer(EncoderDecoder):
     def self_mask(
         self, role: Role, ids: Int[Tensor, "batch length"]
     ) -> Bool[Tensor, "#batch 1 #length length"] | ImplicitMask:
-        """What the positions of a side may attend to on their own side."""
-        # Padding comes last, so that what is causal is kept from it at every real position.
+        """The mask of self-attention on the source or target side."""
+        # Padding comes last, so that a causal mask hides it from every real position.
         reach = self.config.reach
         if role == "source":
             return padding_mask(ids) if reach is None else NeighbourhoodMask(ids != PADDING, reach)
@@ -149,7 +149,7 @@ class Transformer(EncoderDecoder):
         return embedded
 
     def use_attention(self, attend: AttentionFunction) -> None:
-        """Compute equation 1 by another function in every layer that computes it and not a variant."""
+        """Compute equation 1 with `attend` in every layer that does not use a variant."""
         for module in self.modules():
             if isinstance(module, SelfAttention | CrossAttention) and module.plain.is_equation_1:
                 module.attend = attend
@@ -196,7 +196,7 @@ def _position_wise(config: ModelConfig) -> PositionWise:
 
 
 def _norms(config: ModelConfig) -> tuple[Callable[[], Residual], Callable[[], nn.Module]]:
-    """What is around every sub-layer, and what is after the last layer of either stack."""
+    """Factories of the residual connection of a sub-layer and of the norm after the last layer."""
     if config.norm == "post":
         return partial(AddAndNorm, config.d_model, config.dropout, config.layer_norm_epsilon), nn.Identity
     return (

@@ -1,4 +1,4 @@
-"""Models from weights with names, which are checked before anything of the model's size takes memory."""
+"""Builds models from named weights, which are checked before memory for a model is allocated."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +16,7 @@ from allyouneed.model.encoder_decoder import EncoderDecoder
 
 Weights = dict[str, Tensor]
 
-_TENSORS_THAT_MAY_BE_MISSING = 100  # of a model of which nothing is there, so that each is named
+_TENSORS_THAT_MAY_BE_MISSING = 100  # so that a small model's are named even if all are missing
 
 
 def model_from_weights(config: ModelConfig, weights: Weights, path: Path) -> EncoderDecoder:
@@ -24,7 +24,7 @@ def model_from_weights(config: ModelConfig, weights: Weights, path: Path) -> Enc
 
     Args:
         config: The architecture.
-        weights: Name of a parameter -> its values.
+        weights: Parameter name -> values.
         path: The file that the weights were read from, for error messages.
 
     Raises:
@@ -38,15 +38,15 @@ def model_from_weights(config: ModelConfig, weights: Weights, path: Path) -> Enc
 
 
 def load_weights(model: EncoderDecoder, weights: Weights, path: Path) -> None:
-    """Put weights into a model.
+    """Load weights into a model.
 
     Args:
-        model: Keeps its weights where these do not fit.
-        weights: Name of a parameter -> its values.
+        model: The model to change; it keeps its weights if the new ones do not fit.
+        weights: Parameter name -> values.
         path: The file that the weights were read from, for error messages.
 
     Raises:
-        ModelError: As for `model_from_weights`.
+        ModelError: The weights do not fit, as for `model_from_weights`.
     """
     _require_weights_of(model, weights, path)
     model.load_state_dict(weights)
@@ -63,11 +63,11 @@ def _require_weights_of(model: EncoderDecoder, weights: Weights, path: Path) -> 
 
 
 def _without_weights(config: ModelConfig, weights: Weights, path: Path) -> EncoderDecoder:
-    """The model without its weights, unless it is of sizes that no file of weights like this can have."""
+    """Build the model without its weights; reject sizes that cannot belong to this file of weights."""
     try:
         with _building_at_most(2 * len(weights) + _TENSORS_THAT_MAY_BE_MISSING):
             return build_model(config)
-    except (RuntimeError, OverflowError, TypeError):  # too many tensors, or one of too many numbers
+    except (RuntimeError, OverflowError, TypeError):  # too many tensors, or too large a tensor
         raise ModelError(
             f"{path}: has {len(weights):,} tensors, and is smaller than the model of its configuration "
             f"(num_layers = {config.num_layers}, d_model = {config.d_model}, d_ff = {config.d_ff}); "
@@ -77,7 +77,7 @@ def _without_weights(config: ModelConfig, weights: Weights, path: Path) -> Encod
 
 @contextmanager
 def _building_at_most(num_tensors: int) -> Iterator[None]:
-    """Stop the building of a model, in this thread, that has more tensors than that."""
+    """Stop this thread with a RuntimeError when it builds a model with more than `num_tensors` tensors."""
     left, thread = num_tensors, get_ident()
 
     def count(*_: object) -> None:
@@ -94,7 +94,7 @@ def _building_at_most(num_tensors: int) -> Iterator[None]:
 
 
 def _misfits(expected: Weights, found: Weights) -> list[str]:
-    """For each tensor that differs from the expected one in name, shape or type, what is wrong with it."""
+    """One fault for each tensor that differs from the expected one in name, shape or type."""
     faults = [f"has no tensor {name}" for name in expected if name not in found]
     for name, tensor in found.items():
         if name not in expected:

@@ -1,4 +1,4 @@
-// The weights of all heads, of pieces or of words.
+// The weights of all heads, between pieces or between words.
 
 async function unpack(packed) {
   const text = atob(packed);
@@ -8,13 +8,13 @@ async function unpack(packed) {
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
-/** A sequence of positions, (text, first piece, behind the last) each. */
+/** The positions of a sequence: text, first piece, and end (exclusive) of each. */
 function positions(sequence, inWords) {
   if (inWords) return sequence.words.map(({ text, pieces: [first, behind] }) => ({ text, first, behind }));
   return sequence.pieces.map((text, first) => ({ text, first, behind: first + 1 }));
 }
 
-/** Of each piece, the number of its position. */
+/** The index of each piece's position. */
 function positionsOfPieces(positions) {
   return Uint16Array.from(positions.flatMap(({ first, behind }, number) => Array(behind - first).fill(number)));
 }
@@ -26,14 +26,14 @@ class View {
     Object.assign(this, { queries, keys, bytes, layers, heads, numQueries, numKeys, keyOf, cache: new Map(), means: new Map() });
   }
 
-  /** The weights of a head, both counted from 0: a row of keys for each query, one after the other. */
+  /** The weights of a head in row-major order, a row of keys per query; `layer` and `head` count from 0. */
   at(layer, head) {
     const index = layer * this.heads + head;
     if (!this.cache.has(index)) this.cache.set(index, this.merge(index * this.numQueries * this.numKeys));
     return this.cache.get(index);
   }
 
-  /** Sums over the pieces that are attended to, means over those that attend; of each piece all weights sum to 1. */
+  /** Sums over the pieces of a key, means over the pieces of a query; the weights of each piece sum to 1. */
   merge(start) {
     const { numKeys, keyOf, bytes, queries } = this, width = this.keys.length;
     const merged = new Float32Array(queries.length * width), sums = new Float64Array(width);
@@ -65,33 +65,33 @@ class View {
         const weights = this.at(layer, head);
         for (let place = 0; place < sum.length; place++) sum[place] += weights[place] / heads.length;
       }
-      this.means.clear(); // of those before: one is looked at
+      this.means.clear(); // keep only the mean on display
       this.means.set(name, sum);
     }
     return this.means.get(name);
   }
 
-  /** The keys that a query looks at most, with their weights. */
+  /** The keys with the largest weights for a query. */
   strongest(weights, query, count) {
     const width = this.keys.length;
     return largest(weights.subarray(query * width, (query + 1) * width), count)
       .map(([key, weight]) => ({ query, key, text: this.keys[key].text, weight }));
   }
 
-  /** The queries that look most at a key, with their weights. */
+  /** The queries with the largest weights on a key. */
   strongestTo(weights, key, count) {
     const column = this.queries.map((_, query) => weights[query * this.keys.length + key]);
     return largest(column, count).map(([query, weight]) => ({ query, key, text: this.queries[query].text, weight }));
   }
 }
 
-/** The places and values of the largest of some numbers. */
+/** The indices and values of the `count` largest numbers. */
 function largest(values, count) {
   const order = [...values.keys()].sort((a, b) => values[b] - values[a]).slice(0, count);
   return order.map((place) => [place, values[place]]);
 }
 
-/** What a document holds, unpacked. */
+/** The unpacked contents of a document. */
 export class Attention {
   static async open(contents) {
     const kinds = Object.entries(contents.kinds);

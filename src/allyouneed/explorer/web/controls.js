@@ -1,9 +1,9 @@
-// What is chosen above the picture: kind, view, layer, heads, words or pieces.
+// The controls above the picture: kind, view, layer, heads, words or pieces.
 
 import { element, headColour } from "./elements.js";
 import { KINDS, VIEWS, hasParts, toggled } from "./state.js";
 
-/** One of several, as a row of radio buttons. */
+/** A choice of one option, as a row of radio buttons. */
 function choice(legend, name, options, choose) {
   const inputs = new Map();
   const labels = options.map(([value, text]) => {
@@ -15,7 +15,7 @@ function choice(legend, name, options, choose) {
   return { node, update: (value) => { inputs.get(value).checked = true; } };
 }
 
-/** Any of the heads, each in its colour; none chosen means all. */
+/** A choice of heads, each in its colour; if none is chosen, all are shown. */
 function headChoice(attention, state, change) {
   const all = element("button", { type: "button", onclick: () => change({ heads: [] }) }, "All");
   const chips = Array.from({ length: attention.numHeads }, (_, head) => {
@@ -34,7 +34,7 @@ function headChoice(attention, state, change) {
   return { node, update };
 }
 
-/** All controls; `change` is called with what is to change in the state. */
+/** All controls; they call `change` with the entries of the state to change. */
 export function controls(attention, state, change) {
   const layerNumbers = Array.from({ length: attention.numLayers }, (_, layer) => [layer, `${layer + 1}`]);
   const kind = choice("Attention", "kind", Object.entries(KINDS).map(([name, [text]]) => [name, text]),

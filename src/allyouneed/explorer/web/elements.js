@@ -11,13 +11,13 @@ export function element(tag, attributes = {}, ...children) {
   return node;
 }
 
-/** A word, whose direction of writing cannot touch what stands beside it. */
+/** A word, isolated so that its writing direction does not affect its neighbours. */
 export const word = (text) => element("bdi", {}, text);
 
-/** What draws on a canvas: in memory, where this page computes its pixels, whether or not there is a graphics card. */
+/** The drawing context of a canvas, kept in main memory, where this page computes the pixels. */
 export const contextOf = (canvas) => canvas.getContext("2d", { willReadFrequently: true });
 
-/** A canvas of that size in CSS pixels, sharp on any screen, cleared and ready to be drawn on. */
+/** Resize a canvas (in CSS pixels, sharp on any screen), clear it, and return its drawing context. */
 export function prepareCanvas(canvas, width, height) {
   const ratio = window.devicePixelRatio || 1;
   const size = [width, height].map((length) => Math.round(length * ratio));
@@ -32,10 +32,10 @@ export function prepareCanvas(canvas, width, height) {
   return context;
 }
 
-/** The value of a custom property of the style sheet for a node, which knows about light and dark. */
+/** The value of a custom property of the style sheet at a node, for the current light or dark theme. */
 export const styleValue = (node, name) => getComputedStyle(node).getPropertyValue(name).trim();
 
-/** A colour for a head, as it is drawn on a node; neighbours are far apart. */
+/** The colour of a head for drawing on a node; adjacent heads differ strongly. */
 export function headColour(node, head) {
   const hue = (255 + head * 137.5) % 360;
   return `oklch(${styleValue(node, head % 2 ? "--head-odd" : "--head-even")} ${hue})`;
@@ -43,7 +43,7 @@ export function headColour(node, head) {
 
 const bytes = new Map();
 
-/** A colour as its red, green and blue, in bytes. */
+/** The red, green and blue bytes of a colour. */
 export function bytesOf(colour) {
   if (!bytes.has(colour)) {
     const context = contextOf(element("canvas", { width: 1, height: 1 }));
@@ -54,7 +54,7 @@ export function bytesOf(colour) {
   return bytes.get(colour);
 }
 
-/** What stands in a picture, as a table that is made when it is opened; the next picture's is open then, too. */
+/** The picture's values in a table that is made when opened, and stays open for the next picture. */
 export function tableBehind(state, makeTable) {
   const details = element("details", { class: "behind", open: state.hasTable }, element("summary", {}, "As a table"));
   const show = () => {
@@ -66,7 +66,7 @@ export function tableBehind(state, makeTable) {
   return { node: details, update: show };
 }
 
-/** A table from its caption, the names of its columns and its rows, each of which begins with its name. */
+/** A table from its caption, column names, and rows, each of which starts with its name. */
 export function table(caption, columns, rows) {
   const header = columns.map((name) => element("th", { scope: "col" }, word(name)));
   const body = rows.map(([name, ...values]) => element("tr", {},

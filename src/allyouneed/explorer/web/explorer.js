@@ -12,7 +12,7 @@ import { measuresView } from "./measures.js";
 const MAKERS = { lines: linesView, matrix: matrixView, heads: headsView, measures: measuresView };
 const KEPT = "Weights are those of pieces, each kept to 0.004 or better as its square root in 8 bits; every row sums to one.";
 
-/** Write the state into the page's address; what goes back leads to is what was seen before, where that is `another`. */
+/** Write the state into the page's address; `another` view gets its own entry in the browser's history. */
 function remember(state, another) {
   try {
     history[another ? "pushState" : "replaceState"](null, "", writeFragment(state));
@@ -25,9 +25,9 @@ function remember(state, another) {
  * Show attention in an element.
  * @param {Element} root
  * @param {object} contents
- * @param {{address?: boolean}} options `address`: the fragment of the page's address says what is shown, and follows
- *   it, so that a link restores it. For a page that is the explorer's alone.
- * @returns {Promise<() => void>} what takes it away again, once it is drawn
+ * @param {{address?: boolean}} options `address`: keep the state in the fragment of the page's address, so that a
+ *   link restores it; only for a page that shows nothing else.
+ * @returns {Promise<() => void>} a function that removes the explorer; resolves once the explorer is drawn
  */
 export async function explore(root, contents, { address = false } = {}) {
   const attention = await Attention.open(contents);
@@ -49,7 +49,7 @@ export async function explore(root, contents, { address = false } = {}) {
     meaning.textContent = KINDS[state.kind][1];
     panel.update();
     shown.update();
-    if (isFocused && !picture.contains(document.activeElement)) picture.focus(); // what had it is gone
+    if (isFocused && !picture.contains(document.activeElement)) picture.focus(); // the focused node is gone
   }
   function change(changes) {
     const another = "view" in changes && changes.view !== state.view;

@@ -3,7 +3,7 @@
 import { bytesOf, contextOf, element, headColour } from "./elements.js";
 import { MEASURES } from "./measures.js";
 
-/** The matrix of a head in an image, a pixel for each weight: its ink is the weight's square root. */
+/** Paint a head's matrix, one pixel per weight; opacity is the square root of the weight. */
 function paint(image, weights, [red, green, blue]) {
   const pixels = new Uint32Array(image.data.buffer), colour = red | (green << 8) | (blue << 16);
   for (let place = 0; place < weights.length; place++) {
@@ -13,7 +13,7 @@ function paint(image, weights, [red, green, blue]) {
 
 const drawn = new WeakMap();
 
-/** The thumbnails of a view, which are drawn once, and again where colours are others. */
+/** The thumbnails of a view, which are redrawn only when colours change. */
 function thumbnails(view) {
   if (!drawn.has(view)) {
     const { layers, heads, keys, queries } = view;
@@ -26,7 +26,7 @@ function thumbnails(view) {
   return drawn.get(view);
 }
 
-/** A head in numbers, for those who cannot see its picture. */
+/** The measures of a head, as text for screen readers. */
 function inNumbers(measures, layer, head) {
   const parts = Object.entries(measures).map(([name, values]) => `${MEASURES[name][0]} ${values[layer][head].toFixed(2)}`);
   return `Layer ${layer + 1}, head ${head + 1}: open. Of words: ${parts.join(", ")}`;

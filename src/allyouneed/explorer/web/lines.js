@@ -1,15 +1,15 @@
-// Lines from the words that look to the words that they look at (figures 3 and 4).
+// Lines from each word to the words that it looks at (figures 3 and 4).
 
 import { bytesOf, element, headColour, prepareCanvas, styleValue, table, tableBehind, word } from "./elements.js";
 import { rasterise } from "./raster.js";
 import { chosenHeads, toggled } from "./state.js";
 
-const FAINTEST = 0.02; // A line of less weight cannot be seen.
-const MOST = 400; // More lines than this are a blur, and slow.
-const STEPS = 1000; // In which weights are counted, to find the strongest without sorting all.
-const ROW = 28, CLOSE_ROW = 21, LONG = 40; // Pixels from word to word, closer in sentences of so many.
+const FAINTEST = 0.02; // Lines with less weight are invisible.
+const MOST = 400; // More lines than this are slow to draw and blur.
+const STEPS = 1000; // Bins of the histogram that finds the strongest lines without sorting all of them.
+const ROW = 28, CLOSE_ROW = 21, LONG = 40; // Pixels per row, and the length of a sentence above which rows are closer.
 
-/** A column of words that can be picked, with the arrow keys, too. */
+/** A column of words to pick, with the mouse or the keyboard. */
 function wordList(label, side, positions, pick, point) {
   const options = positions.map(({ text }, index) => element("li", {
     role: "option", tabindex: index ? -1 : 0, "data-index": index,
@@ -43,12 +43,12 @@ function wordList(label, side, positions, pick, point) {
   return { node, options };
 }
 
-/** The lines of some heads that can be seen, and of too many the strongest. */
+/** The strongest visible lines of some heads, at most `MOST`, and the number of all visible lines. */
 function strongestLines(view, layer, heads, isShown) {
   const width = view.keys.length;
   const isDrawn = Uint8Array.from({ length: view.queries.length * width },
     (_, place) => isShown(Math.floor(place / width), place % width));
-  const counts = new Uint32Array(STEPS + 1); // of lines, by their weights
+  const counts = new Uint32Array(STEPS + 1); // lines per bin of weights
   let total = 0;
   for (const head of heads) {
     const weights = view.at(layer, head);
@@ -58,7 +58,7 @@ function strongestLines(view, layer, heads, isShown) {
       total++;
     }
   }
-  let step = STEPS; // from which on there are enough
+  let step = STEPS; // lowest bin of the strongest lines
   for (let enough = counts[step]; step > 0 && enough < MOST; enough += counts[step]) step--;
   const lines = [], least = Math.max(FAINTEST, step / STEPS);
   heads.forEach((head, order) => {
@@ -77,7 +77,7 @@ function drawLines(canvas, width, height, row, lines, heads) {
   const ratio = window.devicePixelRatio || 1;
   const context = prepareCanvas(canvas, width, height);
   const colours = heads.map((head) => bytesOf(headColour(canvas, head)));
-  const spread = Math.min(2, (row * 0.6) / heads.length); // The lines of different heads lie side by side.
+  const spread = Math.min(2, (row * 0.6) / heads.length); // Offset between the lines of different heads.
   const drawn = lines.map(({ order, query, key, weight }) => {
     const shift = row / 2 + (order - (heads.length - 1) / 2) * spread;
     const [left, right] = [query, key].map((place) => (place * row + shift) * ratio);
@@ -88,7 +88,7 @@ function drawLines(canvas, width, height, row, lines, heads) {
   context.putImageData(rasterise(canvas.width, canvas.height, paper, drawn, thickness), 0, 0);
 }
 
-/** What one word looks at most, or what looks most at it, in a line; nothing of several words. */
+/** One line of text: what a word looks at most, or what looks most at it; null unless one word is active. */
 function told(view, weights, from, to, count) {
   if (from.length + to.length !== 1) return null;
   const [text, does, strongest] = from.length
@@ -138,7 +138,7 @@ export function linesView(attention, state, change) {
 
 const strongestOf = (list, weight) => Math.max(0, ...list.map(weight));
 
-/** Marks the words of a column that are picked, and those at the other end of strong lines. */
+/** Mark the picked words of a column, and the words at the other end of strong lines. */
 function shade(options, picked, all, active, weightOf) {
   const accent = styleValue(options[0], "--accent");
   options.forEach((option, index) => {
@@ -158,7 +158,7 @@ function hint(state, total, change) {
   return [`${state.queries.length + state.keys.length} words picked.${cut} `, clear];
 }
 
-/** The strongest lines from words and to words that are picked, or from all words: the weight of each head. */
+/** A table of the strongest lines from and to picked words, or from all words, with the weight of each head. */
 function tableOfLines(view, state, heads) {
   const mean = view.mean(state.layer, heads), isPicked = state.queries.length + state.keys.length > 0;
   const count = isPicked ? 5 : 3;

@@ -1,14 +1,14 @@
-// The weights of one head, or the mean of some, as a matrix: a row for each word that looks.
+// The weights of one head, or the mean of several, as a matrix with a row for each word that looks.
 
 import { bytesOf, contextOf, element, prepareCanvas, styleValue, table, tableBehind, word } from "./elements.js";
 import { chosenHeads, toggled } from "./state.js";
 
-const LARGEST = 38, SMALLEST = 13; // Pixels of a cell.
+const LARGEST = 38, SMALLEST = 13; // Pixels per cell.
 const LONGEST_LABEL = 120;
-const GAP_FROM = 20; // Cells of this size are set apart,
-const VALUES_FROM = 30; // those of this size have their value written in them,
-const DARK_FROM = 0.5; // and from this weight on, in the colour of the paper.
-const FAINT = 0.12; // What is left of the ink of a row that is not picked.
+const GAP_FROM = 20; // Cells of at least this size have gaps between them.
+const VALUES_FROM = 30; // Cells of at least this size show their value.
+const DARK_FROM = 0.5; // Above this weight, the value is in the colour of the paper.
+const FAINT = 0.12; // Relative opacity of rows that are not picked.
 
 function fitted(context, text, width) {
   if (context.measureText(text).width <= width) return text;
@@ -17,7 +17,7 @@ function fitted(context, text, width) {
   return `${characters.join("")}…`;
 }
 
-/** Sizes of the picture, from the longest words and the room there is. */
+/** Sizes of the picture, from the longest words and the available width. */
 function layout(context, view, room) {
   context.font = `13px ${styleValue(context.canvas, "--font")}`;
   const longest = (positions) => Math.min(LONGEST_LABEL,
@@ -52,7 +52,7 @@ function drawLabels(context, view, { left, top, cell }, cursor) {
   });
 }
 
-/** An image with a pixel for each weight: its ink is the weight's square root, less in rows that are not picked. */
+/** An image with one pixel per weight; opacity is the weight's square root, less in rows that are not picked. */
 function inkOf(weights, width, [red, green, blue], isFaint) {
   const canvas = element("canvas", { width, height: weights.length / width });
   const image = new ImageData(canvas.width, canvas.height);
@@ -141,7 +141,7 @@ export function matrixView(attention, state, change) {
   canvas.addEventListener("click", (event) => {
     const cell = cellAt(event, sizes, view);
     if (!cell) return;
-    cursor = cell; // a finger does not move before it taps, and is gone when it has
+    cursor = cell; // a tap sends no pointermove before it
     change({ queries: toggled(state.queries, cell.query) });
   });
   canvas.addEventListener("keydown", (event) => {

@@ -1,8 +1,8 @@
-// What each head does, in numbers that sort.
+// Measures of what each head does, in a sortable table.
 
 import { element } from "./elements.js";
 
-/** The names of measures, and what they mean. */
+/** The name and meaning of each measure. */
 export const MEASURES = {
   entropy: ["Entropy", "in bits: 0 looks at one word, more looks at many"],
   distance: ["Distance", "mean distance to what is looked at, in words"],
@@ -23,7 +23,7 @@ export function measuresView(attention, state, change) {
   });
   const rows = rowsOf(attention, measures, names, change);
   const body = element("tbody");
-  let shownIn = null; // the order of rows
+  let shownIn = null; // current order of the rows
   const update = () => {
     const order = [state.sort, state.descending].join();
     if (order === shownIn) return;

@@ -1,4 +1,4 @@
-// What is looked at, which the fragment of the page's address restores. Layers, heads and words count from 1 there.
+// The state of the explorer, and its form in the address's fragment, where layers, heads and words count from 1.
 
 export const KINDS = {
   encoder: ["Encoder", "How each word of the source looks at the source."],
@@ -7,10 +7,10 @@ export const KINDS = {
 };
 export const VIEWS = { lines: "Lines", matrix: "Matrix", heads: "All heads", measures: "Measures" };
 
-/** Measures are of words, in all layers. */
+/** Whether pieces can be shown; measures exist only for words. */
 export const hasParts = (state) => state.view !== "measures";
 
-/** Where a visit begins. */
+/** The initial state. */
 function beginning(attention) {
   return {
     kind: "cross", view: "lines", layer: attention.alignment_layer - 1, heads: [], inWords: true,
@@ -26,7 +26,7 @@ function numbers(text, count) {
   return [...new Set(valid)].sort((a, b) => a - b);
 }
 
-/** The state that a fragment names; what it does not name, or names wrongly, is as in the beginning. */
+/** The state that a fragment describes; missing or invalid entries keep their initial value. */
 export function readFragment(fragment, attention) {
   const given = new URLSearchParams(fragment.replace(/^#/, ""));
   const state = beginning(attention);
@@ -55,12 +55,12 @@ export function writeFragment(state) {
   return `#${parts.map(([name, value]) => `${name}=${value}`).join("&")}`;
 }
 
-/** The heads that are looked at: those chosen, or all. */
+/** The chosen heads, or all if none is chosen. */
 export function chosenHeads(state, attention) {
   return state.heads.length ? state.heads : Array.from({ length: attention.numHeads }, (_, head) => head);
 }
 
-/** Chosen numbers with one more, or without it if it was among them. */
+/** The sorted list without `number` if it contains it, else with it. */
 export function toggled(list, number) {
   return list.includes(number) ? list.filter((other) => other !== number) : [...list, number].sort((a, b) => a - b);
 }

@@ -1,1 +1,1 @@
-"""What the paper compares self-attention with (section 4): the layers of Table 1."""
+"""The layers of Table 1, with which the paper compares self-attention (section 4)."""

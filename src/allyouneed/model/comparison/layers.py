@@ -1,4 +1,4 @@
-"""The layers of Table 1 (paper 4) with one interface: the core that the table counts, and what is around.
+"""The layers of Table 1 (paper 4) behind one interface, which separates the core that the table counts.
 
 `n` is the length and `d` the width of a sequence, `k` the width of a kernel, `r` the size of a neighbourhood.
 """
@@ -21,9 +21,9 @@ _EPSILON = 1e-6
 
 
 class ComparedLayer(nn.Module, ABC):
-    """A layer from n vectors to n vectors: `LayerNorm(x + output(core(inputs(x))))`, as sub-layers are (3.1).
+    """A layer from n vectors to n vectors: `LayerNorm(x + output(core(inputs(x))))`, like a sub-layer (3.1).
 
-    The core is what Table 1 counts; `inputs` and `output` are what it needs at each position besides.
+    Table 1 counts the core only; `inputs` and `output` are the work before and after it at each position.
     """
 
     def __init__(self, d: int) -> None:
@@ -31,15 +31,15 @@ class ComparedLayer(nn.Module, ABC):
         self.around = AddAndNorm(d, 0.0, _EPSILON)
 
     def inputs(self, x: Float[Tensor, "batch n d"]) -> tuple[Tensor, ...]:
-        """What the core takes."""
+        """Compute the inputs of the core."""
         return (x,)
 
     @abstractmethod
     def core(self, *inputs: Tensor) -> Tensor:
-        """What the layer is called after."""
+        """The operation that gives the layer its name."""
 
     def output(self, found: Tensor) -> Float[Tensor, "batch n d"]:
-        """What the core has found, as vectors again."""
+        """Turn the result of the core into n vectors again."""
         return found
 
     def forward(self, x: Float[Tensor, "batch n d"]) -> Float[Tensor, "batch n d"]:
@@ -50,10 +50,10 @@ class ComparedLayer(nn.Module, ABC):
     def after_rounds(
         self, x: Float[Tensor, "batch n d"], above: "Sequence[ComparedLayer]"
     ) -> Float[Tensor, "batch n d"]:
-        """What positions have after a round of this layer, and one for each of those above it.
+        """The vectors after one round of this layer and one more for each layer above it.
 
-        In a round every position does at once what the layer does at a position. Of layers that do all in
-        one operation that is the whole layer, and the next round is the layer above.
+        A round computes all positions at once. Most layers are complete after one round, so that the next
+        round computes the layer above.
         """
         for layer in (self, *above):
             x = layer(x)
@@ -61,7 +61,7 @@ class ComparedLayer(nn.Module, ABC):
 
 
 class FullSelfAttention(ComparedLayer):
-    """Equation 1 in heads of 64, to all positions: n^2 d."""
+    """Self-attention to all positions, in heads of width 64: n^2 d."""
 
     def __init__(self, d: int) -> None:
         super().__init__(d)
@@ -73,7 +73,7 @@ class FullSelfAttention(ComparedLayer):
         return tuple(self.attention.project(x))
 
     def core(self, *inputs: Float[Tensor, "batch heads n d_k"]) -> Float[Tensor, "batch heads n d_k"]:
-        """Equation 1, by the fastest kernel that PyTorch has for it."""
+        """Equation 1, by PyTorch's fastest kernel."""
         query, key, value = inputs
         return functional.scaled_dot_product_attention(query, key, value)
 
@@ -83,28 +83,28 @@ class FullSelfAttention(ComparedLayer):
 
 
 class RestrictedSelfAttention(FullSelfAttention):
-    """The same, to a neighbourhood of r around each position: r n d."""
+    """Self-attention to a neighbourhood of r positions around each position: r n d."""
 
     def __init__(self, d: int, r: int) -> None:
         super().__init__(d)
         self.r = r
 
     def core(self, *inputs: Float[Tensor, "batch heads n d_k"]) -> Float[Tensor, "batch heads n d_k"]:
-        """Equation 1, by blocks of neighbours."""
+        """Equation 1, in blocks of neighbouring positions."""
         query, key, value = inputs
         real = torch.ones(query.size(0), query.size(2), dtype=torch.bool, device=query.device)
         return fused_attention(query, key, value, NeighbourhoodMask(real, self.r // 2))
 
 
 class Recurrent(ComparedLayer):
-    """An LSTM (Hochreiter and Schmidhuber 1997), whose cell takes one position after the other: n d^2."""
+    """An LSTM (Hochreiter and Schmidhuber 1997), which computes one position after another: n d^2."""
 
     def __init__(self, d: int) -> None:
         super().__init__(d)
         self.lstm = nn.LSTM(d, d, batch_first=True)
 
     def core(self, *inputs: Float[Tensor, "batch n d"]) -> Float[Tensor, "batch n d"]:
-        """The states after each position."""
+        """The state after each position."""
         [x] = inputs
         states: Tensor = self.lstm(x)[0]
         return states
@@ -112,10 +112,10 @@ class Recurrent(ComparedLayer):
     def after_rounds(
         self, x: Float[Tensor, "batch n d"], above: Sequence[ComparedLayer]
     ) -> Float[Tensor, "batch n d"]:
-        """The states of this layer if in each round the cells of all positions are computed at once.
+        """The states of this layer when each round computes the cells of all positions at once.
 
-        Each cell takes the state that the position before had in the round before, which is nothing at first:
-        after n rounds these are the states of `core`. The layers above have nothing to do before that.
+        Each cell reads the state that the previous position had in the previous round, at first zeros: after
+        n rounds the states equal those of `core`. The layers above cannot start before that.
         """
         hidden = cell = torch.zeros_like(x)
         for _ in (self, *above):
@@ -126,10 +126,10 @@ class Recurrent(ComparedLayer):
 
 
 class Convolutional(ComparedLayer):
-    """A convolution of k positions up to each, or of k that are `dilation` apart, then ReLU: k n d^2.
+    """A causal convolution over k positions that are `dilation` apart, then ReLU: k n d^2.
 
-    It looks back alone, as in the decoders of ByteNet and ConvS2S; around a position, dilated ones would
-    leave out what they reach only by a detour beyond the ends.
+    It only looks back, as in the decoders of ByteNet and ConvS2S. Centred dilated convolutions would miss
+    positions that they reach only by a detour beyond the ends.
     """
 
     def __init__(self, d: int, k: int, dilation: int = 1) -> None:
@@ -138,7 +138,7 @@ class Convolutional(ComparedLayer):
         self.back = dilation * (k - 1)
 
     def inputs(self, x: Float[Tensor, "batch n d"]) -> tuple[Tensor, ...]:
-        """Channels first, as PyTorch has them, with zeros before the first position."""
+        """The vectors, channels first as PyTorch expects, with zeros before the first position."""
         return (functional.pad(x.transpose(1, 2), (self.back, 0)),)
 
     def core(self, *inputs: Float[Tensor, "batch d padded"]) -> Float[Tensor, "batch d n"]:
@@ -152,7 +152,7 @@ class Convolutional(ComparedLayer):
 
 
 class SeparableConvolutional(Convolutional):
-    """A convolution of each channel alone, then a product at each position: k n d + n d^2 (Chollet 2016)."""
+    """A convolution of each channel, then a linear map of each position: k n d + n d^2 (Chollet 2016)."""
 
     def __init__(self, d: int, k: int, dilation: int = 1) -> None:
         super().__init__(d, k, dilation)
@@ -161,7 +161,7 @@ class SeparableConvolutional(Convolutional):
 
 
 class PositionWise(ComparedLayer):
-    """The feed-forward network of 3.3, in which no position meets another: n d^2."""
+    """The feed-forward network of 3.3, which treats each position separately: n d^2."""
 
     def __init__(self, d: int) -> None:
         super().__init__(d)
@@ -174,14 +174,14 @@ class PositionWise(ComparedLayer):
 
 
 class FullyConnected(ComparedLayer):
-    """One matrix from all numbers of all positions to all: n^2 d^2; it is made for one length."""
+    """One linear map of all numbers of all positions, for sequences of one length: n^2 d^2."""
 
     def __init__(self, d: int, n: int) -> None:
         super().__init__(d)
         self.matrix = nn.Linear(n * d, n * d)
 
     def core(self, *inputs: Float[Tensor, "batch n d"]) -> Float[Tensor, "batch n d"]:
-        """The product."""
+        """The linear map."""
         [x] = inputs
         found: Tensor = self.matrix(x.flatten(1)).view_as(x)
         return found

@@ -1,1 +1,1 @@
-"""The rivals of the paper's Table 2: recurrent, convolutional, and with dilated convolutions."""
+"""The rivals of the paper's Table 2: recurrent, convolutional, and dilated convolutional models."""

@@ -1,4 +1,4 @@
-"""ByteNet (Kalchbrenner et al. 2016): a stack of dilated convolutions on top of another, and no attention."""
+"""ByteNet (Kalchbrenner et al. 2016): one stack of dilated convolutions on another, without attention."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -16,23 +16,24 @@ from allyouneed.model.rivals.convolution import Convolution
 from allyouneed.symbols import PADDING
 
 _UNFOLDING = 6, 5
-"""So many tokens a target is taken to have for so many of the source (3.2 there, of English and German)."""
+"""Expected ratio of target tokens to source tokens (3.2 there, for English and German)."""
 
 Convolve = Callable[[Convolution, Tensor], Tensor]
-"""A dilated convolution, and its input -> its output; of all positions, or of one."""
+"""A dilated convolution and its input -> its output, at all positions or at one."""
 
 
 class ByteNet(StepwiseModel):
     """Residual blocks of dilated convolutions; those of the decoder see no later position.
 
-    The source is computed at as many positions as the target is expected to have, padding symbols at those
-    beyond its end. The decoder reads, at each of its positions, the token before it and what the encoder has
-    put out at that position: the sum of both. Beyond the last there is the token alone, so that a target may
-    be longer (dynamic unfolding, 3.2 there). Dropout is on embeddings and on what each block adds.
+    The encoder computes as many positions as the target is expected to have, and reads padding symbols
+    beyond the end of the source. At each position, the decoder reads the sum of the previous token's
+    embedding and the encoder's output. Beyond the encoder's last position it reads the embedding alone, so
+    that a target may be longer (dynamic unfolding, 3.2 there). Dropout is on embeddings and on the residual
+    of each block.
 
-    Deviations: sub-words take the place of bytes, and fewer dilations may do for them; dropout, of which they
-    had none; embeddings are the Transformer's; one layer in place of two follows the last block of either
-    stack; the decoder's projection to the vocabulary is one of the embeddings.
+    Deviations: sub-words replace bytes, and may need fewer dilations; the original has no dropout; embeddings
+    are the Transformer's, one of which projects to the vocabulary; one layer instead of two follows the last
+    block of each stack.
     """
 
     def __init__(self, config: ModelConfig) -> None:
@@ -54,7 +55,7 @@ class ByteNet(StepwiseModel):
         initialise(self)
 
     def encode(self, source: Int[Tensor, "batch source_len"]) -> Memory:
-        """What the decoder is given at each position of the expected target."""
+        """The encoder's output at each position of the expected target."""
         length = unfolded_length(source.size(1))
         unfolded = unfolded_length((source != PADDING).sum(1, keepdim=True))
         mask = torch.arange(length, device=source.device) < unfolded
@@ -114,7 +115,7 @@ class ByteNet(StepwiseModel):
 
 
 class _Block(nn.Module):
-    """A residual block in its form with ReLU (figure 3 there): half as wide inside."""
+    """A residual block with ReLU (figure 3 there), half as wide inside."""
 
     def __init__(self, config: ModelConfig, convolution: Convolution) -> None:
         super().__init__()
@@ -129,7 +130,7 @@ class _Block(nn.Module):
     def forward(
         self, x: Float[Tensor, "batch length d_model"], convolve: Convolve
     ) -> Float[Tensor, "batch length d_model"]:
-        """What comes in, and what is made of it."""
+        """The sum of the input and the output of the block's layers."""
         first, second, third = self.norms
         y = self.narrow(first(x).relu())
         y = convolve(self.convolution, second(y).relu())
@@ -141,6 +142,6 @@ Length = TypeVar("Length", int, Tensor)
 
 
 def unfolded_length(source_len: Length) -> Length:
-    """Positions at which a source of so many tokens is computed, its end symbol among them."""
+    """Number of positions that the encoder computes for `source_len` tokens, end symbol included."""
     times, parts = _UNFOLDING
     return (times * source_len + parts - 1) // parts

@@ -1,4 +1,4 @@
-"""Convolutions over positions: of a whole sequence, or at its last position from those it reaches back to."""
+"""Convolutions over positions: over a whole sequence at once, or step by step."""
 
 import math
 
@@ -9,16 +9,16 @@ from torch.nn import functional
 
 
 class Convolution(nn.Module):
-    """`y_t = b + sum_j W_j x_(t - j dilation)`, with j from 0 where it is causal, else centred on t.
+    """`y_t = b + sum_j W_j x_(t - j dilation)`, with j from 0 if causal, else centred on t.
 
-    What is beyond either end is zero. A width of 1 is a linear map of each position.
+    Inputs beyond either end are zero. With width 1 it is a linear map of each position.
 
     Args:
         d_in: Width of the input.
         d_out: Width of the output.
-        width: How many positions are seen.
-        dilation: The distance between these.
-        causal: Whether no later position is seen.
+        width: Number of input positions that an output sees.
+        dilation: Distance between these positions.
+        causal: Whether an output sees no later position.
     """
 
     frozen: Tensor | None
@@ -31,16 +31,16 @@ class Convolution(nn.Module):
         self.bias = nn.Parameter(torch.empty(d_out))
         self.dilation, self.causal = dilation, causal
         self.reach = dilation * (width - 1)
-        """Positions between the first and the last that is seen."""
+        """Distance between the first and the last position that an output sees."""
         self.register_buffer("frozen", None, persistent=False)
 
     @property
     def weight(self) -> Float[Tensor, "d_out d_in width"]:
-        """What is multiplied with."""
+        """The weight of the convolution, cached after `freeze`."""
         return self._weight() if self.frozen is None else self.frozen
 
     def freeze(self) -> None:
-        """Keep the weight as it is now; if causal, laid out as steps take it, which then copy nothing."""
+        """Cache the current weight; if causal, in the memory layout that spares `step` a copy."""
         weight = self._weight().detach()
         self.frozen = weight.transpose(1, 2).contiguous().transpose(1, 2) if self.causal else weight
 
@@ -59,7 +59,7 @@ class Convolution(nn.Module):
         nn.init.zeros_(self.bias)
 
     def first_window(self, num_sentences: int, beam_size: int) -> Float[Tensor, "sentences beams reach d_in"]:
-        """What there is before the first position: zeros."""
+        """The inputs before the first position: zeros."""
         return self.direction.new_zeros(num_sentences, beam_size, self.reach, self.direction.size(1))
 
     def step(
@@ -67,12 +67,12 @@ class Convolution(nn.Module):
         x: Float[Tensor, "sentences beams d_in"],
         window: Float[Tensor, "sentences beams reach d_in"],
     ) -> tuple[Float[Tensor, "sentences beams d_out"], Float[Tensor, "sentences beams reach d_in"]]:
-        """The output at a position, from it and those before; and the window for the next position."""
+        """The output at the position of `x`, and the window for the next position."""
         seen = torch.cat([window, x[:, :, None]], dim=2)
         return self._of_taps(seen[:, :, :: self.dilation].flatten(2)), seen[:, :, 1:]
 
     def _of_taps(self, taps: Float[Tensor, "*shape width_x_d_in"]) -> Float[Tensor, "*shape d_out"]:
-        """The output from the positions that are seen, side by side, in one product."""
+        """Outputs from the concatenated inputs that each of them sees, in one matrix product."""
         return functional.linear(taps, self.weight.transpose(1, 2).flatten(1), self.bias)
 
     def _weight(self) -> Float[Tensor, "d_out d_in width"]:
@@ -85,10 +85,10 @@ class NormalisedConvolution(Convolution):
     Args:
         d_in: Width of the input.
         d_out: Width of the output.
-        width: How many positions are seen.
-        gain: Gain of the variance: 4 in front of a gated linear unit, which lets a quarter of it through.
-        dropout: Rate at which the input was dropped, which has made it larger.
-        causal: Whether no later position is seen.
+        width: Number of input positions that an output sees.
+        gain: Gain of the variance: 4 before a gated linear unit, which passes a quarter of it.
+        dropout: Dropout rate of the input, which raises its variance.
+        causal: Whether an output sees no later position.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class NormalisedConvolution(Convolution):
         self._deviation = math.sqrt(gain * (1 - dropout) / (width * d_in))
 
     def draw(self) -> None:
-        """Draw weights that keep the variance of what comes in (Gehring et al. 2017, 3.5), biases of 0."""
+        """Draw weights that preserve the input's variance (Gehring et al. 2017, 3.5), with biases of 0."""
         nn.init.normal_(self.direction, std=self._deviation)
         nn.init.zeros_(self.bias)
         with torch.no_grad():

@@ -16,26 +16,26 @@ from allyouneed.model.positional_encoding import LearnedPositions, build_positio
 from allyouneed.model.rivals.convolution import NormalisedConvolution
 
 _KEPT = math.sqrt(0.5)
-"""A sum of two, times this, has the variance of either."""
+"""Factor that gives the sum of two terms the variance of one."""
 _EMBEDDING_DEVIATION = 0.1
-"""Initial deviation of embeddings and positions (3.5 there): dot products of d_model of them are small."""
+"""Initial deviation of embeddings and positions (3.5 there), which keeps their dot products small."""
 
 Convolve = Callable[[int, Tensor], Tensor]
-"""The number of a layer of the decoder, and its input -> its convolution; of all positions, or of one."""
+"""The number of a decoder layer and its input -> the convolved input, at all positions or at one."""
 
 
 class Convolutional(StepwiseModel):
-    """Gated convolutions, weight-normalised, with a residual connection around each (3.2 there).
+    """Weight-normalised gated convolutions, with a residual connection around each (3.2 there).
 
-    Each layer of the decoder attends to the encoder's output, by dot products with its own state and the
-    embedding just read, and takes what it finds from the sum of output and source embeddings (3.3). Dropout
-    is on embeddings, on the input of every convolution, and on what leaves the decoder.
+    Each decoder layer attends to the encoder's output: its query is its own state plus the embedding just
+    read, and the values are the sum of that output and the source embeddings (3.3). Dropout is on
+    embeddings, on the input of every convolution, and on the output of the decoder.
 
-    Deviations: all layers have d_model units and kernels of one width, where of their fifteen nine have 512
-    units and four 1,024, with kernels of width 3, and the last two 2,048 with width 1; embeddings are the
-    Transformer's times 0.1, so that their scale is the paper's, and as wide as the layers, where in the
-    authors' code they have 768 units and are projected; the projection to the vocabulary is not
-    weight-normalised. As in that code, the source embeddings are added at the scale sqrt(1/2).
+    Deviations: all layers have d_model units and one kernel width; of the original's fifteen, nine have 512
+    units and four have 1,024, with width 3, and the last two have 2,048, with width 1. Embeddings are the
+    Transformer's times 0.1, which gives them the original's scale, and are as wide as the layers; in the
+    authors' code they have 768 units and are projected. The projection to the vocabulary is not
+    weight-normalised. As in that code, the sum with the source embeddings is scaled by sqrt(1/2).
     """
 
     def __init__(self, config: ModelConfig) -> None:
@@ -62,7 +62,7 @@ class Convolutional(StepwiseModel):
                 nn.init.normal_(positions.weight)
 
     def encode(self, source: Int[Tensor, "batch source_len"]) -> Memory:
-        """Keys, which are the encoder's output, and values, to which the source embeddings are added."""
+        """Keys, the encoder's output, and values, their scaled sum with the source embeddings."""
         mask = padding_mask(source)[:, 0, 0]
         positions = self.source_positions(source.size(1))
         embedded = self.dropout(_EMBEDDING_DEVIATION * (self.read("source", source) + positions))
@@ -71,7 +71,7 @@ class Convolutional(StepwiseModel):
             gates = convolution(self.dropout(x) * mask[:, :, None])
             x = (functional.glu(gates, dim=-1) + x) * _KEPT
         keys = self.encoder_output(x)
-        if keys.requires_grad:  # every layer of the decoder sends a gradient back, twice (3.4 there)
+        if keys.requires_grad:  # every decoder layer sends two gradients back (3.4 there)
             keys.register_hook(lambda gradient: gradient / (2 * len(self.decoder)))
         return Memory(mask, (keys, (keys + embedded) * _KEPT))
 
@@ -120,7 +120,7 @@ class Convolutional(StepwiseModel):
 def _attend(
     query: Float[Tensor, "batch target_len d_model"], memory: Memory
 ) -> Float[Tensor, "batch target_len d_model"]:
-    """Each position's mixture of the values, times the root of their number (equations 1, 2; 3.4)."""
+    """Each position's mixture of the values, times the square root of their number (equations 1, 2; 3.4)."""
     keys, values = memory.parts
     mask: Bool[Tensor, "batch 1 source_len"] = memory.mask[:, None]
     scores = query.to(keys.dtype) @ keys.transpose(1, 2)

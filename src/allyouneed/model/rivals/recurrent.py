@@ -17,26 +17,25 @@ _FIRST_RESIDUAL = 2
 """Residual connections begin at the third layer from the bottom (3.1 there)."""
 
 _LSTM_CELL = "weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0"
-"""What PyTorch calls the weights of an LSTM of one layer, in the order in which its cell takes them."""
+"""PyTorch's names of the weights of a one-layer LSTM, in the order in which its cell takes them."""
 
 Layer = Callable[[int, Tensor], Tensor]
-"""The number of a layer of the decoder, and its input -> its output; of all positions, or of one."""
+"""The number of a decoder layer and its input -> its output, at all positions or at one."""
 
 
 class Recurrent(StepwiseModel):
-    """Layers of LSTM, d_model units each; the first of the encoder in both directions.
+    """LSTM layers of d_model units each; the first layer of the encoder is bidirectional.
 
-    The output of the decoder's first layer attends to the memory by a network with one hidden layer, and what
-    it finds is part of the input of every layer above. With `feed_forward = "experts"` there is a mixture of
-    experts in front of the last layer of either stack, as Shazeer et al. 2017 have it between their layers;
-    it has a residual connection. Dropout is on the embeddings and on the input of every layer above the
-    first, and on what leaves the last. Attention holds as many numbers at once as there are target and source
-    tokens, times d_model.
+    The output of the decoder's first layer attends to the memory through a network with one hidden layer, and
+    the result is part of the input of every layer above. With `feed_forward = "experts"`, a mixture of
+    experts with a residual connection precedes the last layer of each stack; Shazeer et al. 2017 place one
+    between their layers. Dropout is on the embeddings, on the input of every layer above the first, and on
+    the output of the last. Attention needs memory for target tokens x source tokens x d_model numbers.
 
-    Deviations from GNMT: attention is from the state of the current and not of the last position, and its
-    result is no input of the first layer, so that a layer computes all positions in one call; either
+    Deviations from GNMT: attention uses the state of the current position, not the previous one, and its
+    result is not an input of the first layer, so that a layer computes all positions in one call; each
     direction of the first layer has d_model / 2 units; embeddings are the Transformer's. From Shazeer et al.:
-    units are not projected to a smaller width, and both stacks have as many layers.
+    units are not projected to a smaller width, and both stacks have the same number of layers.
     """
 
     def __init__(self, config: ModelConfig) -> None:
@@ -75,7 +74,7 @@ class Recurrent(StepwiseModel):
         return self._decode(target_input, memory, lambda number, x: self.decoder[number](x)[0])
 
     def first_state(self, num_sentences: int, beam_size: int) -> State:
-        """Zeros: for each layer what it has put out, and its cells."""
+        """Zeros for the output and the cells of each layer."""
         shape = num_sentences, beam_size, self.config.d_model
         return tuple(self.zeros(*shape) for _ in range(2 * len(self.decoder)))
 
@@ -115,7 +114,7 @@ class Recurrent(StepwiseModel):
         return context
 
     def _before(self, number: int, x: Tensor, experts: Experts | None) -> Tensor:
-        """What a layer is given: the last one of a stack has the experts in front of it."""
+        """The input of a layer, after the experts if it is the last layer of its stack."""
         last = number == self.config.num_layers - 1
         return x + self.dropout(experts(x)) if last and experts is not None else x
 
@@ -127,7 +126,7 @@ def _add(number: int, x: Tensor, output: Tensor) -> Tensor:
 def _reversed(
     x: Float[Tensor, "batch length d_model"], mask: Bool[Tensor, "batch length"]
 ) -> Float[Tensor, "batch length d_model"]:
-    """Every sentence from its last token to its first; padding stays behind it."""
+    """Reverse every sentence; padding stays at its end."""
     positions = torch.arange(x.size(1), device=x.device)
     from_end = mask.sum(1, keepdim=True) - 1 - positions
     places = torch.where(from_end >= 0, from_end, positions)
