@@ -122,7 +122,12 @@ def slow_beam_search(
                 alive.append((-negated, (*prefix, token)))
                 if length == max_length:
                     finished.append(Hypothesis([*prefix, token], normalized))
-    return sorted(finished, key=lambda hypothesis: -hypothesis.score)[:n_best]
+    return ended_first(finished, max_length)[:n_best]
+
+
+def ended_first(hypotheses: list[Hypothesis], max_length: int) -> list[Hypothesis]:
+    """Best first; those that were cut at the maximum length after all others."""
+    return sorted(hypotheses, key=lambda hypothesis: (len(hypothesis.ids) == max_length, -hypothesis.score))
 
 
 def assert_same(found: list[Hypothesis], expected: list[Hypothesis]) -> None:
@@ -179,9 +184,8 @@ def test_beam_search_equals_exhaustive_search_when_the_beam_covers_everything(
         written = (*ids, END)[:max_length]
         log_prob = sum(log_probs_of(logits(0, ids[:i]))[token] for i, token in enumerate(written))
         everything.append(Hypothesis(list(ids), log_prob / penalty(len(written), config)))
-    everything.sort(key=lambda hypothesis: -hypothesis.score)
     [found] = search(logits, [max_length], config, n_best=81)
-    assert_same(found, everything[:81])
+    assert_same(found, ended_first(everything, max_length)[:81])
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -229,10 +233,10 @@ def test_search_ends_in_time_with_sorted_finite_scores_and_no_control_ids(
     results = search(logits, max_lengths, config, n_best=beam_size)
     assert len(results) == len(max_lengths)
     for hypotheses, max_length in zip(results, max_lengths, strict=True):
-        scores = [h.score for h in hypotheses]
         assert 1 <= len(hypotheses) <= beam_size
-        assert scores == sorted(scores, reverse=True)
-        assert all(map(math.isfinite, scores))
+        assert hypotheses == ended_first(hypotheses, max_length)
+        assert [h.ended for h in hypotheses] == [len(h.ids) < max_length for h in hypotheses]
+        assert all(math.isfinite(h.score) for h in hypotheses)
         assert all(len(h.ids) <= max_length for h in hypotheses)
         assert all(token > END and token != SENTINEL for h in hypotheses for token in h.ids)
         assert len({tuple(h.ids) for h in hypotheses}) == len(hypotheses)
@@ -278,14 +282,15 @@ def test_early_stopping_stops_when_as_many_have_ended_as_the_beam_is_wide() -> N
     def logits(_: int, prefix: Prefix) -> list[float]:
         nonlocal longest
         longest = max(longest, len(prefix))
-        return [-90.0, -90.0, 1.5 if prefix else -3.0, -90.0, 1.0, 30.0 if len(prefix) > 1 else 0.9]
+        end = 90.0 if len(prefix) == 29 else 1.5 if prefix else -3.0
+        return [-90.0, -90.0, end, -90.0, 1.0, 30.0 if len(prefix) > 1 else 0.9]
 
     # Both hypotheses of the first step end in the second, where they are the best of four candidates.
     config = SearchConfig(beam_size=2, length_normalization="average", early_stopping=True)
     [[first]] = search(logits, [30], config)
     assert (first.ids, longest) == ([4], 1)
     [[best]] = search(logits, [30], config.replace(early_stopping=False))
-    assert len(best.ids) == 30
+    assert len(best.ids) == 29
     assert best.score > first.score
 
 
@@ -305,9 +310,21 @@ def test_sentences_that_wait_for_company_have_what_they_would_have_alone(early_s
     assert together == alone
 
 
+def test_an_output_that_ended_comes_before_better_ones_that_were_cut() -> None:
+    def rarely_ends(_: int, prefix: Prefix) -> list[float]:
+        return [-90.0, -90.0, -1.5 if len(prefix) == 2 else -math.inf, -90.0, 0.0, -1.0]
+
+    [[first, second]] = search(rarely_ends, [5], SearchConfig(beam_size=2, length_penalty=2.0), n_best=2)
+    assert (first.ids, second.ids) == ([4, 4], [4, 4, 4, 4, 4])
+    assert (first.ended, second.ended) == (True, False)
+    assert second.score > first.score
+    [[first, second]] = search(rarely_ends, [2], SearchConfig(beam_size=2), n_best=2)
+    assert (first.ended, second.ended) == (False, False)  # used where nothing ended
+
+
 def test_hypotheses_cut_at_the_maximum_length_count_all_their_tokens() -> None:
     def never_ends(_: int, __: Prefix) -> list[float]:
-        return [-90.0, -90.0, -90.0, -90.0, 0.0, -1.0]
+        return [-90.0, -90.0, -math.inf, -90.0, 0.0, -1.0]
 
     [[found]] = search(never_ends, [3], SearchConfig(beam_size=2, length_penalty=1.0))
     assert found.ids == [4, 4, 4]

@@ -142,7 +142,7 @@ def looking_back(
             )
             for hypothesis, rows in zip(found, weights, strict=True)
         ]
-        return sorted(scored, key=lambda hypothesis: -hypothesis.score)[:n_best]
+        return sorted(scored, key=lambda hypothesis: (not hypothesis.ended, -hypothesis.score))[:n_best]
 
     return look_back
 

@@ -32,6 +32,11 @@ class Hypothesis:
     alignment: list[tuple[int, int]] = field(default_factory=list)
     """Positions (source, target) of aligned tokens, if alignments were requested."""
 
+    @property
+    def ended(self) -> bool:
+        """Whether the output has an end symbol; if not, it was cut at the maximum length."""
+        return len(self.token_log_probs) > len(self.ids)
+
 
 @dataclass
 class Beams:
@@ -56,7 +61,8 @@ class Beams:
     num_ended: NDArray[np.int64]
     """(sentences): number of hypotheses that ended among the best `beam_size` candidates of a step."""
     finished: NDArray[Any]
-    """(sentences, n_best) of `_FINISHED`, best first; scores are normalised."""
+    """(sentences, n_best) of `_FINISHED`, best first, those with an end symbol before others; scores are
+    normalised."""
 
     @classmethod
     def of(cls, max_lengths: NDArray[np.int64], beam_size: int, n_best: int) -> Self:
@@ -120,7 +126,10 @@ class Beams:
         return candidates
 
     def finish(self, candidates: NDArray[Any], ends: NDArray[np.bool_], penalty: NDArray[np.float64]) -> None:
-        """Merge candidates that end into the finished hypotheses; keep the best, with ties to older ones."""
+        """Merge candidates that end into the finished hypotheses; keep the best, with ties to older ones.
+
+        Outputs cut at the maximum length rank after all that ended by themselves.
+        """
         if not ends.any():
             return
         self.num_ended += (ends & (candidates["score"] > NOTHING))[:, : self.scores.shape[1]].sum(axis=1)
@@ -130,7 +139,8 @@ class Beams:
         new["score"] = np.where(ends, candidates["score"] / penalty[:, None], NOTHING)
         new["length"] = self.lengths[:, None]
         both = np.concatenate([self.finished, new], axis=1)
-        order = best_first(both["score"], self.finished.shape[1])
+        has_end = (both["token"] == END) & (both["score"] > NOTHING)
+        order = np.lexsort([-both["score"], ~has_end])[:, : self.finished.shape[1]]
         self.finished = both[np.arange(len(both))[:, None], order]
 
     def go_on(self, candidates: NDArray[Any], ends: NDArray[np.bool_]) -> NDArray[np.int64]:

@@ -156,7 +156,7 @@ class SoftmaxAttention(nn.Module):
 
     @property
     def is_equation_1(self) -> bool:
-        """Whether this is equation 1, once queries and keys are turned, which faster implementations compute too."""
+        """Whether this is equation 1 of turned queries and keys, which faster implementations compute too."""
         relative = self.relative is not None and not self.relative.only_turns
         return self.compatibility is scaled_dot_products and self.dropout.rate == 0 and not relative
 
