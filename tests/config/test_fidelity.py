@@ -1,7 +1,14 @@
 """Recipes have the values that were released, and every setting that is not the paper's is named."""
 
 from allyouneed.config.fidelity import RECIPES, deviations, nearest_of_paper, with_recipe
-from allyouneed.config.presets import PAPER_PRESETS, PRESETS, base, multi30k_tiny, parsing_tiny
+from allyouneed.config.presets import (
+    PAPER_PRESETS,
+    PRESETS,
+    base,
+    multi30k_tiny,
+    parsing_tiny,
+    parsing_wsj,
+)
 
 
 def test_the_paper_is_what_every_preset_has() -> None:
@@ -19,13 +26,14 @@ def test_the_code_of_2017_differs_in_positions_start_target_space_and_smoothing(
     }
 
 
-def test_the_later_code_is_pre_norm_without_biases_or_tying_and_with_another_schedule() -> None:
+def test_the_later_code_is_pre_norm_without_biases_and_with_another_schedule_and_ties_all() -> None:
     config = with_recipe("released-later", base())
     assert (config.model.norm, config.model.tied_embeddings, config.model.attention_bias) == (
         "pre",
-        "none",
+        "all",
         False,
     )
+    assert with_recipe("released-later", parsing_wsj()).model.tied_embeddings == "none"
     assert (config.model.attention_dropout, config.model.feed_forward_dropout) == (0.1, 0.1)
     training = config.training
     assert (training.adam_beta2, training.learning_rate_factor, training.warmup_steps) == (0.997, 2.0, 8_000)

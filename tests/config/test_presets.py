@@ -79,7 +79,7 @@ def test_a_row_differs_from_base_in_the_columns_of_the_table_only(name: str) -> 
     columns = {"num_layers", "d_model", "d_ff", "num_heads", "d_k", "d_v", "dropout", "positions"}
     config, expected = preset(name), base()
     assert config.model.model_dump(exclude=columns) == expected.model.model_dump(exclude=columns)
-    recipe = {"label_smoothing", "num_steps", "keep_checkpoints", "average_last"}
+    recipe = {"label_smoothing", "num_steps", "checkpoint_every_steps", "keep_checkpoints", "average_last"}
     assert config.training.model_dump(exclude=recipe) == expected.training.model_dump(exclude=recipe)
     assert (config.data, config.search) == (expected.data, expected.search)
 
@@ -139,6 +139,14 @@ def test_the_parsers_are_those_of_section_6_3() -> None:
 def test_no_checkpoint_that_will_be_averaged_is_deleted_before(name: str) -> None:
     training = preset(name).training
     assert training.average_last <= training.keep_checkpoints
+
+
+@pytest.mark.parametrize(("name", "seconds_per_update"), [("base", 0.4), ("big", 1.0), ("big_en_fr", 1.0)])
+def test_checkpoints_to_average_are_ten_minutes_of_the_papers_machine_apart(
+    name: str, seconds_per_update: float
+) -> None:
+    """5.2: "each training step took about 0.4 seconds"; for the big models "1.0 seconds"."""
+    assert preset(name).training.checkpoint_every_steps == 600 / seconds_per_update
 
 
 @pytest.mark.parametrize("build", [base, big, big_en_fr, demo, multi30k_tiny])

@@ -3,6 +3,7 @@
 import pytest
 
 from allyouneed.config.presets import PRESETS
+from allyouneed.paper.catalogue import EXPERIMENTS
 from allyouneed.paper.scales import SCALES
 
 PAPER = SCALES["paper"]
@@ -30,3 +31,14 @@ def test_every_row_fits_its_scale_and_keeps_the_papers_proportions(scale: str) -
             model.parameter_heads * sum(model.parameter_head_widths) * (model.d_model + model.parameter_pairs)
         )
         assert per_layer == 2 * base.d_model * base.d_ff
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS)
+def test_no_checkpoint_that_a_row_averages_is_deleted_before(experiment: str) -> None:
+    preset = PRESETS["parsing_wsj" if experiment == "table4" else "base"]()
+    for scale in EXPERIMENTS[experiment].scales.values():
+        training = scale(preset).training
+        assert training.average_last <= training.keep_checkpoints
+        every = training.checkpoint_every_steps
+        assert every
+        assert training.average_last <= training.num_steps // every

@@ -76,6 +76,17 @@ def test_checkpoints_off_the_schedule_do_not_push_out_those_on_it(run: Path) -> 
     assert directory.scheduled_steps(7_000) == [10, 20, 27, 30]
 
 
+def test_the_last_update_of_a_run_that_ended_is_on_the_schedule(run: Path) -> None:
+    directory = save(run, 10, 13, 20, 27)
+    directory.write_exit(143, 27, "SIGTERM")
+    assert directory.scheduled_steps(10) == [10, 20]
+    directory.write_exit(0, 27, "finished")
+    assert directory.scheduled_steps(10) == [10, 20, 27]
+    directory.write_exit(0, 13, "finished")
+    directory.forget_exit()
+    assert directory.scheduled_steps(10) == [10, 20]
+
+
 @pytest.mark.parametrize("part", ["checkpoint", "state"])
 def test_pruning_deletes_nothing_where_the_new_checkpoint_is_damaged(run: Path, part: str) -> None:
     directory = save(run, 1, 2, 3, 4)

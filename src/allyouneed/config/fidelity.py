@@ -19,7 +19,6 @@ _RELEASED_LATER: dict[str, dict[str, Any]] = {
         "attention_dropout": 0.1,
         "feed_forward_dropout": 0.1,
         "attention_bias": False,
-        "tied_embeddings": "none",
     },
     "training": {
         **_RELEASED_2017["training"],

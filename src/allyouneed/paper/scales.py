@@ -69,7 +69,7 @@ def _short_run(batch_tokens: int, num_steps: int, warmup_steps: int, factor: flo
         "warmup_steps": warmup_steps,
         "learning_rate_factor": factor,
         "checkpoint_every_steps": max(1, num_steps // 6),
-        "keep_checkpoints": 1,
+        "keep_checkpoints": 5,
         "validate_every_steps": num_steps,
     }
 
@@ -89,7 +89,7 @@ SCALES = {
         2,
         2,
         _short_run(8_192, 2_000, 800, 1.5),
-        "half an hour on a data-centre GPU, with Multi30k",
+        "half an hour on a data-centre GPU, an estimate, with Multi30k",
         budget_seconds=180,
         budget_flops=8e14,
     ),

@@ -227,7 +227,6 @@ def _scales() -> dict[str, Scale]:
     model, training, search = map(changes, ("model", "training", "search"))
     return {
         "tiny": Scale("tiny", 1, 1, training, "an hour a row on two cores, with 3,400 trees", model, search),
-        "small": replace(SCALES["small"], sized_for="half an hour on a data-centre GPU, with 3,400 trees"),
         "paper": replace(SCALES["paper"], sized_for="eight P100, with the Wall Street Journal"),
     }
 

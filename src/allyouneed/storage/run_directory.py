@@ -58,15 +58,24 @@ class RunDirectory:
         return _steps(self.path / "checkpoints")
 
     def scheduled_steps(self, every: int | None) -> list[int]:
-        """Steps of the checkpoints that every run of these settings makes, ascending; all, where none is.
+        """Steps of the checkpoints that `average` may use, ascending.
 
-        A run that is stopped makes one more, and so does one that finds its best between two of them.
+        These are the multiples of `every` and the last update of a run that has ended; all checkpoints if
+        there is none of these. Best-of-validation and interrupted saves are not scheduled.
 
         Args:
             every: `training.checkpoint_every_steps`.
         """
-        steps = self.checkpoint_steps()
-        return [step for step in steps if every is None or step % every == 0] or steps
+        steps, ended_at = self.checkpoint_steps(), self._ended_at()
+        return [step for step in steps if every is None or step % every == 0 or step == ended_at] or steps
+
+    def _ended_at(self) -> int | None:
+        """The last step of a run that has come to its end, if it has."""
+        try:
+            ended = json.loads(self._exit.read_bytes())
+            return int(ended["step"]) if ended["code"] == 0 else None
+        except (OSError, ValueError, TypeError, KeyError):
+            return None
 
     def resumable_steps(self) -> list[int]:
         """Steps whose checkpoint and state are both there, ascending."""
