@@ -12,18 +12,8 @@ from typing import Any
 from allyouneed.version import __version__
 
 PACKAGES = (
-    *(
-        "torch",
-        "numpy",
-        "safetensors",
-        "tokenizers",
-        "sacrebleu",
-        "cyclopts",
-        "pydantic",
-        "rich",
-        "matplotlib",
-    ),
-    *("sacremoses", "zstandard"),
+    *("torch", "numpy", "safetensors", "tokenizers", "sacrebleu", "cyclopts", "pydantic", "rich"),
+    *("matplotlib", "sacremoses", "zstandard"),
 )
 _BFLOAT16_FLAGS = {"amx_bf16", "avx512_bf16", "bf16"}
 
@@ -110,15 +100,14 @@ def _cpuinfo() -> dict[str, str]:
 
 
 def _as_text(findings: dict[str, Any]) -> str:
-    lines = [f"{name} {version}" for name, version in findings["versions"].items()]
-    rows = {"cpu": [findings["cpu"]], "gpu": findings["devices"] or ["none"], "disk": [findings["disk"]]}
-    lines += [f"{kind}: {_row(row)}" for kind, found in rows.items() for row in found]
+    lines = [
+        *(f"{name} {version}" for name, version in findings["versions"].items()),
+        f"cpu: {_row(findings['cpu'])}",
+        *([f"gpu: {_row(device)}" for device in findings["devices"]] or ["gpu: none"]),
+        f"disk: {_row(findings['disk'])}",
+    ]
     return "\n".join(lines)
 
 
-def _row(row: dict[str, Any] | str) -> str:
-    return (
-        row
-        if isinstance(row, str)
-        else ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in row.items())
-    )
+def _row(facts: dict[str, Any]) -> str:
+    return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in facts.items())
