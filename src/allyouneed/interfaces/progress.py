@@ -47,27 +47,22 @@ def progress(total: int | None, *, unit: str, description: str, done: int = 0) -
         yield ProgressLines(total, unit, description, done)
         return
     wide = console.width >= _WIDE_TERMINAL
+    columns: list[ProgressColumn] = [  # on a narrow terminal only the figures
+        TextColumn("{task.description}", markup=False),
+        *([BarColumn(bar_width=None)] if wide else []),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[remark]}", markup=False),
+        *([TimeElapsedColumn()] if wide else []),
+        TimeRemainingColumn(),
+    ]
     with Bar(
-        *_columns(wide),
+        *columns,
         console=console,
         expand=wide,
         redirect_stdout=False,
         speed_estimate_period=_ESTIMATED_OVER_SECONDS,
     ) as bar:
         yield _ProgressBar(bar, total, f"{description} ({unit})" if wide else description, done)
-
-
-def _columns(wide: bool) -> list[ProgressColumn]:
-    """The columns that fit: on a narrow terminal only the figures, without bar and elapsed time."""
-    columns: dict[ProgressColumn, bool] = {
-        TextColumn("{task.description}", markup=False): True,
-        BarColumn(bar_width=None): wide,
-        MofNCompleteColumn(): True,
-        TextColumn("{task.fields[remark]}", markup=False): True,
-        TimeElapsedColumn(): wide,
-        TimeRemainingColumn(): True,
-    }
-    return [column for column, fits in columns.items() if fits]
 
 
 class ProgressLines:
@@ -95,7 +90,8 @@ class ProgressLines:
         if now - self._spoke >= self._every_seconds:
             self._spoke = now
             rate = (self._done - self._done_before) / (now - self._began)
-            parts = (self._position(rate), f"{_number(rate)} {self._unit}/s", remark)
+            shown = f"{rate:,.0f}" if rate >= 1000 else f"{rate:.4g}"
+            parts = (self._position(rate), f"{shown} {self._unit}/s", remark)
             notice(f"{self._description}: {', '.join(filter(None, parts))}")
 
     def _position(self, rate: float) -> str:
@@ -115,7 +111,3 @@ class _ProgressBar:
         self._bar.update(self._task, advance=count)
         if remark:
             self._bar.update(self._task, remark=remark)
-
-
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"

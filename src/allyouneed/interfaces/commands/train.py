@@ -62,9 +62,7 @@ def train(
     _check_rehearsal(dry_run, json_)
     asked = {"training.num_steps": steps, "training.precision": precision and f'"{precision}"'}
     settings = [f"{name}={value}" for name, value in asked.items() if value is not None]
-    chosen = _chosen(
-        run, data, configuration, settings
-    )  # before torch is loaded, so that errors show at once
+    chosen = _chosen(run, data, configuration, settings)  # before torch is loaded: errors show at once
 
     if dry_run:
         _print_rehearsal(run, data, chosen, resume, device, json_)
@@ -93,14 +91,13 @@ def _check_rehearsal(dry_run: bool, json_: bool) -> None:
 
 def _reporter(run: Path, tensorboard: bool, stack: contextlib.ExitStack) -> "Report":
     """A function that reports the run's events."""
-    shown = RunReporter(run, stack)
-    if not tensorboard:
-        return shown
-    board = TensorBoard(run, stack)
+    receivers: list[Report] = [RunReporter(run, stack)]
+    if tensorboard:
+        receivers.append(TensorBoard(run, stack))
 
     def report(event: "Event") -> None:
-        shown(event)
-        board(event)
+        for receiver in receivers:
+            receiver(event)
 
     return report
 
@@ -140,8 +137,7 @@ def _chosen(
 
     if options == NOTHING_ASKED and not settings:
         return None
-    recorded = run / "config.toml"
-    if recorded.is_file():
+    if (recorded := run / "config.toml").is_file():
         otherwise = RunConfig.from_toml(recorded)
     else:
         otherwise = preset(options.preset or PreparedData(data).task.default_preset)
