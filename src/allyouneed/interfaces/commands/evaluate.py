@@ -86,10 +86,8 @@ def evaluate(
         json_: Print one JSON object: name -> {"score", "signature"}; for two files, one object per file and
             their comparison.
     """
-    _check_options(trees, hypotheses, search)
+    _check_options(trees, hypotheses, search, reference or source or pairs)
     if trees.trees is not None:
-        if reference or source or pairs:
-            raise UsageError("--trees: --source, --reference and --pairs have no effect here; leave them out")
         _evaluate_trees(trees.trees, model, hypotheses, trees, search, device, json_)
     elif reference is None and pairs is None:
         raise UsageError("give --reference, a file of translations, or --trees, a file of gold trees")
@@ -106,7 +104,9 @@ def evaluate(
         raise UsageError("give a MODEL and --source, or --hypotheses with one or two files to score")
 
 
-def _check_options(trees: TreeOptions, hypotheses: Sequence[Path] | None, search: SearchOptions) -> None:
+def _check_options(
+    trees: TreeOptions, hypotheses: Sequence[Path] | None, search: SearchOptions, text: Path | None
+) -> None:
     """Reject options that have no effect, and a plot that cannot be written."""
     if trees.trees is None and trees != TreeOptions():
         raise UsageError(
@@ -116,6 +116,8 @@ def _check_options(trees: TreeOptions, hypotheses: Sequence[Path] | None, search
         raise UsageError("--hypotheses: search settings have no effect on them; leave these out")
     if trees.length_plot:
         require_file(trees.length_plot)
+    if trees.trees is not None and text is not None:
+        raise UsageError("--trees: --source, --reference and --pairs have no effect here; leave them out")
 
 
 def _print(scores: Sequence[Score], json_: bool) -> None:

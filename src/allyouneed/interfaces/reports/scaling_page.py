@@ -4,14 +4,11 @@ from collections.abc import Iterator, Mapping
 
 from matplotlib.figure import Figure
 
-from allyouneed.interfaces.reports.html_parts import embedded_png, heading
+from allyouneed.interfaces.reports.html_parts import embedded_png, finish_panel, heading
 from allyouneed.paper.experiment import Results
 from allyouneed.paper.scaling import D_K, KINDS, random_row
 
-_PANELS = {
-    "variance": "variance of q.k",
-    "softmax_gradient": "gradient of the softmax, 1 at most",
-}
+_PANELS = {"variance": "variance of q.k", "softmax_gradient": "gradient of the softmax, 1 at most"}
 
 
 def sections(results: Results) -> Iterator[str]:
@@ -39,9 +36,5 @@ def _picture(curves: Mapping[str, Mapping[str, Mapping[int, float]]]) -> Figure:
     for axes, (figure, title) in zip(picture.subplots(1, len(_PANELS)), _PANELS.items(), strict=True):
         for kind, curve in curves[figure].items():
             axes.loglog(list(curve), list(curve.values()), "o-", markersize=4, label=kind)
-        axes.set(title=title, xlabel="d_k")
-        axes.set_xscale("log", base=2)
-        axes.xaxis.set_major_formatter("{x:,.0f}")
-        axes.grid(alpha=0.3)
-        axes.legend(frameon=False)
+        finish_panel(axes, title=title, xlabel="d_k")
     return picture
