@@ -261,13 +261,8 @@ def _remark(work: Work) -> Mapping[str, Any]:
 
 
 def _rows(scale: Scale) -> Sequence[Row]:
-    return [
-        *(
-            Row(layer.name, layer.what, partial(measured, layer), _paper(layer), every_seed=False)
-            for layer in TYPES
-        ),
-        Row("separable_k_is_n", "with k = n", _remark, every_seed=False),
-    ]
+    rows = [Row(t.name, t.what, partial(measured, t), _paper(t), every_seed=False) for t in TYPES]
+    return [*rows, Row("separable_k_is_n", "with k = n", _remark, every_seed=False)]
 
 
 _FIGURES = (

@@ -15,7 +15,6 @@ from allyouneed.paper.training_rows import (
     FIGURES,
     average_in,
     cost_of,
-    data_of,
     require_validation,
     score,
     score_validation,
@@ -150,7 +149,7 @@ def system_row(name: str, budget: Budget) -> Row:
     def compute(work: Work) -> Mapping[str, Any]:
         config = at_scale(work.scale, system).replace(training={"seed": work.seed})
         # Also with a time budget: how many updates that allows depends on the machine and is unknown here.
-        num_updates = updates_within(work.scale.budget_flops, config, data_of(work), work.device)
+        num_updates = updates_within(work.scale.budget_flops, config, work.data, work.device)
         return _figures(work, until(config, budget, work.scale, num_updates))
 
     paper = {"bleu": system.bleu} | ({} if system.flops is None else {"formula_flops": system.flops})
@@ -166,31 +165,24 @@ def row_name(system: str, budget: Budget) -> str:
 
 def _figures(work: Work, config: RunConfig) -> Mapping[str, Any]:
     """Train a configuration, average its checkpoints, and score the model."""
-    translator = load_translator(average_in(work, config, data_of(work)), device=work.device)
-    return score_validation(work, translator, data_of(work)) | cost_of(work.directory / "run")
+    translator = load_translator(average_in(work, config, work.data), device=work.device)
+    return score_validation(work, translator, work.data) | cost_of(work.directory / "run")
 
 
-def _big() -> Row:
-    paper = {"bleu": 28.4, "parameters_millions": 213, "formula_flops": 2.3e19}
-    return Row(
-        "big",
-        "Transformer (big)",
-        lambda work: _figures(work, work.scale(PRESETS["big"]())),
-        paper,
-        every_seed=False,
-    )
+def _big(work: Work) -> Mapping[str, Any]:
+    return _figures(work, work.scale(PRESETS["big"]()))
 
 
 def _ensemble_of_all() -> Row:
     members = [row_name(name, "seconds") for name in SYSTEMS]
 
     def compute(work: Work) -> Mapping[str, Any]:
-        folders = [work.directory.parents[1] / name / work.directory.name for name in members]
+        folders = [work.beside(name) for name in members]
         for folder in folders:
             if FAILED in read_json(folder / RESULT):
                 raise RowError(f"{folder}: failed, and the ensemble needs it")
         translator = load_translator(*(folder / "model" for folder in folders), device=work.device)
-        prepared = PreparedData(data_of(work))
+        prepared = PreparedData(work.data)
         texts = prepared.lines("valid", "source"), prepared.lines("valid", "target")
         return score(translator, *texts, work.directory)
 
@@ -200,7 +192,8 @@ def _ensemble_of_all() -> Row:
 def _rows(scale: Scale) -> Sequence[Row]:
     rows = [system_row(name, budget) for budget in _TITLES for name in SYSTEMS]
     if scale.name == "paper":  # it has no budget; at a small scale it would be the largest row by far
-        rows.append(_big())
+        paper = {"bleu": 28.4, "parameters_millions": 213, "formula_flops": 2.3e19}
+        rows.append(Row("big", "Transformer (big)", _big, paper, every_seed=False))
     return [*rows, _ensemble_of_all()]
 
 

@@ -10,12 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allyouneed.data.lines import read_lines
-from allyouneed.evaluation.significance import (
-    BLEU_13A,
-    SIGNIFICANT,
-    SummedMetric,
-    paired_bootstrap_of_runs,
-)
+from allyouneed.evaluation.significance import BLEU_13A, SIGNIFICANT, SummedMetric, paired_bootstrap_of_runs
 from allyouneed.paper.experiment import HYPOTHESES, REFERENCES, Experiment, Results, Row
 from allyouneed.tasks.parsing.bracket_f1 import Brackets, score_tree
 from allyouneed.tasks.parsing.trees import tree_of
@@ -132,14 +127,15 @@ def _p_value(results: Results, row: Row, other: Row, figure: str) -> float | Non
         {seed for seed, figures in results.outcomes.get(name, {}).items() if figure in figures}
         for name in (row.name, other.name)
     )
-    folders = [(results.directory / r.name, sorted(seeds & of_other)) for r in (other, row)]
-    baseline, system = (tuple(folder / f"seed-{n}" for n in common) for folder, common in folders)
-    if not system:
+    folders = [f"seed-{seed}" for seed in sorted(seeds & of_other)]
+    if not folders:
         return None
+    baseline, system = results.directory / other.name, results.directory / row.name
     before, after = (
-        tuple(tuple(read_lines(folder / HYPOTHESES)) for folder in of_row) for of_row in (baseline, system)
+        tuple(tuple(read_lines(place / folder / HYPOTHESES)) for folder in folders)
+        for place in (baseline, system)
     )
-    return _bootstrapped(before, after, tuple(read_lines(system[0] / REFERENCES)), figure)
+    return _bootstrapped(before, after, tuple(read_lines(system / folders[0] / REFERENCES)), figure)
 
 
 @functools.cache  # the table is written anew after each row
