@@ -142,7 +142,9 @@ def explain(error: Exception) -> UserError:
         case UserError():
             return error
         case CycloptsError():
-            return UsageError(_usage_message(error))
+            error.verbose = False
+            command = " ".join(("allyouneed", *(error.command_chain or ())))
+            return UsageError(f"{' '.join(str(error).split())} (see `{command} --help`)")
         case _ if is_out_of_memory(error):
             return ResourceError(
                 "there is not enough memory; give it less at a time (smaller batches or inputs)"
@@ -169,9 +171,3 @@ def _disk_message(error: OSError) -> str:
     if error.errno == errno.EBADF and error.filename is None:
         return "standard output: is closed; send it to a file, or to /dev/null"
     return f"{error.filename or 'standard output'}: {system_fault(error)}"
-
-
-def _usage_message(error: CycloptsError) -> str:
-    error.verbose = False
-    command = " ".join(("allyouneed", *(error.command_chain or ())))
-    return f"{' '.join(str(error).split())} (see `{command} --help`)"

@@ -159,20 +159,19 @@ def _figures(
 def _drawn(work: Work, attention: Attention, pictures: Mapping[str, tuple[Selection, str]]) -> dict[str, Any]:
     """Draw the pictures and write the page of the sentence; return each picture's caption and link."""
     write_text(work.directory / _PAGE, attention_page(attention.document()))
+    texts = [word.text for word in attention.source.words]
     said = {}
     for name, (selection, caption) in pictures.items():
         work.draw(attention, selection, work.directory / name)
-        where = f"Encoder, layer {selection.layer + 1} of {len(attention.weights.encoder)}"
-        said[name] = {"caption": f"{where}, {caption}.", "page": f"{_PAGE}{_fragment(attention, selection)}"}
+        layer, num_layers = selection.layer + 1, len(attention.weights.encoder)
+        heads = ",".join(f"{head + 1}" for head in selection.heads)
+        picked = "".join(f"&from={texts.index(word) + 1}" for word in selection.words)
+        fragment = f"#kind={selection.kind}&view=lines&layer={layer}&heads={heads}{picked}"
+        said[name] = {
+            "caption": f"Encoder, layer {layer} of {num_layers}, {caption}.",
+            "page": _PAGE + fragment,  # shows the same selection as the picture
+        }
     return {PICTURES: said}
-
-
-def _fragment(attention: Attention, selection: Selection) -> str:
-    """URL fragment that makes the page show the same selection as a picture."""
-    heads = ",".join(f"{head + 1}" for head in selection.heads)
-    texts = [word.text for word in attention.source.words]
-    picked = "".join(f"&from={texts.index(word) + 1}" for word in selection.words)
-    return f"#kind={selection.kind}&view=lines&layer={selection.layer + 1}&heads={heads}{picked}"
 
 
 def _rows(scale: Scale) -> Sequence[Row]:

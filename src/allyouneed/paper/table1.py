@@ -175,6 +175,7 @@ def measured(layer: LayerType, work: Work) -> Mapping[str, Any]:
     ns, ds = [size.n for size in by_n], [size.d for size in by_d]
     chains = [sequential_operations(layer.stack, n) for n in (CONNECTED_N // 2, CONNECTED_N)]
     paths = [path_length(layer.stack, n) for n in LENGTHS]
+    rounds = reach_by_round(layer.stack, CONNECTED_N // 2)
     return {
         "time_n": exponent(ns, [cost.seconds for cost in of_n]),
         "time_d": exponent(ds, [cost.seconds for cost in of_d]),
@@ -189,14 +190,9 @@ def measured(layer: LayerType, work: Work) -> Mapping[str, Any]:
         "by_n": _curve(by_n, of_n),
         "by_d": _curve(by_d, of_d),
         "paths": {"n": LENGTHS, "path": [_number(path) for path in paths]},
-        "reach": _reach(layer),
+        # For pictures: per round and input position, a string with 1 for each output position it reaches.
+        "reach": [["".join(str(int(x)) for x in row) for row in reach.tolist()] for reach in rounds],
     }
-
-
-def _reach(layer: LayerType) -> list[list[str]]:
-    """For pictures: per round and input position, a string with 1 for each output position it reaches."""
-    rounds = reach_by_round(layer.stack, CONNECTED_N // 2)
-    return [["".join(str(int(x)) for x in row) for row in reach.tolist()] for reach in rounds]
 
 
 def _number(value: float) -> float | str:

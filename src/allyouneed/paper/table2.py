@@ -1,6 +1,7 @@
 """Table 2 (6.1): the Transformer and its rivals, trained with the same budget of time or FLOPs."""
 
 import math
+import operator
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
@@ -53,11 +54,11 @@ _SET_BY_ROWS = {
     *("num_steps", "warmup_steps", "learning_rate_factor", "validate_every_steps"),
     *("checkpoint_every_steps", "keep_checkpoints"),
 }
-_COMPARED = {
-    "model": ("d_model", "num_layers", "dropout"),
-    "training": ("label_smoothing", "learning_rate_factor"),
-    "search": ("beam_size", "length_normalization", "length_penalty"),
-}
+_COMPARED = (
+    *("model.d_model", "model.num_layers", "model.dropout"),
+    *("training.label_smoothing", "training.learning_rate_factor"),
+    *("search.beam_size", "search.length_normalization", "search.length_penalty"),
+)
 """Notable settings whose values differ between the papers of the systems."""
 
 
@@ -226,12 +227,11 @@ def _set_apart() -> Iterator[str]:
 
 def _compared(configs: Mapping[str, RunConfig]) -> Iterator[str]:
     """The settings of `_COMPARED`: one value if all systems share it, else one per system."""
-    for group, names in _COMPARED.items():
-        for name in names:
-            values = {system: getattr(getattr(of, group), name) for system, of in configs.items()}
-            told = {v: f"{v:g}" if isinstance(v, float) else str(v) for v in values.values()}
-            each = ", ".join(f"{told[value]} ({system})" for system, value in values.items())
-            yield f"{group}.{name} = {each if len(told) > 1 else next(iter(told.values()))}"
+    for setting in _COMPARED:
+        values = {system: operator.attrgetter(setting)(config) for system, config in configs.items()}
+        told = {v: f"{v:g}" if isinstance(v, float) else str(v) for v in values.values()}
+        each = ", ".join(f"{told[value]} ({system})" for system, value in values.items())
+        yield f"{setting} = {each if len(told) > 1 else next(iter(told.values()))}"
 
 
 TABLE2 = Experiment(

@@ -63,11 +63,8 @@ def _compare(results: Results, row: Row, other: Row) -> RowComparison:
         for figure in results.experiment.figures
         if (of_row := results.values(row.name, figure)) and (of_other := results.values(other.name, figure))
     }
-    paper = {
-        figure: row.paper[figure] - other.paper[figure]
-        for figure in values
-        if figure in row.paper and figure in other.paper
-    }
+    in_both = row.paper.keys() & other.paper.keys()
+    paper = {figure: row.paper[figure] - other.paper[figure] for figure in values if figure in in_both}
     tested = bootstrapped(results.experiment)
     p_value = _p_value(results, row, other, tested) if tested else None
     verdicts = {
