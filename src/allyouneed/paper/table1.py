@@ -224,10 +224,8 @@ def _paper(layer: LayerType) -> dict[str, float]:
 
 def cheaper_from(own: Figures, of_attention: Figures) -> Figures:
     """The n above which a layer takes less time, or fewer FLOPs, than full self-attention."""
-    if not all(figures.get("by_n") for figures in (own, of_attention)) or own is of_attention:
-        return {}
-    curve, other = own["by_n"], of_attention["by_n"]
-    if curve["d"] != other["d"]:
+    curve, other = own.get("by_n"), of_attention.get("by_n")
+    if not curve or not other or own is of_attention or curve["d"] != other["d"]:
         return {}
     found = {
         "cheaper_from": crossing(curve["n"], curve["seconds"], other["seconds"]),

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.font_manager import get_font_names
@@ -162,7 +161,14 @@ def _plot(path: Path, quantity: str, curves: Sequence[_Curve], *, from_zero: boo
     figure = Figure(figsize=(8, 5), layout="constrained")
     axes = figure.subplots()
     for curve in curves:
-        _draw(axes, curve)
+        label = curve.label
+        if curve.best:
+            best = curve.best(curve.values)
+            step = curve.steps[curve.values.index(best)]
+            label += f" (best {best:.2f} at step {step:,})"
+            axes.plot([step], [best], "o", color=curve.color, markersize=9, fillstyle="none")
+        marker = "o" if len(curve.steps) <= 50 else ""
+        axes.plot(curve.steps, curve.values, color=curve.color, marker=marker, markersize=4, label=label)
     axes.set(xlabel="Step", ylabel=quantity, xlim=(0, None))
     axes.xaxis.set_major_formatter("{x:,.0f}")
     if from_zero:
@@ -171,17 +177,6 @@ def _plot(path: Path, quantity: str, curves: Sequence[_Curve], *, from_zero: boo
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False)
     save_figure(figure, path, dpi=120)
-
-
-def _draw(axes: Axes, curve: _Curve) -> None:
-    label = curve.label
-    if curve.best:
-        best = curve.best(curve.values)
-        step = curve.steps[curve.values.index(best)]
-        label += f" (best {best:.2f} at step {step:,})"
-        axes.plot([step], [best], "o", color=curve.color, markersize=9, fillstyle="none")
-    marker = "o" if len(curve.steps) <= 50 else ""
-    axes.plot(curve.steps, curve.values, color=curve.color, marker=marker, markersize=4, label=label)
 
 
 def font_families() -> list[str]:
