@@ -4,7 +4,6 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
-from typing import Protocol
 
 from rich.console import Console
 from rich.progress import (
@@ -25,15 +24,8 @@ _WIDE_TERMINAL = 110
 """Minimum width in columns to show a bar beside the figures."""
 
 
-class Progress(Protocol):
-    """Receiver of progress reports of a long job."""
-
-    def advance(self, count: int = 1, remark: str = "") -> None:
-        """Report that `count` more units are done, with a status (`loss 3.21, 11,200 tokens/s`)."""
-
-
 @contextlib.contextmanager
-def progress(total: int | None, *, unit: str, description: str, done: int = 0) -> Iterator[Progress]:
+def progress(total: int | None, *, unit: str, description: str, done: int = 0) -> Iterator["Progress"]:
     """Show the progress of the block, with the time left, on stderr; nothing under `--quiet`.
 
     Args:
@@ -84,7 +76,7 @@ class ProgressLines:
         self._began = self._spoke = clock()
 
     def advance(self, count: int = 1, remark: str = "") -> None:
-        """Count, and print a line if the last one is at least `every_seconds` old."""
+        """Report that `count` more units are done, with a status (`loss 3.21, 11,200 tokens/s`)."""
         self._done += count
         now = self._clock()
         if now - self._spoke >= self._every_seconds:
@@ -111,3 +103,7 @@ class _ProgressBar:
         self._bar.update(self._task, advance=count)
         if remark:
             self._bar.update(self._task, remark=remark)
+
+
+Progress = ProgressLines | _ProgressBar
+"""Receiver of progress reports of a long job."""

@@ -1,4 +1,4 @@
-"""`allyouneed demo`: everything at once, on a corpus that the program makes itself."""
+"""`allyouneed demo`: trains, scores and inspects a translator on a generated corpus."""
 
 import shlex
 import shutil
@@ -47,7 +47,7 @@ def demo(*, out: Path = Path("runs/demo"), device: Device = "auto") -> None:
 
 
 def _program() -> str:
-    """What to type for this program: its path where it is not on the PATH."""
+    """How to call this program: its name, or its path if it is not on the PATH."""
     if shutil.which("allyouneed"):
         return "allyouneed"
     installed, here = Path(sys.executable).with_name("allyouneed"), Path.cwd()

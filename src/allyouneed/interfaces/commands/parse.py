@@ -128,7 +128,6 @@ def _answer(stream: "Stream", options: LineOptions) -> int:
 
 
 def _request(line: Line, tokenized: bool) -> "ParseRequest | Failure":
-    """The request for a line."""
     if line.error is not None:
         return Unread(line.number, line.error)
     words = [word for word in re.split("[ \t]", line.text) if word]

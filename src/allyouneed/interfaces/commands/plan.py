@@ -84,6 +84,8 @@ def _as_json(found: "Cost", length: int, tflops: float | None) -> dict[str, Any]
 
 
 def _as_text(config: "RunConfig", found: "Cost", length: int, tflops: float | None) -> Iterator[str]:
+    from allyouneed.cost.plan import NUM_P100, P100_TFLOPS
+
     model, training, memory = config.model, config.training, found.memory
     yield figure("parameters", f"{found.parameters:,}")
     for part, count in found.parameters_by_part.items():
@@ -95,8 +97,10 @@ def _as_text(config: "RunConfig", found: "Cost", length: int, tflops: float | No
     yield figure("  a target token", f"{found.flops_per_target_token:,}")
     run = f"{training.batch_tokens:,} tokens x {training.num_steps:,} updates"
     yield figure("  the run", f"{found.training_flops:.2e}", run)
-    if found.published and found.published.training_flops:
-        yield from _published_flops(found.training_flops, found.published)
+    if (paper := found.published) and paper.training_flops:  # an upper bound on what its GPUs computed
+        formula = f"{paper.training_hours:g} hours x {NUM_P100} P100 x {P100_TFLOPS} TFLOPS"
+        yield figure("  the paper's estimate", f"{paper.training_flops:.2e}", f"{formula} (Table 2)")
+        yield f"  The count is {found.training_flops / paper.training_flops:.0%} of the paper's estimate."
     if tflops is None:
         yield figure("time", "-", "--tflops N shows it for hardware that sustains N TFLOPS")
     else:
@@ -131,16 +135,6 @@ def _published_parameters(parameters: int, vocab_size: int, paper: "Published") 
             entries = f"{paper.vocab_size:,} entries, fixed in its code"
         yield f"  That comes out with a vocabulary of {entries}; here it has {vocab_size:,}."
         yield f"  See --vocab-size {paper.vocab_size}."
-
-
-def _published_flops(counted: float, paper: "Published") -> Iterator[str]:
-    """The paper's own estimate, an upper bound on what its GPUs computed."""
-    from allyouneed.cost.plan import NUM_P100, P100_TFLOPS
-
-    assert paper.training_flops is not None
-    formula = f"{paper.training_hours:g} hours x {NUM_P100} P100 x {P100_TFLOPS} TFLOPS"
-    yield figure("  the paper's estimate", f"{paper.training_flops:.2e}", f"{formula} (Table 2)")
-    yield f"  The count is {counted / paper.training_flops:.0%} of the paper's estimate."
 
 
 def _as_table(configs: "dict[str, RunConfig]", costs: "dict[str, Cost]") -> str:

@@ -90,7 +90,6 @@ def _check_rehearsal(dry_run: bool, json_: bool) -> None:
 
 
 def _reporter(run: Path, tensorboard: bool, stack: contextlib.ExitStack) -> "Report":
-    """A function that reports the run's events."""
     receivers: list[Report] = [RunReporter(run, stack)]
     if tensorboard:
         receivers.append(TensorBoard(run, stack))

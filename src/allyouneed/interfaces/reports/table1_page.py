@@ -39,14 +39,9 @@ _PANELS = (
 
 def sections(results: Results) -> Iterator[str]:
     """The page's sections as HTML, for the rows measured so far."""
-    measured = [
-        row
-        for row in results.rows
-        if row.name in _ORDERS
-        and any("by_n" in found for found in results.outcomes.get(row.name, {}).values())
-    ]
-    figures = {row.name: next(iter(results.outcomes[row.name].values())) for row in measured}
-    titles = {row.name: row.what for row in measured}
+    found = {name: next(iter(of_row.values())) for name, of_row in results.outcomes.items()}
+    figures = {name: found[name] for name in _ORDERS if "by_n" in found.get(name, {})}
+    titles = {row.name: row.what for row in results.rows}
     if not figures:
         return
     yield _orders(figures, titles)
@@ -72,7 +67,7 @@ def sections(results: Results) -> Iterator[str]:
     )
     yield embedded_png(_reach(figures, titles), "positions reached by each position, round by round")
     yield embedded_png(_paths(figures, titles), "path length against length")
-    remark = next(iter(results.outcomes.get("separable_k_is_n", {}).values()), {})
+    remark = found.get("separable_k_is_n", {})
     if "k_is_n" in remark:  # absent if the row failed
         yield heading(
             "Even with k = n",
@@ -85,29 +80,26 @@ def sections(results: Results) -> Iterator[str]:
 
 def _orders(figures: Mapping[str, Any], titles: Mapping[str, str]) -> str:
     """The paper's table, with the measured values beside the orders."""
-    lines = [
-        (
-            *("layer type", "complexity per layer", "time measured"),
-            *("sequential operations", f"counted, n = {CONNECTED_N}"),
-            *("maximum path length", f"found, n = {CONNECTED_N}, k = {K}, r = {CONNECTED_R}"),
-        )
-    ]
+    head = (
+        *("layer type", "complexity per layer", "time measured"),
+        *("sequential operations", f"counted, n = {CONNECTED_N}"),
+        *("maximum path length", f"found, n = {CONNECTED_N}, k = {K}, r = {CONNECTED_R}"),
+    )
+    rows = table_row("th", head)
     for name, found in figures.items():
         complexity, sequential, path = _ORDERS[name]
-        lines.append(
-            (
-                *(titles[name], f"O({complexity})", f"n^{found['time_n']:.2f} d^{found['time_d']:.2f}"),
-                *(f"O({sequential})", str(found["sequential"])),
-                *(f"O({path})", "∞" if found["path"] == "inf" else str(found["path"])),
-            )
+        cells = (
+            *(titles[name], f"O({complexity})", f"n^{found['time_n']:.2f} d^{found['time_d']:.2f}"),
+            *(f"O({sequential})", str(found["sequential"])),
+            *(f"O({path})", "∞" if found["path"] == "inf" else str(found["path"])),
         )
+        rows += table_row("td", cells)
     text = (
         "The paper's orders beside the measurements on this machine: the exponents of n and d in the time of "
         "the core, the longest chain of dependent matrix products, and the number of rounds until every "
         "position has reached every other. "
         f"Cost is measured with k = {K} and r = {R}; lengths are compared at d = {WIDTH}."
     )
-    rows = "".join(table_row("td" if number else "th", line) for number, line in enumerate(lines))
     return f"{heading('The table', text)}<table>{rows}</table>"
 
 
