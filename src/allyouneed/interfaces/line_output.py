@@ -41,18 +41,14 @@ class StreamOutput:
             while written < len(content):
                 written += os.write(self._descriptor, content[written:])
         except OSError:
-            self._take_back(written)
+            with contextlib.suppress(OSError):  # take back what was written, if this is a file
+                end = os.lseek(self._descriptor, 0, os.SEEK_CUR) - written
+                os.ftruncate(self._descriptor, end)
+                os.lseek(self._descriptor, end, os.SEEK_SET)
             raise
 
     def finish(self) -> None:
         """Do nothing."""
-
-    def _take_back(self, num_bytes: int) -> None:
-        """Remove the bytes written last, if this is a file."""
-        with contextlib.suppress(OSError):
-            end = os.lseek(self._descriptor, 0, os.SEEK_CUR) - num_bytes
-            os.ftruncate(self._descriptor, end)
-            os.lseek(self._descriptor, end, os.SEEK_SET)
 
 
 class ResumedOutput:

@@ -22,6 +22,8 @@ T_QUANTILES = (
     *(2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086),
 )
 """0.975 quantiles of Student's t for 1, 2, .. degrees of freedom; the last one serves for more degrees."""
+_Outputs = tuple[tuple[str, ...], ...]
+"""The lines that a row has written, for each seed."""
 
 
 @dataclass(frozen=True)
@@ -136,12 +138,7 @@ def _p_value(results: Results, row: Row, other: Row, figure: str) -> float | Non
 
 
 @functools.cache  # the table is written anew after each row
-def _bootstrapped(
-    before: tuple[tuple[str, ...], ...],
-    after: tuple[tuple[str, ...], ...],
-    references: tuple[str, ...],
-    figure: str,
-) -> float:
+def _bootstrapped(before: _Outputs, after: _Outputs, references: tuple[str, ...], figure: str) -> float:
     return paired_bootstrap_of_runs(before, after, references, metric=METRICS[figure]).p_value
 
 
