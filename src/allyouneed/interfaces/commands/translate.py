@@ -111,7 +111,7 @@ def translate(
         "too_long": lines.too_long,
     }
     stream: Stream = partial(translator.answer, n_best=lines.n_best or 1, **options)
-    for answer in stream([TranslationRequest(0, "", lines.target_prefix)]):  # before reading any input
+    for answer in stream([TranslationRequest(0, "", lines.target_prefix)]):  # reports wrong options at once
         if isinstance(answer, Failure):
             raise answer.error
     return _answer(lines, stream, translator.lost_sentences)
