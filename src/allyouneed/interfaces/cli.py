@@ -1,15 +1,15 @@
-"""The `allyouneed` program: runs the command that is named and ends with the exit code it promises.
+"""The `allyouneed` program: runs one command and ends with its exit code.
 
-A command is a module `commands/NAME.py` that holds one public function `NAME` (or an `App` of several, as
-`commands/bench.py`), named in `COMMANDS`; the shortest to copy is `commands/verify.py`. It is imported when
-it is named, or when all are listed; torch it imports inside the function, so that help and `--version` are
-fast. The signature is the interface: the main thing is positional, all else an option (after `*`), and what
-computes takes `device: Device`. The docstring is the help: one line for the list of commands, examples
+A command is a module `commands/NAME.py` with one public function `NAME` (or an `App` of several, as in
+`commands/bench.py`), listed in `COMMANDS`; the shortest to copy is `commands/verify.py`. It is imported only
+when it is run or listed, and imports torch inside the function, so that help and `--version` are fast. The
+signature is the interface: the main argument is positional, all others are options (after `*`), and commands
+that compute take `device: Device`. The docstring is the help: one line for the list of commands, examples
 between ``` lines, an `Args:` section.
 
-Data goes to standard output, talk through `console.notice`, long work through `progress.progress`. A command
-raises `UserError` for what a user can mend, and may return an exit code; `--debug` and `--quiet` are taken
-care of here.
+Output goes to stdout, messages through `console.notice`, the progress of long work through
+`progress.progress`. A command raises `UserError` for what a user can fix, and may return an exit code;
+`--debug` and `--quiet` are handled here.
 """
 
 import contextlib
@@ -60,7 +60,7 @@ COMMANDS = (
     "verify",
     "doctor",
 )
-"""Every command, in the order in which the help lists them."""
+"""All commands, in the order of the help."""
 
 EVERYWHERE = Group("Options of every command", sort_key=100)
 
@@ -94,7 +94,7 @@ def launch(
         quiet: Say nothing but errors on standard error.
         debug: Show where in the code an error arose.
     """
-    talk.quiet = quiet or _is_one_of_several()  # of several processes one talks
+    talk.quiet = quiet or _is_one_of_several()  # only the first of several processes prints messages
     require_working_directory()
     try:
         return app(list(one_setting_each(tokens)))
@@ -118,10 +118,10 @@ def run() -> NoReturn:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run one command line and return its exit code; whatever goes wrong is told in one line each."""
+    """Run one command line and return its exit code; each error is reported in one line."""
     try:
         if not arguments or arguments[0] in app.help_flags:
-            app.resolved_commands()  # so that the list of commands shows what each of them does
+            app.resolved_commands()  # so that the list of commands shows their summaries
         code = app.meta(list(arguments))
         print(end="", flush=True)
     except BrokenPipeError:  # the reader closed the pipe
@@ -137,12 +137,14 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def explain(error: Exception) -> UserError:
-    """Whatever was raised, as what a user is told about it."""
+    """The error to report to the user for an exception."""
     match error:
         case UserError():
             return error
         case CycloptsError():
-            return UsageError(_usage_message(error))
+            error.verbose = False
+            command = " ".join(("allyouneed", *(error.command_chain or ())))
+            return UsageError(f"{' '.join(str(error).split())} (see `{command} --help`)")
         case _ if is_out_of_memory(error):
             return ResourceError(
                 "there is not enough memory; give it less at a time (smaller batches or inputs)"
@@ -159,8 +161,8 @@ def explain(error: Exception) -> UserError:
 
 
 def _is_one_of_several() -> bool:
-    """Whether `torchrun` has started this process beside a first one."""
-    with contextlib.suppress(UsageError):  # training tells of a variable that is no number; others need none
+    """Whether `torchrun` started this process, and it is not the first one."""
+    with contextlib.suppress(UsageError):  # training reports a malformed variable; other commands ignore it
         return num_processes() > 1 and number_given("RANK", 0) > 0
     return False
 
@@ -169,9 +171,3 @@ def _disk_message(error: OSError) -> str:
     if error.errno == errno.EBADF and error.filename is None:
         return "standard output: is closed; send it to a file, or to /dev/null"
     return f"{error.filename or 'standard output'}: {system_fault(error)}"
-
-
-def _usage_message(error: CycloptsError) -> str:
-    error.verbose = False
-    command = " ".join(("allyouneed", *(error.command_chain or ())))
-    return f"{' '.join(str(error).split())} (see `{command} --help`)"

@@ -9,7 +9,6 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Protocol
 
 from allyouneed.data.lines import encode_line
 from allyouneed.errors import LockedError, UsageError
@@ -22,23 +21,11 @@ _NUMBER = re.compile(rb"(-?\d+\.\d+(?:e[-+]?\d+)?)")
 _TOLERANCE = 1e-3
 
 
-class LineOutput(Protocol):
-    """Destination of answers."""
-
-    first: int
-    """Number of the first input line to answer, from 1."""
-
-    def write(self, rows: Sequence[str]) -> None:
-        """Write the rows that answer a line, without delay."""
-
-    def finish(self) -> None:
-        """Report that all of the input has been answered."""
-
-
 class StreamOutput:
     """Writes answers to a file descriptor. On a full disk, the file ends with a whole line."""
 
     first = 1
+    """Number of the first input line to answer, from 1."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -54,18 +41,14 @@ class StreamOutput:
             while written < len(content):
                 written += os.write(self._descriptor, content[written:])
         except OSError:
-            self._take_back(written)
+            with contextlib.suppress(OSError):  # take back what was written, if this is a file
+                end = os.lseek(self._descriptor, 0, os.SEEK_CUR) - written
+                os.ftruncate(self._descriptor, end)
+                os.lseek(self._descriptor, end, os.SEEK_SET)
             raise
 
     def finish(self) -> None:
         """Do nothing."""
-
-    def _take_back(self, num_bytes: int) -> None:
-        """Remove the bytes written last, if this is a file."""
-        with contextlib.suppress(OSError):
-            end = os.lseek(self._descriptor, 0, os.SEEK_CUR) - num_bytes
-            os.ftruncate(self._descriptor, end)
-            os.lseek(self._descriptor, end, os.SEEK_SET)
 
 
 class ResumedOutput:
@@ -106,14 +89,11 @@ class ResumedOutput:
                 raise self._another_run()
             if whole:
                 return
-            self._cut(self._num_bytes - len(there))
+            with disk_errors(self._path):
+                os.ftruncate(self._descriptor, self._num_bytes - len(there))
+                os.lseek(self._descriptor, 0, os.SEEK_END)
         with disk_errors(self._path):
             self._stream.write(rows)
-
-    def _cut(self, num_bytes: int) -> None:
-        with disk_errors(self._path):
-            os.ftruncate(self._descriptor, num_bytes)
-            os.lseek(self._descriptor, 0, os.SEEK_END)
 
     def finish(self) -> None:
         """Report that all of the input has been answered.
@@ -129,6 +109,10 @@ class ResumedOutput:
             f"{self._path}: was not written with this model, input and options; "
             "repeat those of the interrupted run, or name a new file with --resume-output"
         )
+
+
+LineOutput = StreamOutput | ResumedOutput
+"""Destination of answers."""
 
 
 @contextlib.contextmanager

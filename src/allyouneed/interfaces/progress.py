@@ -4,7 +4,6 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
-from typing import Protocol
 
 from rich.console import Console
 from rich.progress import (
@@ -25,15 +24,8 @@ _WIDE_TERMINAL = 110
 """Minimum width in columns to show a bar beside the figures."""
 
 
-class Progress(Protocol):
-    """Receiver of progress reports of a long job."""
-
-    def advance(self, count: int = 1, remark: str = "") -> None:
-        """Report that `count` more units are done, with a status (`loss 3.21, 11,200 tokens/s`)."""
-
-
 @contextlib.contextmanager
-def progress(total: int | None, *, unit: str, description: str, done: int = 0) -> Iterator[Progress]:
+def progress(total: int | None, *, unit: str, description: str, done: int = 0) -> Iterator["Progress"]:
     """Show the progress of the block, with the time left, on stderr; nothing under `--quiet`.
 
     Args:
@@ -47,27 +39,22 @@ def progress(total: int | None, *, unit: str, description: str, done: int = 0) -
         yield ProgressLines(total, unit, description, done)
         return
     wide = console.width >= _WIDE_TERMINAL
+    columns: list[ProgressColumn] = [  # on a narrow terminal only the figures
+        TextColumn("{task.description}", markup=False),
+        *([BarColumn(bar_width=None)] if wide else []),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[remark]}", markup=False),
+        *([TimeElapsedColumn()] if wide else []),
+        TimeRemainingColumn(),
+    ]
     with Bar(
-        *_columns(wide),
+        *columns,
         console=console,
         expand=wide,
         redirect_stdout=False,
         speed_estimate_period=_ESTIMATED_OVER_SECONDS,
     ) as bar:
         yield _ProgressBar(bar, total, f"{description} ({unit})" if wide else description, done)
-
-
-def _columns(wide: bool) -> list[ProgressColumn]:
-    """The columns that fit: on a narrow terminal only the figures, without bar and elapsed time."""
-    columns: dict[ProgressColumn, bool] = {
-        TextColumn("{task.description}", markup=False): True,
-        BarColumn(bar_width=None): wide,
-        MofNCompleteColumn(): True,
-        TextColumn("{task.fields[remark]}", markup=False): True,
-        TimeElapsedColumn(): wide,
-        TimeRemainingColumn(): True,
-    }
-    return [column for column, fits in columns.items() if fits]
 
 
 class ProgressLines:
@@ -89,13 +76,14 @@ class ProgressLines:
         self._began = self._spoke = clock()
 
     def advance(self, count: int = 1, remark: str = "") -> None:
-        """Count, and print a line if the last one is at least `every_seconds` old."""
+        """Report that `count` more units are done, with a status (`loss 3.21, 11,200 tokens/s`)."""
         self._done += count
         now = self._clock()
         if now - self._spoke >= self._every_seconds:
             self._spoke = now
             rate = (self._done - self._done_before) / (now - self._began)
-            parts = (self._position(rate), f"{_number(rate)} {self._unit}/s", remark)
+            shown = f"{rate:,.0f}" if rate >= 1000 else f"{rate:.4g}"
+            parts = (self._position(rate), f"{shown} {self._unit}/s", remark)
             notice(f"{self._description}: {', '.join(filter(None, parts))}")
 
     def _position(self, rate: float) -> str:
@@ -117,5 +105,5 @@ class _ProgressBar:
             self._bar.update(self._task, remark=remark)
 
 
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
+Progress = ProgressLines | _ProgressBar
+"""Receiver of progress reports of a long job."""

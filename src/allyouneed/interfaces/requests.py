@@ -2,14 +2,17 @@
 
 import json
 import math
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from allyouneed.data.lines import Line
 from allyouneed.data.strict_json import parse_object
+from allyouneed.data.windows import read_windows
 from allyouneed.errors import DataError
 from allyouneed.interfaces.account import Unread
+from allyouneed.interfaces.console import notice
 from allyouneed.tasks.requests import Answer, Failure, TranslationRequest
 
 if TYPE_CHECKING:
@@ -17,7 +20,15 @@ if TYPE_CHECKING:
 
     Answered = Answer[list[Translation]] | Failure
 
+STANDARD_INPUT = "standard input"
 _KEYS = ("text", "id", "target_prefix")
+
+
+def input_windows() -> Iterator[list[Line]]:
+    """The lines available on standard input, window by window."""
+    if sys.stdin.isatty():
+        notice("reading from the terminal: one sentence a line, end with Ctrl-D")
+    return read_windows(sys.stdin.buffer, STANDARD_INPUT)
 
 
 @dataclass(frozen=True)
@@ -28,18 +39,6 @@ class LineRequest:
     """The request; its id is the line number, from 1."""
     echoed: Mapping[str, Any] = field(default_factory=dict)
     """Keys that the answer in JSON repeats."""
-
-
-class Format(Protocol):
-    """Format of requests and answers."""
-
-    rows_per_line: int
-
-    def read(self, line: Line, name: str, prefix: str) -> LineRequest:
-        """The request on a line of the file `name`; `prefix` is for lines without a prefix."""
-
-    def write(self, asked: LineRequest, answer: "Answered") -> list[str]:
-        """The `rows_per_line` lines that answer a line."""
 
 
 class PlainText:
@@ -55,8 +54,8 @@ class PlainText:
         self._n_best, self._scores, self._alignments = n_best, scores or n_best is not None, alignments
         self.rows_per_line = n_best or 1
 
-    def read(self, line: Line, name: str, prefix: str) -> LineRequest:
-        """A request whose text is the line."""
+    def read(self, line: Line, prefix: str) -> LineRequest:
+        """A request whose text is the line; `prefix` is for lines without a prefix of their own."""
         if line.error is not None:
             return LineRequest(Unread(line.number, line.error))
         return LineRequest(TranslationRequest(line.number, line.text, prefix))
@@ -85,7 +84,7 @@ class JsonLines:
 
     rows_per_line = 1
 
-    def read(self, line: Line, name: str, prefix: str) -> LineRequest:
+    def read(self, line: Line, prefix: str) -> LineRequest:
         """A request with the object's text, prefix and id (any JSON); unknown keys are rejected."""
         if line.error is not None:
             return LineRequest(Unread(line.number, line.error))
@@ -95,7 +94,7 @@ class JsonLines:
             echoed |= {"id": given["id"]} if "id" in given else {}
             _check_object(given)
         except DataError as error:
-            placed = DataError(f"{name}:{line.number}: {error.messages[0]}", label=error.label)
+            placed = DataError(f"{STANDARD_INPUT}:{line.number}: {error.messages[0]}", label=error.label)
             return LineRequest(Unread(line.number, placed), echoed)
         text, prefix = given["text"], given.get("target_prefix", prefix)
         return LineRequest(TranslationRequest(line.number, text, prefix), echoed)
@@ -106,8 +105,9 @@ class JsonLines:
             error = {"label": answer.error.label, "message": answer.error.messages[0]}
             content: dict[str, Any] = {**asked.echoed, "error": error}
         else:
-            possible = [found for found in answer.result if math.isfinite(found.score)]
-            content = {**asked.echoed, "translations": [_without_nothing(asdict(each)) for each in possible]}
+            possible = [asdict(found) for found in answer.result if math.isfinite(found.score)]
+            found = [{key: value for key, value in each.items() if value is not None} for each in possible]
+            content = {**asked.echoed, "translations": found}
         return [json.dumps(content, ensure_ascii=False, allow_nan=False)]
 
 
@@ -120,5 +120,5 @@ def _check_object(given: Mapping[str, Any]) -> None:
         raise DataError('"target_prefix" is not a string', label="E-JSON")
 
 
-def _without_nothing(found: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in found.items() if value is not None}
+Format = PlainText | JsonLines
+"""Format of requests and answers."""

@@ -45,10 +45,7 @@ else:
         map(_option, _names),
         bases=(_Given,),
         frozen=True,
-        namespace={
-            "__module__": __name__,
-            "__doc__": _Given.__doc__,
-        },  # cyclopts passes over those of `types`
+        namespace={"__module__": __name__, "__doc__": _Given.__doc__},  # cyclopts ignores those of `types`
     )
 
 AS_THE_MODEL_SAYS = SearchOptions()

@@ -69,6 +69,16 @@ class Work:
     draw: Draw
     say: Callable[[str], None]
 
+    @property
+    def data(self) -> Path:
+        """The given prepared data."""
+        assert self.inputs.data is not None
+        return self.inputs.data
+
+    def beside(self, row: str) -> Path:
+        """Folder of another row with the same seed."""
+        return self.directory.parents[1] / row / self.directory.name
+
 
 @dataclass(frozen=True)
 class Row:

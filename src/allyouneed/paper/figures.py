@@ -12,7 +12,7 @@ from allyouneed.config.presets import base
 from allyouneed.explorer import attention_page
 from allyouneed.paper.experiment import PICTURES, Experiment, Figures, Row, Work
 from allyouneed.paper.scales import Scale
-from allyouneed.paper.training_rows import data_of, require_validation, trained
+from allyouneed.paper.training_rows import require_validation, trained
 from allyouneed.storage.publish import write_text
 from allyouneed.tasks.attention import Attention, Selection
 from allyouneed.tasks.loading import load_translator
@@ -110,12 +110,10 @@ def _anaphora(work: Work) -> Figures:
     scores = weight_between(attention, "its", ["Law"])
     layer, *heads = best_heads(scores, scores)
     first, second = (head + 1 for head in heads)
+    full, its = Selection("encoder", layer, heads[:1]), Selection("encoder", layer, heads, ["its"])
     pictures = {
-        "figure4-full": (Selection("encoder", layer, heads[:1]), f"head {first}, where every word looks"),
-        "figure4-its": (
-            Selection("encoder", layer, heads, ["its"]),
-            f"heads {first} and {second}, where 'its' looks",
-        ),
+        "figure4-full": (full, f"head {first}, where every word looks"),
+        "figure4-its": (its, f"heads {first} and {second}, where 'its' looks"),
     }
     return _figures(attention, (scores, scores), layer, heads, (1, 1)) | _drawn(work, attention, pictures)
 
@@ -125,13 +123,11 @@ def _structure(work: Work) -> Figures:
     upwards = dependencies()
     scores = weight_along(attention, upwards), weight_along(attention, [(b, a) for a, b in upwards])
     layer, *heads = best_heads(*scores)
-    tasks = {"upwards": "what a word depends on", "downwards": "what depends on a word"}
+    up, down = (Selection("encoder", layer, [head]) for head in heads)
+    of_those = [f"head {head + 1}, of those that look at" for head in heads]
     pictures = {
-        f"figure5-{name}": (
-            Selection("encoder", layer, [head]),
-            f"head {head + 1}, of those that look at {task}",
-        )
-        for head, (name, task) in zip(heads, tasks.items(), strict=True)
+        "figure5-upwards": (up, f"{of_those[0]} what a word depends on"),
+        "figure5-downwards": (down, f"{of_those[1]} what depends on a word"),
     }
     dependents = len(upwards) / len({head for _, head in upwards})
     return _figures(attention, scores, layer, heads, (1, dependents)) | _drawn(work, attention, pictures)
@@ -142,7 +138,7 @@ def _translator(work: Work) -> Translator:
     if work.inputs.model is not None:
         return load_translator(work.inputs.model, device=work.device)
     shared = replace(work, directory=work.directory.parents[1] / "base")
-    return trained(shared, work.scale(base()), data_of(work))
+    return trained(shared, work.scale(base()), work.data)
 
 
 def _figures(
@@ -163,32 +159,27 @@ def _figures(
 def _drawn(work: Work, attention: Attention, pictures: Mapping[str, tuple[Selection, str]]) -> dict[str, Any]:
     """Draw the pictures and write the page of the sentence; return each picture's caption and link."""
     write_text(work.directory / _PAGE, attention_page(attention.document()))
+    texts = [word.text for word in attention.source.words]
     said = {}
     for name, (selection, caption) in pictures.items():
         work.draw(attention, selection, work.directory / name)
-        where = f"Encoder, layer {selection.layer + 1} of {len(attention.weights.encoder)}"
-        said[name] = {"caption": f"{where}, {caption}.", "page": f"{_PAGE}{_fragment(attention, selection)}"}
+        layer, num_layers = selection.layer + 1, len(attention.weights.encoder)
+        heads = ",".join(f"{head + 1}" for head in selection.heads)
+        picked = "".join(f"&from={texts.index(word) + 1}" for word in selection.words)
+        fragment = f"#kind={selection.kind}&view=lines&layer={layer}&heads={heads}{picked}"
+        said[name] = {
+            "caption": f"Encoder, layer {layer} of {num_layers}, {caption}.",
+            "page": _PAGE + fragment,  # shows the same selection as the picture
+        }
     return {PICTURES: said}
 
 
-def _fragment(attention: Attention, selection: Selection) -> str:
-    """URL fragment that makes the page show the same selection as a picture."""
-    heads = ",".join(f"{head + 1}" for head in selection.heads)
-    texts = [word.text for word in attention.source.words]
-    picked = "".join(f"&from={texts.index(word) + 1}" for word in selection.words)
-    return f"#kind={selection.kind}&view=lines&layer={selection.layer + 1}&heads={heads}{picked}"
-
-
 def _rows(scale: Scale) -> Sequence[Row]:
+    structure = "words look at what they depend on; at what depends on them"
     return [
         Row("figure3", "'making' looks at 'more difficult'", _distant, every_seed=False),
         Row("figure4", "'its' looks at 'Law'", _anaphora, every_seed=False),
-        Row(
-            "figure5",
-            "words look at what they depend on; at what depends on them",
-            _structure,
-            every_seed=False,
-        ),
+        Row("figure5", structure, _structure, every_seed=False),
     ]
 
 

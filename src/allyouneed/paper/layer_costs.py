@@ -7,6 +7,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -143,21 +144,15 @@ class _LiveTensors(TorchDispatchMode):
 
 def _passes(layer: ComparedLayer, x: Tensor) -> tuple[Callable[[], None], Callable[[], None]]:
     """Functions that run the forward and backward pass of the core, and of the whole layer."""
+
+    def run(compute: Callable[..., Tensor], inputs: Sequence[Tensor]) -> None:
+        found = compute(*inputs)
+        of = [*inputs, *layer.parameters()]
+        torch.autograd.grad(found, of, torch.ones_like(found), allow_unused=True)
+
     with torch.no_grad():
         inputs = [part.clone().requires_grad_() for part in layer.inputs(x)]
-    x = x.clone().requires_grad_()
-
-    def core() -> None:
-        _backward(layer.core(*inputs), [*inputs, *layer.parameters()])
-
-    def whole() -> None:
-        _backward(layer(x), [x, *layer.parameters()])
-
-    return core, whole
-
-
-def _backward(found: Tensor, of: Sequence[Tensor]) -> None:
-    torch.autograd.grad(found, of, torch.ones_like(found), allow_unused=True)
+    return partial(run, layer.core, inputs), partial(run, layer, [x.clone().requires_grad_()])
 
 
 def _seconds(run: Callable[[], None], device: torch.device) -> float:

@@ -113,9 +113,11 @@ def reproduce(  # noqa: PLR0913 - what, where, how large, from what, whom to tel
 
 
 def _identity(experiment: Experiment, scale: Scale, rows: Sequence[Row], inputs: Inputs) -> dict[str, Any]:
-    """Facts that results in one folder must share."""
+    """Facts that results in one folder must share, as JSON values."""
     facts = _facts(experiment, rows, inputs)
-    return {"experiment": experiment.name, "scale": scale.name, "settings": _settings(scale), **facts}
+    settings = {name: value for name, value in asdict(scale).items() if name not in ("name", "sized_for")}
+    settings = json.loads(json.dumps(settings))
+    return {"experiment": experiment.name, "scale": scale.name, "settings": settings, **facts}
 
 
 def chosen_rows(experiment: Experiment, scale: Scale, only: Sequence[str]) -> list[Row]:
@@ -268,12 +270,6 @@ def _facts_of_text(rows: Sequence[Row], text: Sequence[Path]) -> dict[str, list[
     return {"text": [sha256_of(file) for file in text]} if text else {}
 
 
-def _settings(scale: Scale) -> dict[str, Any]:
-    """The settings of a scale, except its name, as JSON values."""
-    settings = {name: value for name, value in asdict(scale).items() if name not in ("name", "sized_for")}
-    return dict(json.loads(json.dumps(settings)))
-
-
 def _time_left(directories: Sequence[Path]) -> Callable[[], str]:
     """A function that tells the time left, by the joint pace of all processes from now on."""
 
@@ -308,9 +304,9 @@ def _require_same(out: Path, settings: Mapping[str, Any]) -> None:
     """Refuse to mix results for different scales, data or models; record these in `experiment.json`."""
     path = out / "experiment.json"
     begun = read_json(path) if path.is_file() else {}
+    named = {"data": "other data", "text": "other text", "model": "another model"}
     for name, value in settings.items():
         if begun.get(name, value) != value:
-            named = {"data": "other data", "text": "other text", "model": "another model"}
             named["settings"] = f"other settings of the scale {settings['scale']}"
             other = named.get(name, f"{name} {begun[name]}, now {value}")
             raise UsageError(f"{out}: began with {other}; name another folder with out", settings=["out"])

@@ -34,10 +34,8 @@ class Scale:
         config = config.replace(model=self.model, search=self.search)
         model = config.model
         d_k, d_v = model.head_widths
-        widths = {"d_model": model.d_model, "d_ff": model.d_ff, "d_k": d_k, "d_v": d_v}
-        widths |= {
-            name: getattr(model, name) for name in ("parameter_d_k", "parameter_d_v", "parameter_pairs")
-        }
+        names = {"d_model", "d_ff", "parameter_d_k", "parameter_d_v", "parameter_pairs"}
+        widths = {"d_k": d_k, "d_v": d_v} | model.model_dump(include=names)
         scaled: dict[str, Any] = {name: width // self.narrower for name, width in widths.items()}
         fewest = 2 if model.architecture == "recurrent" else 1
         scaled["num_layers"] = max(fewest, model.num_layers // self.shallower)

@@ -60,8 +60,8 @@ def random_row(kind: str, d_k: int) -> str:
     return f"random_{kind}_{d_k}"
 
 
-def _random_rows() -> list[Row]:
-    return [
+def _rows(scale: Scale) -> Sequence[Row]:
+    random = [
         Row(
             random_row(kind, d_k),
             f"random, {kind}, d_k = {d_k}",
@@ -73,9 +73,6 @@ def _random_rows() -> list[Row]:
         for kind in KINDS
         for d_k in D_K
     ]
-
-
-def _rows(scale: Scale) -> Sequence[Row]:
     trained = [
         training_row(
             f"{attention}_{d_k}",
@@ -94,7 +91,7 @@ def _rows(scale: Scale) -> Sequence[Row]:
             ("unscaled", 256, ["scaled_256"]),
         )
     ]
-    return [*trained, *_random_rows()]
+    return [*trained, *random]
 
 
 SCALING = Experiment(

@@ -175,6 +175,7 @@ def measured(layer: LayerType, work: Work) -> Mapping[str, Any]:
     ns, ds = [size.n for size in by_n], [size.d for size in by_d]
     chains = [sequential_operations(layer.stack, n) for n in (CONNECTED_N // 2, CONNECTED_N)]
     paths = [path_length(layer.stack, n) for n in LENGTHS]
+    rounds = reach_by_round(layer.stack, CONNECTED_N // 2)
     return {
         "time_n": exponent(ns, [cost.seconds for cost in of_n]),
         "time_d": exponent(ds, [cost.seconds for cost in of_d]),
@@ -189,14 +190,9 @@ def measured(layer: LayerType, work: Work) -> Mapping[str, Any]:
         "by_n": _curve(by_n, of_n),
         "by_d": _curve(by_d, of_d),
         "paths": {"n": LENGTHS, "path": [_number(path) for path in paths]},
-        "reach": _reach(layer),
+        # For pictures: per round and input position, a string with 1 for each output position it reaches.
+        "reach": [["".join(str(int(x)) for x in row) for row in reach.tolist()] for reach in rounds],
     }
-
-
-def _reach(layer: LayerType) -> list[list[str]]:
-    """For pictures: per round and input position, a string with 1 for each output position it reaches."""
-    rounds = reach_by_round(layer.stack, CONNECTED_N // 2)
-    return [["".join(str(int(x)) for x in row) for row in reach.tolist()] for reach in rounds]
 
 
 def _number(value: float) -> float | str:
@@ -228,10 +224,8 @@ def _paper(layer: LayerType) -> dict[str, float]:
 
 def cheaper_from(own: Figures, of_attention: Figures) -> Figures:
     """The n above which a layer takes less time, or fewer FLOPs, than full self-attention."""
-    if not all(figures.get("by_n") for figures in (own, of_attention)) or own is of_attention:
-        return {}
-    curve, other = own["by_n"], of_attention["by_n"]
-    if curve["d"] != other["d"]:
+    curve, other = own.get("by_n"), of_attention.get("by_n")
+    if not curve or not other or own is of_attention or curve["d"] != other["d"]:
         return {}
     found = {
         "cheaper_from": crossing(curve["n"], curve["seconds"], other["seconds"]),
@@ -261,13 +255,8 @@ def _remark(work: Work) -> Mapping[str, Any]:
 
 
 def _rows(scale: Scale) -> Sequence[Row]:
-    return [
-        *(
-            Row(layer.name, layer.what, partial(measured, layer), _paper(layer), every_seed=False)
-            for layer in TYPES
-        ),
-        Row("separable_k_is_n", "with k = n", _remark, every_seed=False),
-    ]
+    rows = [Row(t.name, t.what, partial(measured, t), _paper(t), every_seed=False) for t in TYPES]
+    return [*rows, Row("separable_k_is_n", "with k = n", _remark, every_seed=False)]
 
 
 _FIGURES = (

@@ -1,6 +1,7 @@
 """Table 2 (6.1): the Transformer and its rivals, trained with the same budget of time or FLOPs."""
 
 import math
+import operator
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
@@ -15,7 +16,6 @@ from allyouneed.paper.training_rows import (
     FIGURES,
     average_in,
     cost_of,
-    data_of,
     require_validation,
     score,
     score_validation,
@@ -54,11 +54,11 @@ _SET_BY_ROWS = {
     *("num_steps", "warmup_steps", "learning_rate_factor", "validate_every_steps"),
     *("checkpoint_every_steps", "keep_checkpoints"),
 }
-_COMPARED = {
-    "model": ("d_model", "num_layers", "dropout"),
-    "training": ("label_smoothing", "learning_rate_factor"),
-    "search": ("beam_size", "length_normalization", "length_penalty"),
-}
+_COMPARED = (
+    *("model.d_model", "model.num_layers", "model.dropout"),
+    *("training.label_smoothing", "training.learning_rate_factor"),
+    *("search.beam_size", "search.length_normalization", "search.length_penalty"),
+)
 """Notable settings whose values differ between the papers of the systems."""
 
 
@@ -150,7 +150,7 @@ def system_row(name: str, budget: Budget) -> Row:
     def compute(work: Work) -> Mapping[str, Any]:
         config = at_scale(work.scale, system).replace(training={"seed": work.seed})
         # Also with a time budget: how many updates that allows depends on the machine and is unknown here.
-        num_updates = updates_within(work.scale.budget_flops, config, data_of(work), work.device)
+        num_updates = updates_within(work.scale.budget_flops, config, work.data, work.device)
         return _figures(work, until(config, budget, work.scale, num_updates))
 
     paper = {"bleu": system.bleu} | ({} if system.flops is None else {"formula_flops": system.flops})
@@ -166,31 +166,24 @@ def row_name(system: str, budget: Budget) -> str:
 
 def _figures(work: Work, config: RunConfig) -> Mapping[str, Any]:
     """Train a configuration, average its checkpoints, and score the model."""
-    translator = load_translator(average_in(work, config, data_of(work)), device=work.device)
-    return score_validation(work, translator, data_of(work)) | cost_of(work.directory / "run")
+    translator = load_translator(average_in(work, config, work.data), device=work.device)
+    return score_validation(work, translator, work.data) | cost_of(work.directory / "run")
 
 
-def _big() -> Row:
-    paper = {"bleu": 28.4, "parameters_millions": 213, "formula_flops": 2.3e19}
-    return Row(
-        "big",
-        "Transformer (big)",
-        lambda work: _figures(work, work.scale(PRESETS["big"]())),
-        paper,
-        every_seed=False,
-    )
+def _big(work: Work) -> Mapping[str, Any]:
+    return _figures(work, work.scale(PRESETS["big"]()))
 
 
 def _ensemble_of_all() -> Row:
     members = [row_name(name, "seconds") for name in SYSTEMS]
 
     def compute(work: Work) -> Mapping[str, Any]:
-        folders = [work.directory.parents[1] / name / work.directory.name for name in members]
+        folders = [work.beside(name) for name in members]
         for folder in folders:
             if FAILED in read_json(folder / RESULT):
                 raise RowError(f"{folder}: failed, and the ensemble needs it")
         translator = load_translator(*(folder / "model" for folder in folders), device=work.device)
-        prepared = PreparedData(data_of(work))
+        prepared = PreparedData(work.data)
         texts = prepared.lines("valid", "source"), prepared.lines("valid", "target")
         return score(translator, *texts, work.directory)
 
@@ -200,7 +193,8 @@ def _ensemble_of_all() -> Row:
 def _rows(scale: Scale) -> Sequence[Row]:
     rows = [system_row(name, budget) for budget in _TITLES for name in SYSTEMS]
     if scale.name == "paper":  # it has no budget; at a small scale it would be the largest row by far
-        rows.append(_big())
+        paper = {"bleu": 28.4, "parameters_millions": 213, "formula_flops": 2.3e19}
+        rows.append(Row("big", "Transformer (big)", _big, paper, every_seed=False))
     return [*rows, _ensemble_of_all()]
 
 
@@ -233,12 +227,11 @@ def _set_apart() -> Iterator[str]:
 
 def _compared(configs: Mapping[str, RunConfig]) -> Iterator[str]:
     """The settings of `_COMPARED`: one value if all systems share it, else one per system."""
-    for group, names in _COMPARED.items():
-        for name in names:
-            values = {system: getattr(getattr(of, group), name) for system, of in configs.items()}
-            told = {v: f"{v:g}" if isinstance(v, float) else str(v) for v in values.values()}
-            each = ", ".join(f"{told[value]} ({system})" for system, value in values.items())
-            yield f"{group}.{name} = {each if len(told) > 1 else next(iter(told.values()))}"
+    for setting in _COMPARED:
+        values = {system: operator.attrgetter(setting)(config) for system, config in configs.items()}
+        told = {v: f"{v:g}" if isinstance(v, float) else str(v) for v in values.values()}
+        each = ", ".join(f"{told[value]} ({system})" for system, value in values.items())
+        yield f"{setting} = {each if len(told) > 1 else next(iter(told.values()))}"
 
 
 TABLE2 = Experiment(

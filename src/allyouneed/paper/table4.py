@@ -3,11 +3,11 @@
 A row trains a parser, averages its last checkpoints, and parses the words of the validation trees.
 """
 
-import functools
 import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from allyouneed.data.tokenizer import SMALLEST_VOCABULARY
 from allyouneed.errors import DataError, UsageError
 from allyouneed.paper.experiment import HYPOTHESES, REFERENCES, Experiment, Row, RowError, Work
 from allyouneed.paper.scales import SCALES, Scale
-from allyouneed.paper.training_rows import average_in, cost_of, data_of, require_validation
+from allyouneed.paper.training_rows import average_in, cost_of, require_validation
 from allyouneed.storage.publish import publish_directory
 from allyouneed.tasks.loading import load_parser
 from allyouneed.tasks.parsing.parser import NO_PARSE
@@ -75,7 +75,7 @@ def require_trees(data: PreparedData) -> None:
 def _score(work: Work, config: RunConfig, data: Path) -> Mapping[str, Any]:
     """Train, average and score a parser; keep its trees."""
     parser = load_parser(average_in(work, config, data), device=work.device)
-    gold = [tree_of(line) for line in PreparedData(data_of(work)).lines("valid", "target")]
+    gold = [tree_of(line) for line in PreparedData(work.data).lines("valid", "target")]
     parses = list(results(parse_words(parser, gold), NO_PARSE))
     for name, trees in ((HYPOTHESES, map(str, parses)), (REFERENCES, map(str, gold))):
         write_lines(work.directory / name, trees)
@@ -93,38 +93,27 @@ def _score(work: Work, config: RunConfig, data: Path) -> Mapping[str, Any]:
 
 
 def _supervised(work: Work) -> Mapping[str, Any]:
-    return _score(work, work.scale(parsing_wsj()), data_of(work))
+    return _score(work, work.scale(parsing_wsj()), work.data)
 
 
 def _fewer_trees(work: Work, *, every: int) -> Mapping[str, Any]:
-    given = PreparedData(data_of(work)).config.vocab_size
+    """Train on every `every`-th tree, for fewer updates with the same warm-up."""
+    given = PreparedData(work.data).config.vocab_size
     vocab_size = SMALLEST_VOCABULARY + (given - SMALLEST_VOCABULARY) // every
-    return _score(
-        work,
-        _shorter(work.scale(parsing_wsj()), math.sqrt(every)),
-        _prepared(work, vocab_size=vocab_size, every=every),
-    )
-
-
-def _shorter(config: RunConfig, factor: float) -> RunConfig:
-    """Divide the number of updates and the interval of checkpoints by `factor`; keep the warm-up."""
-    training = config.training
-    given = {
-        "num_steps": training.num_steps,
-        "checkpoint_every_steps": training.checkpoint_every_steps,
-    }
-    return config.replace(
-        training={name: max(1, round(steps / factor)) for name, steps in given.items() if steps}
-    )
+    config = work.scale(parsing_wsj())
+    intervals = config.training.model_dump(include={"num_steps", "checkpoint_every_steps"})
+    shorter = {name: max(1, round(steps / math.sqrt(every))) for name, steps in intervals.items() if steps}
+    data = _prepared(work, vocab_size=vocab_size, every=every)
+    return _score(work, config.replace(training=shorter), data)
 
 
 def _exchange(work: Work) -> Mapping[str, Any]:
-    exchanges = EXCHANGES * PreparedData(data_of(work)).train.num_pairs
+    exchanges = EXCHANGES * PreparedData(work.data).train.num_pairs
     return _score(work, work.scale(parsing_wsj()), _prepared(work, exchanges=exchanges))
 
 
 def _semi_supervised(work: Work) -> Mapping[str, Any]:
-    silver, given = _silver_trees(work), PreparedData(data_of(work))
+    silver, given = _silver_trees(work), PreparedData(work.data)
     num_silver = sum(1 for _ in read_lines(silver))
     data = _prepared(
         work,
@@ -139,7 +128,7 @@ def _prepared(work: Work, *, every: int = 1, vocab_size: int | None = None, **mi
     """Prepare, once, every `every`-th tree of the given data together with the trees `mixed_in`."""
     data = work.directory / "data"
     if not data.exists():
-        given = PreparedData(data_of(work))
+        given = PreparedData(work.data)
         train, valid = work.directory / "train.mrg", work.directory / "valid.mrg"
         write_lines(train, given.lines("train", "target")[::every])
         write_lines(valid, given.lines("valid", "target"))
@@ -153,11 +142,11 @@ def _silver_trees(work: Work) -> Path:
     folder = work.directory / "silver"
     if folder.exists():
         return folder / "silver.mrg"
-    model = work.directory.parents[1] / "supervised" / work.directory.name / "model"
+    model = work.beside("supervised") / "model"
     if not model.exists():
         raise RowError(f"{model}: the row supervised has no parser; see there why")
     per_tree = SENTENCES_IN_PAPER if work.scale.name == "paper" else SENTENCES
-    number = per_tree * PreparedData(data_of(work)).train.num_pairs
+    number = per_tree * PreparedData(work.data).train.num_pairs
     work.say(f"parsing {number:,} sentences of raw text, or as many as there are")
     parser, confidences = load_parser(model, device=work.device), list[float]()
 
@@ -192,26 +181,15 @@ def _spread(files: Sequence[Path], number: int) -> Iterator[str]:
 
 
 def _rows(scale: Scale) -> Sequence[Row]:
-    fewer = (("half", "1/2", 2), ("quarter", "1/4", 4), ("eighth", "1/8", 8))
+    gold, silver = {"bracket_f1": 91.3}, {"bracket_f1": 92.7}
+    parts = ["supervised"]
     return [
-        Row("supervised", "gold trees only", _supervised, {"bracket_f1": 91.3}),
-        Row(
-            "semi_supervised",
-            "and silver trees",
-            _semi_supervised,
-            {"bracket_f1": 92.7},
-            made_of=["supervised"],
-            needs_text=True,
-        ),
+        Row("supervised", "gold trees only", _supervised, gold),
+        Row("semi_supervised", "and silver trees", _semi_supervised, silver, made_of=parts, needs_text=True),
         Row("exchange", "and exchanged constituents", _exchange, every_seed=False),
         *(
-            Row(
-                name,
-                f"{share} of the gold trees",
-                functools.partial(_fewer_trees, every=every),
-                every_seed=False,
-            )
-            for name, share, every in fewer
+            Row(name, f"1/{every} of the gold trees", partial(_fewer_trees, every=every), every_seed=False)
+            for name, every in (("half", 2), ("quarter", 4), ("eighth", 8))
         ),
     ]
 

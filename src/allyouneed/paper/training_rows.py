@@ -53,13 +53,15 @@ def training_row(
         scaled = work.scale(config)
         if micro_batch_tokens is not None:
             scaled = scaled.replace(training={"micro_batch_tokens": micro_batch_tokens})
-        translator = trained(work, scaled, data_of(work))
-        return score_validation(work, translator, data_of(work)) | cost_of(work.directory / "run")
+        translator = trained(work, scaled, work.data)
+        return score_validation(work, translator, work.data) | cost_of(work.directory / "run")
 
     return Row(name, what, compute, paper, every_seed, baselines)
 
 
-def preset_row(preset: str, what: str, scores: tuple[float, float], *, every_seed: bool = False) -> Row:
+def preset_row(
+    preset: str, what: str, scores: tuple[float, float], *, every_seed: bool = False, **others: float
+) -> Row:
     """The row of a preset, named without the prefix `table3_`.
 
     Args:
@@ -67,11 +69,13 @@ def preset_row(preset: str, what: str, scores: tuple[float, float], *, every_see
         what: How the row differs from the first one.
         scores: Perplexity and BLEU in the paper.
         every_seed: Whether the row is trained with every seed.
+        **others: Other figures in the paper.
     """
     paper = dict(zip(SCORES, scores, strict=True))
     if preset in PUBLISHED:
         paper["parameters_millions"] = PUBLISHED[preset].parameters_millions
-    return training_row(preset.removeprefix("table3_"), what, PRESETS[preset](), paper, every_seed=every_seed)
+    name = preset.removeprefix("table3_")
+    return training_row(name, what, PRESETS[preset](), paper | others, every_seed=every_seed)
 
 
 def require_validation(data: PreparedData, task: Task = TRANSLATION) -> None:
@@ -91,12 +95,6 @@ def require_validation(data: PreparedData, task: Task = TRANSLATION) -> None:
             f"{data.directory}: has no validation text to score on; prepare it with {task.validation_files}",
             settings=task.validation_files.names,
         )
-
-
-def data_of(work: Work) -> Path:
-    """The given prepared data."""
-    assert work.inputs.data is not None
-    return work.inputs.data
 
 
 def trained(work: Work, config: RunConfig, data: Path) -> Translator:

@@ -33,18 +33,14 @@ _MODELS: dict[str, Mapping[str, Any]] = {
 
 
 def _rows(scale: Scale) -> Sequence[Row]:
-    settings = {name: " ".join(f"{k} = {v}" for k, v in model.items()) for name, model in _MODELS.items()}
-    return [
-        training_row("base", "-", base(), {}),
-        *(
-            training_row(name, settings[name], base().replace(model=model), {}, every_seed=False)
-            for name, model in _MODELS.items()
-        ),
-        *(
-            training_row(recipe.replace("-", "_"), recipe, with_recipe(recipe, base()), {}, every_seed=False)
-            for recipe in ("released-2017", "released-later")
-        ),
-    ]
+    rows = [training_row("base", "-", base(), {})]
+    for name, model in _MODELS.items():
+        settings = " ".join(f"{k} = {v}" for k, v in model.items())
+        rows.append(training_row(name, settings, base().replace(model=model), {}, every_seed=False))
+    for recipe in ("released-2017", "released-later"):
+        config = with_recipe(recipe, base())
+        rows.append(training_row(recipe.replace("-", "_"), recipe, config, {}, every_seed=False))
+    return rows
 
 
 VARIANTS = Experiment(

@@ -10,12 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allyouneed.data.lines import read_lines
-from allyouneed.evaluation.significance import (
-    BLEU_13A,
-    SIGNIFICANT,
-    SummedMetric,
-    paired_bootstrap_of_runs,
-)
+from allyouneed.evaluation.significance import BLEU_13A, SIGNIFICANT, SummedMetric, paired_bootstrap_of_runs
 from allyouneed.paper.experiment import HYPOTHESES, REFERENCES, Experiment, Results, Row
 from allyouneed.tasks.parsing.bracket_f1 import Brackets, score_tree
 from allyouneed.tasks.parsing.trees import tree_of
@@ -27,6 +22,8 @@ T_QUANTILES = (
     *(2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086),
 )
 """0.975 quantiles of Student's t for 1, 2, .. degrees of freedom; the last one serves for more degrees."""
+_Outputs = tuple[tuple[str, ...], ...]
+"""The lines that a row has written, for each seed."""
 
 
 @dataclass(frozen=True)
@@ -68,11 +65,8 @@ def _compare(results: Results, row: Row, other: Row) -> RowComparison:
         for figure in results.experiment.figures
         if (of_row := results.values(row.name, figure)) and (of_other := results.values(other.name, figure))
     }
-    paper = {
-        figure: row.paper[figure] - other.paper[figure]
-        for figure in values
-        if figure in row.paper and figure in other.paper
-    }
+    in_both = row.paper.keys() & other.paper.keys()
+    paper = {figure: row.paper[figure] - other.paper[figure] for figure in values if figure in in_both}
     tested = bootstrapped(results.experiment)
     p_value = _p_value(results, row, other, tested) if tested else None
     verdicts = {
@@ -132,23 +126,19 @@ def _p_value(results: Results, row: Row, other: Row, figure: str) -> float | Non
         {seed for seed, figures in results.outcomes.get(name, {}).items() if figure in figures}
         for name in (row.name, other.name)
     )
-    folders = [(results.directory / r.name, sorted(seeds & of_other)) for r in (other, row)]
-    baseline, system = (tuple(folder / f"seed-{n}" for n in common) for folder, common in folders)
-    if not system:
+    folders = [f"seed-{seed}" for seed in sorted(seeds & of_other)]
+    if not folders:
         return None
+    baseline, system = results.directory / other.name, results.directory / row.name
     before, after = (
-        tuple(tuple(read_lines(folder / HYPOTHESES)) for folder in of_row) for of_row in (baseline, system)
+        tuple(tuple(read_lines(place / folder / HYPOTHESES)) for folder in folders)
+        for place in (baseline, system)
     )
-    return _bootstrapped(before, after, tuple(read_lines(system[0] / REFERENCES)), figure)
+    return _bootstrapped(before, after, tuple(read_lines(system / folders[0] / REFERENCES)), figure)
 
 
 @functools.cache  # the table is written anew after each row
-def _bootstrapped(
-    before: tuple[tuple[str, ...], ...],
-    after: tuple[tuple[str, ...], ...],
-    references: tuple[str, ...],
-    figure: str,
-) -> float:
+def _bootstrapped(before: _Outputs, after: _Outputs, references: tuple[str, ...], figure: str) -> float:
     return paired_bootstrap_of_runs(before, after, references, metric=METRICS[figure]).p_value
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from allyouneed.config.model import ModelConfig
     from allyouneed.interfaces.reports.attention_figures import Form
-    from allyouneed.tasks.attention import Attention, Selection
+    from allyouneed.tasks.attention import Attention
 
     Measures = dict[str, dict[str, Tensor]]
 
@@ -79,11 +79,8 @@ class Selected:
 
     def has(self, kind: str, layer: int, head: int) -> bool:
         """Whether this layer and head, counted from 1, are listed."""
-        return (
-            self.kind in (None, kind)
-            and self.layer in (None, layer)
-            and (self.head is None or head in self.head)
-        )
+        chosen = self.kind in (None, kind) and self.layer in (None, layer)
+        return chosen and (self.head is None or head in self.head)
 
 
 def attend(
@@ -126,10 +123,7 @@ def attend(
         device: Device to compute on.
     """
     _check_options(files, selected, sort)
-    if sources is None:
-        _check_sentence(source, targets)
-    else:
-        _check_sentences(files, source)
+    _check_sentences(files, source, sources, targets)
     pairs = [] if sources is None else _pairs(sources, targets)
 
     from allyouneed.tasks.loading import load
@@ -167,19 +161,17 @@ def _check_options(files: Files, selected: Selected, sort: str | None) -> None:
         require_file(path)
 
 
-def _check_sentence(source: str | None, targets: Path | None) -> None:
-    if targets is not None:
+def _check_sentences(files: Files, source: str | None, sources: Path | None, targets: Path | None) -> None:
+    """Require one sentence, or else a file of sentences and no file to write."""
+    if sources is None and targets is not None:
         raise UsageError(
             "--targets: belongs to --sources; add --sources FILE, or give the target as an argument"
         )
-    if source is None:
+    if sources is None and source is None:
         raise UsageError("no sentence; give one, or --sources FILE")
-
-
-def _check_sentences(files: Files, source: str | None) -> None:
-    if source is not None:
+    if sources is not None and source is not None:
         raise UsageError("--sources: there is a sentence on the command line too; leave out one of them")
-    if wanted := files.wanted():
+    if sources is not None and (wanted := files.wanted()):
         raise UsageError(
             f"{' and '.join(wanted)}: shows one sentence; give a sentence instead of --sources, "
             "which prints mean measures"
@@ -189,24 +181,18 @@ def _check_sentences(files: Files, source: str | None) -> None:
 def _write(attention: "Attention", files: Files, selected: Selected) -> None:
     from allyouneed.explorer import attention_page
     from allyouneed.interfaces.reports.attention_figures import draw_lines, shown_rows
-
-    selection = _selection(attention, selected)
-    shown_rows(attention, selection)  # reports errors before anything is written
-    page = None if files.out is None else attention_page(attention.document())
-    if files.out is not None and page is not None:
-        write_text(files.out, page)
-    if files.json is not None:
-        write_text(files.json, json.dumps(attention.to_json(), ensure_ascii=False) + "\n")
-    for form, path in files.pictures().items():
-        draw_lines(attention, selection, path, form)
-
-
-def _selection(attention: "Attention", selected: Selected) -> "Selection":
     from allyouneed.tasks.attention import Selection
 
     kind, layer = selected.kind or "cross", selected.layer or attention.alignment_layer
     heads = selected.head or range(1, getattr(attention.weights, kind).size(1) + 1)
-    return Selection(kind, layer - 1, [head - 1 for head in heads], selected.word or ())
+    selection = Selection(kind, layer - 1, [head - 1 for head in heads], selected.word or ())
+    shown_rows(attention, selection)  # reports errors before anything is written
+    if files.out is not None:
+        write_text(files.out, attention_page(attention.document()))
+    if files.json is not None:
+        write_text(files.json, json.dumps(attention.to_json(), ensure_ascii=False) + "\n")
+    for form, path in files.pictures().items():
+        draw_lines(attention, selection, path, form)
 
 
 def _pairs(sources: Path, targets: Path | None) -> list[tuple[str, str | None]]:

@@ -1,4 +1,4 @@
-"""`allyouneed demo`: everything at once, on a corpus that the program makes itself."""
+"""`allyouneed demo`: trains, scores and inspects a translator on a generated corpus."""
 
 import shlex
 import shutil
@@ -33,17 +33,21 @@ def demo(*, out: Path = Path("runs/demo"), device: Device = "auto") -> None:
         device: Device to compute on.
     """
     from allyouneed.demo.run import run_demo
+    from allyouneed.interfaces.reports.plots import plot_attention
+    from allyouneed.tasks.loading import load_translator
 
     with run_reporter(out / "run") as report:
         result = run_demo(out, torch_device(device), report=report, say=notice)
     _show(result)
-    picture = _draw_attention(out, result.examples[0].source)
+    found = load_translator(out / "model").attention(result.examples[0].source)
+    weights, picture = found.weights.cross[-1].numpy(), out / "attention.png"
+    plot_attention(weights, found.source.pieces, found.written.pieces, picture)
     print(f"\nScores: {out / 'evaluate.json'}\nAttention: {picture}\nCurves: {out / 'run' / 'loss.png'}")
     print(f'Try it: echo "{result.examples[1].source}" | {_program()} translate {out / "model"}')
 
 
 def _program() -> str:
-    """What to type for this program: its path where it is not on the PATH."""
+    """How to call this program: its name, or its path if it is not on the PATH."""
     if shutil.which("allyouneed"):
         return "allyouneed"
     installed, here = Path(sys.executable).with_name("allyouneed"), Path.cwd()
@@ -62,15 +66,3 @@ def _show(result: "DemoResult") -> None:
         print(f"  {name:<26}" + "".join(f"{score.name} {score.value:6.2f}   " for score in scores))
     exact = sum(example.translation == example.reference for example in result.examples)
     print(f"  {exact / len(result.examples):.1%} of its translations are exactly the one right answer")
-
-
-def _draw_attention(out: Path, source: str) -> Path:
-    """The heads of the decoder's last layer, looking at the source while its translation is written."""
-    from allyouneed.interfaces.reports.plots import plot_attention
-    from allyouneed.tasks.loading import load_translator
-
-    attention = load_translator(out / "model").attention(source)
-    picture = out / "attention.png"
-    pieces = attention.source.pieces, attention.written.pieces
-    plot_attention(attention.weights.cross[-1].numpy(), *pieces, picture)
-    return picture

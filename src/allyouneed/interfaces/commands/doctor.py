@@ -1,4 +1,4 @@
-"""`allyouneed doctor`: what a report of a fault should hold: versions, devices, disk."""
+"""`allyouneed doctor`: facts for a bug report: versions, devices, disk."""
 
 import json
 import os
@@ -12,18 +12,8 @@ from typing import Any
 from allyouneed.version import __version__
 
 PACKAGES = (
-    *(
-        "torch",
-        "numpy",
-        "safetensors",
-        "tokenizers",
-        "sacrebleu",
-        "cyclopts",
-        "pydantic",
-        "rich",
-        "matplotlib",
-    ),
-    *("sacremoses", "zstandard"),
+    *("torch", "numpy", "safetensors", "tokenizers", "sacrebleu", "cyclopts", "pydantic", "rich"),
+    *("matplotlib", "sacremoses", "zstandard"),
 )
 _BFLOAT16_FLAGS = {"amx_bf16", "avx512_bf16", "bf16"}
 
@@ -44,15 +34,15 @@ def doctor(*, json_: bool = False) -> None:
 
 
 def versions() -> dict[str, str]:
-    """Versions of the tool, of Python, of the platform, and of each package that it builds on."""
+    """Versions of the program, Python, the platform, and the packages in use."""
     ours = {"allyouneed": __version__, "python": platform.python_version(), "platform": platform.platform()}
     return ours | {package: _version(package) for package in PACKAGES}
 
 
 def cpu() -> dict[str, Any]:
-    """The processor; `bfloat16` says whether it multiplies in that format natively, where that is known.
+    """The processor; `bfloat16` is whether it multiplies in that format natively, or None if unknown.
 
-    `kernels` are the precisions in which translation has kernels of its own.
+    `kernels` lists the precisions for which translation has its own kernels on this processor.
     """
     import torch
 
@@ -71,7 +61,7 @@ def cpu() -> dict[str, Any]:
 
 
 def devices() -> list[dict[str, Any]]:
-    """The GPUs on which `--device` lets a command compute."""
+    """The GPUs that `--device` can select."""
     import torch
 
     found = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
@@ -87,7 +77,7 @@ def devices() -> list[dict[str, Any]]:
 
 
 def disk() -> dict[str, Any]:
-    """The disk of the current folder."""
+    """Space on the disk of the current folder."""
     usage = shutil.disk_usage(Path.cwd())
     return {"folder": str(Path.cwd()), "free_bytes": usage.free, "total_bytes": usage.total}
 
@@ -110,15 +100,14 @@ def _cpuinfo() -> dict[str, str]:
 
 
 def _as_text(findings: dict[str, Any]) -> str:
-    lines = [f"{name} {version}" for name, version in findings["versions"].items()]
-    rows = {"cpu": [findings["cpu"]], "gpu": findings["devices"] or ["none"], "disk": [findings["disk"]]}
-    lines += [f"{kind}: {_row(row)}" for kind, found in rows.items() for row in found]
+    lines = [
+        *(f"{name} {version}" for name, version in findings["versions"].items()),
+        f"cpu: {_row(findings['cpu'])}",
+        *([f"gpu: {_row(device)}" for device in findings["devices"]] or ["gpu: none"]),
+        f"disk: {_row(findings['disk'])}",
+    ]
     return "\n".join(lines)
 
 
-def _row(row: dict[str, Any] | str) -> str:
-    return (
-        row
-        if isinstance(row, str)
-        else ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in row.items())
-    )
+def _row(facts: dict[str, Any]) -> str:
+    return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in facts.items())

@@ -11,12 +11,7 @@ from cyclopts import Parameter
 
 from allyouneed.data.lines import read_aligned
 from allyouneed.errors import UsageError
-from allyouneed.evaluation import (
-    Metric,
-    Score,
-    format_scores,
-    scores_to_json,
-)
+from allyouneed.evaluation import Metric, Score, format_scores, scores_to_json
 from allyouneed.evaluation.conventions import EXPLANATIONS
 from allyouneed.evaluation.significance import SIGNIFICANT, paired_bootstrap
 from allyouneed.interfaces.console import notice
@@ -91,23 +86,27 @@ def evaluate(
         json_: Print one JSON object: name -> {"score", "signature"}; for two files, one object per file and
             their comparison.
     """
-    _check_options(trees, hypotheses, search)
+    _check_options(trees, hypotheses, search, reference or source or pairs)
     if trees.trees is not None:
-        if reference or source or pairs:
-            raise UsageError("--trees: --source, --reference and --pairs have no effect here; leave them out")
         _evaluate_trees(trees.trees, model, hypotheses, trees, search, device, json_)
     elif reference is None and pairs is None:
         raise UsageError("give --reference, a file of translations, or --trees, a file of gold trees")
     elif model is not None and hypotheses is None and (source or pairs):
-        texts = read_held_out(source, reference, pairs)
-        _print(_scores_of_model(model, *texts, target_language, search, device), json_)
+        from allyouneed.tasks.loading import load, task_of
+
+        texts, given = read_held_out(source, reference, pairs), search.settings()
+        task, loaded = task_of(model), load(model, device=torch_device(device))
+        scores = task.evaluate(loaded, *texts, target_language=target_language, say=_notice, **given)
+        _print(scores, json_)
     elif reference and not (model or source or pairs) and hypotheses and len(hypotheses) <= 2:
         _score_files(hypotheses, reference, metrics_for(target_language, say=_notice), json_)
     else:
         raise UsageError("give a MODEL and --source, or --hypotheses with one or two files to score")
 
 
-def _check_options(trees: TreeOptions, hypotheses: Sequence[Path] | None, search: SearchOptions) -> None:
+def _check_options(
+    trees: TreeOptions, hypotheses: Sequence[Path] | None, search: SearchOptions, text: Path | None
+) -> None:
     """Reject options that have no effect, and a plot that cannot be written."""
     if trees.trees is None and trees != TreeOptions():
         raise UsageError(
@@ -117,21 +116,8 @@ def _check_options(trees: TreeOptions, hypotheses: Sequence[Path] | None, search
         raise UsageError("--hypotheses: search settings have no effect on them; leave these out")
     if trees.length_plot:
         require_file(trees.length_plot)
-
-
-def _scores_of_model(
-    model: Path,
-    sources: Sequence[str],
-    references: Sequence[str],
-    target_language: str | None,
-    search: SearchOptions,
-    device: Device,
-) -> list[Score]:
-    from allyouneed.tasks.loading import load, task_of
-
-    task, loaded = task_of(model), load(model, device=torch_device(device))
-    given = search.settings()
-    return task.evaluate(loaded, sources, references, target_language=target_language, say=_notice, **given)
+    if trees.trees is not None and text is not None:
+        raise UsageError("--trees: --source, --reference and --pairs have no effect here; leave them out")
 
 
 def _print(scores: Sequence[Score], json_: bool) -> None:
@@ -145,8 +131,9 @@ def _print(scores: Sequence[Score], json_: bool) -> None:
 
 def _explain(scores: Sequence[Score]) -> None:
     values = {score.name: score.value for score in scores}
-    for name in [score.name for score in scores if score.name in EXPLANATIONS]:
-        notice(f"{name} ({values[name] - values['bleu_13a']:+.2f}): {EXPLANATIONS[name]}")
+    for name, value in values.items():
+        if name in EXPLANATIONS:
+            notice(f"{name} ({value - values['bleu_13a']:+.2f}): {EXPLANATIONS[name]}")
 
 
 def _score_files(systems: Sequence[Path], reference: Path, metrics: Sequence[Metric], json_: bool) -> None:

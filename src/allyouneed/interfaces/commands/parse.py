@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from cyclopts import Parameter
 
 from allyouneed.data.lines import Line
-from allyouneed.data.windows import read_windows
 from allyouneed.errors import MAX_REPORTED
 from allyouneed.interfaces.account import Account, Unread
 from allyouneed.interfaces.computing import AS_USUAL, Computing
@@ -19,6 +18,7 @@ from allyouneed.interfaces.console import notice
 from allyouneed.interfaces.line_output import StreamOutput
 from allyouneed.interfaces.number_options import AtLeastOne, Share, Whole
 from allyouneed.interfaces.reports.tree_drawing import draw_trees
+from allyouneed.interfaces.requests import STANDARD_INPUT, input_windows
 from allyouneed.storage.publish import require_file, write_text
 from allyouneed.tasks.requests import Answer, Failure, Id, ParseRequest
 
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from allyouneed.tasks.parsing.trees import Tree
 
     Stream = Callable[[Iterable[ParseRequest | Failure]], Iterator[Answer[Parse] | Failure]]
-
-_NAME = "standard input"
 
 _MOST_DRAWN = 100
 
@@ -116,35 +114,24 @@ def parse(
 
 def _answer(stream: "Stream", options: LineOptions) -> int:
     """Parse standard input and return the exit code."""
-    if sys.stdin.isatty():
-        notice("reading from the terminal: one sentence a line, end with Ctrl-D")
-    output, account, trees = (
-        StreamOutput(sys.stdout.fileno()),
-        Account(_NAME, f"{_NAME}:{{}}"),
-        _Trees(options),
-    )
-    for lines in read_windows(sys.stdin.buffer, _NAME):
+    from allyouneed.tasks.parsing.parser import NO_PARSE
+
+    output, trees = StreamOutput(sys.stdout.fileno()), _Trees(options)
+    account = Account(STANDARD_INPUT, f"{STANDARD_INPUT}:{{}}")
+    for lines in input_windows():
         for answer in stream(_request(line, options.tokenized) for line in lines):
             told = account.told(answer)
-            output.write(options.rows(trees.kept(told.id, _parse_of(told))))
-    if options.svg:
-        trees.draw(options.svg)
-    trees.tell()
+            parsed = NO_PARSE if isinstance(told, Failure) else told.result
+            output.write(options.rows(trees.kept(told.id, parsed)))
+    trees.finish()
     return account.exit_code()
 
 
 def _request(line: Line, tokenized: bool) -> "ParseRequest | Failure":
-    """The request for a line."""
     if line.error is not None:
         return Unread(line.number, line.error)
     words = [word for word in re.split("[ \t]", line.text) if word]
     return ParseRequest(line.number, words if tokenized else line.text)
-
-
-def _parse_of(answer: "Answer[Parse] | Failure") -> "Parse":
-    from allyouneed.tasks.parsing.parser import NO_PARSE
-
-    return NO_PARSE if isinstance(answer, Failure) else answer.result
 
 
 class _Trees:
@@ -160,7 +147,7 @@ class _Trees:
         if parsed.repaired:
             self._num_repaired += 1
             if self._num_repaired <= MAX_REPORTED:
-                notice(f"{_NAME}:{line}: #repaired: the output was not a tree over these words")
+                notice(f"{STANDARD_INPUT}:{line}: #repaired: the output was not a tree over these words")
         if parsed.tree is None:
             return parsed
         if parsed.confidence < self._options.min_confidence:
@@ -171,16 +158,15 @@ class _Trees:
             self._first.append(parsed.tree)
         return parsed
 
-    def draw(self, path: Path) -> None:
-        """Draw the first trees."""
-        write_text(path, draw_trees(self._first))
-        if self._num_written > _MOST_DRAWN:
-            notice(f"{path}: the first {_MOST_DRAWN} of {self._num_written:,} trees are drawn")
-
-    def tell(self) -> None:
-        """Report the numbers of repaired trees and of those left out."""
+    def finish(self) -> None:
+        """Draw the first trees if asked to; report the numbers of repaired trees and of those left out."""
+        if path := self._options.svg:
+            write_text(path, draw_trees(self._first))
+            if self._num_written > _MOST_DRAWN:
+                notice(f"{path}: the first {_MOST_DRAWN} of {self._num_written:,} trees are drawn")
         if self._num_repaired:
-            notice(f"{_NAME}: {self._num_repaired:,} outputs were repaired")
+            notice(f"{STANDARD_INPUT}: {self._num_repaired:,} outputs were repaired")
         if self._num_unsure:
             total = self._num_unsure + self._num_written
-            notice(f"{_NAME}: {self._num_unsure:,} of {total:,} trees are left out: below --min-confidence")
+            left_out = f"{self._num_unsure:,} of {total:,} trees are left out: below --min-confidence"
+            notice(f"{STANDARD_INPUT}: {left_out}")

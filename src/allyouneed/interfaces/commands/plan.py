@@ -48,9 +48,7 @@ def plan(
     from allyouneed.config.presets import PRESETS, base
     from allyouneed.cost.plan import cost
 
-    entries = (
-        [] if vocab_size is None else [f"model.{s}_vocab_size={vocab_size}" for s in ("source", "target")]
-    )
+    entries = [f"model.{side}_vocab_size={vocab_size}" for side in ("source", "target") if vocab_size]
     if all_:
         if configuration != NOTHING_ASKED:
             raise UsageError(
@@ -86,6 +84,8 @@ def _as_json(found: "Cost", length: int, tflops: float | None) -> dict[str, Any]
 
 
 def _as_text(config: "RunConfig", found: "Cost", length: int, tflops: float | None) -> Iterator[str]:
+    from allyouneed.cost.plan import NUM_P100, P100_TFLOPS
+
     model, training, memory = config.model, config.training, found.memory
     yield figure("parameters", f"{found.parameters:,}")
     for part, count in found.parameters_by_part.items():
@@ -97,9 +97,15 @@ def _as_text(config: "RunConfig", found: "Cost", length: int, tflops: float | No
     yield figure("  a target token", f"{found.flops_per_target_token:,}")
     run = f"{training.batch_tokens:,} tokens x {training.num_steps:,} updates"
     yield figure("  the run", f"{found.training_flops:.2e}", run)
-    if found.published and found.published.training_flops:
-        yield from _published_flops(found.training_flops, found.published)
-    yield figure("time", *_time(found.training_flops, tflops))
+    if (paper := found.published) and paper.training_flops:  # an upper bound on what its GPUs computed
+        formula = f"{paper.training_hours:g} hours x {NUM_P100} P100 x {P100_TFLOPS} TFLOPS"
+        yield figure("  the paper's estimate", f"{paper.training_flops:.2e}", f"{formula} (Table 2)")
+        yield f"  The count is {found.training_flops / paper.training_flops:.0%} of the paper's estimate."
+    if tflops is None:
+        yield figure("time", "-", "--tflops N shows it for hardware that sustains N TFLOPS")
+    else:
+        hours = found.training_flops / (tflops * 1e12) / 3600
+        yield figure("time", f"{hours:,.1f} hours", f"at {tflops:g} TFLOPS sustained")
     yield ""
     yield "memory of training in float32"
     yield figure("  weights", megabytes(memory.weights))
@@ -124,38 +130,17 @@ def _published_parameters(parameters: int, vocab_size: int, paper: "Published") 
 
     yield f"  The paper prints {paper.parameters_millions} million (Table 3)."
     if round(parameters / 1e6) != paper.parameters_millions:
-        fixed = paper.vocab_size == VOCAB_SIZE_OF_2017
-        entries = (
-            f"{paper.vocab_size:,} entries, fixed in its code" if fixed else f"about {paper.vocab_size:,}"
-        )
+        entries = f"about {paper.vocab_size:,}"
+        if paper.vocab_size == VOCAB_SIZE_OF_2017:
+            entries = f"{paper.vocab_size:,} entries, fixed in its code"
         yield f"  That comes out with a vocabulary of {entries}; here it has {vocab_size:,}."
         yield f"  See --vocab-size {paper.vocab_size}."
 
 
-def _published_flops(counted: float, paper: "Published") -> Iterator[str]:
-    """The paper's own estimate, an upper bound on what its GPUs computed."""
-    from allyouneed.cost.plan import NUM_P100, P100_TFLOPS
-
-    assert paper.training_flops is not None
-    formula = f"{paper.training_hours:g} hours x {NUM_P100} P100 x {P100_TFLOPS} TFLOPS"
-    yield figure("  the paper's estimate", f"{paper.training_flops:.2e}", f"{formula} (Table 2)")
-    yield f"  The count is {counted / paper.training_flops:.0%} of the paper's estimate."
-
-
-def _time(training_flops: float, tflops: float | None) -> tuple[str, str]:
-    if tflops is None:
-        return "-", "--tflops N shows it for hardware that sustains N TFLOPS"
-    hours = training_flops / (tflops * 1e12) / 3600
-    return f"{hours:,.1f} hours", f"at {tflops:g} TFLOPS sustained"
-
-
 def _as_table(configs: "dict[str, RunConfig]", costs: "dict[str, Cost]") -> str:
     """The columns of Table 3, then vocabulary, millions of parameters here and in the paper, FLOPs."""
-    rows = [_TITLES, *(_cells(configs[name], costs[name]) for name in configs)]
-    names = ["preset", *configs]
-    return "\n".join(
-        f"{name:<25}" + "".join(f"{cell:>9}" for cell in row) for name, row in zip(names, rows, strict=True)
-    )
+    rows = {"preset": _TITLES, **{name: _cells(configs[name], costs[name]) for name in configs}}
+    return "\n".join(f"{name:<25}" + "".join(f"{cell:>9}" for cell in row) for name, row in rows.items())
 
 
 def _cells(config: "RunConfig", found: "Cost") -> list[str]:

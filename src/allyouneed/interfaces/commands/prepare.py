@@ -62,15 +62,15 @@ class TextOptions:
         valid_pairs = CorpusFiles(self.valid_source, self.valid_target, self.valid_pairs)
         train_trees = TreeFiles(self.trees, self.silver_trees, self.repeat_trees, self.exchange)
         valid_trees = TreeFiles(self.valid_trees)
-        of_pairs, of_trees = (train_pairs, valid_pairs), (train_trees, valid_trees)
-        chosen, other = (of_trees, of_pairs) if issubclass(task.reader, TreeFiles) else (of_pairs, of_trees)
-        if other == (type(other[0])(), type(other[1])()):
-            return chosen
-        if other is of_trees:
+        if issubclass(task.reader, TreeFiles):
+            if train_pairs or valid_pairs:
+                raise UsageError(f"--task {task.name} reads --trees and --valid-trees, not sentence pairs")
+            return train_trees, valid_trees
+        if (train_trees, valid_trees) != (TreeFiles(), TreeFiles()):
             raise UsageError(
                 "--trees and related options are for parsers; add --task parsing, or leave them out"
             )
-        raise UsageError(f"--task {task.name} reads --trees and --valid-trees, not sentence pairs")
+        return train_pairs, valid_pairs
 
 
 @Parameter(name="*")
@@ -161,21 +161,14 @@ def prepare(
     elif task not in (None, defaults.task):
         raise UsageError(f"--preset {preset}: is for {defaults.task}, not for {task}; take another preset")
     config = options.config(defaults)
-    _tell(
-        prepare_data(
-            data,
-            *text.readers(task_named(config.task)),
-            config,
-            say=partial(notice, settings=["vocab_sample_bytes"]),
-        )
-    )
+    readers = text.readers(task_named(config.task))
+    _tell(prepare_data(data, *readers, config, say=partial(notice, settings=["vocab_sample_bytes"])))
 
 
 def _tell(prepared: "PreparedData") -> None:
+    task, files = prepared.task, prepared.task.validation_files
     if prepared.valid is None:
-        files = prepared.task.validation_files
         notice(f"no validation data: training will not know how good the model is; give {files}", files.names)
-    task = prepared.task
     print(
         f"{prepared.directory}: {prepared.train.num_pairs:,} {task.examples} to train on, "
         f"{prepared.valid.num_pairs if prepared.valid else 0:,} to validate, "

@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -78,45 +78,27 @@ def score(
 
 
 def _write(answers: "Iterator[Answer[PairScore] | Failure]", normalized: bool, tokens: bool) -> int:
-    """Write the answers and their totals, and return the exit code."""
-    output, account, totals = StreamOutput(sys.stdout.fileno()), Account("pairs", "line {}"), _Totals()
+    """Write the answers and a summary, and return the exit code."""
+    from allyouneed.training.meters import perplexity_of
+
+    output, account = StreamOutput(sys.stdout.fileno()), Account("pairs", "line {}")
+    log_prob, num_tokens, num_pairs = 0.0, 0, 0
     for answer in map(account.told, answers):
         if isinstance(answer, Failure):
             output.write([""])
-        else:
-            output.write([_row(answer.result, normalized, tokens)])
-            totals.add(answer.result)
-    notice(str(totals))
+            continue
+        pair = answer.result
+        number = repr(pair.score if normalized else pair.log_prob)
+        output.write([json.dumps(asdict(pair), ensure_ascii=False) if tokens else number])
+        log_prob += pair.log_prob
+        num_tokens += len(pair.tokens)
+        num_pairs += 1
+    summary = f"{num_pairs:,} pairs"
+    if num_pairs:
+        summary += f", {num_tokens:,} target tokens with the end symbols, log-probability {log_prob:.2f}"
+        summary += f", perplexity {perplexity_of(-log_prob / num_tokens):.4f}"
+    notice(summary)
     return account.exit_code()
-
-
-def _row(pair: "PairScore", normalized: bool, tokens: bool) -> str:
-    if tokens:
-        return json.dumps(asdict(pair), ensure_ascii=False)
-    return repr(pair.score if normalized else pair.log_prob)
-
-
-@dataclass
-class _Totals:
-    log_prob: float = 0.0
-    num_tokens: int = 0
-    num_pairs: int = 0
-
-    def add(self, pair: "PairScore") -> None:
-        self.log_prob += pair.log_prob
-        self.num_tokens += len(pair.tokens)
-        self.num_pairs += 1
-
-    def __str__(self) -> str:
-        from allyouneed.training.meters import perplexity_of
-
-        if not self.num_pairs:
-            return "0 pairs"
-        perplexity = perplexity_of(-self.log_prob / self.num_tokens)
-        return (
-            f"{self.num_pairs:,} pairs, {self.num_tokens:,} target tokens with the end symbols,"
-            f" log-probability {self.log_prob:.2f}, perplexity {perplexity:.4f}"
-        )
 
 
 def _requests(
@@ -138,10 +120,8 @@ def _of_columns(path: Path) -> Iterator[ScoreRequest | Failure]:
         if line.error is not None:
             yield Unread(line.number, line.error)
         elif not tab:
-            yield Unread(
-                line.number,
-                DataError(f"{path}:{line.number}: no tab; write source TAB target on each line"),
-            )
+            missing = DataError(f"{path}:{line.number}: no tab; write source TAB target on each line")
+            yield Unread(line.number, missing)
         else:
             yield ScoreRequest(line.number, source, rest.partition("\t")[0])
 

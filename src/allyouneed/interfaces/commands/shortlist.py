@@ -1,5 +1,6 @@
 """`allyouneed shortlist`: likely translations of each sub-word, for faster translation."""
 
+from functools import partial
 from pathlib import Path
 
 from allyouneed.interfaces.console import notice
@@ -30,17 +31,11 @@ def shortlist(data: Path, /, *, out: Path, translations: AtLeastOne = 50, freque
 
     require_free(out)
     prepared = PreparedData(data)
-    tokenizers = {
-        SOURCE_TOKENIZER: prepared.facts["source_tokenizer"],
-        TARGET_TOKENIZER: prepared.facts["target_tokenizer"],
-    }
-
-    def learn() -> Shortlist:
-        sizes = prepared.source_vocab_size, prepared.target_vocab_size
-        return Shortlist.learn(
-            prepared.train, sizes, tokenizers, translations=translations, frequent=frequent
-        )
-
+    sizes, facts = (prepared.source_vocab_size, prepared.target_vocab_size), prepared.facts
+    tokenizers = {SOURCE_TOKENIZER: facts["source_tokenizer"], TARGET_TOKENIZER: facts["target_tokenizer"]}
+    learn = partial(
+        Shortlist.learn, prepared.train, sizes, tokenizers, translations=translations, frequent=frequent
+    )
     Shortlist.publish(out, learn, notice)
     print(
         f"{out}: up to {translations} translations of each of {prepared.source_vocab_size:,} sub-words, "

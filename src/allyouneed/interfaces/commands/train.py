@@ -89,15 +89,13 @@ def _check_rehearsal(dry_run: bool, json_: bool) -> None:
 
 
 def _reporter(run: Path, tensorboard: bool, stack: contextlib.ExitStack) -> "Report":
-    """A function that reports the run's events."""
-    shown = RunReporter(run, stack)
-    if not tensorboard:
-        return shown
-    board = TensorBoard(run, stack)
+    receivers: list[Report] = [RunReporter(run, stack)]
+    if tensorboard:
+        receivers.append(TensorBoard(run, stack))
 
     def report(event: "Event") -> None:
-        shown(event)
-        board(event)
+        for receiver in receivers:
+            receiver(event)
 
     return report
 
@@ -137,8 +135,7 @@ def _chosen(
 
     if options == NOTHING_ASKED and not settings:
         return None
-    recorded = run / "config.toml"
-    if recorded.is_file():
+    if (recorded := run / "config.toml").is_file():
         otherwise = RunConfig.from_toml(recorded)
     else:
         otherwise = preset(options.preset or PreparedData(data).task.default_preset)

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from allyouneed.data.windows import read_windows
 from allyouneed.errors import UsageError, in_flags
 from allyouneed.interfaces.account import Account
 from allyouneed.interfaces.computing import AS_USUAL, Computing
 from allyouneed.interfaces.console import notice
 from allyouneed.interfaces.line_output import LineOutput, StreamOutput, resumed_output
 from allyouneed.interfaces.number_options import AtLeastOne, Outputs
-from allyouneed.interfaces.requests import Format, JsonLines, LineRequest, PlainText
+from allyouneed.interfaces.requests import STANDARD_INPUT, Format, JsonLines, PlainText, input_windows
 from allyouneed.interfaces.search_options import AS_THE_MODEL_SAYS, SearchOptions
 from allyouneed.tasks.requests import Failure, TranslationRequest
 
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
     from allyouneed.tasks.translation.options import TranslateOptions
 
     Stream = Callable[[Iterable[TranslationRequest | Failure]], Iterator[Answered]]
-
-_NAME = "standard input"
 
 
 @Parameter(name="*")
@@ -114,42 +111,31 @@ def translate(
         "too_long": lines.too_long,
     }
     stream: Stream = partial(translator.answer, n_best=lines.n_best or 1, **options)
-    _require_prefix(lines.target_prefix, stream)
-    return _answer(lines, stream, translator.lost_sentences)
-
-
-def _require_prefix(prefix: str, stream: "Stream") -> None:
-    """Report wrong options before reading any input."""
-    for answer in stream([TranslationRequest(0, "", prefix)]):
+    for answer in stream([TranslationRequest(0, "", lines.target_prefix)]):  # reports wrong options at once
         if isinstance(answer, Failure):
             raise answer.error
+    return _answer(lines, stream, translator.lost_sentences)
 
 
 def _answer(lines: LineOptions, stream: "Stream", lost_sentences: Callable[[str, str], str | None]) -> int:
     """Translate standard input and return the exit code."""
-    form, account = lines.form(), Account(_NAME, f"{_NAME}:{{}}")
+    form, account = lines.form(), Account(STANDARD_INPUT, f"{STANDARD_INPUT}:{{}}")
     watches = not lines.split_sentences
     with _output(lines.resume_output, form.rows_per_line) as output:
-        for window in _windows(form, output.first, lines.target_prefix):
-            for asked, answer in zip(window, stream(asked.request for asked in window), strict=True):
+        for window in input_windows():
+            requests = [
+                form.read(line, lines.target_prefix) for line in window if line.number >= output.first
+            ]
+            for asked, answer in zip(requests, stream(asked.request for asked in requests), strict=True):
                 output.write(form.write(asked, account.told(answer)))
                 if not watches or isinstance(answer, Failure) or isinstance(asked.request, Failure):
                     continue
                 if lost := lost_sentences(asked.request.text, answer.result[0].text):
-                    place, lost = f"{_NAME}:{answer.id}", in_flags(lost, ["split_sentences"])
+                    place, lost = f"{STANDARD_INPUT}:{answer.id}", in_flags(lost, ["split_sentences"])
                     notice(f"{place}: {lost} (later texts are not checked)")
                     watches = False
         output.finish()
     return account.exit_code()
-
-
-def _windows(form: Format, first: int, prefix: str) -> Iterator[list[LineRequest]]:
-    """Requests for the lines available on standard input, window by window, from line `first` on."""
-    if sys.stdin.isatty():
-        notice("reading from the terminal: one sentence a line, end with Ctrl-D")
-    for lines in read_windows(sys.stdin.buffer, _NAME):
-        if window := [form.read(line, _NAME, prefix) for line in lines if line.number >= first]:
-            yield window
 
 
 @contextlib.contextmanager

@@ -47,22 +47,18 @@ def verify(directory: Path, /, *more: Path) -> None:
 
 def _check(directory: Path) -> str:
     manifest = read_manifest(directory)
-    if faults := unlisted(directory, manifest, _files_read(directory, manifest["kind"])):
+    files_read: Collection[str] = _READ_OF.get(manifest["kind"], ())
+    if manifest["kind"] == "data":
+        from allyouneed.tasks import prepared_data
+
+        files_read = prepared_data.files_read(directory)
+    if faults := unlisted(directory, manifest, files_read):
         raise ModelError(faults)
     found = {path.relative_to(directory).as_posix() for path in directory.rglob("*") if not path.is_dir()}
     for name in sorted(found - {MANIFEST, *manifest["files"]}):
         notice(f"{directory / name}: is not in the manifest, and is not used")
     sizes = [entry["size"] for entry in manifest["files"].values()]
     return f"ok\t{directory}\t{manifest['kind']}\t{len(sizes)} files\t{sum(sizes)} bytes"
-
-
-def _files_read(directory: Path, kind: str) -> Collection[str]:
-    """Names of the files that other commands read in a directory; its manifest must list them all."""
-    if kind == "data":
-        from allyouneed.tasks.prepared_data import files_read
-
-        return files_read(directory)
-    return _READ_OF.get(kind, ())
 
 
 def _published_in(directory: Path) -> Iterator[Path]:

@@ -30,13 +30,8 @@ _READABLE: Any = {"svg.fonttype": "none", "svg.hashsalt": "allyouneed", "pdf.fon
 _KINDS = {"encoder": "Encoder", "decoder": "Decoder", "cross": "Cross"}
 _UNDATED: dict[Form, dict[str, None]] = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
 
-
 _LMS_OF_OKLAB = np.array(
-    [
-        [1, 0.3963377774, 0.2158037573],
-        [1, -0.1055613458, -0.0638541728],
-        [1, -0.0894841775, -1.2914855480],
-    ]
+    [[1, 0.3963377774, 0.2158037573], [1, -0.1055613458, -0.0638541728], [1, -0.0894841775, -1.2914855480]]
 )
 _SRGB_OF_LMS = np.array(
     [
@@ -142,11 +137,9 @@ def _write_key(axes: Axes, selection: Selection) -> None:
     with any_character():
         below = axes.get_tightbbox()
     assert below is not None
+    lines = [Line2D([], [], color=head_colour(head), linewidth=3) for head in selection.heads]
     axes.legend(
-        [
-            Line2D([], [], linestyle="none"),
-            *(Line2D([], [], color=head_colour(head), linewidth=3) for head in selection.heads),
-        ],
+        [Line2D([], [], linestyle="none"), *lines],
         [where, *(str(head + 1) for head in selection.heads)],
         loc="upper left",
         bbox_to_anchor=(0, axes.transAxes.inverted().transform((0, below.y0))[1]),

@@ -5,13 +5,11 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.font_manager import get_font_names
@@ -21,7 +19,6 @@ from allyouneed.storage.publish import disk_errors, replaced_file
 from allyouneed.storage.run_log import Event, read_log
 from allyouneed.tasks.catalogue import TASKS
 from allyouneed.tasks.parsing.bracket_f1 import BracketScores, words_of
-from allyouneed.tasks.task import Task
 
 _WIDE_FONTS = ["DejaVu Sans", "Noto Sans CJK JP", "Arial Unicode MS", "Microsoft YaHei", "PingFang SC"]
 """Fonts to search for the characters of tokens, in this order, if installed."""
@@ -56,18 +53,19 @@ def plot_run(run_directory: Path) -> list[Path]:
     training = _Curve("training", "tab:blue", *_series(events, "train", "loss"))
     validation = _Curve("validation", "tab:orange", *_series(events, "validate", "loss"), best=min)
     learning_rate = _Curve("learning rate", "tab:blue", *_series(events, "train", "learning_rate"))
-    return [
-        *_plot(run_directory / "loss.png", "Loss (nats per word-piece)", [training, validation]),
-        *_plot(run_directory / "learning_rate.png", "Learning rate", [learning_rate], from_zero=True),
-        *chain.from_iterable(_plot_score(run_directory, events, task) for task in TASKS.values()),
-    ]
-
-
-def _plot_score(run_directory: Path, events: Sequence[Event], task: Task) -> list[Path]:
-    """Plot the main validation score of a task, if the run has any."""
-    curve = _Curve("validation", "tab:orange", *_series(events, "validate", task.score), best=max)
-    picture, label = run_directory / f"{task.score}.png", f"{task.score_label} (greedy)"
-    return _plot(picture, label, [curve], from_zero=True)
+    plots = {
+        "loss": ("Loss (nats per word-piece)", [training, validation]),
+        "learning_rate": ("Learning rate", [learning_rate]),
+    }
+    for task in TASKS.values():
+        score = _Curve("validation", "tab:orange", *_series(events, "validate", task.score), best=max)
+        plots[task.score] = (f"{task.score_label} (greedy)", [score])
+    written = []
+    for name, (quantity, curves) in plots.items():
+        if drawn := [curve for curve in curves if curve.steps]:
+            written.append(run_directory / f"{name}.png")
+            _plot(written[-1], quantity, drawn, from_zero=name != "loss")
+    return written
 
 
 def last_events(log: Iterable[Event]) -> list[Event]:
@@ -159,15 +157,18 @@ def _series(events: Sequence[dict[str, Any]], kind: str, key: str) -> tuple[list
     return [step for step, _ in points], [value for _, value in points]
 
 
-def _plot(path: Path, quantity: str, curves: Sequence[_Curve], *, from_zero: bool = False) -> list[Path]:
-    """Plot the curves that have points, and return the path in a list; an empty list if there are none."""
-    curves = [curve for curve in curves if curve.steps]
-    if not curves:
-        return []
+def _plot(path: Path, quantity: str, curves: Sequence[_Curve], *, from_zero: bool) -> None:
     figure = Figure(figsize=(8, 5), layout="constrained")
     axes = figure.subplots()
     for curve in curves:
-        _draw(axes, curve)
+        label = curve.label
+        if curve.best:
+            best = curve.best(curve.values)
+            step = curve.steps[curve.values.index(best)]
+            label += f" (best {best:.2f} at step {step:,})"
+            axes.plot([step], [best], "o", color=curve.color, markersize=9, fillstyle="none")
+        marker = "o" if len(curve.steps) <= 50 else ""
+        axes.plot(curve.steps, curve.values, color=curve.color, marker=marker, markersize=4, label=label)
     axes.set(xlabel="Step", ylabel=quantity, xlim=(0, None))
     axes.xaxis.set_major_formatter("{x:,.0f}")
     if from_zero:
@@ -176,18 +177,6 @@ def _plot(path: Path, quantity: str, curves: Sequence[_Curve], *, from_zero: boo
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False)
     save_figure(figure, path, dpi=120)
-    return [path]
-
-
-def _draw(axes: Axes, curve: _Curve) -> None:
-    label = curve.label
-    if curve.best:
-        best = curve.best(curve.values)
-        step = curve.steps[curve.values.index(best)]
-        label += f" (best {best:.2f} at step {step:,})"
-        axes.plot([step], [best], "o", color=curve.color, markersize=9, fillstyle="none")
-    marker = "o" if len(curve.steps) <= 50 else ""
-    axes.plot(curve.steps, curve.values, color=curve.color, marker=marker, markersize=4, label=label)
 
 
 def font_families() -> list[str]:
@@ -196,16 +185,9 @@ def font_families() -> list[str]:
     return [name for name in _WIDE_FONTS if name in installed]
 
 
-def _label(axis: Axis, pieces: Sequence[str], fontsize: float, rotation: int = 0) -> None:
+def _label(axis: Axis, pieces: Sequence[str], **style: Any) -> None:
     labels = [printable(piece.replace(" ", "·")) for piece in pieces]
-    axis.set_ticks(
-        range(len(pieces)),
-        labels,
-        fontsize=fontsize,
-        rotation=rotation,
-        family=font_families(),
-        parse_math=False,
-    )
+    axis.set_ticks(range(len(pieces)), labels, family=font_families(), parse_math=False, **style)
 
 
 @contextmanager

@@ -44,28 +44,19 @@ def as_text(found: "Rehearsal") -> Iterator[str]:
     yield _figure("pairs", f"{epoch.pairs:,}", tokens)
     done = f", after {found.steps_done:,} that are done" if found.steps_done else ""
     yield _figure("updates", f"{found.updates:,}", f"{found.epochs:.1f} epochs of {epoch.updates:,}{done}")
-    micro_batches = f"{epoch.micro_batches / epoch.updates:.1f} micro-batches"
-    limits = f"of at most {training.micro_batch_tokens:,} tokens a side"
-    yield _figure(
-        "tokens an update", f"{epoch.target_tokens / epoch.updates:,.0f}", f"in {micro_batches} {limits}"
-    )
+    micro_batches = f"in {epoch.micro_batches / epoch.updates:.1f} micro-batches of at most "
+    micro_batches += f"{training.micro_batch_tokens:,} tokens a side"
+    yield _figure("tokens an update", f"{epoch.target_tokens / epoch.updates:,.0f}", micro_batches)
     yield _figure("padding", f"{epoch.padding_share:.1%}", "of what is computed")
     yield _figure("FLOPs", f"{found.training_flops:.2e}", "of matrix products, forward and backward")
-    yield _figure(
-        "speed",
-        f"{speed.target_tokens_per_second:,.0f}",
-        f"target tokens/s, as measured over {speed.updates} update{'s' * (speed.updates > 1)}",
-    )
+    measured = f"target tokens/s, as measured over {speed.updates} update{'s' * (speed.updates > 1)}"
+    yield _figure("speed", f"{speed.target_tokens_per_second:,.0f}", measured)
     peak = f"of the {speed.peak_flops_per_second / 1e9:,.0f} GFLOP/s of a large matrix product"
     yield _figure("  share of peak", f"{speed.share_of_peak:.0%}", peak)
     time = timedelta(seconds=round(found.training_seconds))
     yield _figure("time", str(time), "at that speed, validations and checkpoints apart")
-    yield _figure(
-        "memory",
-        megabytes(speed.memory_bytes),
-        "after these updates, the largest micro-batch included; on a CPU it grows for a while",
-    )
-    yield _figure(
-        "checkpoint", megabytes(disk.checkpoint_bytes), f"and {megabytes(disk.state_bytes)} to resume from it"
-    )
+    memory = "after these updates, the largest micro-batch included; on a CPU it grows for a while"
+    yield _figure("memory", megabytes(speed.memory_bytes), memory)
+    state = f"and {megabytes(disk.state_bytes)} to resume from it"
+    yield _figure("checkpoint", megabytes(disk.checkpoint_bytes), state)
     yield _figure("disk", megabytes(disk.most_bytes), f"at most; {megabytes(disk.free_bytes)} are free")

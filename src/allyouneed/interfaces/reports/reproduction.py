@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from matplotlib.figure import Figure
 
 from allyouneed.interfaces.reports import scaling_page, table1_page
-from allyouneed.interfaces.reports.html_parts import embedded_png, heading
+from allyouneed.interfaces.reports.html_parts import embedded_png, heading, table_row
 from allyouneed.interfaces.reports.tables import aligned
 from allyouneed.paper.experiment import FAILED, PICTURES, RESULT, Results, Row
 from allyouneed.paper.verdicts import RowComparison, bootstrapped, compare, deviation
@@ -40,13 +40,13 @@ _TITLES = {
 }
 """Titles of figures whose names alone would read badly."""
 _GROUPED_FROM, _BY_POWERS_FROM = 1e4, 1e9
-_MARKS = {"as the paper": "✓", "not as the paper": "✗", "noise": "~", "differs": "≠"}
 _VERDICTS = {
-    "as the paper": "The paper's direction holds",
-    "not as the paper": "It does not hold",
-    "differs": "Differs, where the paper has no figure",
-    "noise": "Cannot be told from noise",
+    "as the paper": ("✓", "The paper's direction holds"),
+    "not as the paper": ("✗", "It does not hold"),
+    "differs": ("≠", "Differs, where the paper has no figure"),
+    "noise": ("~", "Cannot be told from noise"),
 }
+"""Verdict -> its mark in tables, and the title of its list of conclusions."""
 
 
 def write_report(results: Results) -> list[Path]:
@@ -55,15 +55,15 @@ def write_report(results: Results) -> list[Path]:
     Raises:
         DiskError: A file cannot be written.
     """
-    cells = table_of(results)
+    cells, folder = table_of(results), results.directory
     texts = {
-        "results.md": _markdown(results, cells),
-        "results.csv": _csv(results),
-        "results.html": _html(results, cells),
+        folder / "results.md": _markdown(results, cells),
+        folder / "results.csv": _csv(results),
+        folder / "results.html": _html(results, cells),
     }
-    for name, text in texts.items():
-        write_text(results.directory / name, text)
-    return [results.directory / name for name in texts]
+    for path, text in texts.items():
+        write_text(path, text)
+    return list(texts)
 
 
 def as_terminal_table(results: Results) -> Iterator[str]:
@@ -82,19 +82,19 @@ def table_of(results: Results) -> list[list[str]]:
         for name in results.experiment.figures
         if any(results.values(row.name, name) for row in results.rows)
     ]
+    in_paper = {figure for row in results.rows for figure in row.paper}
     titles = ["row", "what", "seeds"]
     for figure in figures:
-        in_paper = any(figure in row.paper for row in results.rows)
-        titles += [f"{_title(figure)}, paper", "ours"] if in_paper else [_title(figure)]
+        titles += [f"{_title(figure)}, paper", "ours"] if figure in in_paper else [_title(figure)]
     tested = bootstrapped(results.experiment)
     lines = [[*titles, f"p ({_title(tested)})" if tested else "", "hours", "FLOPs", "by formula", "kWh"]]
     for row in _computed(results):
         comparisons = compare(results, row)
         cells = [row.name, row.what, str(len(results.outcomes[row.name]))]
         for figure in figures:
-            if any(figure in other.paper for other in results.rows):
+            if figure in in_paper:
                 cells.append(f"{row.paper[figure]:g}" if figure in row.paper else "")
-            marks = (_MARKS[c.verdicts[figure]] for c in comparisons if figure in c.verdicts)
+            marks = (_VERDICTS[c.verdicts[figure]][0] for c in comparisons if figure in c.verdicts)
             cells.append(" ".join([_mean(results.values(row.name, figure)), *marks]).strip())
         if all(FAILED in outcome for outcome in results.outcomes[row.name].values()):
             cells[1] += f" ({FAILED})"
@@ -106,11 +106,11 @@ def table_of(results: Results) -> list[list[str]]:
 
 def conclusions(results: Results) -> dict[str, list[str]]:
     """Lists by verdict: the paper's directions that hold, that do not, and noise; then failed rows."""
-    found: dict[str, list[str]] = {title: [] for title in _VERDICTS.values()}
+    found: dict[str, list[str]] = {title: [] for _, title in _VERDICTS.values()}
     for row in _computed(results):
         for comparison in compare(results, row):
             for figure, verdict in comparison.verdicts.items():
-                found[_VERDICTS[verdict]].append(_difference(row, figure, comparison))
+                found[_VERDICTS[verdict][1]].append(_difference(row, figure, comparison))
     found["Failed"] = [
         f"{why}; to continue it, delete {folder / RESULT}, to restart it, delete all of that folder"
         for folder, why in results.failures().items()
@@ -138,13 +138,11 @@ def _computed(results: Results) -> list[Row]:
 def _mean(values: list[float]) -> str:
     if not values:
         return ""
-    spread = deviation(values)
-    mean = statistics.fmean(values)
-    if abs(mean) >= _BY_POWERS_FROM:
-        return f"{mean:.1e}" if not spread else f"{mean:.1e} ± {spread:.1e}"
-    if abs(mean) >= _GROUPED_FROM:
-        return f"{mean:,.0f}" if not spread else f"{mean:,.0f} ± {spread:,.0f}"
-    return f"{mean:.4g}" if not spread else f"{mean:.4g} ± {spread:.2g}"
+    mean, spread = statistics.fmean(values), deviation(values)
+    form = spread_form = ".1e" if abs(mean) >= _BY_POWERS_FROM else ",.0f"
+    if abs(mean) < _GROUPED_FROM:
+        form, spread_form = ".4g", ".2g"
+    return f"{mean:{form}} ± {spread:{spread_form}}" if spread else f"{mean:{form}}"
 
 
 def _cost(results: Results, row: Row) -> list[str]:
@@ -158,8 +156,20 @@ def _cost(results: Results, row: Row) -> list[str]:
     return [f"{seconds / 3600:.2f}", f"{counted:.1e}", by_formula, energy]
 
 
-def _remarks(results: Results) -> list[str]:
-    return [*_trained(results), *results.experiment.notes, *_rule(results)]
+def _remarks(results: Results) -> Iterator[str]:
+    """The settings of the models, the experiment's notes, and the rule of comparison."""
+    yield from _trained(results)
+    yield from results.experiment.notes
+    if any(results.experiment.figures.values()):
+        name = _title(bootstrapped(results.experiment) or "bleu")
+        yield (
+            "✓ is the paper's direction, ✗ the other one, ≠ a difference where the paper has no figure, ~ "
+            f"noise. A difference counts as noise if the paired bootstrap on {name} has p >= 0.05, or if the "
+            "t test over seeds has, for which one seed is taken to vary as the other row's; of one seed each "
+            f"only {name} can be told from noise. Where the paper's rows differ by no more than one in the "
+            "last digit that it prints, noise is what holds. One comparison in twenty is called a difference "
+            "by chance alone: a single mark among many proves little."
+        )
 
 
 def _trained(results: Results) -> Iterator[str]:
@@ -172,20 +182,6 @@ def _trained(results: Results) -> Iterator[str]:
     settings = results.experiment.settings(results.scale)
     scaled = f"Scale {results.scale.name}, sized for {results.scale.sized_for}."
     yield scaled + (f" Settings: {'; '.join(settings)}." if settings else "")
-
-
-def _rule(results: Results) -> Iterator[str]:
-    """The rule of comparison, if rows are compared."""
-    if any(results.experiment.figures.values()):
-        name = _title(bootstrapped(results.experiment) or "bleu")
-        yield (
-            "✓ is the paper's direction, ✗ the other one, ≠ a difference where the paper has no figure, ~ "
-            f"noise. A difference counts as noise if the paired bootstrap on {name} has p >= 0.05, or if the "
-            "t test over seeds has, for which one seed is taken to vary as the other row's; of one seed each "
-            f"only {name} can be told from noise. Where the paper's rows differ by no more than one in the "
-            "last digit that it prints, noise is what holds. One comparison in twenty is called a difference "
-            "by chance alone: a single mark among many proves little."
-        )
 
 
 def _markdown(results: Results, cells: Sequence[Sequence[str]]) -> str:
@@ -202,11 +198,7 @@ def _markdown(results: Results, cells: Sequence[Sequence[str]]) -> str:
 def _csv(results: Results) -> str:
     """One line per row and seed, with all figures in full; lists, meant for pictures, are left out."""
     outcomes = [
-        {
-            "row": name,
-            "seed": seed,
-            **{figure: of for figure, of in figures.items() if not isinstance(of, list | dict)},
-        }
+        {"row": name, "seed": seed} | {k: v for k, v in figures.items() if not isinstance(v, list | dict)}
         for name, of_row in results.outcomes.items()
         for seed, figures in sorted(of_row.items())
     ]
@@ -219,14 +211,11 @@ def _csv(results: Results) -> str:
 
 
 def _html(results: Results, cells: Sequence[Sequence[str]]) -> str:
-    def row(tag: str, texts: Sequence[str]) -> str:
-        return "<tr>" + "".join(f"<{tag}>{html.escape(text)}</{tag}>" for text in texts) + "</tr>"
-
     title = html.escape(results.experiment.title)
     parts = [
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title><style>{_STYLE}</style>',
-        f"<h1>{title}</h1><div class=table><table>{row('th', cells[0])}",
-        *(row("td", line) for line in cells[1:]),
+        f"<h1>{title}</h1><div class=table><table>{table_row('th', cells[0])}",
+        *(table_row("td", line) for line in cells[1:]),
         "</table></div>",
         *(_figure(results, path, picture) for path, picture in _pictures(results)),
         *_plots(results),
@@ -278,20 +267,18 @@ def _plot(results: Results, rows: Sequence[Row], figure: str) -> Figure:
     paper = {row.name: row.paper[figure] for row in rows if figure in row.paper}
     shown_paper = rows[0].name in paper
     panels = picture.subplots(1, 2 if shown_paper else 1, sharey=True, squeeze=False)[0]
-    places = range(len(rows))
-    for place, row in zip(places, rows, strict=True):
-        panels[0].plot(
-            ours[row.name], [place] * len(ours[row.name]), "o", color="tab:blue", alpha=0.5, markersize=4
-        )
+    for place, row in enumerate(rows):
+        values = ours[row.name]
+        panels[0].plot(values, [place] * len(values), "o", color="tab:blue", alpha=0.5, markersize=4)
         panels[0].plot([means[row.name]], [place], "|", color="tab:blue", markersize=14)
         if shown_paper and row.name in paper:
             panels[1].plot([paper[row.name]], [place], "o", color="tab:orange")
         beside = next(iter(row.compared_with(results.rows[0])), row.name)
-        for axes, values in zip(panels, (means, paper), strict=False):
-            if beside in values:
-                axes.vlines(values[beside], place - 0.5, place + 0.5, color="gray", linewidth=0.7)
+        for axes, of_rows in zip(panels, (means, paper), strict=False):
+            if beside in of_rows:
+                axes.vlines(of_rows[beside], place - 0.5, place + 0.5, color="gray", linewidth=0.7)
     labels = [row.name if row.what == "-" else row.what for row in rows]
-    panels[0].set(title=f"{_title(figure)}, ours", yticks=list(places), yticklabels=labels)
+    panels[0].set(title=f"{_title(figure)}, ours", yticks=range(len(rows)), yticklabels=labels)
     panels[0].invert_yaxis()
     if shown_paper:
         panels[1].set_title(f"{_title(figure)}, paper")

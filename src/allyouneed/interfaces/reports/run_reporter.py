@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from allyouneed.errors import UserError
 from allyouneed.interfaces.console import notice
@@ -13,19 +13,8 @@ if TYPE_CHECKING:
     from allyouneed.storage.run_log import Event
 
 
-class _Unit(NamedTuple):
-    """Unit of a progress bar: its name, and its size in the event's own unit."""
-
-    name: str
-    size: float
-
-
-_UNITS = {
-    "seconds": _Unit("seconds", 1),
-    "matmul_flops": _Unit("GFLOPs", 1e9),
-    "step": _Unit("updates", 1),
-}
-"""Field of a `train` event -> unit to show it in."""
+_UNITS = {"seconds": ("seconds", 1), "matmul_flops": ("GFLOPs", 1e9), "step": ("updates", 1)}
+"""Field of a `train` event -> unit to show it in: its name, and its size in the event's own unit."""
 
 
 class RunReporter:
@@ -33,7 +22,7 @@ class RunReporter:
 
     def __init__(self, run: Path, stack: contextlib.ExitStack) -> None:
         self._run, self._stack = run, stack
-        self._counted, self._done = "step", 0
+        self._counted, self._size, self._done = "step", 1.0, 0
         self._bar: Progress | None = None
 
     def __call__(self, event: "Event") -> None:
@@ -42,7 +31,7 @@ class RunReporter:
             case "start":
                 self._start(event)
             case "train" if self._bar is not None:
-                done = int(event[self._counted] / _UNITS[self._counted].size)
+                done = int(event[self._counted] / self._size)
                 self._bar.advance(done - self._done, _how_it_goes(event))
                 self._done = done
             case "validate":
@@ -55,15 +44,14 @@ class RunReporter:
     def _start(self, event: "Event") -> None:
         """Announce the limits of the run, and start a bar for the first budget, or else for the updates."""
         limits = {**event["budgets"], "step": (event["step"], event["num_steps"])}
-        ends = " or ".join(
-            f"{limit / _UNITS[name].size:,.0f} {_UNITS[name].name}" for name, (_, limit) in limits.items()
-        )
-        notice(f"{self._run}: {event['parameters']:,} parameters, {ends} in all")
+        units = {field: _UNITS[field] for field in limits}
+        ends = [f"{limits[field][1] / size:,.0f} {unit}" for field, (unit, size) in units.items()]
+        notice(f"{self._run}: {event['parameters']:,} parameters, {' or '.join(ends)} in all")
         self._counted, (used, limit) = next(iter(limits.items()))
-        unit = _UNITS[self._counted]
-        self._done = int(used / unit.size)
+        unit, self._size = _UNITS[self._counted]
+        self._done = int(used / self._size)
         self._bar = self._stack.enter_context(
-            progress(round(limit / unit.size), unit=unit.name, description="training", done=self._done)
+            progress(round(limit / self._size), unit=unit, description="training", done=self._done)
         )
 
     def _draw(self) -> None:

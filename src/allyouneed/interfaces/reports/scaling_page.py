@@ -4,20 +4,17 @@ from collections.abc import Iterator, Mapping
 
 from matplotlib.figure import Figure
 
-from allyouneed.interfaces.reports.html_parts import embedded_png, heading
+from allyouneed.interfaces.reports.html_parts import embedded_png, finish_panel, heading
 from allyouneed.paper.experiment import Results
 from allyouneed.paper.scaling import D_K, KINDS, random_row
 
-_PANELS = {
-    "variance": "variance of q.k",
-    "softmax_gradient": "gradient of the softmax, 1 at most",
-}
+_PANELS = {"variance": "variance of q.k", "softmax_gradient": "gradient of the softmax, 1 at most"}
 
 
 def sections(results: Results) -> Iterator[str]:
     """The page's sections as HTML, for the rows computed so far."""
-    curves = {figure: {kind: _curve(results, kind, figure) for kind in KINDS} for figure in _PANELS}
-    if not any(curve for of_figure in curves.values() for curve in of_figure.values()):
+    curves = {(figure, kind): _curve(results, kind, figure) for figure in _PANELS for kind in KINDS}
+    if not any(curves.values()):
         return
     yield heading(
         "Why dot products are divided by sqrt(d_k)",
@@ -34,14 +31,11 @@ def _curve(results: Results, kind: str, figure: str) -> dict[int, float]:
     return {d_k: sum(values) / len(values) for d_k, values in found.items() if values}
 
 
-def _picture(curves: Mapping[str, Mapping[str, Mapping[int, float]]]) -> Figure:
+def _picture(curves: Mapping[tuple[str, str], Mapping[int, float]]) -> Figure:
     picture = Figure((11, 4.2), layout="constrained")
     for axes, (figure, title) in zip(picture.subplots(1, len(_PANELS)), _PANELS.items(), strict=True):
-        for kind, curve in curves[figure].items():
+        for kind in KINDS:
+            curve = curves[figure, kind]
             axes.loglog(list(curve), list(curve.values()), "o-", markersize=4, label=kind)
-        axes.set(title=title, xlabel="d_k")
-        axes.set_xscale("log", base=2)
-        axes.xaxis.set_major_formatter("{x:,.0f}")
-        axes.grid(alpha=0.3)
-        axes.legend(frameon=False)
+        finish_panel(axes, title=title, xlabel="d_k")
     return picture

@@ -1,15 +1,13 @@
 """Extra sections of the page of `reproduce table1`: the argument of section 4, in pictures."""
 
-import html
 import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from allyouneed.interfaces.reports.html_parts import embedded_png, heading
+from allyouneed.interfaces.reports.html_parts import embedded_png, finish_panel, heading, table_row
 from allyouneed.paper.experiment import Results
 from allyouneed.paper.table1 import CONNECTED_N, CONNECTED_R, WIDTH, K, R
 
@@ -25,8 +23,8 @@ _ORDERS = {
 }
 """Row -> the table's orders: complexity, sequential operations, maximum path length. The last three are
 commented out in the paper's source; contiguous convolutions are in its text."""
-_COLORS = dict(zip(_ORDERS, ("C3", "C0", "C2", "C8", "C1", "C5", "C7", "C4"), strict=True))
-_STYLES = {name: "o--" if name in list(_ORDERS)[-3:] else "o-" for name in _ORDERS}
+_STYLES = ("C3o-", "C0o-", "C2o-", "C8o-", "C1o-", "C5o--", "C7o--", "C4o--")
+_STYLE_OF = dict(zip(_ORDERS, _STYLES, strict=True))
 _ROUNDS_SHOWN = 5
 _PANELS = (
     ("seconds", "core, time", "seconds"),
@@ -41,8 +39,9 @@ _PANELS = (
 
 def sections(results: Results) -> Iterator[str]:
     """The page's sections as HTML, for the rows measured so far."""
-    figures = {row.name: next(iter(results.outcomes[row.name].values())) for row in _measured(results)}
-    titles = {row.name: row.what for row in _measured(results)}
+    found = {name: next(iter(of_row.values())) for name, of_row in results.outcomes.items()}
+    figures = {name: found[name] for name in _ORDERS if "by_n" in found.get(name, {})}
+    titles = {row.name: row.what for row in results.rows}
     if not figures:
         return
     yield _orders(figures, titles)
@@ -68,7 +67,7 @@ def sections(results: Results) -> Iterator[str]:
     )
     yield embedded_png(_reach(figures, titles), "positions reached by each position, round by round")
     yield embedded_png(_paths(figures, titles), "path length against length")
-    remark = next(iter(results.outcomes.get("separable_k_is_n", {}).values()), {})
+    remark = found.get("separable_k_is_n", {})
     if "k_is_n" in remark:  # absent if the row failed
         yield heading(
             "Even with k = n",
@@ -79,44 +78,29 @@ def sections(results: Results) -> Iterator[str]:
         yield embedded_png(_remark(remark["k_is_n"]), "FLOPs of both against length")
 
 
-def _measured(results: Results) -> list[Any]:
-    return [
-        row
-        for row in results.rows
-        if row.name in _ORDERS
-        and any("by_n" in found for found in results.outcomes.get(row.name, {}).values())
-    ]
-
-
 def _orders(figures: Mapping[str, Any], titles: Mapping[str, str]) -> str:
     """The paper's table, with the measured values beside the orders."""
-    rows = []
-    for name, found in figures.items():
-        complexity, sequential, path = _ORDERS[name]
-        cells = (
-            titles[name],
-            f"O({complexity})",
-            f"n^{found['time_n']:.2f} d^{found['time_d']:.2f}",
-            f"O({sequential})",
-            str(found["sequential"]),
-            f"O({path})",
-            "∞" if found["path"] == "inf" else str(found["path"]),
-        )
-        rows.append("".join(f"<td>{html.escape(cell)}</td>" for cell in cells))
     head = (
         *("layer type", "complexity per layer", "time measured"),
         *("sequential operations", f"counted, n = {CONNECTED_N}"),
         *("maximum path length", f"found, n = {CONNECTED_N}, k = {K}, r = {CONNECTED_R}"),
     )
-    titles_row = "".join(f"<th>{html.escape(title)}</th>" for title in head)
-    body = "".join(f"<tr>{row}</tr>" for row in rows)
+    rows = table_row("th", head)
+    for name, found in figures.items():
+        complexity, sequential, path = _ORDERS[name]
+        cells = (
+            *(titles[name], f"O({complexity})", f"n^{found['time_n']:.2f} d^{found['time_d']:.2f}"),
+            *(f"O({sequential})", str(found["sequential"])),
+            *(f"O({path})", "∞" if found["path"] == "inf" else str(found["path"])),
+        )
+        rows += table_row("td", cells)
     text = (
         "The paper's orders beside the measurements on this machine: the exponents of n and d in the time of "
         "the core, the longest chain of dependent matrix products, and the number of rounds until every "
         "position has reached every other. "
         f"Cost is measured with k = {K} and r = {R}; lengths are compared at d = {WIDTH}."
     )
-    return f"{heading('The table', text)}<table><tr>{titles_row}</tr>{body}</table>"
+    return f"{heading('The table', text)}<table>{rows}</table>"
 
 
 def _curves(figures: Mapping[str, Any], titles: Mapping[str, str], curve: str, size: str) -> Figure:
@@ -124,26 +108,11 @@ def _curves(figures: Mapping[str, Any], titles: Mapping[str, str], curve: str, s
     picture = Figure((12.5, 8), layout="constrained")
     for axes, (cost, title, unit) in zip(picture.subplots(2, 3).flat, _PANELS, strict=True):
         for name, found in figures.items():
-            points = found[curve]
-            axes.loglog(
-                points[size],
-                points[cost],
-                _STYLES[name],
-                color=_COLORS[name],
-                markersize=3,
-                label=titles[name],
-            )
-        axes.set(title=title, xlabel=size, ylabel=unit)
-        _of_powers_of_two(axes)
-        axes.grid(alpha=0.3)
+            costs = found[curve]
+            axes.loglog(costs[size], costs[cost], _STYLE_OF[name], markersize=3, label=titles[name])
+        finish_panel(axes, legend=False, title=title, xlabel=size, ylabel=unit)
     picture.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
     return picture
-
-
-def _of_powers_of_two(axes: Axes) -> None:
-    axes.set_xscale("log", base=2)
-    axes.xaxis.set_major_formatter("{x:,.0f}")
-    axes.xaxis.minorticks_off()
 
 
 def _reach(figures: Mapping[str, Any], titles: Mapping[str, str]) -> Figure:
@@ -160,9 +129,8 @@ def _reach(figures: Mapping[str, Any], titles: Mapping[str, str]) -> Figure:
             axes.imshow(np.array([[int(x) for x in line] for line in reach]), vmin=0, vmax=1.4, cmap="Blues")
             axes.set_title(f"round {number}", fontsize=8)
             axes.set(xticks=[], yticks=[])
-        row[0].set_ylabel(
-            "\n".join(titles[name].split(", ")), rotation=0, ha="right", va="center", fontsize=8
-        )
+        label = titles[name].replace(", ", "\n")
+        row[0].set_ylabel(label, rotation=0, ha="right", va="center", fontsize=8)
     return picture
 
 
@@ -172,17 +140,8 @@ def _paths(figures: Mapping[str, Any], titles: Mapping[str, str]) -> Figure:
     for name, found in figures.items():
         lengths = [float(path) for path in found["paths"]["path"]]
         if all(map(math.isfinite, lengths)):
-            axes.loglog(
-                found["paths"]["n"],
-                lengths,
-                _STYLES[name],
-                color=_COLORS[name],
-                markersize=3,
-                label=titles[name],
-            )
-    axes.set(xlabel="n", ylabel="maximum path length")
-    _of_powers_of_two(axes)
-    axes.grid(alpha=0.3)
+            axes.loglog(found["paths"]["n"], lengths, _STYLE_OF[name], markersize=3, label=titles[name])
+    finish_panel(axes, legend=False, xlabel="n", ylabel="maximum path length")
     axes.legend(frameon=False, fontsize=8)
     return picture
 
@@ -192,8 +151,5 @@ def _remark(curves: Mapping[str, Any]) -> Figure:
     axes = picture.subplots()
     axes.loglog(curves["n"], curves["separable"], "o-", label="separable convolution, k = n")
     axes.loglog(curves["n"], curves["attention_and_network"], "o-", label="self-attention + position-wise")
-    axes.set(xlabel=f"n, d = {WIDTH}", ylabel="FLOPs of the layers, forward")
-    _of_powers_of_two(axes)
-    axes.grid(alpha=0.3)
-    axes.legend(frameon=False)
+    finish_panel(axes, xlabel=f"n, d = {WIDTH}", ylabel="FLOPs of the layers, forward")
     return picture

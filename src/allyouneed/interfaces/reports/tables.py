@@ -11,13 +11,11 @@ def aligned(rows: Sequence[Sequence[str]], gap: int = 2) -> Iterator[str]:
         gap: Spaces between the second column and the third.
     """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    widths[1] += gap - 2
     for row in rows:
-        cells = [
-            cell.ljust(width) if number < 2 else cell.rjust(width)
-            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        cells[2:3] = [" " * (gap - 2) + cell for cell in cells[2:3]]
-        yield "  ".join(cells).rstrip()
+        left = (cell.ljust(width) for cell, width in zip(row[:2], widths[:2], strict=True))
+        right = (cell.rjust(width) for cell, width in zip(row[2:], widths[2:], strict=True))
+        yield "  ".join([*left, *right]).rstrip()
 
 
 def figure(name: str, value: str, remark: str = "", *, name_width: int = 24, value_width: int = 18) -> str:

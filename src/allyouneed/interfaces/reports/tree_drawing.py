@@ -24,10 +24,10 @@ def draw_trees(trees: Sequence[Tree]) -> str:
     """One SVG document with all trees, one below another; the words of a tree stand on one line."""
     parts, width, height = [], 0.0, 0.0
     for tree in trees:
-        drawn = _Drawing.of(tree)
+        elements, tree_width, tree_height = _drawn(tree)
         title = _in_xml(" ".join(tree.words))
-        parts += [f'<g transform="translate(0 {height:g})"><title>{title}</title>', *drawn.elements, "</g>"]
-        width, height = max(width, drawn.width), height + drawn.height
+        parts += [f'<g transform="translate(0 {height:g})"><title>{title}</title>', *elements, "</g>"]
+        width, height = max(width, tree_width), height + tree_height
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" width="{width:g}" height="{height:g}"'
         f' viewBox="0 0 {width:g} {height:g}"><style>{_STYLE}</style>'
@@ -47,33 +47,25 @@ class _Node:
     """Level above the words; 0 for a tag."""
 
 
-@dataclass(frozen=True)
-class _Drawing:
-    """The elements of a tree's picture, and its size in pixels."""
+def _drawn(tree: Tree) -> tuple[list[str], float, float]:
+    """The elements of a tree's picture, its width and its height in pixels.
 
-    elements: list[str]
-    width: float
-    height: float
-
-    @classmethod
-    def of(cls, tree: Tree) -> "_Drawing":
-        """Lay out a tree: each constituent is centred above its children, as low as they allow."""
-        nodes, tags = _nodes(tree)
-        widths = _leaf_widths(tree)
-        x = _MARGIN
-        for tag, width in zip(tags, widths, strict=True):
-            nodes[tag].x = x + width / 2
-            x += width + _GAP
-        children: list[list[int]] = [[] for _ in nodes]
-        for place in reversed(range(len(nodes))):  # children come before parents
-            node = nodes[place]
-            if inside := children[place]:
-                node.x = (nodes[inside[0]].x + nodes[inside[-1]].x) / 2
-                node.level = 1 + max(nodes[child].level for child in inside)
-            if node.parent >= 0:
-                children[node.parent].append(place)
-        words_y = _MARGIN + _ROW * nodes[0].level + 34
-        return cls(list(_elements(tree, nodes, set(tags), words_y)), x - _GAP + _MARGIN, words_y + _MARGIN)
+    Each constituent is centred above its children, as low as they allow.
+    """
+    nodes, tags = _nodes(tree)
+    x = _MARGIN
+    for tag, width in zip(tags, _leaf_widths(tree), strict=True):
+        nodes[tag].x = x + width / 2
+        x += width + _GAP
+    children: list[list[_Node]] = [[] for _ in nodes]
+    for node, inside in zip(reversed(nodes), reversed(children), strict=True):  # children before parents
+        if inside:
+            node.x = (inside[0].x + inside[-1].x) / 2
+            node.level = 1 + max(child.level for child in inside)
+        if node.parent >= 0:
+            children[node.parent].append(node)
+    words_y = _MARGIN + _ROW * nodes[0].level + 34
+    return list(_elements(tree, nodes, set(tags), words_y)), x - _GAP + _MARGIN, words_y + _MARGIN
 
 
 def _nodes(tree: Tree) -> tuple[list[_Node], list[int]]:
