@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from allyouneed.errors import SOME_FAILED_EXIT_CODE, UserError
+from allyouneed.errors import SOME_FAILED_EXIT_CODE, UsageError, UserError
 from allyouneed.paper.scales import SCALES, Scale
 from allyouneed.tasks.attention import Attention, Selection
 from allyouneed.tasks.prepared_data import PreparedData
@@ -132,6 +132,18 @@ class Experiment:
     """Default number of seeds for rows that are computed for every seed."""
     settings: Callable[[Scale], Sequence[str]] = Scale.changes
     """Notable settings at a scale, in words; by default those that differ from the paper's."""
+
+    def scale(self, name: str) -> Scale:
+        """The scale of this name.
+
+        Raises:
+            UsageError: The experiment does not support it.
+        """
+        if name not in self.scales:
+            raise UsageError(
+                f"scale {name}: {self.name} has these: {', '.join(self.scales)}", settings=["scale"]
+            )
+        return self.scales[name]
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from allyouneed.paper.scales import SCALES, Scale
 
 def test_it_wants_data_for_rows_that_train(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["reproduce", "table4", "--scale", "small", "--out", str(tmp_path / "out")]) == 2
-    assert "--scale small: table4 has the scales tiny, paper" in capsys.readouterr().err
+    assert "--scale small: table4 has these: tiny, paper" in capsys.readouterr().err
     assert main(["reproduce", "table3", "--out", str(tmp_path / "out")]) == 2
     assert "name prepared folders with --data" in capsys.readouterr().err
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from allyouneed.errors import SOME_FAILED_EXIT_CODE, UsageError
+from allyouneed.errors import SOME_FAILED_EXIT_CODE
 from allyouneed.interfaces.console import notice
 from allyouneed.interfaces.device import Device, torch_device
 from allyouneed.interfaces.number_options import AtLeastOne
@@ -50,8 +50,8 @@ def reproduce(
     allyouneed reproduce table1
     ```
 
-    Stop it at any time; the same command resumes it. Each row is a run or a measurement in OUT/ROW/seed-N;
-    OUT/results.md, .csv and .html show the results so far. If rows fail, the exit code is 9.
+    Stop it at any time; the same command resumes it. OUT/ROW/seed-N holds each row; OUT/results.md, .csv and
+    .html show the results so far. If rows fail, the exit code is 9.
 
     Args:
         experiment: `table1`: cost and path lengths of layer types (needs no data); `table2`: the Transformer
@@ -60,8 +60,7 @@ def reproduce(
             attention; `extrapolation`: sentences longer than any in training; `variants`: model variants
             that are in no table of the paper; `figures`: Figures 3 to 5.
         given: Inputs of the experiment.
-        scale: `tiny` takes hours on two cores, `small` an estimated half hour on a data-centre GPU; or
-            `paper`.
+        scale: `tiny` (hours on two cores), `small` (half an hour on a GPU, an estimate) or `paper`.
         seeds: Number of runs of each row that is compared closely: 3 by default, 1 for `table2`.
         rows: Rows to compute, along with the rows they are compared with; by default all.
         out: The folder to work in; by default runs/EXPERIMENT-SCALE.
@@ -74,12 +73,10 @@ def reproduce(
     from allyouneed.paper.reproduction import reproduce as run_rows
 
     chosen = EXPERIMENTS[experiment]
-    if scale not in chosen.scales:
-        raise UsageError(f"--scale {scale}: {experiment} has the scales {', '.join(chosen.scales)}")
     computing = run_rows(
         chosen,
         out or Path("runs") / f"{experiment}-{scale}",
-        chosen.scales[scale],
+        chosen.scale(scale),
         torch_device(device),
         Inputs(given.data, given.text or (), given.model),
         num_seeds=seeds,
