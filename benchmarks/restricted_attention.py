@@ -20,6 +20,7 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
+from allyouneed.config.model import Reach
 from allyouneed.hardware.machine import environment
 from allyouneed.model.attention import SoftmaxAttention
 from allyouneed.model.comparison.layers import RestrictedSelfAttention
@@ -60,7 +61,7 @@ def masked(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     """Full attention, of which all but the neighbourhood is masked."""
     real = torch.ones(1, query.size(2), dtype=torch.bool)
     return scaled_dot_product_attention(
-        query, key, value, NeighbourhoodMask(real, NEIGHBOURHOOD // 2).dense()
+        query, key, value, NeighbourhoodMask(real, Reach.around(NEIGHBOURHOOD)).dense()
     )
 
 

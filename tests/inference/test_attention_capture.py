@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 import torch
 
+from allyouneed.config.model import Reach
 from allyouneed.inference import capture_attention
 from allyouneed.model.attention import (
     COMPATIBILITIES,
@@ -35,9 +36,10 @@ def test_no_target_position_sees_a_later_one(tiny_model: Any) -> None:
 
 def test_weights_of_restricted_self_attention_are_zero_outside_of_the_neighbourhood(tiny_model: Any) -> None:
     weights = capture_attention(tiny_model(neighbourhood=2), SOURCE, TARGET)
-    near = (torch.arange(5)[:, None] - torch.arange(5)).abs() <= 1
+    back = torch.arange(5)[:, None] - torch.arange(5)
+    near = (back == 0) | (back == 1)
     assert torch.equal(weights.encoder > 0, near.expand(2, 3, 5, 5))
-    assert torch.equal(weights.decoder > 0, near[:3, :3].tril().expand(2, 3, 3, 3))
+    assert torch.equal(weights.decoder > 0, near[:3, :3].expand(2, 3, 3, 3))
     assert (weights.cross > 0).all()
 
 
@@ -63,7 +65,7 @@ def test_first_layer_weights_equal_equation_1_by_hand(tiny_model: Any) -> None:
         {"attention_dropout": 0.5, "symbol_dropout": 0.5, "dropout": 0.5},
         {"feed_forward": "parameters", "parameter_pairs": 4, "positions": "concatenated"},
         {"decoder_start": "zeros", "target_space": True, "attention_bias": False},
-        {"neighbourhood": 2},
+        {"neighbourhood": 3},
     ],
     ids=str,
 )
@@ -75,17 +77,17 @@ def test_weights_equal_those_of_the_plain_model_in_every_layer_head_and_kind(
     model = tiny_model(num_layers=3, d_k=5, attention=attention, **others).to(dtype).train()
     weights = capture_attention(model, SOURCE, TARGET)
     inputs = record_inputs(model.eval().double(), SOURCE, TARGET)
-    reach = model.config.reach
+    near, past = model.config.reach(causal=False), model.config.reach(causal=True)
     for layer in range(3):
         (x,), (y,), (z, memory) = (inputs[kind][layer] for kind in ("encoder", "decoder", "cross"))
         encoder, decoder = model.encoder[layer].self_attention, model.decoder[layer]
         cross = decoder.cross_attention
         expected = {
-            "encoder": by_formula(encoder, *packed(encoder, x), reach),
+            "encoder": by_formula(encoder, *packed(encoder, x), near or Reach(99, 99)),
             "decoder": by_formula(
-                decoder.self_attention, *packed(decoder.self_attention, y), reach, causal=True
+                decoder.self_attention, *packed(decoder.self_attention, y), past or Reach(99, 0)
             ),
-            "cross": by_formula(cross, cross.query(z), cross.key_value(memory)),
+            "cross": by_formula(cross, cross.query(z), cross.key_value(memory), Reach(99, 99)),
         }
         for kind, of_heads in expected.items():
             found = getattr(weights, kind)[layer].double()
@@ -126,9 +128,7 @@ def by_formula(
     attention: Any,
     query: torch.Tensor,
     key: torch.Tensor,
-    reach: int | None = None,
-    *,
-    causal: bool = False,
+    reach: Reach,
 ) -> torch.Tensor:
     """The softmax over what compares queries and keys of three heads with d_k = 5, number by number."""
     weights = torch.zeros(3, len(query), len(key), dtype=torch.float64)
@@ -136,9 +136,7 @@ def by_formula(
     for head in range(3):
         of_head = slice(5 * head, 5 * head + 5)
         for i in range(len(query)):
-            open_to = [
-                j for j in range(i + 1 if causal else len(key)) if reach is None or abs(i - j) <= reach
-            ]
+            open_to = [j for j in range(len(key)) if -reach.after <= i - j <= reach.before]
             scores = [
                 math.exp(compare(compatibility, head, query[i, of_head], key[j, of_head])) for j in open_to
             ]

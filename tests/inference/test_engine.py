@@ -110,7 +110,7 @@ def check_cached_steps(model: Transformer, engine_of: type[Engine]) -> None:
                 sources += admitted
 
 
-@pytest.mark.parametrize(("neighbourhood", "most"), [(None, 96), (8, 32), (70, 64)])
+@pytest.mark.parametrize(("neighbourhood", "most"), [(None, 96), (8, 32), (60, 64)])
 def test_the_cache_of_a_restricted_model_is_bounded(
     tiny_model: Any, neighbourhood: int | None, most: int
 ) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from allyouneed.config.model import ModelConfig
+from allyouneed.config.model import ModelConfig, Reach
 from allyouneed.model import Transformer
 from allyouneed.model.attention import (
     AdditiveCompatibility,
@@ -41,9 +41,9 @@ def by_hand(mask: NeighbourhoodMask) -> list[list[list[bool]]]:
             [
                 query == key
                 or (
-                    abs(query - key) <= mask.reach
+                    query - key <= mask.reach.before
+                    and key - query <= mask.reach.after
                     and bool(mask.real[row, key])
-                    and not (mask.causal and key > query)
                 )
                 for key in range(length)
             ]
@@ -62,11 +62,11 @@ def tokens(lengths: list[int]) -> Tensor:
     return torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
 
 
-@given(st.lists(st.integers(1, 12), min_size=1, max_size=3), st.integers(0, 12), st.booleans())
+@given(st.lists(st.integers(1, 12), min_size=1, max_size=3), st.integers(0, 12), st.integers(0, 12))
 def test_the_mask_opens_the_tokens_near_a_query_and_itself(
-    lengths: list[int], reach: int, causal: bool
+    lengths: list[int], before: int, after: int
 ) -> None:
-    mask = NeighbourhoodMask(tokens(lengths), reach, causal)
+    mask = NeighbourhoodMask(tokens(lengths), Reach(before, after))
     assert mask.dense()[:, 0].tolist() == by_hand(mask)
 
 
@@ -74,14 +74,14 @@ def test_the_mask_opens_the_tokens_near_a_query_and_itself(
 @settings(max_examples=30)
 @given(
     lengths=st.lists(st.integers(1, 300), min_size=1, max_size=3),
-    reach=st.integers(0, 70),
-    causal=st.booleans(),
+    before=st.integers(0, 70),
+    after=st.integers(0, 70),
 )
 def test_blocks_of_neighbours_give_what_masked_full_attention_gives(
-    form: str, lengths: list[int], reach: int, causal: bool
+    form: str, lengths: list[int], before: int, after: int
 ) -> None:
-    mask = NeighbourhoodMask(tokens(lengths), reach, causal)
-    query, key, value = inputs(len(lengths), max(lengths), seed=reach)
+    mask = NeighbourhoodMask(tokens(lengths), Reach(before, after))
+    query, key, value = inputs(len(lengths), max(lengths), seed=before)
     attend = FORMS[form]
     expected = attend(query, key, value, mask.dense())
     torch.testing.assert_close(attend(query, key, value, mask), expected, atol=1e-5, rtol=1e-5)
@@ -92,7 +92,7 @@ def test_blocks_of_neighbours_give_what_masked_full_attention_gives(
 def test_long_sentences_have_the_result_and_gradients_of_masked_full_attention(
     form: str, causal: bool
 ) -> None:
-    mask = NeighbourhoodMask(tokens([4_096]), reach=64, causal=causal)
+    mask = NeighbourhoodMask(tokens([4_096]), Reach(64, 0 if causal else 64))
     query, key, value = tensors = [x.requires_grad_() for x in inputs(1, 4_096, heads=1)]
     weight = torch.randn(1, 1, 4_096, 3)
     found, expected = (FORMS[form](query, key, value, given) for given in (mask, mask.dense()))
@@ -103,7 +103,7 @@ def test_long_sentences_have_the_result_and_gradients_of_masked_full_attention(
 
 @pytest.mark.parametrize("form", FORMS)
 def test_the_gradients_are_those_of_masked_full_attention(form: str) -> None:
-    mask = NeighbourhoodMask(tokens([150, 91]), reach=7)
+    mask = NeighbourhoodMask(tokens([150, 91]), Reach(7, 7))
     query, key, value = tensors = [x.double().requires_grad_() for x in inputs(2, 150)]
     weight = torch.randn(2, 2, 150, 3, dtype=torch.float64)
     found, expected = (
@@ -117,7 +117,7 @@ def test_additive_attention_is_restricted_too_and_dropout_is_of_weights_in_the_n
     torch.manual_seed(0)
     compatibility = AdditiveCompatibility(num_heads=2, d_k=4)
     torch.nn.init.normal_(compatibility.weight)
-    mask = NeighbourhoodMask(tokens([120]), reach=3, causal=True)
+    mask = NeighbourhoodMask(tokens([120]), Reach(3, 0))
     query, key, value = inputs(1, 120)
     attend = SoftmaxAttention(compatibility)
     torch.testing.assert_close(attend(query, key, value, mask), attend(query, key, value, mask.dense()))
@@ -147,10 +147,22 @@ def test_no_tensor_grows_with_the_square_of_the_length_and_the_cost_is_linear(fo
     for length in (1_024, 2_048):
         with LargestTensor() as seen:  # type: ignore[no-untyped-call]
             query, key, value = (x.requires_grad_() for x in inputs(1, length, heads=1))
-            mask = NeighbourhoodMask(tokens([length]), reach=16)
+            mask = NeighbourhoodMask(tokens([length]), Reach(16, 16))
             FORMS[form](query, key, value, mask).sum().backward()
         largest.append(seen.numel)
     assert largest[1] == 2 * largest[0] < 2_048**2 / 8
+
+
+@pytest.mark.parametrize("r", [1, 2, 5, 8])
+def test_every_query_has_r_keys_where_the_sentence_has_so_many(r: int) -> None:
+    config = ModelConfig(neighbourhood=r)
+    for causal in (False, True):
+        reach = config.reach(causal=causal)
+        assert reach
+        num_keys = NeighbourhoodMask(tokens([40]), reach).dense().sum(-1)[0, 0, 10:30]
+        assert num_keys.tolist() == [r] * 20
+    before = config.replace(neighbourhood_counts="distances")
+    assert (before.reach(causal=False), before.reach(causal=True)) == ((r // 2, r // 2), (r // 2, 0))
 
 
 SOURCE = torch.tensor([[4 + i % 13 for i in range(90)], [7] * 40 + [PADDING] * 50])
@@ -165,7 +177,7 @@ def tiny_model(**settings: Any) -> Transformer:
 
 
 def test_each_position_of_a_model_sees_as_far_as_its_layers_reach_and_the_whole_source() -> None:
-    model = tiny_model(neighbourhood=9).eval()  # 4 positions a layer, 8 in two
+    model = tiny_model(neighbourhood=9).eval()  # 4 to either side per layer; 8 before
     with torch.no_grad():
         memory, states = model.encode(SOURCE), model(SOURCE, TARGET)
         source, target = SOURCE.clone(), TARGET.clone()
@@ -173,7 +185,7 @@ def test_each_position_of_a_model_sees_as_far_as_its_layers_reach_and_the_whole_
         changed = (model.encode(source) != memory).any(-1)
         assert changed[0].nonzero().flatten().tolist() == list(range(20 - 8, 20 + 8 + 1))
         changed = (model(SOURCE, target) != states).any(-1)
-        assert changed[0].nonzero().flatten().tolist() == list(range(30, 30 + 8 + 1))
+        assert changed[0].nonzero().flatten().tolist() == list(range(30, 30 + 16 + 1))
         assert (model(source, TARGET) != states).any(-1)[0].all()
     assert not changed[1].any()
 
@@ -203,9 +215,9 @@ def test_packed_sentences_and_padded_ones_have_the_same_states_and_gradients(
 def test_a_packed_mask_with_a_reach_opens_near_tokens_of_the_same_sentence() -> None:
     packed = pack(torch.tensor([[5, 6, 2], [5, 2, 0]]), torch.device("cpu"))
     near = [[1, 1, 0, 0, 0], [1, 1, 1, 0, 0], [0, 1, 1, 0, 0], [0, 0, 0, 1, 1], [0, 0, 0, 1, 1]]
-    assert PackedMask(packed, packed, reach=1).dense()[0, 0].int().tolist() == near
+    assert PackedMask(packed, packed, reach=Reach(1, 1)).dense()[0, 0].int().tolist() == near
     past = [[1, 0, 0, 0, 0], [1, 1, 0, 0, 0], [0, 1, 1, 0, 0], [0, 0, 0, 1, 0], [0, 0, 0, 1, 1]]
-    assert PackedMask(packed, packed, causal=True, reach=1).dense()[0, 0].int().tolist() == past
+    assert PackedMask(packed, packed, causal=True, reach=Reach(1, 0)).dense()[0, 0].int().tolist() == past
 
 
 @pytest.mark.gpu
@@ -213,7 +225,7 @@ def test_a_packed_mask_with_a_reach_opens_near_tokens_of_the_same_sentence() -> 
 def test_flash_attention_over_packed_sentences_keeps_to_the_reach(causal: bool) -> None:
     gpu = torch.device("cuda")
     packed = pack(SOURCE, gpu)
-    mask = PackedMask(packed, packed, causal, reach=5)
+    mask = PackedMask(packed, packed, causal, Reach(5, 0 if causal else 5))
     query, key, value = (torch.randn(1, 2, packed.ids.size(1), 16, device=gpu) for _ in range(3))
     expected = scaled_dot_product_attention(query, key, value, mask.dense())
     found = fused_attention(query.bfloat16(), key.bfloat16(), value.bfloat16(), mask)
@@ -241,7 +253,7 @@ def test_the_gradient_of_a_restricted_model_is_the_slope_of_its_loss() -> None:
 
 
 def test_weights_of_attention_are_zero_outside_of_the_neighbourhood() -> None:
-    mask = NeighbourhoodMask(tokens([200]), reach=2)
+    mask = NeighbourhoodMask(tokens([200]), Reach(2, 2))
     query, key, _ = inputs(1, 200)
     weights = SoftmaxAttention().weights(query, key, mask)[0, 1]
     for position in (0, 1, 77, 199):

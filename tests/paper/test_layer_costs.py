@@ -21,9 +21,9 @@ from allyouneed.paper.layer_costs import Size, crossing, exponent, measure, peak
 CPU = torch.device("cpu")
 BY_HAND: dict[str, tuple[Callable[[int, int], ComparedLayer], Callable[[int, int], int]]] = {
     "full": (lambda n, d: FullSelfAttention(d), lambda n, d: 2 * 2 * n * n * d),
-    "restricted": (  # blocks of 32 with 4 keys before and after them
+    "restricted": (  # blocks of 32 with 4 keys before and 3 after them
         lambda n, d: RestrictedSelfAttention(d, 8),
-        lambda n, d: 2 * 2 * n * (32 + 4 + 4) * d,
+        lambda n, d: 2 * 2 * n * (32 + 4 + 3) * d,
     ),
     "recurrent": (lambda n, d: Recurrent(d), lambda n, d: 2 * 8 * n * d * d),
     "convolutional": (lambda n, d: Convolutional(d, 5), lambda n, d: 2 * 5 * n * d * d),

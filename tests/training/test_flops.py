@@ -79,9 +79,13 @@ def test_pytorch_counts_the_same_flops_of_every_rival(rival: str) -> None:
 @pytest.mark.parametrize("length", [1, 2, 5, 9])
 def test_of_restricted_self_attention_the_pairs_in_reach_are_counted(neighbourhood: int, length: int) -> None:
     config = UNEVEN.replace(neighbourhood=neighbourhood)
-    pairs = [(i, j) for i in range(length) for j in range(length) if abs(i - j) <= neighbourhood // 2]
-    assert pairs_in_reach(config, length, causal=False) == len(pairs)
-    assert pairs_in_reach(config, length, causal=True) == sum(j <= i for i, j in pairs)
+    left_out = 2 * length * length
+    for causal in (False, True):
+        reach = config.reach(causal=causal)
+        assert reach
+        pairs = ((i, j) for i in range(length) for j in range(length))
+        counted = sum(i - j <= reach.before and j - i <= reach.after for i, j in pairs)
+        assert pairs_in_reach(config, length, causal=causal) == counted
+        left_out -= counted
     saved = training_flops(UNEVEN, 3, length, length, 1) - training_flops(config, 3, length, length, 1)
-    left_out = 2 * length * length - len(pairs) - sum(j <= i for i, j in pairs)
     assert saved == 6 * 3 * 3 * 2 * (7 + 5) * left_out

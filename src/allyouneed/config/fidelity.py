@@ -37,7 +37,9 @@ RECIPES: dict[str, Mapping[str, Mapping[str, Any]]] = {
 
 _NOT_PART_OF_IT = {
     "data": {"max_tokens", "max_length_ratio", "vocab_sample_bytes", "source_language", "target_language"},
-    "model": {"source_vocab_size", "target_vocab_size", "ids_per_word", "max_positions"},
+    "model": {
+        *("source_vocab_size", "target_vocab_size", "ids_per_word", "max_positions", "neighbourhood_counts")
+    },
     "training": {
         "micro_batch_tokens",
         "keep_checkpoints",

@@ -1,6 +1,6 @@
 """The settings of a model: architecture, sizes and variants. The defaults are the paper's base model."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, NamedTuple, Self
 
 from pydantic import Field, PositiveFloat, model_validator
 
@@ -14,6 +14,19 @@ Positions = Annotated[int, Field(ge=1, le=10_000_000)]
 """Sizes within these bounds give tensors that PyTorch can describe, though far larger than any memory."""
 Entries = Annotated[int, Field(ge=1, le=MAX_ENTRIES)]
 """Number of entries of a vocabulary."""
+
+
+class Reach(NamedTuple):
+    """Numbers of positions before and after a query that restricted self-attention sees."""
+
+    before: int
+    after: int
+
+    @classmethod
+    def around(cls, num_keys: int) -> Self:
+        """The nearest `num_keys` positions, the query's own included; one more before than after if even."""
+        return cls(num_keys // 2, num_keys - 1 - num_keys // 2)
+
 
 _TRANSFORMER = {"transformer"}
 _ARCHITECTURES_THAT_KNOW = {
@@ -60,8 +73,10 @@ class ModelConfig(Config):
     attention: Literal["scaled", "unscaled", "additive"] = "scaled"
     """Comparison of queries and keys (3.2.1): dot product over sqrt(d_k), dot product, or a small network."""
     neighbourhood: Positions | None = None
-    """Neighbourhood r of restricted self-attention (4), in positions: r / 2 on either side, in the decoder
-    only before. Default: unrestricted. Attention to the source is never restricted."""
+    """Number of keys per query in restricted self-attention, r (4, Table 1): the query's own and those around
+    it, in the decoder those before it; default: all. Cross-attention is not restricted."""
+    neighbourhood_counts: Literal["keys", "distances"] = "keys"
+    """Meaning of `neighbourhood`: keys or, in models made before this was a setting, r / 2 on each side."""
     attention_dropout: Probability = 0.0
     """Dropout rate on the attention weights (only in the paper's source, which tried 0.2 and 0.3)."""
     feed_forward: Literal["network", "parameters", "experts"] = "network"
@@ -121,10 +136,14 @@ class ModelConfig(Config):
         default = self.d_model // self.num_heads
         return self.d_k or default, self.d_v or default
 
-    @property
-    def reach(self) -> int | None:
-        """Largest distance of self-attention, in positions; None if there is no limit."""
-        return None if self.neighbourhood is None else self.neighbourhood // 2
+    def reach(self, *, causal: bool) -> Reach | None:
+        """Positions that self-attention sees before and after a query; None if it sees all."""
+        r = self.neighbourhood
+        if r is None:
+            return None
+        if self.neighbourhood_counts == "distances":
+            return Reach(r // 2, 0 if causal else r // 2)
+        return Reach(r - 1, 0) if causal else Reach.around(r)
 
     @property
     def parameter_head_widths(self) -> tuple[int, int]:

@@ -213,8 +213,14 @@ class RunConfig(Config):
 
         Missing settings get their defaults, or the fixed values used before they became settings.
         """
-        before = cls(data=DataConfig(**WITHOUT_RECORD), training=TrainingConfig(checkpoint_every_steps=None))
-        return before.with_toml(path)
+        config = cls(
+            model=ModelConfig(neighbourhood_counts="distances"),
+            data=DataConfig(**WITHOUT_RECORD),
+            training=TrainingConfig(checkpoint_every_steps=None),
+        ).with_toml(path)
+        if config.model.neighbourhood is None:
+            config = config.replace(model={"neighbourhood_counts": "keys"})
+        return config
 
     def with_toml(self, path: Path) -> Self:
         """Return a copy changed by the TOML file at `path`.

@@ -93,7 +93,8 @@ class TransformerDecoding:
         self._model, self._projection = model, projection
         self._layers = cast("list[DecoderLayer]", list(model.decoder))
         self._device = model.embeddings.matrix("target").device
-        self._reach = model.config.reach
+        reach = model.config.reach(causal=True)
+        self._kept = None if reach is None else reach.before + 1
         self._source_mask = torch.empty(0, 1, 1, 0, dtype=torch.bool, device=self._device)
         self._memory: list[list[Tensor]] = []
         self._written = [(_Store(), _Store()) for _ in self._layers]
@@ -169,9 +170,9 @@ class TransformerDecoding:
         needed = self._num_entries(int(self._positions.max()) + 1)
         if needed > num_entries:
             self._ancestry = functional.pad(self._ancestry, (0, needed - num_entries))
-        places = self._positions if self._reach is None else self._positions % (self._reach + 1)
+        places = self._positions if self._kept is None else self._positions % self._kept
         entries = (places[:, None] * beams + torch.arange(beams)).to(self._device)
-        if self._reach is not None:  # the overwritten entries are out of reach
+        if self._kept is not None:  # the overwritten entries are out of reach
             self._ancestry.scatter_(2, entries[:, None].expand(-1, beams, -1), False)
         self._ancestry.scatter_(2, entries[:, :, None], True)
         return entries
@@ -184,13 +185,13 @@ class TransformerDecoding:
         beams, num_entries = self._ancestry.shape[1:]
         query = self._positions[:, None].to(self._device)
         key = torch.arange(num_entries, device=self._device)[None] // beams
-        if self._reach is not None:  # the last position before the query's that is stored at this place
-            key = query - (query - key) % (self._reach + 1)
+        if self._kept is not None:  # the last position before the query's that is stored at this place
+            key = query - (query - key) % self._kept
         return Positions(query.expand(-1, beams), key)
 
     def _num_entries(self, num_positions: int) -> int:
         """Number of cache entries per sentence for this many positions, rounded up to blocks."""
-        kept = num_positions if self._reach is None else min(num_positions, self._reach + 1)
+        kept = num_positions if self._kept is None else min(num_positions, self._kept)
         return -(-kept // _BLOCK_POSITIONS) * _BLOCK_POSITIONS * self._ancestry.size(1)
 
     def _layer_step(

@@ -107,7 +107,7 @@ def fused_attention(
 def _flash_attention(query: Tensor, key: Tensor, value: Tensor, mask: PackedMask) -> Tensor:
     """Equation 1 within each sentence, by a kernel for packed sentences of different lengths."""
     queries, keys, values = (heads[0].transpose(0, 1) for heads in (query, key, value))
-    reach = -1 if mask.reach is None else mask.reach  # -1: no limit
+    before, after = mask.reach or (-1, -1)  # no limit
     attended = varlen_attn(  # (tokens, heads, width)
         queries,
         keys,
@@ -116,7 +116,7 @@ def _flash_attention(query: Tensor, key: Tensor, value: Tensor, mask: PackedMask
         mask.keys.bounds,
         mask.queries.longest,
         mask.keys.longest,
-        window_size=(reach, 0 if mask.causal else reach),
+        window_size=(before, 0 if mask.causal else after),
     )
     assert isinstance(attended, Tensor)
     return attended.transpose(0, 1)[None]

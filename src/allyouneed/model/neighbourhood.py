@@ -8,6 +8,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional
 
+from allyouneed.config.model import Reach
 from allyouneed.model.masks import DenseAttention, ImplicitMask, Positions
 
 _SMALLEST_BLOCK = 32
@@ -16,34 +17,27 @@ _SMALLEST_BLOCK = 32
 
 @dataclass(frozen=True)
 class NeighbourhoodMask(ImplicitMask):
-    """A position may attend to tokens at most `reach` positions away; if causal, to none after it.
+    """A position may attend to tokens within reach, before and after it.
 
     It may always attend to itself, so that padding has an open position, too.
 
     Attributes:
         real: True at tokens, False at padding.
-        reach: Half the paper's r.
-        causal: Whether the positions after a query are closed to it.
+        reach: Numbers of positions before and after a query.
     """
 
     real: Bool[Tensor, "batch length"]
-    reach: int
-    causal: bool = False
-
-    @property
-    def _reach_ahead(self) -> int:
-        """Number of positions after a query that are within its reach."""
-        return 0 if self.causal else self.reach
+    reach: Reach
 
     @property
     def _block(self) -> int:
         """Number of queries per block, the fastest on a CPU: see docs/decisions."""
-        return max(self.reach, _SMALLEST_BLOCK)
+        return max(*self.reach, _SMALLEST_BLOCK)
 
     @property
     def _window(self) -> int:
         """Number of keys per block: its own positions and those within reach of its ends."""
-        return self.reach + self._block + self._reach_ahead
+        return self.reach.before + self._block + self.reach.after
 
     @property
     def _num_blocks(self) -> int:
@@ -65,7 +59,7 @@ class NeighbourhoodMask(ImplicitMask):
         """Positions of each block's queries and of the keys of its window, sentence by sentence."""
         first = torch.arange(self._num_blocks, device=self.real.device)[:, None] * self._block
         query = first + torch.arange(self._block, device=self.real.device)
-        key = first - self.reach + torch.arange(self._window, device=self.real.device)
+        key = first - self.reach.before + torch.arange(self._window, device=self.real.device)
         batch = self.real.size(0)
         return Positions(query.repeat(batch, 1), key.repeat(batch, 1))
 
@@ -122,11 +116,11 @@ class NeighbourhoodMask(ImplicitMask):
 
     def _around(self, rows: Tensor) -> Tensor:
         """Pad sentences (batch, length, ..) at both ends with the zeros that the windows need."""
-        after = self._num_blocks * self._block - rows.size(1) + self._reach_ahead
-        return functional.pad(rows, (*(0, 0) * (rows.dim() - 2), self.reach, after))
+        after = self._num_blocks * self._block - rows.size(1) + self.reach.after
+        return functional.pad(rows, (*(0, 0) * (rows.dim() - 2), self.reach.before, after))
 
     def _open(
         self, query: Int[Tensor, "*queries"], key: Int[Tensor, "*keys"], real: Bool[Tensor, "*reals"]
     ) -> Tensor:
-        near = (query - key <= self.reach) & (key - query <= self._reach_ahead)
+        near = (query - key <= self.reach.before) & (key - query <= self.reach.after)
         return near & real | (query == key)

@@ -7,6 +7,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 from torch.nn import functional
 
+from allyouneed.config.model import Reach
 from allyouneed.model.masks import ImplicitMask, Positions
 from allyouneed.symbols import PADDING
 
@@ -55,13 +56,13 @@ def sent(tensor: Tensor, device: torch.device) -> Tensor:
 class PackedMask(ImplicitMask):
     """A query may attend to the keys of its own sentence; if causal, to those at and before its position.
 
-    If `reach` is set, it may attend only to keys at most `reach` positions away.
+    If `reach` is set, it may attend only to keys within that reach.
     """
 
     queries: PackedIds
     keys: PackedIds
     causal: bool = False
-    reach: int | None = None
+    reach: Reach | None = None
 
     def dense(self) -> Bool[Tensor, "1 1 query_tokens key_tokens"]:
         """The same mask with an entry for every query and key."""
@@ -69,7 +70,8 @@ class PackedMask(ImplicitMask):
         if self.causal:
             open_ &= self.queries.positions[:, None] >= self.keys.positions
         if self.reach is not None:
-            open_ &= (self.queries.positions[:, None] - self.keys.positions).abs() <= self.reach
+            back = self.queries.positions[:, None] - self.keys.positions
+            open_ &= (back <= self.reach.before) & (-back <= self.reach.after)
         return open_[None, None]
 
     def positions(self) -> Positions:

@@ -75,13 +75,12 @@ class Transformer(EncoderDecoder):
         return self.decode(target_input, self.encode(source), padding_mask(source))
 
     def _forward_packed(self, source: PackedIds, target_input: PackedIds) -> Tensor:
-        reach = self.config.reach
-        source_mask = PackedMask(source, source, reach=reach)
+        source_mask = PackedMask(source, source, reach=self.config.reach(causal=False))
         memory = self.encode_vectors(self._embed_packed("source", source), source_mask)
         return self._decode_vectors(
             self._embed_packed("target", target_input),
             memory,
-            PackedMask(target_input, target_input, causal=True, reach=reach),
+            PackedMask(target_input, target_input, causal=True, reach=self.config.reach(causal=True)),
             PackedMask(target_input, source),
         )
 
@@ -127,11 +126,11 @@ class Transformer(EncoderDecoder):
     ) -> Bool[Tensor, "#batch 1 #length length"] | ImplicitMask:
         """The mask of self-attention on the source or target side."""
         # Padding comes last, so that a causal mask hides it from every real position.
-        reach = self.config.reach
+        reach = self.config.reach(causal=role == "target")
         if role == "source":
             return padding_mask(ids) if reach is None else NeighbourhoodMask(ids != PADDING, reach)
         if reach is not None:
-            return NeighbourhoodMask(torch.ones_like(ids, dtype=torch.bool), reach, causal=True)
+            return NeighbourhoodMask(torch.ones_like(ids, dtype=torch.bool), reach)
         return causal_mask(ids.size(1), ids.device)
 
     def embed(self, role: Role, ids: Int[Tensor, "batch length"]) -> Float[Tensor, "batch length d_model"]:

@@ -1,4 +1,4 @@
-"""Sentences longer than any in training (3.5): sinusoids compared with learned positions.
+"""Sentences longer than any in training (3.5): sinusoids compared with other positional encodings.
 
 Models are trained on pairs of up to 20 tokens per side, and tested on longer pairs of the same text.
 """
@@ -146,6 +146,10 @@ def _rows(scale: Scale) -> Sequence[Row]:
     return [
         _row("sinusoids", "sinusoids", PRESETS["base"]()),
         _row("learned", "learned positions", PRESETS["table3_learned_positions"]()),
+        *(
+            _row(kind, f"{kind} positions", PRESETS["base"]().replace(model={"positions": kind}))
+            for kind in ("rotary", "alibi", "relative")
+        ),
         Row("linear", "PE(pos + k) = M_k PE(pos)", _linear, exact, every_seed=False, needs_data=False),
     ]
 

@@ -13,7 +13,7 @@ _NOTES = [
     "The paper has no figures for these variants. Others report about 1 BLEU less for pre-norm with 6 "
     "layers; the paper's source says that attention dropout helped.",
     "The mixture has 8 experts as wide as the feed-forward network, 2 of which compute each token. A "
-    "neighbourhood of 16 reaches 8 positions to either side, in the decoder 8 positions back.",
+    "neighbourhood of 16 has 16 keys per query: 8 before it and 7 after it, in the decoder 15 before it.",
     "If a scale sets the warm-up and the factor of the learning rate, these replace `released-later`'s too.",
 ]
 _MODELS: dict[str, Mapping[str, Any]] = {
@@ -27,6 +27,10 @@ _MODELS: dict[str, Mapping[str, Any]] = {
     "symbol_dropout": {"symbol_dropout": 0.1},
     "concatenated": {"positions": "concatenated"},
     "learned_positions": {"positions": "learned"},
+    "rotary": {"positions": "rotary"},
+    "alibi": {"positions": "alibi"},
+    "relative": {"positions": "relative"},
+    "no_bias": {"attention_bias": False},
     "zeros": {"decoder_start": "zeros"},
     "target_space": {"target_space": True},
 }

@@ -88,13 +88,12 @@ _MULTIPLY_ADDS: Mapping[str, Callable[[ModelConfig, int, int], int]] = {
 
 def pairs_in_reach(config: ModelConfig, length: int, *, causal: bool) -> int:
     """Number of (query, key) pairs that self-attention multiplies: all pairs, if it is not restricted."""
-    if config.reach is None:
+    reach = config.reach(causal=causal)
+    if reach is None:
         return length * length
-    farthest = min(config.reach, length - 1)
-    behind = (
-        farthest * (farthest - 1) // 2 + (length - farthest) * farthest
-    )  # the first positions, then the others
-    return length + (1 if causal else 2) * behind
+    farthest = [min(most, length - 1) for most in reach]
+    # On each side, positions near the end of the sentence see fewer keys than the others.
+    return length + sum(most * (most - 1) // 2 + (length - most) * most for most in farthest)
 
 
 def position_wise_multiply_adds(config: ModelConfig) -> int:

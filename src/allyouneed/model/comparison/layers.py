@@ -11,6 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
+from allyouneed.config.model import Reach
 from allyouneed.model.attention import SelfAttention, fused_attention
 from allyouneed.model.feed_forward import FeedForward
 from allyouneed.model.layers import AddAndNorm
@@ -83,7 +84,7 @@ class FullSelfAttention(ComparedLayer):
 
 
 class RestrictedSelfAttention(FullSelfAttention):
-    """Self-attention to a neighbourhood of r positions around each position: r n d."""
+    """Self-attention to a neighbourhood of r positions around each position, itself included: r n d."""
 
     def __init__(self, d: int, r: int) -> None:
         super().__init__(d)
@@ -93,7 +94,7 @@ class RestrictedSelfAttention(FullSelfAttention):
         """Equation 1, in blocks of neighbouring positions."""
         query, key, value = inputs
         real = torch.ones(query.size(0), query.size(2), dtype=torch.bool, device=query.device)
-        return fused_attention(query, key, value, NeighbourhoodMask(real, self.r // 2))
+        return fused_attention(query, key, value, NeighbourhoodMask(real, Reach.around(self.r)))
 
 
 class Recurrent(ComparedLayer):
