@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from allyouneed.config.run import SearchConfig
-from allyouneed.inference import BeamSearch, Engine, Hypothesis, Sentence, generate
+from allyouneed.inference import BeamSearch, Engine, Hypothesis, SearchRequest, generate
 from allyouneed.symbols import END, START, UNKNOWN
 
 VOCAB_SIZE, MAX_LENGTH = 7, 4
@@ -63,7 +63,7 @@ def found(
     engine = Engine(tiny_model(3, vocab_size=VOCAB_SIZE).eval())
     search = BeamSearch(engine.start(81), config, n_best=81, constraint=constraint)
     with torch.no_grad():
-        search.admit([Sentence(0, SOURCE, MAX_LENGTH, prefix)])
+        search.admit([SearchRequest(0, SOURCE, MAX_LENGTH, prefix)])
         while not (left := search.step()):
             pass
     return left[0][1]
@@ -131,7 +131,7 @@ def test_a_penalty_multiplies_the_log_probability_of_tokens_that_were_written(
 
 
 def best_of(
-    engine: Engine, sentences: Sequence[Sentence], config: SearchConfig, size: int
+    engine: Engine, sentences: Sequence[SearchRequest], config: SearchConfig, size: int
 ) -> list[list[int]]:
     """The best output of each, `size` sentences being searched at once."""
     search, waiting = BeamSearch(engine.start(config.beam_size), config), list(sentences)
@@ -148,7 +148,7 @@ def test_rules_hold_for_each_sentence_of_a_batch_that_changes(tiny_model: Any) -
     engine = Engine(tiny_model(5, vocab_size=11).eval())
     config = SearchConfig(beam_size=3, min_length=4, no_repeat_ngram_size=2)
     sentences = [
-        Sentence(
+        SearchRequest(
             number,
             [*(draw.randrange(UNKNOWN, 11) for _ in range(draw.randrange(1, 9))), END],
             draw.randrange(6, 14),

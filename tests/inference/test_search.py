@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from allyouneed.config.run import SearchConfig
-from allyouneed.inference import BeamSearch, Hypothesis, Sentence, length_penalty
+from allyouneed.inference import BeamSearch, Hypothesis, SearchRequest, length_penalty
 from allyouneed.inference.selection import stable_top_k, top_log_probs
 from allyouneed.symbols import END, PADDING, SENTINEL, START, UNKNOWN
 
@@ -82,8 +82,8 @@ def search(
     return [results[number] for number in range(len(max_lengths))]
 
 
-def sentences_of(max_lengths: list[int]) -> list[Sentence]:
-    return [Sentence(number, [number, END], most) for number, most in enumerate(max_lengths)]
+def sentences_of(max_lengths: list[int]) -> list[SearchRequest]:
+    return [SearchRequest(number, [number, END], most) for number, most in enumerate(max_lengths)]
 
 
 def penalty(length: int, config: SearchConfig) -> float:

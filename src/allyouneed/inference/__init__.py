@@ -8,7 +8,7 @@ from allyouneed.inference.generate import Batching, follow, generate
 from allyouneed.inference.restrictions import Constraint
 from allyouneed.inference.scoring import TargetScore, score_pairs, score_targets
 from allyouneed.inference.search import BeamSearch, Decoding, length_penalty
-from allyouneed.inference.sentence import Sentence
+from allyouneed.inference.search_request import SearchRequest
 
 __all__ = [
     "AttentionWeights",
@@ -19,7 +19,7 @@ __all__ = [
     "Engine",
     "Ensemble",
     "Hypothesis",
-    "Sentence",
+    "SearchRequest",
     "TargetScore",
     "capture_attention",
     "follow",

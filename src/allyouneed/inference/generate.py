@@ -18,7 +18,7 @@ from allyouneed.inference.ensemble import Ensemble
 from allyouneed.inference.restrictions import Constraint
 from allyouneed.inference.sampling import Sampler
 from allyouneed.inference.search import BeamSearch
-from allyouneed.inference.sentence import Sentence
+from allyouneed.inference.search_request import SearchRequest
 from allyouneed.inference.workers import ready_to_decode, run_in_threads
 from allyouneed.symbols import END
 
@@ -121,7 +121,7 @@ def follow(
     if config.sampling or config.coverage_penalty:
         raise UsageError("an output cannot be followed with sampling or coverage_penalty; leave it out")
     search = BeamSearch(engine.start(config.beam_size), config)
-    left: list[tuple[Sentence, list[Hypothesis]]] = []
+    left: list[tuple[SearchRequest, list[Hypothesis]]] = []
     [sentence] = _longest_first(engine, [(source, prefix)], config, 1)
     certain: list[int] = []
     while not left:
@@ -162,7 +162,7 @@ def _longest_first(
     sources: Sequence[tuple[Sequence[int], Sequence[int]]],
     config: SearchConfig,
     num_samples: int,
-) -> list[Sentence]:
+) -> list[SearchRequest]:
     """The non-empty sources, `num_samples` times each, longest first so that no long one runs last."""
     limits = [limit for limit in (config.max_length, engine.max_positions) if limit is not None]
 
@@ -170,7 +170,7 @@ def _longest_first(
         return min([len(ids) + 1 + config.max_extra_tokens, *limits])
 
     sentences = [
-        Sentence(number, [*ids, END], max(longest(ids), len(prefix) + 1), prefix, sample)
+        SearchRequest(number, [*ids, END], max(longest(ids), len(prefix) + 1), prefix, sample)
         for number, (ids, prefix) in enumerate(sources)
         if len(ids)
         for sample in range(num_samples)
@@ -187,14 +187,14 @@ class _Waiting:
         batching: Limits per worker; no worker holds more than its equal share.
     """
 
-    def __init__(self, sentences: Sequence[Sentence], beam_size: int, batching: Batching) -> None:
+    def __init__(self, sentences: Sequence[SearchRequest], beam_size: int, batching: Batching) -> None:
         self._sentences, self._lock = deque(sentences), threading.Lock()
         self._most = min(batching.size or len(sentences), -(-len(sentences) // batching.workers))
         self._tokens = None if batching.tokens is None else batching.tokens // beam_size
 
     def search_all(
         self, search: BeamSearch, stop: threading.Event
-    ) -> Iterator[tuple[Sentence, list[Hypothesis]]]:
+    ) -> Iterator[tuple[SearchRequest, list[Hypothesis]]]:
         """Search the waiting sentences, refilling the batch as sentences finish, until `stop` is set."""
         search.admit(self._take(search.sentences))
         while search.sentences and not stop.is_set():
@@ -202,9 +202,9 @@ class _Waiting:
                 yield from left
                 search.admit(self._take(search.sentences))
 
-    def _take(self, begun: Sequence[Sentence]) -> list[Sentence]:
+    def _take(self, begun: Sequence[SearchRequest]) -> list[SearchRequest]:
         """Take as many sentences as fit beside those in the batch; never leave the batch empty."""
-        taken: list[Sentence] = []
+        taken: list[SearchRequest] = []
         longest = max((len(sentence.source) for sentence in begun), default=0)
         with self._lock:
             while self._sentences and len(begun) + len(taken) < self._most:

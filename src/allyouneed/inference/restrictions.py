@@ -11,8 +11,8 @@ from torch import Tensor
 
 from allyouneed.config.run import SearchConfig
 from allyouneed.inference.beams import NOTHING, Beams
+from allyouneed.inference.search_request import SearchRequest
 from allyouneed.inference.selection import Restrict
-from allyouneed.inference.sentence import Sentence
 from allyouneed.symbols import END
 
 
@@ -50,7 +50,7 @@ class Restrictions:
         self._states = np.empty(0, np.int64)
         self._table = None if constraint is None else torch.from_numpy(constraint.table)
 
-    def admit(self, sentences: Sequence[Sentence]) -> None:
+    def admit(self, sentences: Sequence[SearchRequest]) -> None:
         """Add sentences."""
         self._prefixes += [sentence.prefix for sentence in sentences]
         if self._constraint is not None and sentences:

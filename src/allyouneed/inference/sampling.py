@@ -12,8 +12,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from allyouneed.config.run import SearchConfig
+from allyouneed.inference.search_request import SearchRequest
 from allyouneed.inference.selection import NEVER_PRODUCED, Restrict, stable_top_k
-from allyouneed.inference.sentence import Sentence
 
 BLOCK_POSITIONS = 64
 """Number of positions per block of random numbers."""
@@ -41,7 +41,7 @@ class Sampler:
         logits: Float[Tensor, "sentences 1 vocab"],
         num_tokens: int,
         restrict: Restrict | None,
-        sentences: Sequence[Sentence],
+        sentences: Sequence[SearchRequest],
         lengths: NDArray[np.int64],
     ) -> tuple[Float[Tensor, "sentences 1 1"], Int[Tensor, "sentences 1 1"]]:
         """Draw one token per sentence; return the log-probabilities and the tokens."""
@@ -55,7 +55,7 @@ class Sampler:
         return log_probs[:, None], drawn[:, None]
 
     def _uniform(
-        self, sentences: Sequence[Sentence], lengths: NDArray[np.int64]
+        self, sentences: Sequence[SearchRequest], lengths: NDArray[np.int64]
     ) -> Float64[Tensor, " sentences"]:
         numbers = [
             _uniform_block(

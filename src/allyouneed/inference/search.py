@@ -12,8 +12,8 @@ from torch import Tensor
 from allyouneed.config.run import SearchConfig
 from allyouneed.inference.beams import NOTHING, Beams, Hypothesis
 from allyouneed.inference.restrictions import Constraint, Restrictions
+from allyouneed.inference.search_request import SearchRequest
 from allyouneed.inference.selection import Candidates, Restrict, top_log_probs
-from allyouneed.inference.sentence import Sentence
 from allyouneed.symbols import END
 
 LENGTH_PENALTIES: dict[str, Callable[[Any, float], Any]] = {
@@ -50,7 +50,7 @@ class Decoding(Protocol):
 
 
 Select = Callable[
-    [Tensor, int, Restrict | None, Sequence[Sentence], NDArray[np.int64]], tuple[Tensor, Tensor]
+    [Tensor, int, Restrict | None, Sequence[SearchRequest], NDArray[np.int64]], tuple[Tensor, Tensor]
 ]
 """Chooses the continuations of each hypothesis. Arguments: logits (sentences, beams, vocab), which may be
 overwritten; the maximum number of tokens; the restriction; the sentences; their current lengths in tokens.
@@ -61,7 +61,7 @@ def most_probable(
     logits: Float[Tensor, "sentences beams vocab"],
     num_tokens: int,
     restrict: Restrict | None,
-    sentences: Sequence[Sentence],
+    sentences: Sequence[SearchRequest],
     lengths: NDArray[np.int64],
 ) -> tuple[Float[Tensor, "sentences beams chosen"], Int[Tensor, "sentences beams chosen"]]:
     """The `Select` of beam search."""
@@ -106,17 +106,17 @@ class BeamSearch:
         self._num_candidates = 2 * config.beam_size if config.beam_size > 1 else 1
         self._restrictions = Restrictions(config, constraint)
         self._beams = Beams.of(np.empty(0, np.int64), config.beam_size, n_best)
-        self.sentences: list[Sentence] = []
+        self.sentences: list[SearchRequest] = []
         """The sentences in the batch."""
 
-    def admit(self, sentences: Sequence[Sentence]) -> None:
+    def admit(self, sentences: Sequence[SearchRequest]) -> None:
         """Add sentences to the batch."""
         self._decoding.admit([sentence.source for sentence in sentences])
         self._restrictions.admit(sentences)
         self._beams = self._beams.with_more(np.array([sentence.max_length for sentence in sentences]))
         self.sentences.extend(sentences)
 
-    def step(self) -> list[tuple[Sentence, list[Hypothesis]]]:
+    def step(self) -> list[tuple[SearchRequest, list[Hypothesis]]]:
         """Extend every hypothesis by one token.
 
         Returns:
@@ -151,7 +151,7 @@ class BeamSearch:
         """The leading tokens of sentence `place` that no further step can change."""
         return self._beams.common_prefix(place)
 
-    def _leave(self, done: NDArray[np.bool_]) -> list[tuple[Sentence, list[Hypothesis]]]:
+    def _leave(self, done: NDArray[np.bool_]) -> list[tuple[SearchRequest, list[Hypothesis]]]:
         at_end = self._beams.lengths >= self._beams.max_lengths  # the model may have no further positions
         if not at_end.any() and done.sum() < max(1.0, _LEAVING_SHARE * len(done)):
             return []

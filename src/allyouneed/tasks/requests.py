@@ -16,7 +16,7 @@ Result_co = TypeVar("Result_co", covariant=True)
 Id = int | str
 """Names a request among others; only the caller reads it."""
 
-Sentence = str | Sequence[str]
+TextOrWords = str | Sequence[str]
 """Text, which is split into words as the Penn Treebank does, or the words, where `-LRB-` is a bracket too."""
 
 
@@ -35,7 +35,7 @@ class ParseRequest:
     """A sentence to be parsed."""
 
     id: Id
-    sentence: Sentence
+    sentence: TextOrWords
 
 
 @dataclass(frozen=True)

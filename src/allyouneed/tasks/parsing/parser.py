@@ -29,7 +29,7 @@ from allyouneed.tasks.parsing.tree_constraint import TreeConstraint
 from allyouneed.tasks.parsing.tree_vocabulary import TreeVocabulary
 from allyouneed.tasks.parsing.trees import Tree, one_word, tree_of, unescaped
 from allyouneed.tasks.parsing.word_features import WordFeatures
-from allyouneed.tasks.requests import Answer, Failure, Id, ParseRequest, Sentence, require_all
+from allyouneed.tasks.requests import Answer, Failure, Id, ParseRequest, TextOrWords, require_all
 
 MAX_TOKENS = 2_048
 """A longer sentence is refused: the cost grows with the square of the length."""
@@ -117,7 +117,7 @@ class Parser:
         self._tokenizer = tokenizer
 
     @takes(ParseConfig, SearchConfig)
-    def parse(self, sentences: Sequence[Sentence], **options: Unpack[ParseOptions]) -> list[Parse]:
+    def parse(self, sentences: Sequence[TextOrWords], **options: Unpack[ParseOptions]) -> list[Parse]:
         """The tree of each sentence, in order.
 
         Args:
@@ -151,12 +151,12 @@ class Parser:
         """
         return self._answers(map(self._encoded, requests), options)
 
-    def attention(self, sentence: Sentence, tree: str | None = None) -> Attention:
+    def attention(self, sentence: TextOrWords, tree: str | None = None) -> Attention:
         """The attention weights with which the model parses `sentence`, by default as it would itself."""
         return next(self.attentions([sentence], None if tree is None else [tree]))
 
     def attentions(
-        self, sentences: Sequence[Sentence], trees: Sequence[str] | None = None
+        self, sentences: Sequence[TextOrWords], trees: Sequence[str] | None = None
     ) -> Iterator[Attention]:
         """The attention weights of each sentence; the sentences are parsed first, all together.
 
@@ -210,7 +210,7 @@ class Parser:
             raise too_long_error(len(ids), positions - 1)
         return ids
 
-    def _numbered(self, sentences: Iterable[Sentence]) -> Iterator[_Encoded]:
+    def _numbered(self, sentences: Iterable[TextOrWords]) -> Iterator[_Encoded]:
         """Each sentence as ids, or a DataError with its number."""
         return require_all(map(self._encoded, map(ParseRequest, count(1), sentences)), "sentence")
 
@@ -244,7 +244,7 @@ class Parser:
             for each, hypotheses in zip(to_answer, found, strict=False)
         )
 
-    def _encode(self, sentence: Sentence) -> tuple[list[str], list[int]]:
+    def _encode(self, sentence: TextOrWords) -> tuple[list[str], list[int]]:
         words = penn_words(sentence) if isinstance(sentence, str) else [unescaped(word) for word in sentence]
         if "" in words:
             raise DataError("an empty word; leave it out")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Sentence:
+class SearchRequest:
     """One source to decode, with its limits."""
 
     key: int
