@@ -37,7 +37,7 @@ from allyouneed.paper.experiment import (
 from allyouneed.paper.scales import SCALES, Scale
 from allyouneed.paper.scaling import additive_micro_batch_tokens
 from allyouneed.paper.table3 import TABLE3
-from allyouneed.paper.verdicts import compare
+from allyouneed.paper.verdicts import judge
 from allyouneed.storage.run_directory import RunDirectory
 
 CPU = torch.device("cpu")
@@ -119,35 +119,33 @@ def test_what_is_there_is_not_computed_again(tmp_path: Path) -> None:
 
 def test_verdicts_follow_direction_and_noise(tmp_path: Path) -> None:
     results = run(TOY, tmp_path, num_seeds=2)
-    found = {row.name: compare(results, row)[0] for row in results.rows[1:]}
-    verdicts = {name: comparison.verdicts["bleu"] for name, comparison in found.items()}
-    assert verdicts == {
+    found = {judgement.row: judgement for judgement in judge(results)}
+    assert {name: judgement.verdict for name, judgement in found.items()} == {
         "worse": "as the paper",
         "better": "not as the paper",
-        "like": "noise",
-        "once": "differs",
+        "like": "not told apart",
+        "once": "not tested",
     }
     worse = found["worse"]
-    assert worse.differences["bleu"] == pytest.approx(-20.5)
-    assert worse.paper["bleu"] == pytest.approx(-0.9)
+    assert worse.difference == pytest.approx(-20.5)
+    assert worse.paper == pytest.approx(-0.9)
     assert worse.p_value is not None
     assert worse.p_value < 0.01
-    assert compare(results, results.rows[0]) == []
 
 
 def test_the_report_is_a_table_a_csv_and_a_page_without_links(tmp_path: Path) -> None:
     results = run(TOY, tmp_path, num_seeds=2)
     markdown, values, page = (path.read_bytes().decode() for path in write_report(results))
-    assert "| base | what base is | 2 | 25.8 | 51 ± 1.4 |  | 0.02 | 2.0e+09 | 4.0e+09 |" in markdown
+    assert "| base | what base is | 2 | 25.8 | 51 ± 1.4 | 0.02 | 2.0e+09 | 4.0e+09 |" in markdown
     assert "| worse | what worse is | 2 | 24.9 | 30.5 ± 0.71 ✓ |" in markdown
-    assert "The paper's direction holds: worse, BLEU -20.50, paper -0.90." in markdown
+    assert re.search(r"As the paper: worse, BLEU -20.50 \(p = [\d.e-]+\), paper -0.90\.", markdown)
     lines = list(csv.DictReader(values.split("\n")))
     assert [line["bleu"] for line in lines if line["row"] == "worse"] == ["30.0", "31.0"]
     assert 'src="data:image/png;base64,' in page
     assert "http:" not in page
     assert "https:" not in page
     assert "layers divided by 2" in page
-    assert [item.split(",")[0] for item in conclusions(results)["It does not hold"]] == ["better"]
+    assert [item.split(",")[0] for item in conclusions(results)["Not as the paper"]] == ["better"]
     assert len(list(as_terminal_table(results))) >= 1 + 5 + 1
 
 
@@ -167,7 +165,7 @@ def test_a_row_that_is_compared_with_none_is_computed_alone(tmp_path: Path) -> N
     rows = [replace(row, baselines=() if row.name == "once" else None) for row in TOY.rows(TINY)]
     results = run(replace(TOY, rows=lambda scale: rows), tmp_path, num_seeds=1, only=["once"])
     assert list(results.outcomes) == ["once"]
-    assert compare(results, next(row for row in results.rows if row.name == "once")) == []
+    assert judge(results) == []
 
 
 def with_a_sum() -> Experiment:

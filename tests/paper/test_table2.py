@@ -15,7 +15,7 @@ from allyouneed.paper.experiment import Inputs, Results
 from allyouneed.paper.reproduction import read_json, reproduce
 from allyouneed.paper.scales import SCALES, Scale
 from allyouneed.paper.table2 import SYSTEMS, TABLE2, Budget, System, at_scale, row_name
-from allyouneed.paper.verdicts import compare
+from allyouneed.paper.verdicts import judge
 from allyouneed.storage.publish import read_manifest
 from allyouneed.tasks.loading import load_translator
 from allyouneed.training.flops import training_flops
@@ -166,7 +166,7 @@ def test_ours_are_written_as_the_papers_are_and_stand_once(results: Results) -> 
 def test_a_system_is_compared_with_the_transformer_of_its_budget_and_the_transformer_with_none(
     results: Results,
 ) -> None:
-    beside = {row.name: [c.baseline for c in compare(results, row)] for row in results.rows}
+    beside = {row.name: [j.baseline for j in judge(results) if j.row == row.name] for row in results.rows}
     for budget in ("seconds", "flops"):
         transformer, *others = (row_name(name, budget) for name in SYSTEMS)
         assert beside[transformer] == []

@@ -1,21 +1,21 @@
 """Rows are told apart by what seeds and the choice of sentences make, and from noise with care."""
 
-import functools
+import csv
+import re
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
-from sacrebleu import corpus_bleu
 
-from allyouneed.evaluation.significance import paired_bootstrap_of_runs
+from allyouneed.evaluation.significance import resampled_scores
 from allyouneed.interfaces.reports.reproduction import as_terminal_table, conclusions, write_report
-from allyouneed.paper import verdicts as comparison
+from allyouneed.paper import verdicts
 from allyouneed.paper.catalogue import EXPERIMENTS
-from allyouneed.paper.experiment import HYPOTHESES, REFERENCES, Experiment, Results, Row
+from allyouneed.paper.experiment import HYPOTHESES, LOSSES, REFERENCES, Experiment, Results, Row
 from allyouneed.paper.scales import SCALES
-from allyouneed.paper.verdicts import T_QUANTILES, compare
+from allyouneed.paper.verdicts import Judgement, are_sentences_drawn, control, find_test, judge
 
 TINY = SCALES["tiny"]
 TEXT = [f"sentence {n} has the words {n * 7} and {n * 13}" for n in range(120)]
@@ -51,9 +51,12 @@ def perplexities(directory: Path, *, paper: Mapping[str, float], **values: Seque
     return results_of(directory, "perplexity", values, paper, {})
 
 
+def judged(results: Results) -> dict[str, Judgement]:
+    return {judgement.row: judgement for judgement in judge(results)}
+
+
 def verdict(results: Results, row: str) -> str:
-    (found,) = compare(results, next(r for r in results.rows if r.name == row))
-    return found.verdicts["perplexity"]
+    return judged(results)[row].verdict
 
 
 def translate(directory: Path, shares: Mapping[str, Sequence[float]]) -> None:
@@ -68,133 +71,190 @@ def translate(directory: Path, shares: Mapping[str, Sequence[float]]) -> None:
                 (folder / file).write_bytes("".join(f"{line}\n" for line in lines).encode())
 
 
-def test_the_quantiles_are_students() -> None:
-    for freedom, quantile in enumerate(T_QUANTILES, start=1):
-        # x = tan(a) sqrt(freedom) makes of its density, up to a factor, cos(a)^(freedom - 1).
-        angles = np.linspace(-np.pi / 2, np.pi / 2, 200_001)
-        density = np.cos(angles) ** (freedom - 1)
-        inside = np.abs(angles) <= np.arctan(quantile / np.sqrt(freedom))
-        assert density[inside].sum() / density.sum() == pytest.approx(0.95, abs=2e-4)
+def lose(directory: Path, better_by: Mapping[str, float], num_seeds: int = 3) -> dict[str, list[float]]:
+    """Write for each row and seed a loss per sentence, of ten tokens; return the perplexities."""
+    generator, found = np.random.default_rng(7), dict[str, list[float]]()
+    sentences = generator.normal(20, 4, 400)
+    for name, by in better_by.items():
+        for seed in range(1, num_seeds + 1):
+            losses = sentences - 10 * (by + generator.normal(0, 0.002)) + generator.normal(0, 0.5, 400)
+            folder = directory / name / f"seed-{seed}"
+            folder.mkdir(parents=True)
+            (folder / LOSSES).write_bytes("".join(f"{loss:.7g}\t10\n" for loss in losses).encode())
+            found.setdefault(name, []).append(float(np.exp(losses.mean() / 10)))
+    return found
 
 
 @pytest.mark.parametrize(
     ("others", "expected"),
     [
         # Deviations of 1 and 1, so that of a difference of means over two seeds: 1; of t: 4.30.
-        ((9 - np.sqrt(0.5), 9 + np.sqrt(0.5)), "noise"),
-        ((9.4 - np.sqrt(0.5), 9.4 + np.sqrt(0.5)), "differs"),
-        # Its own deviation is not known; 1 from the other, with one degree of freedom: 1.22 * 12.7.
-        ((20.0,), "noise"),
-        ((21.0,), "differs"),
+        ((9 - np.sqrt(0.5), 9 + np.sqrt(0.5)), "not told apart"),
+        ((9.5 - np.sqrt(0.5), 9.5 + np.sqrt(0.5)), "differs"),
+        ((21.0,), "not tested"),
     ],
 )
 def test_a_difference_is_told_from_that_of_seeds_by_students_t(
     others: Sequence[float], expected: str, tmp_path: Path
 ) -> None:
     base = (5 - np.sqrt(0.5), 5 + np.sqrt(0.5))
-    assert verdict(perplexities(tmp_path, paper={}, base=base, other=others), "other") == expected
+    results = results_of(tmp_path, "tag_accuracy", {"base": base, "other": others}, {}, {})
+    assert verdict(results, "other") == expected
 
 
-def test_where_the_paper_has_no_difference_noise_is_what_holds(tmp_path: Path) -> None:
+def test_rows_that_are_equal_in_the_paper_must_be_shown_to_be_equivalent(tmp_path: Path) -> None:
     results = perplexities(
         tmp_path,
-        paper={"base": 4.92, "like": 4.92, "worse": 4.92, "once": 4.92},
-        base=(5.0, 5.1, 5.2),
-        like=(5.05, 5.1, 5.2),
+        paper={"base": 4.92, "like": 4.92, "worse": 4.92, "noisy": 4.91, "once": 4.92},
+        base=(5.10, 5.11, 5.12),
+        like=(5.10, 5.12, 5.12),
         worse=(7.0, 7.1, 7.2),
+        noisy=(4.6, 5.1, 5.6),
+        once=(5.11,),
     )
-    assert verdict(results, "like") == "as the paper"
-    assert verdict(results, "worse") == "not as the paper"
-    once = perplexities(tmp_path, paper={"base": 4.92, "other": 4.92}, base=(5.0,), other=(9.0,))
-    assert verdict(once, "other") == "noise", "one seed each tells nothing, not even that nothing differs"
+    assert {row: found.verdict for row, found in judged(results).items()} == {
+        "like": "as the paper",
+        "worse": "not as the paper",
+        "noisy": "not told apart",
+        "once": "not tested",
+    }
+    assert judged(results)["like"].equivalent
+    told = conclusions(results)
+    (like,) = told["As the paper"]
+    assert like.startswith("like, perplexity +0.00 (within 2% of perplexity, p = ")
+    assert told["Not tested (one seed)"] == ["once, perplexity +0.00, paper +0.00"]
+    assert [item.split(",")[0] for item in told["Not told apart"]] == ["noisy"]
+
+
+def test_perplexities_are_tested_on_seeds_and_sentences(tmp_path: Path) -> None:
+    values = lose(tmp_path, {"base": 0.0, "better": 0.05, "like": 0.0})
+    results = results_of(tmp_path, "perplexity", values, {}, {})
+    found = judged(results)
+    assert found["better"].verdict == "differs"
+    assert found["like"].verdict == "not told apart"
+    assert are_sentences_drawn("perplexity", results)
+    assert "test sentences, too, are drawn for perplexity" in "\n".join(as_terminal_table(results))
+    alone = results_of(tmp_path / "nothing is kept", "perplexity", values, {}, {})
+    assert not are_sentences_drawn("perplexity", alone)
+    of_seeds, of_both = judged(alone)["like"].p_value, found["like"].p_value
+    assert of_seeds is not None
+    assert of_both is not None
+    assert of_seeds < of_both < 1
+
+
+def test_p_values_are_corrected_for_the_number_of_rows(tmp_path: Path) -> None:
+    base, other = (5.0, 5.1, 5.2), (5.3, 5.4, 5.5)
+    few = perplexities(tmp_path, paper={}, base=base, other=other)
+    many = perplexities(tmp_path, paper={}, base=base, other=other, a=base, b=base, c=base)
+    p_few, p_many = judged(few)["other"].p_value, judged(many)["other"].p_value
+    assert p_few is not None
+    assert p_many is not None
+    assert p_many == pytest.approx(4 * p_few)
+    assert (verdict(few, "other"), verdict(many, "other")) == ("differs", "not told apart")
 
 
 def test_seeds_that_translate_alike_are_no_more_evidence_than_one(tmp_path: Path) -> None:
     def p_value(num_seeds: int) -> float:
-        directory = tmp_path / str(num_seeds)
+        directory = tmp_path / f"{num_seeds} seeds"
         values = {"base": [50.0] * num_seeds, "other": [65.0] * num_seeds}
         translate(directory, {"base": [0.5], "other": [0.65]})
         for name in values:
             for seed in range(2, num_seeds + 1):
                 shutil.copytree(directory / name / "seed-1", directory / name / f"seed-{seed}")
-        results = results_of(directory, "bleu", values, {}, {})
-        (found,) = compare(results, results.rows[1])
-        assert found.p_value is not None
-        return found.p_value
+        found = judged(results_of(directory, "bleu", values, {}, {}))["other"].p_value
+        assert found is not None
+        return found
 
-    assert 0.01 < p_value(1) < 0.5
-    assert p_value(3) == p_value(1)
+    of_two, of_three = p_value(2), p_value(3)
+    assert 0.01 < of_two < 0.5
+    assert of_three == pytest.approx(of_two, rel=0.1)
 
 
 def test_what_is_computed_anew_is_compared_anew(tmp_path: Path) -> None:
-    results = results_of(tmp_path, "bleu", {"base": [50.0], "other": [65.0]}, {}, {})
-    found: list[float] = []
-    for share in (0.9, 0.5):
-        translate(tmp_path, {"base": [0.5], "other": [share]})
-        p_value = compare(results, results.rows[1])[0].p_value
-        assert p_value is not None
-        found.append(p_value)
-    assert found[0] < 0.05 < found[1]
+    found: list[str] = []
+    for share, score in ((0.9, 90.0), (0.5, 50.0)):
+        values = {"base": [50.0, 50.1], "other": [score, score + 0.1]}
+        translate(tmp_path, {"base": [0.5, 0.5], "other": [share, share]})
+        found.append(verdict(results_of(tmp_path, "bleu", values, {}, {}), "other"))
+    assert found == ["differs", "not told apart"]
 
 
-def test_the_bleu_of_several_runs_is_that_of_all_their_translations(tmp_path: Path) -> None:
-    runs = [[TEXT[0], "no", *TEXT[2:]], ["nothing", *TEXT[1:]]]
-    found = paired_bootstrap_of_runs(runs, [TEXT, TEXT], TEXT, 50)
-    assert found.baseline == pytest.approx(corpus_bleu([*runs[0], *runs[1]], [TEXT * 2]).score)
-    assert found.system == pytest.approx(100)
-
-
-def test_parsers_are_bootstrapped_on_their_brackets(tmp_path: Path) -> None:
+def test_parsers_are_tested_on_their_brackets(tmp_path: Path) -> None:
     gold = [f"(TOP (S (NP (NN a{n})) (VP (VB b) (NP (NN c)))))" for n in range(60)]
     flat = [f"(TOP (S (NN a{n}) (VP (VB b) (NN c))))" for n in range(60)]
     wrong = {"base": 30, "better": 10, "like": 29}
     for name, number in wrong.items():
-        folder = tmp_path / name / "seed-1"
-        folder.mkdir(parents=True)
-        for file, trees in ((HYPOTHESES, [*flat[:number], *gold[number:]]), (REFERENCES, gold)):
-            (folder / file).write_bytes("".join(f"{tree}\n" for tree in trees).encode())
+        for seed in (1, 2):
+            folder = tmp_path / name / f"seed-{seed}"
+            folder.mkdir(parents=True)
+            for file, trees in ((HYPOTHESES, [*flat[:number], *gold[number:]]), (REFERENCES, gold)):
+                (folder / file).write_bytes("".join(f"{tree}\n" for tree in trees).encode())
     # Of four constituents, a flat tree has two: all of them right.
-    f1 = {name: [200 * (4 * 60 - 2 * n) / (8 * 60 - 2 * n)] for name, n in wrong.items()}
+    f1 = {name: [200 * (4 * 60 - 2 * n) / (8 * 60 - 2 * n)] * 2 for name, n in wrong.items()}
     results = results_of(tmp_path, "bracket_f1", f1, {}, {})
-    better, like = (compare(results, row)[0] for row in results.rows[1:])
-    assert better.verdicts == {"bracket_f1": "differs"}
-    assert better.p_value is not None
-    assert better.p_value < 0.01
-    assert like.verdicts == {"bracket_f1": "noise"}
-    runs = [[*flat[:30], *gold[30:]]], [[*flat[:10], *gold[10:]]]
-    found = paired_bootstrap_of_runs(*runs, gold, 50, comparison.METRICS["bracket_f1"])
-    assert [found.baseline, found.system] == pytest.approx([*f1["base"], *f1["better"]])
+    assert (verdict(results, "better"), verdict(results, "like")) == ("differs", "not told apart")
+    test = find_test("bracket_f1")
+    assert test is not None
+    counts = test.counts([*flat[:30], *gold[30:]], gold)
+    assert test.score(counts.sum(axis=0)) == pytest.approx(f1["base"][0])
 
 
-def test_each_row_is_bootstrapped_once_for_all_tables(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shares = {"base": (50.0, 50.0), "other": (60.0, 60.0), "third": (70.0,)}
+def test_figures_of_lengths_are_tested_like_those_of_all_sentences() -> None:
+    assert find_test("bleu_21_30") is find_test("bleu")
+    assert find_test("perplexity_41_60") is find_test("perplexity")
+    assert find_test("tokens_per_second") is None
+
+
+def test_translations_are_drawn_once_for_all_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shares = {"base": (50.0, 51.0), "other": (60.0, 61.0), "third": (70.0,)}
     translate(tmp_path, {name: [share / 100 for share in row] for name, row in shares.items()})
     counted: list[int] = []
 
-    @functools.wraps(paired_bootstrap_of_runs)
-    def count(baselines: Sequence[Sequence[str]], *texts: Sequence[str], **options: object) -> object:
-        counted.append(len(baselines))
-        return paired_bootstrap_of_runs(baselines, *texts, **options)  # type: ignore[arg-type]
+    def count(*given: object) -> object:
+        counted.append(1)
+        return resampled_scores(*given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(comparison, "paired_bootstrap_of_runs", count)
+    monkeypatch.setattr(verdicts, "resampled_scores", count)
+    verdicts._resampled.cache_clear()
     for values in ({name: row[:1] for name, row in shares.items()}, shares):
         results = results_of(tmp_path, "bleu", values, {}, {})
         write_report(results)
         list(as_terminal_table(results))
-    assert counted == [1, 1, 2], "other and third with one seed, then other with both"
+    assert len(counted) == 5
+
+
+def test_the_control_splits_the_seeds_of_every_row(tmp_path: Path) -> None:
+    values = {"base": (5.0, 5.1, 5.2, 5.3), "other": (8.0, 8.1, 8.2), "once": (3.0,), "twice": (3.0, 4.0)}
+    results = results_of(tmp_path, "perplexity", values, {}, {})
+    assert control(results)[1] == 3 + 3, "pairs of four seeds, and one of three; two seeds have no deviation"
+    assert "split into halves in all 6 ways" in "\n".join(as_terminal_table(results))
+
+
+def test_about_one_split_in_twenty_of_the_recorded_seeds_is_called_different(tmp_path: Path) -> None:
+    recorded = Path(__file__).parents[2] / "docs" / "results" / "table3-tiny.csv"
+    experiment, outcomes = EXPERIMENTS["table3"], dict[str, dict[int, dict[str, float]]]()
+    with recorded.open(encoding="utf-8", newline="") as lines:
+        for line in csv.DictReader(lines):
+            figures = {name: float(line[name]) for name in experiment.figures if line[name]}
+            outcomes.setdefault(line["row"], {})[int(line["seed"])] = figures
+    rows = [row for row in experiment.rows(TINY) if row.name in outcomes]
+    different, splits = control(Results(experiment, TINY, rows, outcomes, tmp_path))
+    assert splits >= 60
+    # Sentences were not kept, so that seeds alone are drawn: 5% are expected, of which this is the deviation.
+    assert different <= 0.05 * splits + 2 * (0.05 * 0.95 * splits) ** 0.5, f"{different} of {splits}"
 
 
 def test_a_row_is_compared_with_those_that_it_names(tmp_path: Path) -> None:
     values = {"base": (5.0, 5.1), "small": (8.0, 8.1), "smaller": (6.0, 6.1)}
     results = results_of(tmp_path, "perplexity", values, {}, {"smaller": ["small"]})
-    smaller = next(row for row in results.rows if row.name == "smaller")
-    (found,) = compare(results, smaller)
+    found = judged(results)["smaller"]
     assert found.baseline == "small"
-    assert found.differences["perplexity"] == pytest.approx(-2)
+    assert found.difference == pytest.approx(-2)
     (told,) = conclusions(results).values()
-    assert told == ["small, perplexity +3.00", "smaller, perplexity -2.00 beside small"]
+    assert [re.sub(r" \(p = [\d.e-]+\)", "", item) for item in told] == [
+        "small, perplexity +3.00",
+        "smaller, perplexity -2.00 beside small",
+    ]
 
 
 def test_attention_of_wide_keys_is_compared_at_the_same_width() -> None:

@@ -16,14 +16,17 @@ SIGNIFICANT = 0.05
 _SEED = 12_345
 _MAX_ORDER = 4
 
+Counts = NDArray[np.int64] | NDArray[np.float64]
+"""Counts, or other sums, from which a metric is computed."""
+
 
 @dataclass(frozen=True)
 class SummedMetric:
     """A metric of a test set, computed from the sums of counts per sentence."""
 
-    counts: Callable[[Sequence[str], Sequence[str]], NDArray[np.int64]]
+    counts: Callable[[Sequence[str], Sequence[str]], Counts]
     """Outputs, references -> counts per sentence, [sentences, counts]."""
-    score: Callable[[NDArray[np.int64]], float]
+    score: Callable[[Counts], float]
     """The score, from the sums of the counts."""
     signature: str
 
@@ -37,7 +40,7 @@ def _bleu_counts(hypotheses: Sequence[str], references: Sequence[str]) -> NDArra
     return np.array([[*s.counts, *s.totals, s.sys_len, s.ref_len] for s in scores])
 
 
-def _bleu(counts: NDArray[np.int64]) -> float:
+def _bleu(counts: Counts) -> float:
     """BLEU from the sums of counts over a test set."""
     matches, totals = counts[:_MAX_ORDER].tolist(), counts[_MAX_ORDER : 2 * _MAX_ORDER].tolist()
     hypothesis_length, reference_length = counts[2 * _MAX_ORDER :].tolist()
@@ -88,41 +91,33 @@ def paired_bootstrap(
     Raises:
         DataError: The numbers of lines differ, or are 0.
     """
-    return paired_bootstrap_of_runs([baseline], [system], references, num_samples)
+    counts = [BLEU_13A.counts(lines, references) for lines in (baseline, system)]
+    of_baseline, of_system = (BLEU_13A.score(found.sum(axis=0)) for found in counts)
+    first, second = (resampled_scores(found, BLEU_13A.score, num_samples) for found in counts)
+    differences = second - first
+    p_value = share_as_large(differences - differences.mean(), of_system - of_baseline)
+    low, high = np.percentile(differences, (2.5, 97.5))
+    signature = f"{BLEU_13A.signature}|bs:{num_samples}|seed:{_SEED}"
+    return Comparison(of_baseline, of_system, p_value, (float(low), float(high)), signature)
 
 
-def paired_bootstrap_of_runs(
-    baselines: Sequence[Sequence[str]],
-    systems: Sequence[Sequence[str]],
-    references: Sequence[str],
-    num_samples: int = NUM_SAMPLES,
-    metric: SummedMetric = BLEU_13A,
-) -> Comparison:
-    """Run `paired_bootstrap` with any metric over several runs of each system on the same sentences.
+def resampled_scores(
+    counts: Counts, score: Callable[[Counts], float], num_samples: int = NUM_SAMPLES
+) -> NDArray[np.float64]:
+    """Scores of a system on test sets drawn from this one with replacement, [num_samples].
 
-    Each sentence is drawn together with its outputs by all runs, because these outputs are not independent
-    of each other.
+    All systems with as many sentences get the same draws, so their scores are paired.
 
     Args:
-        baselines: Outputs of one system, one list per run.
-        systems: Outputs of the other system, one list per run.
-        references: Reference outputs.
+        counts: Counts per sentence, [sentences, counts].
+        score: The score, from the sums of the counts.
         num_samples: Number of test sets to draw.
-        metric: Metric of outputs and references.
     """
-    counts = [
-        np.sum([metric.counts(lines, references) for lines in runs], axis=0) for runs in (baselines, systems)
-    ]
-    of_baseline, of_system = (metric.score(found.sum(axis=0)) for found in counts)
     generator = np.random.default_rng(_SEED)
-    share = np.full(len(references), 1 / len(references))
-    differences = np.empty(num_samples)
-    for sample in range(num_samples):
-        drawn = generator.multinomial(len(references), share)
-        scores = [metric.score(drawn @ found) for found in counts]
-        differences[sample] = scores[1] - scores[0]
-    as_large = np.abs(differences - differences.mean()) >= abs(of_system - of_baseline)
-    low, high = np.percentile(differences, (2.5, 97.5))
-    p_value = float((as_large.sum() + 1) / (num_samples + 1))
-    signature = f"{metric.signature}|bs:{num_samples}|seed:{_SEED}"
-    return Comparison(of_baseline, of_system, p_value, (float(low), float(high)), signature)
+    share = np.full(len(counts), 1 / len(counts))
+    return np.array([score(generator.multinomial(len(counts), share) @ counts) for _ in range(num_samples)])
+
+
+def share_as_large(by_chance: NDArray[np.float64], observed: float) -> float:
+    """P-value: share of the differences `by_chance` at least as large as the observed one, either way."""
+    return float(((np.abs(by_chance) >= abs(observed)).sum() + 1) / (by_chance.size + 1))

@@ -25,6 +25,13 @@ PICTURES = "pictures"
 """Key of the pictures that a row has drawn: NAME (of NAME.png, .svg and .pdf) -> its `caption`, and the
 interactive `page` beside it."""
 RESULT, HYPOTHESES, REFERENCES = "result.json", "hypotheses.txt", "references.txt"
+LOSSES = "losses.tsv"
+"""Per sentence: sum of the losses of its target tokens in nats, TAB, number of these tokens."""
+
+
+def kept_file(name: str, suffix: str) -> Path:
+    """Name of a file that a row keeps for a part of the test set, such as `hypotheses_21_30.txt`."""
+    return Path(name).with_stem(Path(name).stem + suffix)
 
 
 class RowError(UserError):

@@ -104,7 +104,7 @@ def require_long_pairs(data: PreparedData) -> None:
 
 
 def score_by_length(
-    translator: Translator, data: Path, sources: Sequence[str], references: Sequence[str]
+    translator: Translator, data: Path, sources: Sequence[str], references: Sequence[str], keep: Path
 ) -> dict[str, Any]:
     """Perplexity and BLEU of pairs longer than those in training, by length in tokens.
 
@@ -123,9 +123,10 @@ def score_by_length(
     for (shortest, longest), places in buckets.items():
         if len(places) < _FEWEST_OF_A_BUCKET:
             continue
-        found = score(translator, [sources[i] for i in places], [references[i] for i in places])
-        figures |= {f"{figure}_{shortest}_{longest}": value for figure, value in found.items()}
-        figures[f"pairs_{shortest}_{longest}"] = len(places)
+        suffix = f"_{shortest}_{longest}"
+        texts, translations = ([lines[i] for i in places] for lines in (sources, references))
+        figures |= score(translator, texts, translations, keep, suffix)
+        figures[f"pairs{suffix}"] = len(places)
     return figures
 
 
@@ -134,8 +135,8 @@ def _row(name: str, what: str, config: RunConfig) -> Row:
         data = short_data(work)
         translator = trained(work, work.scale(config), data)
         given = PreparedData(work.data)
-        texts = (given.lines("train", side) for side in ("source", "target"))
-        by_length = score_by_length(translator, data, *texts)
+        sources, references = (given.lines("train", side) for side in ("source", "target"))
+        by_length = score_by_length(translator, data, sources, references, work.directory)
         return score_validation(work, translator, data) | by_length | cost_of(work.directory / "run")
 
     return Row(name, what, compute)

@@ -12,7 +12,7 @@ from allyouneed.cost.ledger import read_ledger
 from allyouneed.cost.plan import PUBLISHED, count_parameters
 from allyouneed.errors import UsageError
 from allyouneed.evaluation import bleu_13a, perplexity
-from allyouneed.paper.experiment import HYPOTHESES, REFERENCES, Row, Work
+from allyouneed.paper.experiment import HYPOTHESES, LOSSES, REFERENCES, Row, Work, kept_file
 from allyouneed.storage.publish import write_text
 from allyouneed.storage.run_log import read_log
 from allyouneed.tasks.loading import load_translator
@@ -134,15 +134,27 @@ def score_validation(work: Work, translator: Translator, data: Path) -> dict[str
 
 
 def score(
-    translator: Translator, sources: Sequence[str], references: Sequence[str], keep: Path | None = None
+    translator: Translator, sources: Sequence[str], references: Sequence[str], keep: Path, suffix: str = ""
 ) -> dict[str, float]:
-    """Perplexity and BLEU (13a); translations and references are saved in the folder `keep`, if given."""
+    """Perplexity and BLEU (13a).
+
+    Args:
+        translator: The system.
+        sources: The test set.
+        references: A reference translation of each sentence.
+        keep: Folder for translations, references and losses per sentence, from which rows are compared.
+        suffix: End of the names of figures and files.
+    """
     found = [translation.text for translation in translator.translate(sources)]
-    if keep is not None:
-        for name, lines in ((HYPOTHESES, found), (REFERENCES, references)):
-            write_text(keep / name, "".join(f"{line}\n" for line in lines))
-    likelihood = translator.negative_log_likelihood(sources, references)
-    return {"perplexity": perplexity(*likelihood).value, "bleu": bleu_13a(found, references).value}
+    scores = translator.score(sources, references)
+    losses = [f"{-score.log_prob:.7g}\t{len(score.tokens)}" for score in scores]
+    for name, lines in ((HYPOTHESES, found), (REFERENCES, references), (LOSSES, losses)):
+        write_text(keep / kept_file(name, suffix), "".join(f"{line}\n" for line in lines))
+    loss, num_tokens = -sum(score.log_prob for score in scores), sum(len(score.tokens) for score in scores)
+    return {
+        f"perplexity{suffix}": perplexity(loss, num_tokens).value,
+        f"bleu{suffix}": bleu_13a(found, references).value,
+    }
 
 
 def cost_of(run: Path) -> dict[str, Any]:

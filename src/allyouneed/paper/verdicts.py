@@ -1,145 +1,70 @@
-"""Comparison of the rows of an experiment: same direction as in the paper, another, or only noise."""
+"""Judges the rows of an experiment: do the paper's differences hold, or can rows not be told apart?"""
 
 import functools
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from allyouneed.data.lines import read_lines
-from allyouneed.evaluation.significance import BLEU_13A, SIGNIFICANT, SummedMetric, paired_bootstrap_of_runs
-from allyouneed.paper.experiment import HYPOTHESES, REFERENCES, Experiment, Results, Row
+from allyouneed.evaluation.seeds import SeedComparison, SeedScores, called_different, compare_seeds, holm
+from allyouneed.evaluation.significance import BLEU_13A, SIGNIFICANT, Counts, resampled_scores
+from allyouneed.paper.experiment import HYPOTHESES, LOSSES, REFERENCES, Results, Row, kept_file
 from allyouneed.tasks.parsing.bracket_f1 import Brackets, score_tree
 from allyouneed.tasks.parsing.trees import tree_of
 
 LAST_DIGIT = {"perplexity": 0.01, "bleu": 0.1, "bracket_f1": 0.1}
 """One unit in the last digit that the paper prints of a figure; so small a difference may be rounding."""
-T_QUANTILES = (
-    *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228),
-    *(2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086),
-)
-"""0.975 quantiles of Student's t for 1, 2, .. degrees of freedom; the last one serves for more degrees."""
-_Outputs = tuple[tuple[str, ...], ...]
-"""The lines that a row has written, for each seed."""
+Verdict = Literal["as the paper", "not as the paper", "differs", "not told apart", "not tested"]
 
 
 @dataclass(frozen=True)
-class RowComparison:
-    """A row compared with another row, over all seeds."""
+class Judgement:
+    """A figure of a row, compared with that of another row over all seeds."""
 
+    row: str
     baseline: str
     """Name of the other row."""
-    differences: Mapping[str, float]
-    """Figure -> mean of the row minus mean of the baseline."""
-    paper: Mapping[str, float]
-    """Figure -> the paper's difference."""
+    figure: str
+    difference: float
+    """Mean of the row minus mean of the baseline."""
+    paper: float | None
+    """The paper's difference; None if it has none."""
     p_value: float | None
-    """P-value of the paired bootstrap for the figure that `bootstrapped` names. It resamples sentences, each
-    with its outputs of all common seeds."""
-    verdicts: Mapping[str, str]
-    """Figure -> "as the paper", "not as the paper", "noise", or "differs" where the paper has no figure."""
+    """P-value of the verdict, by Holm's correction over all rows: that rows are equal or, if `equivalent`,
+    that they differ by the margin or more. None if a row has one seed."""
+    equivalent: bool
+    """Whether the rows are equivalent where the paper has them so."""
+    verdict: Verdict
 
 
-def compare(results: Results, row: Row) -> list[RowComparison]:
-    """Compare a row with its baselines, as far as they have been computed."""
-    names = row.compared_with(results.rows[0])
-    return [_compare(results, row, other) for other in results.rows if other.name in names]
+class FigureTest(NamedTuple):
+    """How a figure is tested."""
+
+    files: Sequence[str]
+    """Files that a row keeps, with a line per sentence."""
+    counts: Callable[..., Counts]
+    """Lines of these files -> counts per sentence, [sentences, counts]."""
+    score: Callable[[Counts], float]
+    """The tested score, from the sums of the counts."""
+    margin: float
+    """Rows whose tested scores differ by less are equivalent."""
+    margin_in_words: str
+    scale: Callable[[float], float] = float
+    """The figure -> the tested score."""
 
 
-def bootstrapped(experiment: Experiment) -> str | None:
-    """The figure to test by the bootstrap, computed from outputs that rows keep; None if there is none."""
-    return next((figure for figure in METRICS if figure in experiment.figures), None)
+def _loss_counts(losses: Sequence[str]) -> NDArray[np.float64]:
+    return np.array([[float(value) for value in line.split("\t")] for line in losses])
 
 
-def deviation(values: Sequence[float]) -> float | None:
-    """Standard deviation over seeds; None for a single seed."""
-    return statistics.stdev(values) if len(values) > 1 else None
-
-
-def _compare(results: Results, row: Row, other: Row) -> RowComparison:
-    values = {
-        figure: (of_row, of_other)
-        for figure in results.experiment.figures
-        if (of_row := results.values(row.name, figure)) and (of_other := results.values(other.name, figure))
-    }
-    in_both = row.paper.keys() & other.paper.keys()
-    paper = {figure: row.paper[figure] - other.paper[figure] for figure in values if figure in in_both}
-    tested = bootstrapped(results.experiment)
-    p_value = _p_value(results, row, other, tested) if tested else None
-    verdicts = {
-        figure: _verdict(*values[figure], _direction(figure, paper), p_value if figure == tested else None)
-        for figure in values
-        if results.experiment.figures[figure]
-    }
-    differences = {figure: _difference(*both) for figure, both in values.items()}
-    return RowComparison(other.name, differences, paper, p_value, verdicts)
-
-
-def _difference(values: Sequence[float], others: Sequence[float]) -> float:
-    return statistics.fmean(values) - statistics.fmean(others)
-
-
-def _direction(figure: str, paper: Mapping[str, float]) -> int | None:
-    """Whether the paper's figure is larger (1), smaller (-1) or about equal (0); None if it has none."""
-    if figure not in paper:
-        return None
-    difference = paper[figure]
-    return 0 if abs(difference) < 1.5 * LAST_DIGIT.get(figure, 0.0) else int(math.copysign(1, difference))
-
-
-def _verdict(
-    values: Sequence[float], others: Sequence[float], direction: int | None, p_value: float | None
-) -> str:
-    noise = _is_noise(values, others, p_value)
-    if direction == 0 and noise is not None:
-        return "as the paper" if noise else "not as the paper"
-    if noise in (True, None):
-        return "noise"
-    if direction is None:
-        return "differs"
-    return "as the paper" if _difference(values, others) * direction > 0 else "not as the paper"
-
-
-def _is_noise(values: Sequence[float], others: Sequence[float], p_value: float | None) -> bool | None:
-    """Whether a difference may be due to the seeds or, given a p-value, to the choice of sentences.
-
-    None if neither is known: both rows have one seed, and the figure has no p-value. If one row has a single
-    seed, it is assumed to vary as much as the other.
-    """
-    if p_value is not None and p_value >= SIGNIFICANT:
-        return True
-    freedom = len(values) + len(others) - 2
-    if freedom == 0:
-        return None if p_value is None else False
-    squares = sum((len(v) - 1) * (deviation(v) or 0.0) ** 2 for v in (values, others))
-    spread = math.sqrt(squares / freedom * (1 / len(values) + 1 / len(others)))
-    quantile = T_QUANTILES[min(freedom, len(T_QUANTILES)) - 1]
-    return abs(_difference(values, others)) <= quantile * spread
-
-
-def _p_value(results: Results, row: Row, other: Row, figure: str) -> float | None:
-    """P-value of the bootstrap on the outputs of both rows; None without a common seed."""
-    seeds, of_other = (
-        {seed for seed, figures in results.outcomes.get(name, {}).items() if figure in figures}
-        for name in (row.name, other.name)
-    )
-    folders = [f"seed-{seed}" for seed in sorted(seeds & of_other)]
-    if not folders:
-        return None
-    baseline, system = results.directory / other.name, results.directory / row.name
-    before, after = (
-        tuple(tuple(read_lines(place / folder / HYPOTHESES)) for folder in folders)
-        for place in (baseline, system)
-    )
-    return _bootstrapped(before, after, tuple(read_lines(system / folders[0] / REFERENCES)), figure)
-
-
-@functools.cache  # the table is written anew after each row
-def _bootstrapped(before: _Outputs, after: _Outputs, references: tuple[str, ...], figure: str) -> float:
-    return paired_bootstrap_of_runs(before, after, references, metric=METRICS[figure]).p_value
+def _mean_loss(sums: Counts) -> float:
+    return float(sums[0] / sums[1])
 
 
 def _bracket_counts(trees: Sequence[str], references: Sequence[str]) -> NDArray[np.int64]:
@@ -148,9 +73,169 @@ def _bracket_counts(trees: Sequence[str], references: Sequence[str]) -> NDArray[
     return np.array([[brackets.matched, brackets.gold, brackets.test] for brackets in found])
 
 
-METRICS = {
-    "bleu": BLEU_13A,
-    "bracket_f1": SummedMetric(
-        _bracket_counts, lambda sums: Brackets(*sums.tolist()).f1, "evalb:COLLINS.prm"
+def _log(value: float) -> float:
+    return math.log(value) if value > 0 else -math.inf
+
+
+_OUTPUTS = (HYPOTHESES, REFERENCES)
+TESTS = {
+    "perplexity": FigureTest([LOSSES], _loss_counts, _mean_loss, math.log(1.02), "2% of perplexity", _log),
+    "bleu": FigureTest(_OUTPUTS, BLEU_13A.counts, BLEU_13A.score, 0.5, "0.5 BLEU"),
+    "bracket_f1": FigureTest(
+        _OUTPUTS, _bracket_counts, lambda sums: Brackets(*sums.tolist()).f1, 0.5, "0.5 bracket F1"
     ),
 }
+"""Figure -> its test. Margins are about half of what section 6.2 calls worse: 0.9 BLEU, 5.29 for 4.92."""
+
+
+def judge(results: Results) -> list[Judgement]:
+    """Compare each computed row with its baselines, by each figure that rows are compared by."""
+    judged = (figure for figure, is_judged in results.experiment.figures.items() if is_judged)
+    return [judgement for figure in judged for judgement in _judge_by(figure, results)]
+
+
+def deviation(values: Sequence[float]) -> float | None:
+    """Standard deviation over seeds; None for a single seed."""
+    return statistics.stdev(values) if len(values) > 1 else None
+
+
+def control(results: Results) -> tuple[int, int]:
+    """How often the test calls seeds of one row different, over all rows, figures and ways to split seeds.
+
+    Returns:
+        Number of splits that are called different, and number of splits.
+    """
+    counts = [
+        called_different(scores)
+        for figure, is_judged in results.experiment.figures.items()
+        if is_judged
+        for scores in _scores_of_rows(figure, results).values()
+    ]
+    return sum(different for different, _ in counts), sum(splits for _, splits in counts)
+
+
+def are_sentences_drawn(figure: str, results: Results) -> bool:
+    """Whether all rows have kept what a test of the figure on drawn sentences needs."""
+    scores = _scores_of_rows(figure, results).values()
+    return bool(scores) and all(found.resampled is not None for found in scores)
+
+
+class _Pair(NamedTuple):
+    """A row and one of its baselines."""
+
+    row: Row
+    other: Row
+    figure: str
+    difference: float
+    paper: float | None
+    comparison: SeedComparison | None
+    """None if a row has one seed."""
+
+    @property
+    def equal_in_paper(self) -> bool:
+        """Whether the paper's figures differ by at most one in the last digit that it prints."""
+        return self.paper is not None and abs(self.paper) < 1.5 * LAST_DIGIT.get(self.figure, 0.0)
+
+
+def _judge_by(figure: str, results: Results) -> Iterator[Judgement]:
+    pairs, test = list(_pairs(figure, results)), find_test(figure)
+    compared = [pair.comparison for pair in pairs]
+    different = _adjusted([None if found is None else found.p_value for found in compared])
+    equivalent = _adjusted(
+        [
+            pair.comparison.p_equivalent(test.margin) if pair.comparison and pair.equal_in_paper else None
+            for pair in pairs
+        ]
+        if test
+        else [None] * len(pairs)
+    )
+    for pair, p_different, p_equivalent in zip(pairs, different, equivalent, strict=True):
+        is_equivalent = p_equivalent is not None and p_equivalent < SIGNIFICANT
+        yield Judgement(
+            pair.row.name,
+            pair.other.name,
+            figure,
+            pair.difference,
+            pair.paper,
+            p_equivalent if is_equivalent else p_different,
+            is_equivalent,
+            "as the paper" if is_equivalent else _verdict(pair, p_different),
+        )
+
+
+def _pairs(figure: str, results: Results) -> Iterator[_Pair]:
+    """Each row that has the figure, with each of its baselines that has it."""
+    scores, first = _scores_of_rows(figure, results), results.rows[0]
+    for row in results.rows:
+        for other in results.rows:
+            if other.name in row.compared_with(first) and {row.name, other.name} <= scores.keys():
+                in_both = figure in row.paper and figure in other.paper
+                both = scores[other.name], scores[row.name]
+                yield _Pair(
+                    row,
+                    other,
+                    figure,
+                    _mean(results, row, figure) - _mean(results, other, figure),
+                    row.paper[figure] - other.paper[figure] if in_both else None,
+                    compare_seeds(*both) if min(len(of_row.observed) for of_row in both) > 1 else None,
+                )
+
+
+def _mean(results: Results, row: Row, figure: str) -> float:
+    return statistics.fmean(results.values(row.name, figure))
+
+
+def _adjusted(p_values: Sequence[float | None]) -> list[float | None]:
+    """Holm's correction of those that are not None."""
+    adjusted = iter(holm([p for p in p_values if p is not None]))
+    return [None if p is None else next(adjusted) for p in p_values]
+
+
+def _verdict(pair: _Pair, p_value: float | None) -> Verdict:
+    if p_value is None:
+        return "not tested"
+    if p_value >= SIGNIFICANT:
+        return "not told apart"
+    if pair.paper is None:
+        return "differs"
+    holds = not pair.equal_in_paper and pair.difference * pair.paper > 0
+    return "as the paper" if holds else "not as the paper"
+
+
+def find_test(figure: str) -> FigureTest | None:
+    """The test of a figure; `bleu_21_30`, the BLEU of sentences with 21 to 30 tokens, is tested as BLEU."""
+    return next((test for name, test in TESTS.items() if f"{figure}_".startswith(f"{name}_")), None)
+
+
+def _scores_of_rows(figure: str, results: Results) -> dict[str, SeedScores]:
+    """Row -> the scores that are tested, per seed."""
+    found = {}
+    for row, outcomes in results.outcomes.items():
+        if results.values(row, figure):
+            folders = [
+                results.directory / row / f"seed-{seed}"
+                for seed, figures in sorted(outcomes.items())
+                if figures.get(figure) is not None
+            ]
+            found[row] = _scores(figure, results.values(row, figure), folders)
+    return found
+
+
+def _scores(figure: str, values: Sequence[float], folders: Sequence[Path]) -> SeedScores:
+    test = find_test(figure)
+    if test is None:
+        return SeedScores(np.array(values))
+    observed = np.array([test.scale(value) for value in values])
+    name = next(name for name in TESTS if TESTS[name] is test)
+    kept = [
+        [folder / kept_file(file, figure.removeprefix(name)) for file in test.files] for folder in folders
+    ]
+    if not all(file.is_file() for files in kept for file in files):
+        return SeedScores(observed)
+    lines = (tuple(tuple(read_lines(file)) for file in files) for files in kept)
+    return SeedScores(observed, np.array([_resampled(name, of_seed) for of_seed in lines]))
+
+
+@functools.lru_cache(maxsize=1_000)  # the report is written anew after each row
+def _resampled(name: str, lines: tuple[tuple[str, ...], ...]) -> NDArray[np.float64]:
+    return resampled_scores(TESTS[name].counts(*lines), TESTS[name].score)

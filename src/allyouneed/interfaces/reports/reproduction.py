@@ -15,7 +15,16 @@ from allyouneed.interfaces.reports import scaling_page, table1_page
 from allyouneed.interfaces.reports.html_parts import embedded_png, heading, table_row
 from allyouneed.interfaces.reports.tables import aligned
 from allyouneed.paper.experiment import FAILED, PICTURES, RESULT, Results, Row
-from allyouneed.paper.verdicts import RowComparison, bootstrapped, compare, deviation
+from allyouneed.paper.verdicts import (
+    TESTS,
+    Judgement,
+    Verdict,
+    are_sentences_drawn,
+    control,
+    deviation,
+    find_test,
+    judge,
+)
 from allyouneed.storage.publish import write_text
 
 SECTIONS: dict[str, Callable[[Results], Iterator[str]]] = {
@@ -40,11 +49,12 @@ _TITLES = {
 }
 """Titles of figures whose names alone would read badly."""
 _GROUPED_FROM, _BY_POWERS_FROM = 1e4, 1e9
-_VERDICTS = {
-    "as the paper": ("✓", "The paper's direction holds"),
-    "not as the paper": ("✗", "It does not hold"),
+_VERDICTS: Mapping[Verdict, tuple[str, str]] = {
+    "as the paper": ("✓", "As the paper"),
+    "not as the paper": ("✗", "Not as the paper"),
     "differs": ("≠", "Differs, where the paper has no figure"),
-    "noise": ("~", "Cannot be told from noise"),
+    "not told apart": ("~", "Not told apart"),
+    "not tested": ("·", "Not tested (one seed)"),
 }
 """Verdict -> its mark in tables, and the title of its list of conclusions."""
 
@@ -86,31 +96,32 @@ def table_of(results: Results) -> list[list[str]]:
     titles = ["row", "what", "seeds"]
     for figure in figures:
         titles += [f"{_title(figure)}, paper", "ours"] if figure in in_paper else [_title(figure)]
-    tested = bootstrapped(results.experiment)
-    lines = [[*titles, f"p ({_title(tested)})" if tested else "", "hours", "FLOPs", "by formula", "kWh"]]
+    lines, judgements = [[*titles, "hours", "FLOPs", "by formula", "kWh"]], judge(results)
     for row in _computed(results):
-        comparisons = compare(results, row)
         cells = [row.name, row.what, str(len(results.outcomes[row.name]))]
         for figure in figures:
             if figure in in_paper:
                 cells.append(f"{row.paper[figure]:g}" if figure in row.paper else "")
-            marks = (_VERDICTS[c.verdicts[figure]][0] for c in comparisons if figure in c.verdicts)
+            marks = (
+                _VERDICTS[found.verdict][0]
+                for found in judgements
+                if (found.row, found.figure) == (row.name, figure)
+            )
             cells.append(" ".join([_mean(results.values(row.name, figure)), *marks]).strip())
         if all(FAILED in outcome for outcome in results.outcomes[row.name].values()):
             cells[1] += f" ({FAILED})"
-        p_values = (comparison.p_value for comparison in comparisons)
-        lines.append([*cells, ", ".join(f"{p:.3f}" for p in p_values if p is not None), *_cost(results, row)])
+        lines.append([*cells, *_cost(results, row)])
     titled = [column for column in zip(*lines, strict=True) if len(lines) == 1 or any(column[1:])]
     return [list(line) for line in zip(*titled, strict=True)]
 
 
 def conclusions(results: Results) -> dict[str, list[str]]:
-    """Lists by verdict: the paper's directions that hold, that do not, and noise; then failed rows."""
+    """Lists of differences by verdict; then failed rows."""
     found: dict[str, list[str]] = {title: [] for _, title in _VERDICTS.values()}
-    for row in _computed(results):
-        for comparison in compare(results, row):
-            for figure, verdict in comparison.verdicts.items():
-                found[_VERDICTS[verdict][1]].append(_difference(row, figure, comparison))
+    named = {row.name for row in results.rows if row.baselines}
+    for judgement in judge(results):
+        title = _VERDICTS[judgement.verdict][1]
+        found[title].append(_difference(judgement, name_baseline=judgement.row in named))
     found["Failed"] = [
         f"{why}; to continue it, delete {folder / RESULT}, to restart it, delete all of that folder"
         for folder, why in results.failures().items()
@@ -125,10 +136,13 @@ def _title(figure: str) -> str:
     return _TITLES.get(figure, figure.replace("_", " "))
 
 
-def _difference(row: Row, figure: str, comparison: RowComparison) -> str:
-    paper = f", paper {comparison.paper[figure]:+.2f}" if figure in comparison.paper else ""
-    beside = f" beside {comparison.baseline}" if row.baselines else ""
-    return f"{row.name}, {_title(figure)} {comparison.differences[figure]:+.2f}{beside}{paper}"
+def _difference(judgement: Judgement, *, name_baseline: bool) -> str:
+    beside = f" beside {judgement.baseline}" if name_baseline else ""
+    paper = "" if judgement.paper is None else f", paper {judgement.paper:+.2f}"
+    test = find_test(judgement.figure)
+    within = f"within {test.margin_in_words}, " if judgement.equivalent and test else ""
+    p_value = "" if judgement.p_value is None else f" ({within}p = {judgement.p_value:.2g})"
+    return f"{judgement.row}, {_title(judgement.figure)} {judgement.difference:+.2f}{beside}{p_value}{paper}"
 
 
 def _computed(results: Results) -> list[Row]:
@@ -160,15 +174,34 @@ def _remarks(results: Results) -> Iterator[str]:
     """The settings of the models, the experiment's notes, and the rule of comparison."""
     yield from _trained(results)
     yield from results.experiment.notes
-    if any(results.experiment.figures.values()):
-        name = _title(bootstrapped(results.experiment) or "bleu")
+    yield from _rule(results)
+
+
+def _rule(results: Results) -> Iterator[str]:
+    """How rows are compared, and the control of the test."""
+    judged = [name for name, is_judged in results.experiment.figures.items() if is_judged]
+    if not judged:
+        return
+    marks = ", ".join(f"{mark} {verdict}" for verdict, (mark, _) in _VERDICTS.items())
+    on_sentences = [_title(name) for name in judged if are_sentences_drawn(name, results)]
+    drawn = f"; test sentences, too, are drawn for {', '.join(on_sentences)}" if on_sentences else ""
+    yield (
+        f"Marks: {marks}. A row is tested against its baseline if both have two seeds or more, with seeds "
+        f"drawn from Student's t distribution{drawn}. p-values have Holm's correction over all rows; a "
+        "difference counts below 0.05."
+    )
+    margins = [test.margin_in_words for name in judged if (test := TESTS.get(name))]
+    if margins:
         yield (
-            "✓ is the paper's direction, ✗ the other one, ≠ a difference where the paper has no figure, ~ "
-            f"noise. A difference counts as noise if the paired bootstrap on {name} has p >= 0.05, or if the "
-            "t test over seeds has, for which one seed is taken to vary as the other row's; of one seed each "
-            f"only {name} can be told from noise. Where the paper's rows differ by no more than one in the "
-            "last digit that it prints, noise is what holds. One comparison in twenty is called a difference "
-            "by chance alone: a single mark among many proves little."
+            "Where the paper's rows differ by no more than one in the last digit that it prints, ours agree "
+            f"with it if they are shown to be equivalent, within {' or '.join(margins)} (two one-sided "
+            "tests)."
+        )
+    different, splits = control(results)
+    if splits:
+        yield (
+            f"Control: the seeds of one row, split into halves in all {splits} ways, are called different in "
+            f"{different} ({different / splits:.1%}); by chance it should be 5% at most."
         )
 
 
