@@ -1,12 +1,12 @@
-"""Attention made of chosen or random weights, and a real browser that shows its page."""
+"""Attention made of chosen or random weights, and its page in a real browser."""
 
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from tests.chromium import SCREEN
 
 from allyouneed.config.run import RunConfig
 from allyouneed.data.tokenizer import SMALLEST_VOCABULARY, Tokenizer
@@ -18,7 +18,6 @@ MakeAttention = Callable[..., Attention]
 OpenPage = Callable[..., Any]
 
 BYTES = Tokenizer.train([], "byte", SMALLEST_VOCABULARY)
-SCREEN = {"width": 1200, "height": 900}
 SOURCE, TARGET = "Two dogs run.", "Zwei Hunde rennen."
 
 
@@ -50,20 +49,6 @@ def make_attention() -> MakeAttention:
 def attention(make_attention: MakeAttention) -> Attention:
     """That of `SOURCE` and `TARGET`."""
     return make_attention()
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
-    """Chromium without a window, with a context for pages on an ordinary screen."""
-    playwright = pytest.importorskip("playwright.sync_api", reason="NOT RUN: needs playwright")
-    chromium = shutil.which("chromium-headless-shell") or shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("NOT RUN: needs chromium")
-    with playwright.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=chromium, args=["--no-sandbox"], timeout=120_000)
-        browser.new_context(viewport=SCREEN)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

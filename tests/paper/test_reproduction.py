@@ -21,7 +21,9 @@ from allyouneed import CorpusFiles, DataConfig, TreeFiles, prepare
 from allyouneed.config.presets import PRESETS, base
 from allyouneed.cost.plan import PUBLISHED, cost
 from allyouneed.errors import DataError, DiskError, DivergedError, LockedError, ModelError, UsageError
-from allyouneed.interfaces.reports.reproduction import as_terminal_table, conclusions, table_of, write_report
+from allyouneed.interfaces.reports.reproduction import write_report
+from allyouneed.interfaces.reports.results_table import results_table
+from allyouneed.interfaces.reports.results_text import as_terminal_table, table_cells
 from allyouneed.paper import reproduction
 from allyouneed.paper.catalogue import EXPERIMENTS
 from allyouneed.paper.experiment import (
@@ -141,12 +143,14 @@ def test_the_report_is_a_table_a_csv_and_a_page_without_links(tmp_path: Path) ->
     assert re.search(r"As the paper: worse, BLEU -20.50 \(p = [\d.e-]+\), paper -0.90\.", markdown)
     lines = list(csv.DictReader(values.split("\n")))
     assert [line["bleu"] for line in lines if line["row"] == "worse"] == ["30.0", "31.0"]
-    assert 'src="data:image/png;base64,' in page
+    assert 'src="data:image/svg+xml;base64,' in page
     assert "http:" not in page
     assert "https:" not in page
     assert "layers divided by 2" in page
-    assert [item.split(",")[0] for item in conclusions(results)["Not as the paper"]] == ["better"]
-    assert len(list(as_terminal_table(results))) >= 1 + 5 + 1
+    assert [item.split(",")[0] for item in results_table(results).conclusions["Not as the paper"]] == [
+        "better"
+    ]
+    assert len(list(as_terminal_table(results_table(results)))) >= 1 + 5 + 1
 
 
 def test_rows_are_chosen_by_name_and_the_first_is_always_there(tmp_path: Path) -> None:
@@ -261,7 +265,7 @@ def test_a_report_of_chosen_rows_keeps_the_rows_that_are_there(tmp_path: Path) -
     everything = run(TOY, tmp_path, num_seeds=1)
     some = run(TOY, tmp_path, num_seeds=1, only=["worse"])
     assert some.outcomes == everything.outcomes
-    assert table_of(some) == table_of(everything)
+    assert table_cells(results_table(some)) == table_cells(results_table(everything))
 
 
 def failing(*names: str, error: Exception) -> Experiment:
@@ -283,10 +287,11 @@ def test_a_row_that_fails_is_recorded_and_the_others_are_computed(
     assert results.values("better", "bleu") == [80.0, 81.0]
     folders = [tmp_path / name / f"seed-{seed}" for name in names for seed in (1, 2)]
     assert list(results.failures()) == folders
-    assert sum(line[1].endswith("(failed)") for line in table_of(results)) == len(names)
+    assert sum(line[1].endswith("(failed)") for line in table_cells(results_table(results))) == len(names)
     reason = str(error) or "there is not enough memory"
     assert (
-        f"{reason}; to continue it, delete {folders[0] / 'result.json'}" in conclusions(results)["Failed"][0]
+        f"{reason}; to continue it, delete {folders[0] / 'result.json'}"
+        in results_table(results).conclusions["Failed"][0]
     )
     write_report(results)
     for folder in folders:

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from allyouneed.interfaces.reports.reproduction import as_terminal_table, write_report
+from allyouneed.interfaces.reports.reproduction import write_report
+from allyouneed.interfaces.reports.results_table import results_table
+from allyouneed.interfaces.reports.results_text import as_terminal_table
 from allyouneed.paper import layer_costs, table1
 from allyouneed.paper.experiment import FAILED
 from allyouneed.paper.reproduction import reproduce
@@ -34,7 +36,7 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.setattr(layer_costs, "_LEAST_SECONDS", 1e-9)
         *_, results = reproduce(TABLE1, out, SCALES["tiny"], torch.device("cpu"))
         write_report(results)
-        (out / "terminal.txt").write_bytes("\n".join(as_terminal_table(results)).encode())
+        (out / "terminal.txt").write_bytes("\n".join(as_terminal_table(results_table(results))).encode())
     return out
 
 
@@ -59,7 +61,7 @@ def test_the_remark_on_separable_convolutions_holds_within_a_constant(out: Path)
 
 def test_the_page_has_the_paper_s_orders_and_its_pictures(out: Path) -> None:
     page, num_pictures = re.subn(
-        r"data:image/png;base64,[\w+/=]+", "", (out / "results.html").read_bytes().decode()
+        r"data:image/svg\+xml;base64,[\w+/=]+", "", (out / "results.html").read_bytes().decode()
     )
     for text in (
         "O(n² · d)",
@@ -95,7 +97,7 @@ def test_the_page_is_written_where_a_row_has_failed(failed: str, out: Path, tmp_
     assert FAILED in results.outcomes[failed][1]
     write_report(results)
     page = (copied / "results.html").read_bytes().decode()
-    assert page.count("data:image/png;base64,") == (4 if failed == "separable_k_is_n" else 5)
+    assert page.count("data:image/svg+xml;base64,") == (4 if failed == "separable_k_is_n" else 5)
     assert f"({FAILED})" in page
 
 

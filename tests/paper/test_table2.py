@@ -10,7 +10,9 @@ from allyouneed.config.presets import PRESETS
 from allyouneed.config.run import RunConfig
 from allyouneed.cost.plan import cost
 from allyouneed.errors import UsageError
-from allyouneed.interfaces.reports.reproduction import table_of, write_report
+from allyouneed.interfaces.reports.reproduction import write_report
+from allyouneed.interfaces.reports.results_table import results_table
+from allyouneed.interfaces.reports.results_text import table_cells
 from allyouneed.paper.experiment import Inputs, Results
 from allyouneed.paper.reproduction import read_json, reproduce
 from allyouneed.paper.scales import SCALES, Scale
@@ -141,7 +143,7 @@ def test_the_ensemble_is_scored_and_compared_with_its_members(results: Results) 
 
 
 def test_the_papers_bleu_and_costs_stand_beside_ours(results: Results) -> None:
-    titles, *lines = table_of(results)
+    titles, *lines = table_cells(results_table(results))
     cells = {line[0]: dict(zip(titles, line, strict=True)) for line in lines}
     paper = {name: cells[row_name(name, "flops")]["BLEU, paper"] for name in SYSTEMS}
     assert paper == {
@@ -156,7 +158,7 @@ def test_the_papers_bleu_and_costs_stand_beside_ours(results: Results) -> None:
 
 
 def test_ours_are_written_as_the_papers_are_and_stand_once(results: Results) -> None:
-    titles, *lines = table_of(results)
+    titles, *lines = table_cells(results_table(results))
     ours = titles.index("FLOPs by formula, paper") + 1
     [flops] = results.values(lines[0][0], "formula_flops")
     assert lines[0][ours] == f"{flops:.1e}"

@@ -14,7 +14,9 @@ from allyouneed import DataConfig, TreeFiles, prepare
 from allyouneed.config.presets import parsing_tiny, parsing_wsj
 from allyouneed.data.lines import read_lines
 from allyouneed.errors import DataError, UsageError
-from allyouneed.interfaces.reports.reproduction import as_terminal_table, write_report
+from allyouneed.interfaces.reports.reproduction import write_report
+from allyouneed.interfaces.reports.results_table import results_table
+from allyouneed.interfaces.reports.results_text import as_terminal_table
 from allyouneed.paper.experiment import Inputs, Results
 from allyouneed.paper.reproduction import reproduce
 from allyouneed.paper.scales import Scale
@@ -82,7 +84,7 @@ def test_every_row_is_trained_on_what_it_says(treebank: Path, tmp_path: Path) ->
     assert eighth.lines("train", "target") == PreparedData(treebank / "data").lines("train", "target")[::8]
     assert eighth.source_vocab_size == 261 + 19 // 8
     assert results.values("supervised", "well_formed") == [100.0]
-    table = "\n".join(as_terminal_table(results))
+    table = "\n".join(as_terminal_table(results_table(results)))
     assert "bracket F1, paper" in table
     assert "92.7" in table
     assert "Dyer et al. (2016) 93.3" in table

@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from allyouneed.evaluation.significance import resampled_scores
-from allyouneed.interfaces.reports.reproduction import as_terminal_table, conclusions, write_report
+from allyouneed.interfaces.reports.reproduction import write_report
+from allyouneed.interfaces.reports.results_table import results_table
+from allyouneed.interfaces.reports.results_text import as_terminal_table
 from allyouneed.paper import verdicts
 from allyouneed.paper.catalogue import EXPERIMENTS
 from allyouneed.paper.experiment import HYPOTHESES, LOSSES, REFERENCES, Experiment, Results, Row
@@ -119,7 +121,7 @@ def test_rows_that_are_equal_in_the_paper_must_be_shown_to_be_equivalent(tmp_pat
         "once": "not tested",
     }
     assert judged(results)["like"].equivalent
-    told = conclusions(results)
+    told = results_table(results).conclusions
     (like,) = told["As the paper"]
     assert like.startswith("like, perplexity +0.00 (within 2% of perplexity, p = ")
     assert told["Not tested (one seed)"] == ["once, perplexity +0.00, paper +0.00"]
@@ -133,7 +135,9 @@ def test_perplexities_are_tested_on_seeds_and_sentences(tmp_path: Path) -> None:
     assert found["better"].verdict == "differs"
     assert found["like"].verdict == "not told apart"
     assert are_sentences_drawn("perplexity", results)
-    assert "test sentences, too, are drawn for perplexity" in "\n".join(as_terminal_table(results))
+    assert "test sentences are drawn, too, for perplexity" in "\n".join(
+        as_terminal_table(results_table(results))
+    )
     alone = results_of(tmp_path / "nothing is kept", "perplexity", values, {}, {})
     assert not are_sentences_drawn("perplexity", alone)
     of_seeds, of_both = judged(alone)["like"].p_value, found["like"].p_value
@@ -219,7 +223,7 @@ def test_translations_are_drawn_once_for_all_tables(tmp_path: Path, monkeypatch:
     for values in ({name: row[:1] for name, row in shares.items()}, shares):
         results = results_of(tmp_path, "bleu", values, {}, {})
         write_report(results)
-        list(as_terminal_table(results))
+        list(as_terminal_table(results_table(results)))
     assert len(counted) == 5
 
 
@@ -227,7 +231,7 @@ def test_the_control_splits_the_seeds_of_every_row(tmp_path: Path) -> None:
     values = {"base": (5.0, 5.1, 5.2, 5.3), "other": (8.0, 8.1, 8.2), "once": (3.0,), "twice": (3.0, 4.0)}
     results = results_of(tmp_path, "perplexity", values, {}, {})
     assert control(results)[1] == 3 + 3, "pairs of four seeds, and one of three; two seeds have no deviation"
-    assert "split into halves in all 6 ways" in "\n".join(as_terminal_table(results))
+    assert "split into halves in all 6 ways" in "\n".join(as_terminal_table(results_table(results)))
 
 
 def test_about_one_split_in_twenty_of_the_recorded_seeds_is_called_different(tmp_path: Path) -> None:
@@ -250,7 +254,7 @@ def test_a_row_is_compared_with_those_that_it_names(tmp_path: Path) -> None:
     found = judged(results)["smaller"]
     assert found.baseline == "small"
     assert found.difference == pytest.approx(-2)
-    (told,) = conclusions(results).values()
+    (told,) = results_table(results).conclusions.values()
     assert [re.sub(r" \(p = [\d.e-]+\)", "", item) for item in told] == [
         "small, perplexity +3.00",
         "smaller, perplexity -2.00 beside small",

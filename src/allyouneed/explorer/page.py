@@ -54,10 +54,10 @@ def attention_page(document: Mapping[str, Any]) -> str:
     Raises:
         DataError: The document has more than `MOST_WEIGHTS` weights.
     """
-    script, style = f"{_bundle()}\n{_START}", _read("explorer.css") + _read("page.css")
+    script, style = f"{_bundle()}\n{_START}", style_sheet("theme", "explorer", "page")
     policy = (
-        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; base-uri 'none'; "
-        "form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+        f"default-src 'none'; script-src '{hash_source(script)}'; style-src '{hash_source(style)}'; "
+        "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
     )
     title = escape(f"Attention: {_one_line(document['sequences']['source']['text'])}")
     return (
@@ -66,7 +66,7 @@ def attention_page(document: Mapping[str, Any]) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{title}</title>\n<style>{style}</style>\n<main></main>\n"
         "<noscript>The attention is drawn by a script of this page: allow scripts to see it.</noscript>\n"
-        f'<script type="application/json" id="attention">{_json_in_html(pack_weights(document))}</script>\n'
+        f'<script type="application/json" id="attention">{json_in_html(pack_weights(document))}</script>\n'
         f'<script type="module">{script}</script>\n</html>\n'
     )
 
@@ -123,11 +123,17 @@ def _read(name: str) -> str:
     return files("allyouneed.explorer").joinpath("web", name).read_bytes().decode()
 
 
-def _hash(content: str) -> str:
+def style_sheet(*names: str) -> str:
+    """Style sheets of `web/` as one, each after those that it imports."""
+    return "".join(re.sub(r"^@import .*\n", "", _read(f"{name}.css"), flags=re.MULTILINE) for name in names)
+
+
+def hash_source(content: str) -> str:
+    """The source expression by which a content security policy allows this script or style sheet."""
     return f"sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}"
 
 
-def _json_in_html(value: Any) -> str:
+def json_in_html(value: Any) -> str:
     """JSON that cannot close the element that holds it: `<`, `>`, `&` and non-ASCII are escaped."""
     text = json.dumps(value, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

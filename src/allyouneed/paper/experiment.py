@@ -130,7 +130,8 @@ class Experiment:
     derive: Callable[[Figures, Figures], Figures] = lambda figures, of_first: {}
     """Further figures of a row, derived from its own and from the first row's with the same seed."""
     notes: Sequence[str] = ()
-    """Notes for readers of the results."""
+    """Notes for readers of the results. One that names rows in backticks is about the first of them, and is
+    shown once that has been computed."""
     scales: Mapping[str, Scale] = field(default_factory=lambda: SCALES)
     """Name -> scale, for each scale that the experiment supports."""
     takes_model: bool = False

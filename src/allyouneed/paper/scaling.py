@@ -19,9 +19,7 @@ KINDS = ("unscaled", "scaled")
 """Kinds of dot products."""
 D_K = (4, 16, 64, 256, 1024)
 _NOTES = [
-    "Rows `random ..` draw queries and keys whose components have mean 0 and variance 1. `variance` is the "
-    "variance of their dot product; `gradient` is the mean size of the gradient of a softmax over 32 keys, "
-    "at its largest weight, times 4, so that its maximum is 1.",
+    "Rows such as `random_unscaled_4` draw queries and keys whose components have mean 0 and variance 1.",
     "On the other rows, section 3.2.1 says: for small d_k, additive and dot-product attention perform "
     "similarly; for larger d_k, additive attention outperforms dot products without scaling.",
 ]

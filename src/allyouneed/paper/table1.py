@@ -31,23 +31,15 @@ LENGTHS = (4, 8, 16, 32, 64)
 BATCH, WIDTH = 4, 256
 """Number of sequences, and their width d, when lengths are compared."""
 _NOTES = [
-    "`time_n` and `time_d` are the exponents of n and d in the time of the core's forward and backward pass, "
-    "fitted to the sizes in results.csv; `flops_n` and `flops_d` are those of the core's FLOPs as PyTorch "
-    "counts them, and `memory_n` is that of the peak memory of its tensors without weights and inputs. "
-    "`layer_n` and `layer_d` are the exponents for the time of the whole layer, with projections, "
-    "non-linearity, residual connection and normalisation. The paper's exponents are fitted to its formulas "
-    f"at the same sizes, with k = {K} and r = {R}.",
-    f"`sequential` is the longest chain of dependent matrix products of a layer at n = {CONNECTED_N}, and "
-    "`sequential_n` its growth per additional position: 0 is O(1), 1 is O(n). `path` is the maximum path "
-    f"length at n = {CONNECTED_N}, with k = {K} and r = {CONNECTED_R}: the number of rounds until every "
-    "input position has changed every later output position. The paper gives orders; its column shows the "
-    "corresponding lengths: n, (n - 1) / (k - 1), log_k(n), (n - 1) / (r / 2), rounded up.",
-    f"`cheaper_from` is the n above which the core takes less time than full self-attention at d = {WIDTH}, "
-    "and `cheaper_from_flops` the n above which it needs fewer FLOPs, both interpolated between measured "
-    "sizes on logarithmic scales; the paper's column compares the formulas (for recurrent layers, n = d).",
-    "`with k = n` tests the remark on separable convolutions: with a kernel as wide as the sequence, their "
-    "complexity equals that of self-attention plus a position-wise layer. `ratio` is the FLOPs of those two "
-    "divided by the FLOPs of the convolution, at the shortest and the longest n.",
+    "Exponents of n and d are fitted to the sizes in results.csv; the paper's are fitted to its formulas at "
+    f"the same sizes, with k = {K} and r = {R}.",
+    f"Paths and chains are counted at n = {CONNECTED_N}, with k = {K} and r = {CONNECTED_R}. The paper gives "
+    "orders; its column shows the corresponding lengths: n, (n - 1) / (k - 1), log_k(n), (n - 1) / (r / 2), "
+    "rounded up.",
+    f"The n from which a layer is cheaper is found at d = {WIDTH}, between the measured sizes on logarithmic "
+    "scales; the paper's column compares the formulas (for recurrent layers, n = d).",
+    "`separable_k_is_n` tests the remark on separable convolutions: with a kernel as wide as the sequence, "
+    "their complexity equals that of self-attention plus a position-wise layer.",
 ]
 
 

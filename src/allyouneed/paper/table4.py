@@ -44,9 +44,6 @@ _NOTES = [
     "Transformer (4 layers) 91.3. Semi-supervised: Zhu et al. (2013) 91.3, Huang & Harper (2009) 91.3, "
     "McClosky et al. (2006) 92.1, Vinyals & Kaiser et al. (2014) 92.1, Transformer (4 layers) 92.7. "
     "Multi-task: Luong et al. (2015) 93.0. Generative: Dyer et al. (2016) 93.3.",
-    "`bracket_f1` is measured with search restricted to trees over the words, `f1_unconstrained` with any "
-    "output allowed and repaired, as in the paper; `well_formed` and `well_formed_unconstrained` are the "
-    "shares of outputs that needed no repair.",
     "The silver trees of `semi_supervised` come from the parser of `supervised` with the same seed, which "
     "parses sentences drawn evenly from the raw text greedily; the half with the higher confidence is kept, "
     "and gold trees are repeated to the same number. The paper's silver trees come from other parsers.",

@@ -12,9 +12,10 @@ from allyouneed.paper.training_rows import FIGURES, require_validation, training
 _NOTES = [
     "The paper has no figures for these variants. Others report about 1 BLEU less for pre-norm with 6 "
     "layers; the paper's source says that attention dropout helped.",
-    "The mixture has 8 experts as wide as the feed-forward network, 2 of which compute each token. A "
-    "neighbourhood of 16 has 16 keys per query: 8 before it and 7 after it, in the decoder 15 before it.",
-    "If a scale sets the warm-up and the factor of the learning rate, these replace `released-later`'s too.",
+    "`experts` has 8 experts as wide as the feed-forward network, 2 of which compute each token.",
+    "`neighbourhood` has 16 keys per query: 8 before it and 7 after it, in the decoder 15 before it.",
+    "`released_later`: if a scale sets the warm-up and the factor of the learning rate, these replace the "
+    "recipe's.",
 ]
 _MODELS: dict[str, Mapping[str, Any]] = {
     "additive": {"attention": "additive"},

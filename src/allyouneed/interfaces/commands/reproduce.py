@@ -1,19 +1,29 @@
 """`allyouneed reproduce`: the paper's experiments at an affordable scale, beside its figures."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from allyouneed.errors import SOME_FAILED_EXIT_CODE
+from allyouneed.errors import SOME_FAILED_EXIT_CODE, UsageError
 from allyouneed.interfaces.console import notice
 from allyouneed.interfaces.device import Device, torch_device
 from allyouneed.interfaces.number_options import AtLeastOne
 from allyouneed.interfaces.reports.run_reporter import run_reporter
 
 Name = Literal[
-    "table1", "table2", "table3", "table4", "aop", "scaling", "extrapolation", "variants", "figures"
+    "table1",
+    "table2",
+    "table3",
+    "table4",
+    "aop",
+    "scaling",
+    "extrapolation",
+    "variants",
+    "figures",
+    "index",
 ]
 
 
@@ -48,6 +58,7 @@ def reproduce(
     allyouneed reproduce table4 --data trees --text news.txt
     allyouneed reproduce figures --model models/first
     allyouneed reproduce table1
+    allyouneed reproduce index --out runs
     ```
 
     Stop it at any time; the same command resumes it. OUT/ROW/seed-N holds each row; OUT/results.md, .csv and
@@ -58,7 +69,8 @@ def reproduce(
             and its rivals at equal cost; `table3`: variations of the model; `table4`: constituency parsing;
             `aop`: attention over parameters; `scaling`: dot products with and without scaling, and additive
             attention; `extrapolation`: sentences longer than any in training; `variants`: model variants
-            that are in no table of the paper; `figures`: Figures 3 to 5.
+            that are in no table of the paper; `figures`: Figures 3 to 5; `index`: one page, OUT/index.html,
+            of all tables computed below the folder OUT, by default `runs`.
         given: Inputs of the experiment.
         scale: `tiny` (hours on two cores), `small` (half an hour on a GPU, an estimate) or `paper`.
         seeds: Number of runs of each row that is compared closely: 3 by default, 1 for `table2`.
@@ -66,27 +78,53 @@ def reproduce(
         out: The folder to work in; by default runs/EXPERIMENT-SCALE.
         device: Device to compute on.
     """
+    folder = out or Path("runs" if experiment == "index" else f"runs/{experiment}-{scale}")
+    if experiment == "index":
+        return _index(folder, unused=(given != Given(), seeds, rows))
+    return _experiment(experiment, folder, scale, given, seeds, rows or (), device)
+
+
+def _experiment(
+    name: str,
+    out: Path,
+    scale: str,
+    given: Given,
+    seeds: int | None,
+    rows: Sequence[str],
+    device: Device,
+) -> int:
     from allyouneed.interfaces.reports.attention_figures import draw_in_every_form
-    from allyouneed.interfaces.reports.reproduction import as_terminal_table, write_report
+    from allyouneed.interfaces.reports.reproduction import write_report
+    from allyouneed.interfaces.reports.results_table import results_table
+    from allyouneed.interfaces.reports.results_text import as_terminal_table
     from allyouneed.paper.catalogue import EXPERIMENTS
     from allyouneed.paper.experiment import Inputs
     from allyouneed.paper.reproduction import reproduce as run_rows
 
-    chosen = EXPERIMENTS[experiment]
+    experiment = EXPERIMENTS[name]
     computing = run_rows(
-        chosen,
-        out or Path("runs") / f"{experiment}-{scale}",
-        chosen.scale(scale),
+        experiment,
+        out,
+        experiment.scale(scale),
         torch_device(device),
         Inputs(given.data, given.text or (), given.model),
         num_seeds=seeds,
-        only=rows or (),
+        only=rows,
         reporter=run_reporter,
         draw=draw_in_every_form,
         say=notice,
     )
     for results in computing:
         written = write_report(results)
-    print(*as_terminal_table(results), sep="\n")
+    print(*as_terminal_table(results_table(results)), sep="\n")
     notice(f"written: {', '.join(map(str, written))}")
     return SOME_FAILED_EXIT_CODE if results.failures() else 0
+
+
+def _index(folder: Path, unused: Sequence[object]) -> int:
+    from allyouneed.interfaces.reports.results_index import write_index
+
+    if any(unused):
+        raise UsageError("reproduce index: collects tables; it takes no option but out", settings=["out"])
+    notice(f"written: {write_index(folder)}")
+    return 0

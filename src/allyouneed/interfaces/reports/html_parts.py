@@ -3,20 +3,70 @@
 import base64
 import html
 import io
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 
+import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+
+from allyouneed.explorer.page import hash_source, style_sheet
+
+_THEMED = (
+    "<style>:root{color:#1c1c1a}@media(prefers-color-scheme:dark){:root{color:#e9e8e4}}"
+    "text{fill:currentColor}</style>"
+)
+"""Style of a plot: what is black on a light page is light on a dark one."""
+
+
+def page(title: str, body: Iterable[str]) -> str:
+    """A page of results, which loads nothing and follows the reader's choice of light or dark."""
+    style = style_sheet("theme", "page", "results")
+    policy = (
+        f"default-src 'none'; style-src '{hash_source(style)}'; img-src data:; base-uri 'none'; "
+        "form-action 'none'"
+    )
+    head = (
+        '<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{html.escape(title)}</title>\n<style>{style}</style>\n"
+    )
+    return head + "\n".join(['<main class="results">', *body, "</main>", "</html>"]) + "\n"
+
+
+def prose(text: str) -> str:
+    """Escaped text, with `backticks` as code."""
+    return re.sub("`([^`]+)`", r"<code>\1</code>", html.escape(text))
 
 
 def heading(title: str, text: str) -> str:
     """A heading and the paragraph below it."""
-    return f"<h2>{html.escape(title)}</h2><p>{html.escape(text)}</p>"
+    return f"<h2>{html.escape(title)}</h2><p>{prose(text)}</p>"
 
 
-def table_row(tag: str, texts: Sequence[str]) -> str:
-    """A row of a table; `tag` is th or td."""
-    return "<tr>" + "".join(f"<{tag}>{html.escape(text)}</{tag}>" for text in texts) + "</tr>"
+def cards(titles: Sequence[str], lines: Iterable[tuple[str, Sequence[str]]]) -> str:
+    """A table that shows every line as a card on narrow screens.
+
+    Args:
+        titles: Titles of the columns, the first above the heads of the lines.
+        lines: Head and cells of each line, as HTML.
+    """
+    head = "".join(f'<th scope="col">{html.escape(title)}</th>' for title in titles)
+    rows = (
+        f'<tr><th scope="row">{name}</th>'
+        + "".join(
+            f'<td data-title="{html.escape(title)}">{cell}</td>'
+            for title, cell in zip(titles[1:], cells, strict=True)
+        )
+        + "</tr>"
+        for name, cells in lines
+    )
+    body = "\n".join(rows)
+    return (
+        f'<div class="table"><table class="cards"><thead><tr>{head}</tr></thead>\n'
+        f"<tbody>{body}</tbody></table></div>"
+    )
 
 
 def finish_panel(axes: Axes, *, legend: bool = True, **texts: str) -> None:
@@ -30,9 +80,14 @@ def finish_panel(axes: Axes, *, legend: bool = True, **texts: str) -> None:
         axes.legend(frameon=False)
 
 
-def embedded_png(figure: Figure, description: str) -> str:
+def plot(figure: Figure, description: str) -> str:
     """A figure embedded in the page, with `description` as its alternative text."""
-    file = io.BytesIO()
-    figure.savefig(file, format="png", dpi=110)
-    data = base64.b64encode(file.getvalue()).decode()
-    return f'<img alt="{html.escape(description)}" src="data:image/png;base64,{data}">'
+    file = io.StringIO()
+    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "allyouneed", "font.family": "sans-serif"}):
+        figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
+    svg = file.getvalue()
+    svg = svg[svg.index("<svg") :].replace("#000000", "currentColor")
+    opening, _, rest = svg.partition(">")
+    data = base64.b64encode(f"{opening}>{_THEMED}{rest}".encode()).decode()
+    image = f'<img alt="{html.escape(description)}" src="data:image/svg+xml;base64,{data}">'
+    return f'<div class="plot">{image}</div>'

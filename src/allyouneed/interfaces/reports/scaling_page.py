@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from matplotlib.figure import Figure
 
-from allyouneed.interfaces.reports.html_parts import embedded_png, finish_panel, heading
+from allyouneed.interfaces.reports.html_parts import finish_panel, heading, plot
 from allyouneed.paper.experiment import Results
 from allyouneed.paper.scaling import D_K, KINDS, random_row
 
@@ -22,7 +22,7 @@ def sections(results: Results) -> Iterator[str]:
         "has variance d_k. With a large d_k, a softmax over such products gives almost all weight to one of "
         "them, and its gradient vanishes. Divided by sqrt(d_k), neither depends on d_k.",
     )
-    yield embedded_png(_picture(curves), "variance and gradient against d_k, with and without scaling")
+    yield plot(_picture(curves), "variance and gradient against d_k, with and without scaling")
 
 
 def _curve(results: Results, kind: str, figure: str) -> dict[int, float]:

@@ -1,5 +1,6 @@
 """Extra sections of the page of `reproduce table1`: the argument of section 4, in pictures."""
 
+import html
 import math
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from allyouneed.interfaces.reports.html_parts import embedded_png, finish_panel, heading, table_row
+from allyouneed.interfaces.reports.html_parts import cards, finish_panel, heading, plot
 from allyouneed.paper.experiment import Results
 from allyouneed.paper.table1 import CONNECTED_N, CONNECTED_R, WIDTH, K, R
 
@@ -53,20 +54,20 @@ def sections(results: Results) -> Iterator[str]:
         "are wide. Restricted to a neighbourhood, it grows no faster than the others. Its kernel stores no "
         "matrix of weights, so its memory is linear in n.",
     )
-    yield embedded_png(_curves(figures, titles, "by_n", "n"), "time, FLOPs and memory against length")
+    yield plot(_curves(figures, titles, "by_n", "n"), "time, FLOPs and memory against length")
     yield heading(
         "Cost against width",
         "The core of self-attention grows with d, recurrence and convolution with its square.",
     )
-    yield embedded_png(_curves(figures, titles, "by_d", "d"), "time, FLOPs and memory against width")
+    yield plot(_curves(figures, titles, "by_d", "d"), "time, FLOPs and memory against width")
     yield heading(
         "How far information travels",
         f"Each square is a layer of the network. Its rows are {CONNECTED_N // 2} input positions, its "
         "columns the output positions that they reach after one round, two, and so on. Short paths make "
         f"long-range dependencies easier to learn. (Here k = {K}, r = {CONNECTED_R}.)",
     )
-    yield embedded_png(_reach(figures, titles), "positions reached by each position, round by round")
-    yield embedded_png(_paths(figures, titles), "path length against length")
+    yield plot(_reach(figures, titles), "positions reached by each position, round by round")
+    yield plot(_paths(figures, titles), "path length against length")
     remark = found.get("separable_k_is_n", {})
     if "k_is_n" in remark:  # absent if the row failed
         yield heading(
@@ -75,32 +76,32 @@ def sections(results: Results) -> Iterator[str]:
             "layer. Its complexity, n²d + nd², equals that of a self-attention layer, n²d, plus a "
             "position-wise layer, nd², which together form a layer of the Transformer.",
         )
-        yield embedded_png(_remark(remark["k_is_n"]), "FLOPs of both against length")
+        yield plot(_remark(remark["k_is_n"]), "FLOPs of both against length")
 
 
-def _orders(figures: Mapping[str, Any], titles: Mapping[str, str]) -> str:
+def _orders(figures: Mapping[str, Any], names: Mapping[str, str]) -> str:
     """The paper's table, with the measured values beside the orders."""
-    head = (
+    titles = (
         *("layer type", "complexity per layer", "time measured"),
         *("sequential operations", f"counted, n = {CONNECTED_N}"),
         *("maximum path length", f"found, n = {CONNECTED_N}, k = {K}, r = {CONNECTED_R}"),
     )
-    rows = table_row("th", head)
+    lines = []
     for name, found in figures.items():
         complexity, sequential, path = _ORDERS[name]
         cells = (
-            *(titles[name], f"O({complexity})", f"n^{found['time_n']:.2f} d^{found['time_d']:.2f}"),
+            *(f"O({complexity})", f"n^{found['time_n']:.2f} d^{found['time_d']:.2f}"),
             *(f"O({sequential})", str(found["sequential"])),
             *(f"O({path})", "∞" if found["path"] == "inf" else str(found["path"])),
         )
-        rows += table_row("td", cells)
+        lines.append((html.escape(names[name]), [html.escape(cell) for cell in cells]))
     text = (
         "The paper's orders beside the measurements on this machine: the exponents of n and d in the time of "
         "the core, the longest chain of dependent matrix products, and the number of rounds until every "
         "position has reached every other. "
         f"Cost is measured with k = {K} and r = {R}; lengths are compared at d = {WIDTH}."
     )
-    return f"{heading('The table', text)}<table>{rows}</table>"
+    return heading("The table", text) + cards(titles, lines)
 
 
 def _curves(figures: Mapping[str, Any], titles: Mapping[str, str], curve: str, size: str) -> Figure:

@@ -1,0 +1,93 @@
+"""What the figures in tables of results are called, and what they mean."""
+
+import re
+
+_LENGTHS = re.compile(r"(\w+?)_(\d+)_(\d+)")
+_LEGEND = {
+    "perplexity": (
+        "perplexity",
+        "exp of the mean loss per sub-word on the validation text, without label smoothing",
+    ),
+    "bleu": ("BLEU", "sacreBLEU (13a) of beam search on the validation text, or on the test text if given"),
+    "parameters_millions": ("10⁶ parameters", "number of trained weights, in millions"),
+    "updates": ("updates", "number of updates within the budget"),
+    "formula_flops": ("FLOPs by formula", "time × devices × sustained FLOPS, the paper's estimate"),
+    "tokens_per_second": ("tokens per second", "median target tokens per second in training"),
+    "step_time_ratio": ("step time ratio", "time per update divided by that of the first row"),
+    "bracket_f1": (
+        "bracket F1",
+        "EVALB's F1 of labelled constituents; search is restricted to trees over the words",
+    ),
+    "exact_match": ("exact match", "percentage of sentences whose tree is entirely right"),
+    "tag_accuracy": ("tag accuracy", "percentage of words with the right part-of-speech tag"),
+    "well_formed": ("well formed", "percentage of outputs that are trees without repair"),
+    "f1_unconstrained": (
+        "F1 unconstrained",
+        "bracket F1 with any output allowed, and repaired, as in the paper",
+    ),
+    "well_formed_unconstrained": (
+        "well formed unconstrained",
+        "percentage of outputs that are trees without repair, with any output allowed",
+    ),
+    "trees": ("trees", "number of training trees"),
+    "silver_trees": ("silver trees", "number of training trees made by a parser"),
+    "variance": ("variance", "variance of q.k"),
+    "largest_weight": ("largest weight", "mean largest weight of a softmax over 32 keys"),
+    "softmax_gradient": (
+        "softmax gradient",
+        "mean size of the gradient of that softmax at its largest weight, times 4: 1 at most",
+    ),
+    "error_of_shift": (
+        "error of shift",
+        "largest error of PE(pos + k) as a linear function of PE(pos), one matrix per k",
+    ),
+    "time_n": ("time, n", "exponent of the length n in the time of the core's forward and backward pass"),
+    "time_d": ("time, d", "exponent of the width d in that time"),
+    "flops_n": ("FLOPs, n", "exponent of n in the core's FLOPs, as PyTorch counts them"),
+    "flops_d": ("FLOPs, d", "exponent of d in those FLOPs"),
+    "memory_n": (
+        "memory, n",
+        "exponent of n in the peak memory of the core's tensors without weights and inputs",
+    ),
+    "layer_n": (
+        "layer, n",
+        "exponent of n in the time of the whole layer, projections and normalisation too",
+    ),
+    "layer_d": ("layer, d", "exponent of d in the time of the whole layer"),
+    "sequential": ("sequential", "longest chain of dependent matrix products of a layer"),
+    "sequential_n": ("sequential, n", "its growth per additional position: 0 is O(1), 1 is O(n)"),
+    "path": (
+        "path",
+        "maximum path length: rounds until every input position has changed every later output position",
+    ),
+    "cheaper_from": ("cheaper from", "n above which the core takes less time than full self-attention"),
+    "cheaper_from_flops": (
+        "cheaper from, FLOPs",
+        "n above which the core needs fewer FLOPs than full self-attention",
+    ),
+    "ratio_shortest": (
+        "ratio, shortest",
+        "FLOPs of self-attention and a position-wise layer, divided by the row's, at the shortest n",
+    ),
+    "ratio_longest": ("ratio, longest", "the same at the longest n"),
+    "layer": ("layer", "layer of the head that is drawn"),
+    "head": ("head", "head that is drawn"),
+    "weight": ("weight", "its weight on the words that the paper names"),
+    "second_head": ("second head", "the next best head"),
+    "second_weight": ("second weight", "its weight on these words"),
+    "uniform": ("uniform", "weight of uniform attention on these words"),
+    "second_uniform": ("second uniform", "weight of uniform attention on the words of the second head"),
+}
+"""Figure -> title, explanation."""
+
+
+def figure_title(figure: str) -> str:
+    """Title of a figure; `bleu_21_30` is the BLEU of sentences with 21 to 30 tokens."""
+    if numbers := _LENGTHS.fullmatch(figure):
+        return f"{figure_title(numbers[1])}, {numbers[2]} to {numbers[3]} tokens"
+    return _LEGEND[figure][0] if figure in _LEGEND else figure.replace("_", " ")
+
+
+def figure_explanation(figure: str) -> str:
+    """What a figure means; empty for one that is explained with another, and for unknown ones."""
+    return _LEGEND[figure][1] if figure in _LEGEND else ""

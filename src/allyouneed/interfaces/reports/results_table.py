@@ -1,0 +1,256 @@
+"""The results of an experiment as a table of texts: figures, verdicts, cost and remarks."""
+
+import re
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from allyouneed.interfaces.reports.figure_legend import figure_explanation, figure_title
+from allyouneed.paper.experiment import FAILED, RESULT, Results, Row
+from allyouneed.paper.verdicts import (
+    TESTS,
+    Judgement,
+    Verdict,
+    are_sentences_drawn,
+    control,
+    deviation,
+    find_test,
+    judge,
+)
+
+_GROUPED_FROM, _BY_POWERS_FROM = 1e4, 1e9
+VERDICTS: Mapping[Verdict, tuple[str, str]] = {
+    "as the paper": ("✓", "As the paper"),
+    "not as the paper": ("✗", "Not as the paper"),
+    "differs": ("≠", "Differs, where the paper has no figure"),
+    "not told apart": ("~", "Not told apart"),
+    "not tested": ("·", "Not tested (one seed)"),
+}
+"""Verdict -> its mark in tables, and the title of its list of conclusions."""
+COSTS = ("hours", "FLOPs", "by formula", "kWh")
+
+
+@dataclass(frozen=True)
+class Column:
+    """A figure."""
+
+    title: str
+    explanation: str
+    in_paper: bool
+    """Whether the paper prints it for any row."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A figure of a row."""
+
+    ours: str
+    paper: str
+    verdicts: Sequence[Verdict]
+    """One for each row that it is compared with."""
+
+    @property
+    def marked(self) -> str:
+        """Our figure, with the marks of the verdicts."""
+        return " ".join([self.ours, *(VERDICTS[verdict][0] for verdict in self.verdicts)]).strip()
+
+
+@dataclass(frozen=True)
+class Line:
+    """A computed row."""
+
+    name: str
+    what: str
+    num_seeds: int
+    cells: Sequence[Cell]
+    """One per column."""
+    costs: Sequence[str]
+    """One for each of `COSTS`, over all seeds; empty texts for unknown ones."""
+
+
+@dataclass(frozen=True)
+class ResultsTable:
+    """Everything that a report of an experiment says in words and numbers."""
+
+    experiment: str
+    title: str
+    facts: Sequence[str]
+    """Scale, hours, devices and date."""
+    columns: Sequence[Column]
+    lines: Sequence[Line]
+    conclusions: Mapping[str, Sequence[str]]
+    """Title -> differences, or reasons of failure."""
+    remarks: Sequence[str]
+    """Settings, notes and the rule of comparison; names of settings and rows are in backticks."""
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> "ResultsTable":
+        """The table whose fields, as JSON values, these are."""
+        lines = [
+            Line(**{**line, "cells": [Cell(**cell) for cell in line["cells"]]}) for line in values["lines"]
+        ]
+        columns = [Column(**column) for column in values["columns"]]
+        return cls(**{**values, "columns": columns, "lines": lines})
+
+    @property
+    def costs(self) -> list[str]:
+        """The costs that at least one row has."""
+        return [name for place, name in enumerate(COSTS) if any(line.costs[place] for line in self.lines)]
+
+    def costs_of(self, line: Line) -> list[tuple[str, str]]:
+        """The costs of a row, by their titles."""
+        return [(name, cost) for name, cost in zip(COSTS, line.costs, strict=True) if name in self.costs]
+
+    @property
+    def marks(self) -> dict[str, str]:
+        """The marks that occur -> their meanings."""
+        used = {verdict for line in self.lines for cell in line.cells for verdict in cell.verdicts}
+        return {mark: title for verdict, (mark, title) in VERDICTS.items() if verdict in used}
+
+
+def results_table(results: Results) -> ResultsTable:
+    """The table of all rows computed so far."""
+    rows = [row for row in results.rows if row.name in results.outcomes]
+    figures = [f for f in results.experiment.figures if any(results.values(row.name, f) for row in rows)]
+    in_paper = {figure for row in results.rows for figure in row.paper}
+    judgements = judge(results)
+    verdicts: dict[tuple[str, str], list[Verdict]] = {}
+    for found in judgements:
+        verdicts.setdefault((found.row, found.figure), []).append(found.verdict)
+    lines = [
+        Line(
+            row.name,
+            row.what + (f" ({FAILED})" if _has_failed(results, row) else ""),
+            len(results.outcomes[row.name]),
+            [
+                Cell(
+                    _mean(results.values(row.name, figure)),
+                    f"{row.paper[figure]:g}" if figure in row.paper else "",
+                    verdicts.get((row.name, figure), []),
+                )
+                for figure in figures
+            ],
+            _costs(results, row),
+        )
+        for row in rows
+    ]
+    return ResultsTable(
+        results.experiment.name,
+        results.experiment.title,
+        list(_facts(results)),
+        [Column(figure_title(figure), figure_explanation(figure), figure in in_paper) for figure in figures],
+        lines,
+        _conclusions(results, judgements),
+        [*_trained(results), *_notes(results), *_rule(results)],
+    )
+
+
+def _has_failed(results: Results, row: Row) -> bool:
+    return all(FAILED in outcome for outcome in results.outcomes[row.name].values())
+
+
+def _mean(values: list[float]) -> str:
+    if not values:
+        return ""
+    mean, spread = statistics.fmean(values), deviation(values)
+    form = spread_form = ".1e" if abs(mean) >= _BY_POWERS_FROM else ",.0f"
+    if abs(mean) < _GROUPED_FROM:
+        form, spread_form = ".4g", ".2g"
+    return f"{mean:{form}} ± {spread:{spread_form}}" if spread else f"{mean:{form}}"
+
+
+def _costs(results: Results, row: Row) -> list[str]:
+    """Hours, FLOPs, FLOPs by formula (unless already a figure), and energy of a row, summed over seeds."""
+    names = ("seconds", "matmul_flops", "formula_flops", "energy_joules")
+    seconds, counted, formula, joules = (sum(results.values(row.name, name)) for name in names)
+    if not seconds:
+        return [""] * len(names)
+    energy = f"{joules / 3.6e6:.3f}" if joules else ""
+    by_formula = "" if "formula_flops" in results.experiment.figures else f"{formula:.1e}"
+    return [f"{seconds / 3600:.2f}", f"{counted:.1e}", by_formula, energy]
+
+
+def _facts(results: Results) -> Iterator[str]:
+    yield f"scale {results.scale.name}"
+    outcomes = [outcome for of_row in results.outcomes.values() for outcome in of_row.values()]
+    if seconds := sum(outcome.get("seconds") or 0 for outcome in outcomes):
+        yield f"{seconds / 3600:.1f} hours of training"
+    if devices := dict.fromkeys(outcome["device"] for outcome in outcomes if outcome.get("device")):
+        yield ", ".join(devices)
+    times = [file.stat().st_mtime for file in results.directory.glob(f"*/seed-*/{RESULT}")]
+    if times:
+        yield f"computed {datetime.fromtimestamp(max(times), UTC):%Y-%m-%d}"
+
+
+def _conclusions(results: Results, judgements: Sequence[Judgement]) -> dict[str, list[str]]:
+    """Lists of differences by verdict; then failed rows."""
+    found: dict[str, list[str]] = {title: [] for _, title in VERDICTS.values()}
+    named = {row.name for row in results.rows if row.baselines}
+    for judgement in judgements:
+        title = VERDICTS[judgement.verdict][1]
+        found[title].append(_difference(judgement, name_baseline=judgement.row in named))
+    found["Failed"] = [
+        f"{why}; to continue it, delete {folder / RESULT}, to restart it, delete all of that folder"
+        for folder, why in results.failures().items()
+    ]
+    return {title: items for title, items in found.items() if items}
+
+
+def _difference(judgement: Judgement, *, name_baseline: bool) -> str:
+    beside = f" beside {judgement.baseline}" if name_baseline else ""
+    paper = "" if judgement.paper is None else f", paper {judgement.paper:+.2f}"
+    test = find_test(judgement.figure)
+    within = f"within {test.margin_in_words}, " if judgement.equivalent and test else ""
+    p_value = "" if judgement.p_value is None else f" ({within}p = {judgement.p_value:.2g})"
+    title = figure_title(judgement.figure)
+    return f"{judgement.row}, {title} {judgement.difference:+.2f}{beside}{p_value}{paper}"
+
+
+def _trained(results: Results) -> Iterator[str]:
+    """Remarks on the models: the given one, or the settings of the trained ones."""
+    if results.inputs.model is not None:
+        yield f"Of the model {results.inputs.model}."
+        return
+    if results.inputs.data is None and not any(results.values(row.name, "seconds") for row in results.rows):
+        return  # nothing was trained
+    settings = results.experiment.settings(results.scale)
+    scaled = f"Scale {results.scale.name}, sized for {results.scale.sized_for}."
+    yield scaled + (f" Settings: {'; '.join(settings)}." if settings else "")
+
+
+def _notes(results: Results) -> Iterator[str]:
+    """The experiment's notes; one on a row, the first that it names, only if that has been computed."""
+    rows = {row.name for row in results.rows}
+    for note in results.experiment.notes:
+        named = [name for name in re.findall("`([^`]+)`", note) if name in rows]
+        if not named or named[0] in results.outcomes:
+            yield note
+
+
+def _rule(results: Results) -> Iterator[str]:
+    """How rows are compared, and the control of the test."""
+    judged = [name for name, is_judged in results.experiment.figures.items() if is_judged]
+    if not judged:
+        return
+    on_sentences = [figure_title(name) for name in judged if are_sentences_drawn(name, results)]
+    drawn = f"; test sentences are drawn, too, for {', '.join(on_sentences)}" if on_sentences else ""
+    yield (
+        "A row is tested against its baseline if both have two seeds or more, with seeds drawn from "
+        f"Student's t distribution{drawn}. p-values have Holm's correction over all rows; a difference "
+        "counts below 0.05."
+    )
+    margins = [test.margin_in_words for name in judged if (test := TESTS.get(name))]
+    if margins:
+        yield (
+            "Where the paper's rows differ by no more than one in the last digit that it prints, ours agree "
+            f"with it if they are shown to be equivalent, within {' or '.join(margins)} (two one-sided "
+            "tests)."
+        )
+    different, splits = control(results)
+    if splits:
+        yield (
+            f"Control: the seeds of one row, split into halves in all {splits} ways, are called different in "
+            f"{different} ({different / splits:.1%}); chance alone gives 5% at most, on average."
+        )

@@ -1,0 +1,188 @@
+"""Pages of results are read on wide and narrow screens, light and dark, and hold what the index shows."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from allyouneed.errors import DataError
+from allyouneed.interfaces.reports.figure_legend import figure_explanation, figure_title
+from allyouneed.interfaces.reports.reproduction import write_report
+from allyouneed.interfaces.reports.results_index import write_index
+from allyouneed.interfaces.reports.results_page import read_table
+from allyouneed.interfaces.reports.results_table import VERDICTS, results_table
+from allyouneed.paper.catalogue import EXPERIMENTS
+from allyouneed.paper.experiment import FAILED, Results
+from allyouneed.paper.scales import SCALES
+
+TINY = SCALES["tiny"]
+SCREENS = [(1240, "light"), (1240, "dark"), (390, "light"), (390, "dark")]
+MEASURE = """() => {
+  const luminance = (colour) => {
+    const [r, g, b] = colour.match(/[\\d.]+/g).map(Number).map((c) => c / 255)
+      .map((c) => c <= .04045 ? c / 12.92 : ((c + .055) / 1.055) ** 2.4);
+    return .2126 * r + .7152 * g + .0722 * b;
+  };
+  const paper = luminance(getComputedStyle(document.querySelector(".results")).backgroundColor);
+  const shown = [...document.querySelectorAll(".results *")].filter((element) =>
+    [...element.childNodes].some((node) => node.nodeType === 3 && node.textContent.trim()) &&
+    element.tagName !== "SCRIPT" && element.getClientRects().length);
+  return {
+    wide: document.documentElement.scrollWidth,
+    tables: [...document.querySelectorAll(".table")].map((t) => t.scrollWidth - t.clientWidth),
+    outside: shown.filter((e) => e.getBoundingClientRect().right > innerWidth + 1).map((e) => e.textContent),
+    faint: shown.filter((element) => {
+      const ink = luminance(getComputedStyle(element).color);
+      return (Math.max(ink, paper) + .05) / (Math.min(ink, paper) + .05) < 4.5;
+    }).map((element) => element.textContent),
+    text: document.querySelector(".results").innerText,
+    plots: [...document.images].map((image) => image.naturalWidth),
+  };
+}"""
+
+
+def made_up(name: str, directory: Path) -> Results:
+    """Results of all rows of an experiment, in which every figure has a value for three seeds."""
+    experiment = EXPERIMENTS[name]
+    rows = experiment.rows(TINY)
+    outcomes = {
+        row.name: {
+            seed: dict.fromkeys(experiment.figures, 12.3 + place + seed / 7)
+            | {"seconds": 3600.0, "matmul_flops": 1.2e15, "formula_flops": 3.4e16, "device": "1 x CPU"}
+            for seed in (1, 2, 3)
+        }
+        for place, row in enumerate(rows)
+    }
+    return Results(experiment, TINY, rows, outcomes, directory)
+
+
+@pytest.fixture
+def look(browser: Any) -> Iterator[Any]:
+    """Open a page on a screen and measure it; the page must load nothing and log no error."""
+    contexts: list[Any] = []
+
+    def look_at(file: Path, width: int, scheme: str) -> Mapping[str, Any]:
+        contexts.append(browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme))
+        page, amiss, requested = contexts[-1].new_page(), list[str](), list[str]()
+        page.on("console", lambda message: amiss.append(message.text))
+        page.on("pageerror", lambda error: amiss.append(str(error)))
+        page.on("request", lambda request: requested.append(request.url))
+        page.goto(file.as_uri())
+        found: Mapping[str, Any] = page.evaluate(MEASURE)
+        assert amiss == []
+        assert {url for url in requested if not url.startswith("data:")} == {file.as_uri()}
+        return found
+
+    yield look_at
+    for context in contexts:
+        context.close()
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("name", ["table1", "table3", "table4", "extrapolation"])
+def test_every_number_can_be_read_on_every_screen(name: str, look: Any, tmp_path: Path) -> None:
+    results = made_up(name, tmp_path)
+    write_report(results)
+    for width, scheme in SCREENS:
+        found = look(tmp_path / "results.html", width, scheme)
+        assert found["wide"] <= width
+        assert max(found["tables"]) <= 0, "no part of a table is hidden"
+        assert found["outside"] == []
+        assert found["faint"] == []
+        assert all(found["plots"])
+        assert "`" not in found["text"]
+        for line in results_table(results).lines:
+            assert all(cell.ours in found["text"] for cell in line.cells)
+
+
+@pytest.mark.browser
+def test_a_dark_page_has_light_plots(browser: Any, tmp_path: Path) -> None:
+    write_report(made_up("aop", tmp_path))
+    brightness = []
+    for scheme in ("light", "dark"):
+        context = browser.new_context(color_scheme=scheme)
+        page = context.new_page()
+        page.goto((tmp_path / "results.html").as_uri())
+        brightness.append(
+            page.evaluate("""async () => {
+              const image = document.querySelector(".plot img"), canvas = document.createElement("canvas");
+              canvas.width = image.naturalWidth; canvas.height = image.naturalHeight;
+              const context = canvas.getContext("2d");
+              context.drawImage(image, 0, 0);
+              const values = context.getImageData(0, 0, canvas.width, canvas.height).data;
+              let [sum, inked] = [0, 0];
+              for (let i = 0; i < values.length; i += 4)
+                if (values[i + 3] > 200) { sum += values[i] + values[i + 1] + values[i + 2]; inked += 3; }
+              return sum / inked;
+            }""")
+        )
+        context.close()
+    light, dark = brightness
+    assert light < 120 < dark, "ink is dark on a light page and light on a dark one"
+
+
+def test_the_legend_explains_every_mark_that_occurs_and_no_other(tmp_path: Path) -> None:
+    results = made_up("table3", tmp_path)
+    write_report(results)
+    page, table = (tmp_path / "results.html").read_text(), results_table(results)
+    legend = re.findall(r'<p class="legend">(.*?)</p>', page, re.DOTALL)[0]
+    for mark, title in VERDICTS.values():
+        occurs = f">{mark}</abbr>" in page
+        assert occurs == (title.lower() in legend) == (mark in table.marks)
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_figure_is_explained(name: str) -> None:
+    for figure in EXPERIMENTS[name].figures:
+        whole = re.sub(r"_\d+_\d+$", "", figure)
+        assert figure_explanation(whole), figure
+        assert "_" not in figure_title(figure)
+
+
+def test_notes_on_rows_that_were_not_computed_are_left_out(tmp_path: Path) -> None:
+    whole = made_up("table4", tmp_path)
+    part = replace(whole, outcomes={"supervised": whole.outcomes["supervised"]})
+    notes = ["\n".join(results_table(results).remarks) for results in (whole, part)]
+    for row in ("semi_supervised", "exchange", "eighth"):
+        assert f"`{row}`" in notes[0]
+        assert f"`{row}`" not in notes[1]
+
+
+def test_what_a_page_says_is_escaped(tmp_path: Path) -> None:
+    results = made_up("aop", tmp_path)
+    outcomes = {
+        "base": {1: {FAILED: "<script>alert(1)</script> `</script>`"}},
+        "aop1": results.outcomes["aop1"],
+    }
+    hostile = replace(results, outcomes=outcomes)
+    write_report(hostile)
+    page = (tmp_path / "results.html").read_text()
+    assert "<script>alert" not in page
+    assert "&lt;script&gt;alert(1)" in page
+    assert read_table(page) == results_table(hostile)
+
+
+def test_the_index_shows_the_tables_of_all_pages_in_the_papers_order(tmp_path: Path) -> None:
+    for name in ("variants", "table3", "table1"):
+        (tmp_path / f"{name}-tiny").mkdir()
+        write_report(made_up(name, tmp_path / f"{name}-tiny"))
+    (tmp_path / "other.html").write_text("<p>another page</p>")
+    page = write_index(tmp_path).read_text()
+    titles = [EXPERIMENTS[name].title for name in ("table1", "table3", "variants")]
+    assert re.findall("<h2>(.*?)</h2>", page) == [title.replace("'", "&#x27;") for title in titles]
+    assert re.findall('href="(.*?)"', page) == [
+        f"{name}-tiny/results.html" for name in ("table1", "table3", "variants")
+    ]
+    found = results_table(made_up("table3", tmp_path / "table3-tiny"))
+    assert all(cell.ours in page and cell.paper in page for line in found.lines for cell in line.cells)
+    assert f"not as the paper: {len(found.conclusions['Not as the paper'])}" in page
+
+
+def test_a_folder_without_results_has_no_index(tmp_path: Path) -> None:
+    (tmp_path / "other.html").write_text("<p>another page</p>")
+    with pytest.raises(DataError, match="has no page that `reproduce` has written"):
+        write_index(tmp_path)
+    assert not (tmp_path / "index.html").exists()
