@@ -36,7 +36,7 @@ BY_HAND: dict[str, tuple[Callable[[int, int], ComparedLayer], Callable[[int, int
 @pytest.mark.parametrize("name", BY_HAND)
 def test_the_flops_of_a_core_are_two_a_multiply_add(name: str) -> None:
     build, by_hand = BY_HAND[name]
-    [cost] = measure(build, [Size(2, 64, 12)], CPU)
+    [cost] = measure(build, [Size(2, 64, 12)], CPU, 3)
     assert cost.flops == by_hand(64, 12)
     projections = 2 * 4 * 64 * 12 * 12 if name in ("full", "restricted") else 0
     assert cost.layer_flops == cost.flops + projections
@@ -46,7 +46,7 @@ def test_the_flops_of_a_core_are_two_a_multiply_add(name: str) -> None:
 
 def test_the_memory_of_restricted_attention_is_linear_in_the_length() -> None:
     sizes = [Size(1, n, 64) for n in (512, 1_024, 2_048)]
-    costs = measure(lambda n, d: RestrictedSelfAttention(d, 32), sizes, CPU)
+    costs = measure(lambda n, d: RestrictedSelfAttention(d, 32), sizes, CPU, 3)
     for of_each in ([cost.bytes for cost in costs], [cost.layer_bytes for cost in costs]):
         assert exponent([size.n for size in sizes], of_each) == pytest.approx(1, abs=0.02)
 
@@ -59,10 +59,10 @@ def test_the_memory_of_a_layer_is_of_all_that_is_around_its_core() -> None:
             return inputs[0] * 2
 
     n, d = 50, 20
-    [cost] = measure(lambda n, d: Doubling(d), [Size(1, n, d)], CPU)
+    [cost] = measure(lambda n, d: Doubling(d), [Size(1, n, d)], CPU, 3)
     matrix = 4 * n * d
     assert cost.bytes == 3 * matrix, "the result, the gradients of the result and of the input"
-    [wider] = measure(lambda n, d: Doubling(d), [Size(2, n, d)], CPU)
+    [wider] = measure(lambda n, d: Doubling(d), [Size(2, n, d)], CPU, 3)
     assert wider.layer_bytes > 1.8 * cost.layer_bytes
     assert cost.layer_bytes >= cost.bytes + matrix, "the sum is kept for the normalisation's gradient"
 

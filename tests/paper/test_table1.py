@@ -32,7 +32,7 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.setattr(table1, "TYPES", small)
         patch.setattr(table1, "LENGTHS", (4, 8))
         patch.setattr(table1, "CONNECTED_N", 8)
-        patch.setattr(layer_costs, "_NUM_ROUNDS", 1)
+        patch.setattr(table1, "_num_rounds", lambda scale: 1)
         patch.setattr(layer_costs, "_LEAST_SECONDS", 1e-9)
         *_, results = reproduce(TABLE1, out, SCALES["tiny"], torch.device("cpu"))
         write_report(results)
@@ -121,3 +121,11 @@ def test_a_layer_is_cheaper_from_where_its_cost_meets_that_of_self_attention() -
     assert cheaper_from({"failed": "no memory"}, attention) == {}
     wider = {"by_n": {**other["by_n"], "d": [9] * 3}}
     assert cheaper_from(wider, attention) == {}
+
+
+def test_the_quick_scale_leaves_out_the_largest_sizes() -> None:
+    quick, tiny = (TABLE1.rows(TABLE1.scale(name)) for name in ("quick", "tiny"))
+    assert [row.name for row in quick] == [row.name for row in tiny]
+    assert all(short.paper.keys() == long.paper.keys() for short, long in zip(quick, tiny, strict=True))
+    of_attention = quick[0].compute.args[0]  # type: ignore[attr-defined]
+    assert of_attention.lengths == TYPES[0].lengths[:-1]

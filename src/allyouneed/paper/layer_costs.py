@@ -20,7 +20,6 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from allyouneed.model.comparison.layers import ComparedLayer
 
-_NUM_ROUNDS = 15
 _LEAST_SECONDS = 0.02
 """Minimum time of a measurement; a shorter computation is repeated until its runs take this long."""
 
@@ -50,7 +49,7 @@ class Cost:
 
 
 def measure(
-    build: Callable[[int, int], ComparedLayer], sizes: Sequence[Size], device: torch.device
+    build: Callable[[int, int], ComparedLayer], sizes: Sequence[Size], device: torch.device, num_rounds: int
 ) -> list[Cost]:
     """Cost of a layer at each size.
 
@@ -60,11 +59,12 @@ def measure(
         build: Makes the layer from n and d.
         sizes: Sizes to measure.
         device: Device to compute on.
+        num_rounds: Number of rounds through all sizes.
     """
     layers = [build(size.n, size.d).to(device) for size in sizes]
     batches = [torch.randn(size.batch, size.n, size.d, device=device) for size in sizes]
     passes = [_passes(layer, x) for layer, x in zip(layers, batches, strict=True)]
-    rounds = [[[_seconds(run, device) for run in of_size] for of_size in passes] for _ in range(_NUM_ROUNDS)]
+    rounds = [[[_seconds(run, device) for run in of_size] for of_size in passes] for _ in range(num_rounds)]
     least = np.min(rounds, axis=0)  # (sizes, core or layer)
     return [
         Cost(float(of_core), float(of_whole), peak_bytes(core), peak_bytes(whole), *_flops(layer, x[:1]))

@@ -68,12 +68,27 @@ def path_length(build: Stack, n: int) -> float:
     """Number of rounds until every input position reaches itself and all later output positions.
 
     Infinite if that never happens. Earlier positions do not count: a recurrent layer passes information in
-    one direction only.
+    one direction only. Reach grows with each round, so the number is found by doubling, then by bisection.
     """
-    for number, reach in enumerate(reach_by_round(build, n), start=1):
-        if torch.equal(reach.triu(), torch.ones_like(reach).triu()):
-            return number
-    return math.inf
+    torch.manual_seed(0)
+    layers: list[ComparedLayer] = []
+
+    def reach_after(num_rounds: int) -> Bool[Tensor, "inputs outputs"]:
+        layers.extend(build(n, _WIDTH, place).double() for place in range(len(layers), num_rounds))
+        return _reach(layers[:num_rounds], n)
+
+    def is_complete(reach: Bool[Tensor, "inputs outputs"]) -> bool:
+        return torch.equal(reach.triu(), torch.ones_like(reach).triu())
+
+    fewest, most, before = 0, 1, torch.zeros(n, n, dtype=torch.bool)
+    while not is_complete(reach := reach_after(most)):
+        if torch.equal(reach, before):
+            return math.inf
+        fewest, most, before = most, 2 * most, reach
+    while most - fewest > 1:
+        middle = (fewest + most) // 2
+        fewest, most = (fewest, middle) if is_complete(reach_after(middle)) else (middle, most)
+    return most
 
 
 def _reach(layers: list[ComparedLayer], n: int) -> Bool[Tensor, "inputs outputs"]:

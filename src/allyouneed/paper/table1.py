@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -28,6 +28,8 @@ K, R = 3, 128
 CONNECTED_R, CONNECTED_N = 8, 64
 """Neighbourhood size r and length n for the path lengths: small enough to draw."""
 LENGTHS = (4, 8, 16, 32, 64)
+QUICK = "quick"
+"""The scale without each layer's largest sizes, measured in fewer rounds."""
 BATCH, WIDTH = 4, 256
 """Number of sequences, and their width d, when lengths are compared."""
 _NOTES = [
@@ -163,11 +165,12 @@ def measured(layer: LayerType, work: Work) -> Mapping[str, Any]:
     longer = SCALES["tiny"].narrower // work.scale.narrower
     by_n = [Size(layer.batch, longer * n, layer.width_of_lengths) for n in layer.lengths]
     by_d = [Size(layer.batch, layer.length_of_widths, d) for d in layer.widths]
-    of_n, of_d = (measure(layer.build, sizes, work.device) for sizes in (by_n, by_d))
+    rounds = _num_rounds(work.scale)
+    of_n, of_d = (measure(layer.build, sizes, work.device, rounds) for sizes in (by_n, by_d))
     ns, ds = [size.n for size in by_n], [size.d for size in by_d]
     chains = [sequential_operations(layer.stack, n) for n in (CONNECTED_N // 2, CONNECTED_N)]
     paths = [path_length(layer.stack, n) for n in LENGTHS]
-    rounds = reach_by_round(layer.stack, CONNECTED_N // 2)
+    reached = reach_by_round(layer.stack, CONNECTED_N // 2)
     return {
         "time_n": exponent(ns, [cost.seconds for cost in of_n]),
         "time_d": exponent(ds, [cost.seconds for cost in of_d]),
@@ -183,7 +186,7 @@ def measured(layer: LayerType, work: Work) -> Mapping[str, Any]:
         "by_d": _curve(by_d, of_d),
         "paths": {"n": LENGTHS, "path": [_number(path) for path in paths]},
         # For pictures: per round and input position, a string with 1 for each output position it reaches.
-        "reach": [["".join(str(int(x)) for x in row) for row in reach.tolist()] for reach in rounds],
+        "reach": [["".join(str(int(x)) for x in row) for row in reach.tolist()] for reach in reached],
     }
 
 
@@ -234,7 +237,9 @@ def _remark(work: Work) -> Mapping[str, Any]:
         lambda n, d: FullSelfAttention(d),
         lambda n, d: PositionWise(d),
     ]
-    separable, attention, network = (measure(build, sizes, work.device) for build in kinds)
+    separable, attention, network = (
+        measure(build, sizes, work.device, _num_rounds(work.scale)) for build in kinds
+    )
     together = [a.layer_flops + b.layer_flops for a, b in zip(attention, network, strict=True)]
     alone = [cost.layer_flops for cost in separable]
     n = [size.n for size in sizes]
@@ -246,8 +251,18 @@ def _remark(work: Work) -> Mapping[str, Any]:
     }
 
 
+def _num_rounds(scale: Scale) -> int:
+    return 3 if scale.name == QUICK else 15
+
+
+def _types(scale: Scale) -> Sequence[LayerType]:
+    if scale.name != QUICK:
+        return TYPES
+    return [replace(layer, lengths=layer.lengths[:-1], widths=layer.widths[:-1]) for layer in TYPES]
+
+
 def _rows(scale: Scale) -> Sequence[Row]:
-    rows = [Row(t.name, t.what, partial(measured, t), _paper(t), every_seed=False) for t in TYPES]
+    rows = [Row(t.name, t.what, partial(measured, t), _paper(t), every_seed=False) for t in _types(scale)]
     return [*rows, Row("separable_k_is_n", "with k = n", _remark, every_seed=False)]
 
 
@@ -264,4 +279,5 @@ TABLE1 = Experiment(
     dict.fromkeys(_FIGURES, False),
     derive=cheaper_from,
     notes=_NOTES,
+    scales={QUICK: replace(SCALES["tiny"], name=QUICK, sized_for="a minute on two cores"), **SCALES},
 )

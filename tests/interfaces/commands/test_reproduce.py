@@ -57,6 +57,8 @@ def test_a_row_that_fails_ends_in_an_exit_code_of_its_own(
         assert f"to continue it, delete {tmp_path / 'out' / 'base' / 'seed-1' / 'result.json'}" in out
 
 
-@pytest.mark.parametrize(("option", "names"), [("experiment", [*EXPERIMENTS, "index"]), ("scale", SCALES)])
+@pytest.mark.parametrize(
+    ("option", "names"), [("experiment", [*EXPERIMENTS, "index"]), ("scale", ["quick", *SCALES])]
+)
 def test_every_experiment_and_scale_can_be_named(option: str, names: Iterable[str]) -> None:
     assert get_args(reproduce.__annotations__[option]) == tuple(names)

@@ -45,7 +45,7 @@ def reproduce(
     /,
     *,
     given: Given = Given(),
-    scale: Literal["tiny", "small", "paper"] = "tiny",
+    scale: Literal["quick", "tiny", "small", "paper"] = "tiny",
     seeds: AtLeastOne | None = None,
     rows: Annotated[list[str] | None, Parameter(consume_multiple=True)] = None,
     out: Path | None = None,
@@ -57,7 +57,7 @@ def reproduce(
     allyouneed reproduce table3 --data data --scale small --rows base heads_1 heads_32 --seeds 5
     allyouneed reproduce table4 --data trees --text news.txt
     allyouneed reproduce figures --model models/first
-    allyouneed reproduce table1
+    allyouneed reproduce table1 --scale quick
     allyouneed reproduce index --out runs
     ```
 
@@ -72,7 +72,8 @@ def reproduce(
             that are in no table of the paper; `figures`: Figures 3 to 5; `index`: one page, OUT/index.html,
             of all tables computed below the folder OUT, by default `runs`.
         given: Inputs of the experiment.
-        scale: `tiny` (hours on two cores), `small` (half an hour on a GPU, an estimate) or `paper`.
+        scale: `tiny` (hours on two cores), `small` (half an hour on a GPU, an estimate) or `paper`; for
+            `table1` also `quick` (a minute).
         seeds: Number of runs of each row that is compared closely: 3 by default, 1 for `table2`.
         rows: Rows to compute, along with the rows they are compared with; by default all.
         out: The folder to work in; by default runs/EXPERIMENT-SCALE.
