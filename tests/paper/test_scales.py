@@ -24,13 +24,40 @@ def test_every_row_fits_its_scale_and_keeps_the_papers_proportions(scale: str) -
             assert scaled.d_model / base.d_model == paper.d_model / 512
             assert scaled.d_ff / base.d_ff == paper.d_ff / 2048
             assert scaled.num_layers / base.num_layers == paper.num_layers / 6
-            assert scaled.head_widths[0] * 64 == paper.head_widths[0] * base.head_widths[0]
+            heads = max(1, paper.num_heads * base.d_model // 512)
+            assert scaled.num_heads == heads
+            total = [model.num_heads * width for model in (paper, scaled) for width in model.head_widths]
+            assert [width * base.d_model for width in total[:2]] == [width * 512 for width in total[2:]]
+            if paper.num_heads * base.d_model >= 512:  # otherwise a head is narrower
+                assert scaled.head_widths == paper.head_widths
     for name in ("aop1", "aop2"):
         model = SCALES[scale](PRESETS[name]()).model
         per_layer = (
             model.parameter_heads * sum(model.parameter_head_widths) * (model.d_model + model.parameter_pairs)
         )
         assert per_layer == 2 * base.d_model * base.d_ff
+
+
+@pytest.mark.parametrize("scale", ["tiny", "small"])
+def test_warm_up_takes_the_papers_share_of_a_run(scale: str) -> None:
+    training = SCALES[scale](PRESETS["base"]()).training
+    assert 0.04 <= training.warmup_steps / training.num_steps <= 0.08
+    rate = training.learning_rate_factor * (128 * training.warmup_steps) ** -0.5
+    assert rate < 0.005, "what multi30k_tiny, as narrow, is trained with"
+
+
+def test_rows_that_coincide_at_a_scale_stand_once() -> None:
+    rows = {name: {row.name: row for row in EXPERIMENTS["table3"].rows(SCALES[name])} for name in SCALES}
+    for name, of_scale in rows.items():
+        configs = [SCALES[name](PRESETS[_preset(row)]()) for row in of_scale]
+        assert all(config != other for i, config in enumerate(configs) for other in configs[:i])
+    assert rows["paper"].keys() - rows["tiny"].keys() == {"heads_4", "big"}
+    assert rows["tiny"]["heads_1"].what == "(A) h = 1; the same at this scale: (A) h = 4"
+    assert rows["paper"].keys() - rows["small"].keys() == {"big"}
+
+
+def _preset(row: str) -> str:
+    return row if row in PRESETS else f"table3_{row}"
 
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS)

@@ -89,7 +89,7 @@ def test_the_page_names_budgets_and_what_differs_between_systems(results: Result
     settings = TABLE2.settings(SCALES["tiny"])
     assert settings[:3] == [
         "rows end when 600 s (equal time) or 3.3e+13 counted FLOPs (equal FLOPs) are used",
-        "warm-up is 20% of the updates that so many FLOPs buy",
+        "warm-up is 6% of the updates that so many FLOPs buy",
         "32 experts in place of 2,048, 4 of them for a token",
     ]
     assert "layers divided by 2" in settings

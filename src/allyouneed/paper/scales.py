@@ -13,7 +13,7 @@ class Scale:
 
     name: str
     narrower: int
-    """Divisor of all widths; numbers of heads do not change."""
+    """Divisor of d_model, d_ff, n_p, and of the number of heads; d_k and d_v do not change."""
     shallower: int
     """Divisor of the number of layers."""
     training: dict[str, Any] = field(default_factory=dict)
@@ -33,20 +33,29 @@ class Scale:
         """The configuration at this scale."""
         config = config.replace(model=self.model, search=self.search)
         model = config.model
-        d_k, d_v = model.head_widths
-        names = {"d_model", "d_ff", "parameter_d_k", "parameter_d_v", "parameter_pairs"}
-        widths = {"d_k": d_k, "d_v": d_v} | model.model_dump(include=names)
+        widths = model.model_dump(include={"d_model", "d_ff", "parameter_pairs"})
         scaled: dict[str, Any] = {name: width // self.narrower for name, width in widths.items()}
+        d_k, d_v = model.head_widths
+        scaled["num_heads"], scaled["d_k"], scaled["d_v"] = self._heads(model.num_heads, d_k, d_v)
+        names = "parameter_heads", "parameter_d_k", "parameter_d_v"
+        heads = self._heads(model.parameter_heads, model.parameter_d_k, model.parameter_d_v)
+        scaled |= zip(names, heads, strict=True)
         fewest = 2 if model.architecture == "recurrent" else 1
         scaled["num_layers"] = max(fewest, model.num_layers // self.shallower)
         return config.replace(model=scaled, training=self.training)
+
+    def _heads(self, num_heads: int, *widths: int) -> tuple[int, ...]:
+        """Fewer heads of the same widths; a single head is narrower instead."""
+        fewer = max(1, num_heads // self.narrower)
+        return fewer, *(num_heads * width // (self.narrower * fewer) for width in widths)
 
     def changes(self, besides: Collection[str] = ()) -> list[str]:
         """Differences from the paper, in words, except the settings `besides`, which rows set themselves."""
         told = []
         if self.narrower > 1:
             told.append(
-                f"all widths (d_model, d_ff, d_k, d_v, n_p) divided by {self.narrower}, heads as they are"
+                f"d_model, d_ff, n_p and the number of heads divided by {self.narrower}, d_k and d_v as they "
+                "are"
             )
         if self.shallower > 1:
             told.append(f"layers divided by {self.shallower}")
@@ -77,7 +86,7 @@ SCALES = {
         "tiny",
         4,
         2,
-        _short_run(1_024, 2_000, 400, 1.0),
+        _short_run(1_024, 2_000, 120, 0.5),
         "3 hours on two cores, with Multi30k",
         budget_seconds=600,
         budget_flops=3.3e13,
@@ -86,7 +95,7 @@ SCALES = {
         "small",
         2,
         2,
-        _short_run(8_192, 2_000, 800, 1.5),
+        _short_run(8_192, 2_000, 120, 0.5),
         "half an hour on a data-centre GPU, an estimate, with Multi30k",
         budget_seconds=180,
         budget_flops=8e14,

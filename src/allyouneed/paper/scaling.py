@@ -74,7 +74,7 @@ def _rows(scale: Scale) -> Sequence[Row]:
     trained = [
         training_row(
             f"{attention}_{d_k}",
-            f"{attention}, d_k = {d_k // scale.narrower}",
+            f"{attention}, d_k = {d_k}",
             base().replace(model={"attention": attention, "d_k": d_k}),
             {},
             baselines=baselines,
