@@ -1,6 +1,7 @@
 """Table 2: every system until its budget is used, an ensemble, and the paper's figures beside ours."""
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -9,11 +10,12 @@ import torch
 from allyouneed.config.presets import PRESETS
 from allyouneed.config.run import RunConfig
 from allyouneed.cost.plan import cost
-from allyouneed.errors import UsageError
+from allyouneed.errors import DataError, UsageError
 from allyouneed.interfaces.reports.reproduction import write_report
 from allyouneed.interfaces.reports.results_table import results_table
 from allyouneed.interfaces.reports.results_text import table_cells
-from allyouneed.paper.experiment import Inputs, Results
+from allyouneed.paper.catalogue import EXPERIMENTS
+from allyouneed.paper.experiment import Experiment, Inputs, Results
 from allyouneed.paper.reproduction import read_json, reproduce
 from allyouneed.paper.scales import SCALES, Scale
 from allyouneed.paper.table2 import SYSTEMS, TABLE2, Budget, System, at_scale, row_name
@@ -97,7 +99,7 @@ def test_the_page_names_budgets_and_what_differs_between_systems(results: Result
     widths = "128 (transformer), 128 (recurrent), 128 (convolutional), 200 (bytenet), 128 (experts)"
     assert f"model.d_model = {widths}" in settings
     assert not [told for told in settings if "_steps" in told], "rows end by their budgets"
-    assert {"model.dropout = 0.1", "training.learning_rate_factor = 1"} < set(settings)
+    assert {"model.dropout = 0.1", "training.learning_rate_factor = 0.5"} < set(settings)
     of_paper = TABLE2.settings(SCALES["paper"])
     assert not [told for told in of_paper if "besides" in told]
     factors = "1 (transformer), 0.4 (recurrent), 0.7 (convolutional), 0.75 (bytenet), 0.4 (experts)"
@@ -204,3 +206,45 @@ def test_the_big_model_is_a_row_at_the_papers_scale_only() -> None:
 def test_an_unknown_row_is_refused_with_those_that_there_are(toy_data: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="has these: transformer_seconds, recurrent_seconds"):
         list(reproduce(TABLE2, tmp_path, MINUTE, torch.device("cpu"), inputs=Inputs(toy_data), only=["gnmt"]))
+
+
+def test_a_test_set_is_scored_beside_the_validation_text(
+    toy_data: Path, toy_text: Path, tmp_path: Path
+) -> None:
+    files = {"test_source": toy_text / "valid.en", "test_reference": toy_text / "valid.toy"}
+    inputs = Inputs(toy_data, test=files)
+    only = ["transformer_flops"]
+    *_, results = reproduce(TABLE2, tmp_path, MINUTE, torch.device("cpu"), inputs, only=only)
+    folder = tmp_path / "transformer_flops" / "seed-1"
+    assert (folder / "references.txt").read_bytes() == files["test_reference"].read_bytes()
+    assert len((folder / "hypotheses_valid.txt").read_text().splitlines()) > 0
+    for figure in ("bleu", "perplexity"):
+        assert results.values("transformer_flops", f"{figure}_valid")
+    assert "Scored on a test set" in "\n".join(results_table(results).remarks)
+    with pytest.raises(UsageError, match="began with another test set"):
+        next(reproduce(TABLE2, tmp_path, MINUTE, torch.device("cpu"), Inputs(toy_data), only=only))
+
+
+@pytest.mark.parametrize(
+    ("experiment", "given", "told"),
+    [
+        (TABLE2, ["test_source"], "give test_source and test_reference, not test_source"),
+        (TABLE2, ["test_trees"], "give test_source and test_reference, not test_trees"),
+        (EXPERIMENTS["table3"], ["test_source", "test_reference"], "scored on the validation text"),
+    ],
+)
+def test_a_test_set_that_does_not_suit_is_refused_before_any_row(
+    experiment: Experiment, given: Sequence[str], told: str, toy_data: Path, toy_text: Path, tmp_path: Path
+) -> None:
+    inputs = Inputs(toy_data, test=dict.fromkeys(given, toy_text / "valid.en"))
+    with pytest.raises(UsageError, match=told):
+        next(reproduce(experiment, tmp_path / "out", MINUTE, torch.device("cpu"), inputs))
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_test_set_of_different_lengths_is_refused_before_any_row(toy_data: Path, tmp_path: Path) -> None:
+    for name, text in (("a", "one\n"), ("b", "one\ntwo\n")):
+        (tmp_path / name).write_text(text)
+    inputs = Inputs(toy_data, test={"test_source": tmp_path / "a", "test_reference": tmp_path / "b"})
+    with pytest.raises(DataError, match="has 1 lines, but"):
+        next(reproduce(TABLE2, tmp_path / "out", MINUTE, torch.device("cpu"), inputs))

@@ -12,7 +12,7 @@ import torch
 
 from allyouneed import DataConfig, TreeFiles, prepare
 from allyouneed.config.presets import parsing_tiny, parsing_wsj
-from allyouneed.data.lines import read_lines
+from allyouneed.data.lines import read_lines, write_lines
 from allyouneed.errors import DataError, UsageError
 from allyouneed.interfaces.reports.reproduction import write_report
 from allyouneed.interfaces.reports.results_table import results_table
@@ -91,6 +91,17 @@ def test_every_row_is_trained_on_what_it_says(treebank: Path, tmp_path: Path) ->
     write_report(results)
 
 
+def test_test_trees_are_scored_beside_the_validation_trees(treebank: Path, tmp_path: Path) -> None:
+    gold = tmp_path / "test.mrg"
+    write_lines(gold, PreparedData(treebank / "data").lines("train", "target"))
+    inputs = Inputs(treebank / "data", test={"test_trees": gold})
+    out = tmp_path / "out"
+    *_, results = reproduce(TABLE4, out, MINUTE, CPU, inputs, num_seeds=1, only=["supervised"])
+    assert not results.failures()
+    assert (out / "supervised" / "seed-1" / "references.txt").read_bytes() == gold.read_bytes()
+    assert results.values("supervised", "bracket_f1_valid")
+
+
 def silver_is_the_surer_half(treebank: Path, out: Path) -> None:
     folder = out / "semi_supervised" / "seed-1" / "silver"
     parser = load_parser(out / "supervised" / "seed-1" / "model")
@@ -125,7 +136,7 @@ def test_text_is_asked_for_by_the_row_that_needs_it_and_known_by_its_contents(
     with pytest.raises(UsageError, match="began with other text; name another folder"):
         run(treebank, tmp_path / "out", "semi_supervised", text=[treebank / "news.txt"])
     assert set(json.loads((tmp_path / "out" / "experiment.json").read_bytes())) == {
-        *("experiment", "scale", "settings", "data", "model", "text")
+        *("experiment", "scale", "settings", "data", "model", "text", "test")
     }
 
 

@@ -51,6 +51,8 @@ class Inputs:
     """Raw text files, one sentence per line."""
     model: Path | None = None
     """A trained model, used instead of data."""
+    test: Mapping[str, Path] = field(default_factory=dict)
+    """A test set: setting -> file; empty to score on the validation text."""
 
 
 NOTHING_GIVEN = Inputs()
@@ -134,6 +136,8 @@ class Experiment:
     shown once that has been computed."""
     scales: Mapping[str, Scale] = field(default_factory=lambda: SCALES)
     """Name -> scale, for each scale that the experiment supports."""
+    test_settings: Sequence[str] = ()
+    """Settings that name the files of a test set, if the paper's figures are on one."""
     takes_model: bool = False
     """Whether a trained model can be given instead of data."""
     num_seeds: int = 3

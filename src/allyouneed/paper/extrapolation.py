@@ -24,7 +24,7 @@ from allyouneed.paper.training_rows import (
     cost_of,
     require_validation,
     score,
-    score_validation,
+    score_held_out,
     trained,
 )
 from allyouneed.storage.run_directory import RunDirectory
@@ -137,7 +137,7 @@ def _row(name: str, what: str, config: RunConfig) -> Row:
         given = PreparedData(work.data)
         sources, references = (given.lines("train", side) for side in ("source", "target"))
         by_length = score_by_length(translator, data, sources, references, work.directory)
-        return score_validation(work, translator, data) | by_length | cost_of(work.directory / "run")
+        return score_held_out(work, translator, data) | by_length | cost_of(work.directory / "run")
 
     return Row(name, what, compute)
 

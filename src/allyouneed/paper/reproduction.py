@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from allyouneed.data.corpus import require_rereadable
-from allyouneed.data.lines import is_blank, read_lines
+from allyouneed.data.lines import is_blank, read_aligned, read_lines
 from allyouneed.errors import (
     DataError,
     DivergedError,
@@ -44,6 +44,7 @@ from allyouneed.paper.scales import Scale
 from allyouneed.storage.publish import MANIFEST, disk_errors, read_manifest, sha256_of, write_text
 from allyouneed.storage.run_directory import RunDirectory, resolve_model
 from allyouneed.tasks.parsing.penn_words import penn_words
+from allyouneed.tasks.parsing.trees import read_trees
 from allyouneed.tasks.prepared_data import PreparedData
 
 _OF_THE_ROW = (DivergedError, ResourceError, RowError)
@@ -224,7 +225,7 @@ def _facts(experiment: Experiment, rows: Sequence[Row], inputs: Inputs) -> dict[
     """Facts that identify the inputs, after checking that they suit the experiment."""
     if inputs.model is None:
         of_data = _facts_of_data(experiment, rows, inputs.data)
-        return {**of_data, **_facts_of_text(rows, inputs.text)}
+        return {**of_data, **_facts_of_text(rows, inputs.text), "test": _facts_of_test(experiment, inputs)}
     if not experiment.takes_model or inputs.data is not None:
         instead = "give it or data" if experiment.takes_model else "give data"
         raise UsageError(
@@ -270,6 +271,25 @@ def _facts_of_text(rows: Sequence[Row], text: Sequence[Path]) -> dict[str, list[
     return {"text": [sha256_of(file) for file in text]} if text else {}
 
 
+def _facts_of_test(experiment: Experiment, inputs: Inputs) -> list[str]:
+    """Facts that identify the test set, which is read once, so that errors in it are found now."""
+    if not inputs.test:
+        return []
+    if list(inputs.test) != list(experiment.test_settings):
+        wanted = " and ".join(experiment.test_settings)
+        told = f"give {wanted}" if wanted else "is scored on the validation text, as in the paper"
+        raise UsageError(
+            f"reproduce {experiment.name}: {told}, not {' and '.join(inputs.test)}",
+            settings=[*experiment.test_settings, *inputs.test],
+        )
+    files = list(inputs.test.values())
+    require_rereadable(files)
+    lines = read_aligned(files[0], files[1])[0] if len(files) > 1 else [*read_trees(files[0])]
+    if not lines:
+        raise DataError(f"{files[0]}: is empty; give a test set, or leave it out")
+    return [sha256_of(file) for file in files]
+
+
 def _time_left(directories: Sequence[Path]) -> Callable[[], str]:
     """A function that tells the time left, by the joint pace of all processes from now on."""
 
@@ -303,8 +323,8 @@ def read_json(path: Path) -> dict[str, Any]:
 def _require_same(out: Path, settings: Mapping[str, Any]) -> None:
     """Refuse to mix results for different scales, data or models; record these in `experiment.json`."""
     path = out / "experiment.json"
-    begun = read_json(path) if path.is_file() else {}
-    named = {"data": "other data", "text": "other text", "model": "another model"}
+    begun = {"test": []} | read_json(path) if path.is_file() else {}
+    named = {"data": "other data", "text": "other text", "model": "another model", "test": "another test set"}
     for name, value in settings.items():
         if begun.get(name, value) != value:
             named["settings"] = f"other settings of the scale {settings['scale']}"

@@ -14,14 +14,14 @@ from allyouneed.paper.reproduction import read_json
 from allyouneed.paper.scales import Scale
 from allyouneed.paper.training_rows import (
     FIGURES,
+    SCORES,
+    VALID,
     average_in,
     cost_of,
     require_validation,
-    score,
-    score_validation,
+    score_held_out,
 )
 from allyouneed.tasks.loading import load_translator
-from allyouneed.tasks.prepared_data import PreparedData
 from allyouneed.tasks.rehearsing import updates_within
 
 Budget = Literal["seconds", "flops"]
@@ -170,7 +170,7 @@ def row_name(system: str, budget: Budget) -> str:
 def _figures(work: Work, config: RunConfig) -> Mapping[str, Any]:
     """Train a configuration, average its checkpoints, and score the model."""
     translator = load_translator(average_in(work, config, work.data), device=work.device)
-    return score_validation(work, translator, work.data) | cost_of(work.directory / "run")
+    return score_held_out(work, translator, work.data) | cost_of(work.directory / "run")
 
 
 def _big(work: Work) -> Mapping[str, Any]:
@@ -186,9 +186,7 @@ def _ensemble_of_all() -> Row:
             if FAILED in read_json(folder / RESULT):
                 raise RowError(f"{folder}: failed, and the ensemble needs it")
         translator = load_translator(*(folder / "model" for folder in folders), device=work.device)
-        prepared = PreparedData(work.data)
-        texts = prepared.lines("valid", "source"), prepared.lines("valid", "target")
-        return score(translator, *texts, work.directory)
+        return score_held_out(work, translator, work.data)
 
     return Row("ensemble", "all five of equal time as one", compute, made_of=members, baselines=members)
 
@@ -241,9 +239,13 @@ TABLE2 = Experiment(
     "table2",
     "Table 2: the Transformer and its rivals at an equal cost of training",
     _rows,
-    FIGURES | dict.fromkeys(("perplexity", "updates", "formula_flops"), False),
+    FIGURES
+    | dict.fromkeys(
+        ("perplexity", *(f"{name}{VALID}" for name in SCORES), "updates", "formula_flops"), False
+    ),
     require_validation,
     notes=_NOTES,
     num_seeds=1,
     settings=_settings,
+    test_settings=("test_source", "test_reference"),
 )

@@ -1,6 +1,7 @@
 """Table 4 (6.3): constituency parsing from gold trees, with silver trees of raw text, and from fewer trees.
 
-A row trains a parser, averages its last checkpoints, and parses the words of the validation trees.
+A row trains a parser, averages its last checkpoints, and parses the words of the test trees, or of the
+validation trees if none are given.
 """
 
 import math
@@ -21,14 +22,14 @@ from allyouneed.data.tokenizer import SMALLEST_VOCABULARY
 from allyouneed.errors import DataError, UsageError
 from allyouneed.paper.experiment import HYPOTHESES, REFERENCES, Experiment, Row, RowError, Work
 from allyouneed.paper.scales import SCALES, Scale
-from allyouneed.paper.training_rows import average_in, cost_of, require_validation
+from allyouneed.paper.training_rows import VALID, average_in, cost_of, require_validation
 from allyouneed.storage.publish import publish_directory
 from allyouneed.tasks.loading import load_parser
 from allyouneed.tasks.parsing.parser import NO_PARSE
 from allyouneed.tasks.parsing.scores import evaluate_parser, parse_words, score_parses
 from allyouneed.tasks.parsing.task import PARSING
 from allyouneed.tasks.parsing.treebank import AUGMENTED, TreeFiles
-from allyouneed.tasks.parsing.trees import tree_of
+from allyouneed.tasks.parsing.trees import read_trees, tree_of
 from allyouneed.tasks.prepared_data import PreparedData
 from allyouneed.tasks.preparing import prepare
 from allyouneed.tasks.requests import ParseRequest, results
@@ -72,7 +73,12 @@ def require_trees(data: PreparedData) -> None:
 def _score(work: Work, config: RunConfig, data: Path) -> Mapping[str, Any]:
     """Train, average and score a parser; keep its trees."""
     parser = load_parser(average_in(work, config, data), device=work.device)
-    gold = [tree_of(line) for line in PreparedData(work.data).lines("valid", "target")]
+    valid = [tree_of(line) for line in PreparedData(work.data).lines("valid", "target")]
+    gold = [placed.tree for file in work.inputs.test.values() for placed in read_trees(file)] or valid
+    on_valid = {}
+    if work.inputs.test:
+        _, scores = evaluate_parser(parser, valid)
+        on_valid = {f"bracket_f1{VALID}": next(s.value for s in scores if s.name == "bracket_f1")}
     parses = list(results(parse_words(parser, gold), NO_PARSE))
     for name, trees in ((HYPOTHESES, map(str, parses)), (REFERENCES, map(str, gold))):
         write_lines(work.directory / name, trees)
@@ -83,6 +89,7 @@ def _score(work: Work, config: RunConfig, data: Path) -> Mapping[str, Any]:
         **{score.name: score.value for score in constrained},
         "f1_unconstrained": unconstrained["bracket_f1"],
         "well_formed_unconstrained": unconstrained["well_formed"],
+        **on_valid,
         "trees": PreparedData(data).train.num_pairs,
         "parameters_millions": sum(count_parameters(parser.config.model).values()) / 1e6,
         **cost_of(work.directory / "run"),
@@ -217,6 +224,7 @@ TABLE4 = Experiment(
         "well_formed": False,
         "f1_unconstrained": True,
         "well_formed_unconstrained": False,
+        f"bracket_f1{VALID}": False,
         "trees": False,
         "silver_trees": False,
         "parameters_millions": False,
@@ -224,4 +232,5 @@ TABLE4 = Experiment(
     require_trees,
     notes=_NOTES,
     scales=_scales(),
+    test_settings=("test_trees",),
 )

@@ -1,4 +1,4 @@
-"""Rows that train a model and score it on the validation text, as the paper does on newstest2013 (6.2)."""
+"""Rows that train a model and score it on held-out text, as the paper does on newstest2013 (6.2)."""
 
 import signal
 import statistics
@@ -10,6 +10,7 @@ from allyouneed.config.presets import PRESETS
 from allyouneed.config.run import RunConfig
 from allyouneed.cost.ledger import read_ledger
 from allyouneed.cost.plan import PUBLISHED, count_parameters
+from allyouneed.data.lines import read_aligned
 from allyouneed.errors import UsageError
 from allyouneed.evaluation import bleu_13a, perplexity
 from allyouneed.paper.experiment import HYPOTHESES, LOSSES, REFERENCES, Row, Work, kept_file
@@ -23,6 +24,8 @@ from allyouneed.tasks.translation.task import TRANSLATION
 from allyouneed.tasks.translation.translator import Translator
 
 SCORES = {"perplexity": True, "bleu": True}
+VALID = "_valid"
+"""End of the names of figures on the validation text, where there is a test text."""
 FIGURES = SCORES | {"parameters_millions": False}
 """The figures in the paper's tables -> whether rows are compared by them."""
 
@@ -54,7 +57,7 @@ def training_row(
         if micro_batch_tokens is not None:
             scaled = scaled.replace(training={"micro_batch_tokens": micro_batch_tokens})
         translator = trained(work, scaled, work.data)
-        return score_validation(work, translator, work.data) | cost_of(work.directory / "run")
+        return score_held_out(work, translator, work.data) | cost_of(work.directory / "run")
 
     return Row(name, what, compute, paper, every_seed, baselines)
 
@@ -125,11 +128,16 @@ def average_in(work: Work, config: RunConfig, data: Path) -> Path:
     return model
 
 
-def score_validation(work: Work, translator: Translator, data: Path) -> dict[str, Any]:
-    """Perplexity, BLEU and parameters in millions; the translations of the validation text are kept."""
+def score_held_out(work: Work, translator: Translator, data: Path) -> dict[str, Any]:
+    """Perplexity, BLEU and parameters in millions, on the test text if given, else on the validation text.
+
+    Given a test text, figures on the validation text end in `_valid`.
+    """
     prepared = PreparedData(data)
-    sources, references = prepared.lines("valid", "source"), prepared.lines("valid", "target")
-    figures = score(translator, sources, references, work.directory)
+    valid = prepared.lines("valid", "source"), prepared.lines("valid", "target")
+    figures = score(translator, *valid, work.directory, VALID if work.inputs.test else "")
+    if work.inputs.test:
+        figures |= score(translator, *read_aligned(*work.inputs.test.values()), work.directory)
     return figures | {"parameters_millions": sum(count_parameters(translator.config.model).values()) / 1e6}
 
 

@@ -38,7 +38,7 @@ def test_rows_are_trained_and_printed_and_the_second_time_only_printed(
     again, err = capsys.readouterr()
     assert again == out
     assert "row 2" not in err
-    assert "Settings: all widths" in out
+    assert "Settings: d_model, d_ff, n_p and" in out
     assert "a difference counts below 0.05" in out
 
 

@@ -137,7 +137,7 @@ def test_the_legend_explains_every_mark_that_occurs_and_no_other(tmp_path: Path)
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_every_figure_is_explained(name: str) -> None:
     for figure in EXPERIMENTS[name].figures:
-        whole = re.sub(r"_\d+_\d+$", "", figure)
+        whole = re.sub(r"_\d+_\d+$|_valid$", "", figure)
         assert figure_explanation(whole), figure
         assert "_" not in figure_title(figure)
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -12,6 +12,9 @@ from allyouneed.interfaces.console import notice
 from allyouneed.interfaces.device import Device, torch_device
 from allyouneed.interfaces.number_options import AtLeastOne
 from allyouneed.interfaces.reports.run_reporter import run_reporter
+
+if TYPE_CHECKING:
+    from allyouneed.paper.experiment import Inputs
 
 Name = Literal[
     "table1",
@@ -38,6 +41,20 @@ class Given:
     """Raw text, one sentence per line, which `table4` parses for its semi-supervised row."""
     model: Path | None = None
     """For `figures`: a run, a checkpoint in it, or a model folder, instead of data to train on."""
+    test_source: Path | None = None
+    """For `table2`: test text to score on, as the paper does, instead of the validation text."""
+    test_reference: Path | None = None
+    """Its reference translation, line by line."""
+    test_trees: Path | None = None
+    """For `table4`: test trees to score on, instead of the validation trees."""
+
+    def inputs(self) -> "Inputs":
+        """As the experiments take them."""
+        from allyouneed.paper.experiment import Inputs
+
+        files = {name: getattr(self, name) for name in ("test_source", "test_reference", "test_trees")}
+        test = {name: file for name, file in files.items() if file is not None}
+        return Inputs(self.data, self.text or (), self.model, test)
 
 
 def reproduce(
@@ -55,7 +72,8 @@ def reproduce(
 
     ```
     allyouneed reproduce table3 --data data --scale small --rows base heads_1 heads_32 --seeds 5
-    allyouneed reproduce table4 --data trees --text news.txt
+    allyouneed reproduce table2 --data data --test-source test.en --test-reference test.de
+    allyouneed reproduce table4 --data trees --text news.txt --test-trees test.mrg
     allyouneed reproduce figures --model models/first
     allyouneed reproduce table1 --scale quick
     allyouneed reproduce index --out runs
@@ -99,7 +117,6 @@ def _experiment(
     from allyouneed.interfaces.reports.results_table import results_table
     from allyouneed.interfaces.reports.results_text import as_terminal_table
     from allyouneed.paper.catalogue import EXPERIMENTS
-    from allyouneed.paper.experiment import Inputs
     from allyouneed.paper.reproduction import reproduce as run_rows
 
     experiment = EXPERIMENTS[name]
@@ -108,7 +125,7 @@ def _experiment(
         out,
         experiment.scale(scale),
         torch_device(device),
-        Inputs(given.data, given.text or (), given.model),
+        given.inputs(),
         num_seeds=seeds,
         only=rows,
         reporter=run_reporter,

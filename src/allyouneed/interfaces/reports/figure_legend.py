@@ -2,13 +2,15 @@
 
 import re
 
+from allyouneed.paper.training_rows import VALID
+
 _LENGTHS = re.compile(r"(\w+?)_(\d+)_(\d+)")
 _LEGEND = {
     "perplexity": (
         "perplexity",
-        "exp of the mean loss per sub-word on the validation text, without label smoothing",
+        "exp of the mean loss per sub-word, without label smoothing",
     ),
-    "bleu": ("BLEU", "sacreBLEU (13a) of beam search on the validation text, or on the test text if given"),
+    "bleu": ("BLEU", "sacreBLEU (13a) of beam search"),
     "parameters_millions": ("10⁶ parameters", "number of trained weights, in millions"),
     "updates": ("updates", "number of updates within the budget"),
     "formula_flops": ("FLOPs by formula", "time × devices × sustained FLOPS, the paper's estimate"),
@@ -85,6 +87,8 @@ def figure_title(figure: str) -> str:
     """Title of a figure; `bleu_21_30` is the BLEU of sentences with 21 to 30 tokens."""
     if numbers := _LENGTHS.fullmatch(figure):
         return f"{figure_title(numbers[1])}, {numbers[2]} to {numbers[3]} tokens"
+    if figure.endswith(VALID):
+        return f"{figure_title(figure.removesuffix(VALID))}, validation"
     return _LEGEND[figure][0] if figure in _LEGEND else figure.replace("_", " ")
 
 

@@ -218,6 +218,13 @@ def _trained(results: Results) -> Iterator[str]:
     settings = results.experiment.settings(results.scale)
     scaled = f"Scale {results.scale.name}, sized for {results.scale.sized_for}."
     yield scaled + (f" Settings: {'; '.join(settings)}." if settings else "")
+    flags = " and ".join(f"`--{name.replace('_', '-')}`" for name in results.experiment.test_settings)
+    if results.inputs.test:
+        yield "Scored on a test set; nothing was chosen by it."
+    elif flags:
+        yield f"Scored on the validation text; the paper's figures are on test text, which {flags} gives."
+    else:
+        yield "Scored on the validation text."
 
 
 def _notes(results: Results) -> Iterator[str]:
