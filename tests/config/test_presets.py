@@ -86,7 +86,7 @@ def test_a_row_differs_from_base_in_the_columns_of_the_table_only(name: str) -> 
 
 def test_base_is_trained_and_searched_as_the_paper_says() -> None:
     training, search = base().training, base().search
-    assert training.batch_tokens == 25_000
+    assert training.batch_tokens == 26_500
     assert (training.warmup_steps, training.learning_rate_factor) == (4_000, 1.0)
     assert (training.adam_beta1, training.adam_beta2, training.adam_epsilon) == (0.9, 0.98, 1e-9)
     assert (training.checkpoint_every_minutes, training.average_last) == (10.0, 5)

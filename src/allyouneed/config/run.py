@@ -58,8 +58,8 @@ WITHOUT_RECORD: dict[str, Any] = {"vocab_sample_bytes": 0}
 class TrainingConfig(Config):
     """Training (paper 5.1 to 5.4)."""
 
-    batch_tokens: BatchTokens = 25_000
-    """Maximum tokens per side and update, padding included (5.1)."""
+    batch_tokens: BatchTokens = 26_500
+    """Maximum tokens per side and update, padding included; about 25,000 are then real, as in 5.1."""
     micro_batch_tokens: BatchTokens | None = None
     """Maximum tokens per side computed at once, padding included; default: chosen and saved at the start."""
     num_steps: Count = 100_000

@@ -20,6 +20,8 @@ P100_TFLOPS = 9.5
 """Sustained single-precision rate in the paper's estimates of cost (6.1)."""
 NUM_P100 = 8
 
+_REAL_SHARE = 25_000 / 26_500
+"""Share of a batch that is not padding, on sentences with the lengths of WMT's."""
 _FLOAT_BYTES = 4
 
 
@@ -77,6 +79,8 @@ class Cost:
     parameters_by_part: dict[str, int]
     """Embeddings, positions, encoder, decoder; tied matrices count once."""
     flops_per_target_token: int
+    tokens_per_update: int
+    """Target tokens of an update without padding, an estimate."""
     training_flops: float
     micro_batch_tokens: int
     memory: Memory
@@ -109,12 +113,14 @@ def cost(config: RunConfig, length: int) -> Cost:
     parameters = count_parameters(config.model)
     flops = flops_per_target_token(config.model, length)
     micro_batch_tokens = training.resolved_micro_batch_tokens()
+    tokens_per_update = round(training.batch_tokens * _REAL_SHARE)
     weights = _FLOAT_BYTES * sum(parameters.values())
     activations = _FLOAT_BYTES * micro_batch_tokens * activations_per_token(config.model, length)
     return Cost(
         parameters,
         flops,
-        float(flops * training.batch_tokens * training.num_steps),
+        tokens_per_update,
+        float(flops * tokens_per_update * training.num_steps),
         micro_batch_tokens,
         Memory(weights, weights, 2 * weights, activations),
         _published(config),

@@ -95,7 +95,7 @@ def _as_text(config: "RunConfig", found: "Cost", length: int, tflops: float | No
     yield ""
     yield f"FLOPs of matrix products, forward and backward, 2 a multiply-add, on sentences of {length} tokens"
     yield figure("  a target token", f"{found.flops_per_target_token:,}")
-    run = f"{training.batch_tokens:,} tokens x {training.num_steps:,} updates"
+    run = f"{found.tokens_per_update:,} tokens x {training.num_steps:,} updates"
     yield figure("  the run", f"{found.training_flops:.2e}", run)
     if (paper := found.published) and paper.training_flops:  # an upper bound on what its GPUs computed
         formula = f"{paper.training_hours:g} hours x {NUM_P100} P100 x {P100_TFLOPS} TFLOPS"
