@@ -37,6 +37,7 @@ class DataConfig(Config):
     """Bytes of distinct words to learn each vocabulary from; a larger corpus is sampled. Each byte takes
     about 150 bytes of memory. 0 uses all of the text. Words end at white space; in languages without spaces,
     such as Chinese and Japanese, whole sentences count as words."""
+    # Deviation: the paper drops no pairs; see docs/paper.md.
     max_tokens: Positions = 256
     """Maximum tokens per side; longer pairs are dropped."""
     max_length_ratio: PositiveFloat = 4.0
@@ -58,6 +59,7 @@ WITHOUT_RECORD: dict[str, Any] = {"vocab_sample_bytes": 0}
 class TrainingConfig(Config):
     """Training (paper 5.1 to 5.4)."""
 
+    # Deviation: 5.1 counts real tokens, about 25,000 a side; this bounds a batch with its padding.
     batch_tokens: BatchTokens = 26_500
     """Maximum tokens per side and update, padding included; about 25,000 are then real, as in 5.1."""
     micro_batch_tokens: BatchTokens | None = None
@@ -95,6 +97,7 @@ class TrainingConfig(Config):
     """Updates between validations, if there is validation data."""
     patience: Count | None = None
     """Validations without improvement after which training stops; default: never."""
+    # Deviation: the paper's products were in float32; see docs/paper.md.
     precision: Precision = "auto"
     """Precision of the matrix products; "auto": bfloat16 if the hardware has it. Weights stay float32."""
     sharded: bool = False

@@ -43,7 +43,7 @@ class DropReason(StrEnum):
 
 
 @dataclass(frozen=True)
-class CleaningLimits:
+class CleaningLimits:  # Deviation: the paper mentions no filters; see docs/paper.md.
     """What a pair may be before it is tokenised: wide limits, that stop only what can be no sentence pair."""
 
     max_words: int = 1_000

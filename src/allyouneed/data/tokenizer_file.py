@@ -17,6 +17,8 @@ from allyouneed.symbols import CONTROL_SYMBOLS, UNKNOWN
 
 TokenizerKind = Literal["bpe", "wordpiece", "byte"]
 
+# Deviation: the paper's BPE was learned on tokenised text; ours splits raw text into words and bytes, so that
+# any text comes back as it was. Word-pieces are matched longest first. See docs/paper.md.
 _MAX_WORD = 48  # characters; the time of word-pieces grows with the cube of it
 _LETTER = r"[\p{L}\p{M}]"
 _WORDS = "|".join(

@@ -46,6 +46,7 @@ class Scale:
 
     def _heads(self, num_heads: int, *widths: int) -> tuple[int, ...]:
         """Fewer heads of the same widths; a single head is narrower instead."""
+        # Deviation: below the paper's scale there are fewer heads, so that d_k stays as printed.
         fewer = max(1, num_heads // self.narrower)
         return fewer, *(num_heads * width // (self.narrower * fewer) for width in widths)
 

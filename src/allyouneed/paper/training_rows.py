@@ -133,6 +133,7 @@ def score_held_out(work: Work, translator: Translator, data: Path) -> dict[str, 
 
     Given a test text, figures on the validation text end in `_valid`.
     """
+    # Deviation: Table 2 is scored on newstest2014; without a test set, ours is on validation text.
     prepared = PreparedData(data)
     valid = prepared.lines("valid", "source"), prepared.lines("valid", "target")
     figures = score(translator, *valid, work.directory, VALID if work.inputs.test else "")
