@@ -50,7 +50,7 @@ def test_without_a_compiler_nothing_is_available(
     monkeypatch.setenv("PATH", str(tmp_path))
     assert library() is None
     assert available() == frozenset()
-    with pytest.raises(ValueError, match="no native kernel for float32 here"):
+    with pytest.raises(ValueError, match="no native kernel for float32 on this machine"):
         PackedLinear(torch.zeros(2, 2), None, "float32")
 
 
@@ -59,7 +59,7 @@ def test_a_compiler_that_fails_is_told_of_and_leaves_nothing(
 ) -> None:
     compiler(tmp_path / "bin", "exit 1", monkeypatch)
     assert library() is None
-    assert "no kernels in C, PyTorch computes, more slowly" in capsys.readouterr().err
+    assert "the C kernels are not available, PyTorch computes more slowly" in capsys.readouterr().err
     assert list(cache.iterdir()) == []
 
 
