@@ -117,4 +117,4 @@ def test_no_folder_is_made_for_a_home_that_is_none(
     compiler(tmp_path / "bin", "exit 1", monkeypatch)  # that it is looked for is enough
     assert library() is None
     assert [path.name for path in tmp_path.iterdir()] == ["bin"]
-    assert capsys.readouterr().err.count("let XDG_CACHE_HOME name one") == 1
+    assert capsys.readouterr().err.count("set XDG_CACHE_HOME to a directory") == 1
