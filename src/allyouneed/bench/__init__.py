@@ -1,1 +1,1 @@
-"""What `allyouneed bench` runs: contenders that do the same work in turns."""
+"""The benchmarks of `allyouneed bench`: contenders take turns at the same work."""

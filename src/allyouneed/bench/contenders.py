@@ -1,4 +1,4 @@
-"""What both benches share: who takes part, what is told of the machine, and figures with their spread."""
+"""Shared parts of both benchmarks: entries, the description of the machine, and figures with their spread."""
 
 import importlib.util
 import os
@@ -21,30 +21,30 @@ NEEDED = {
     "ctranslate2": ("ctranslate2", "allyouneed[ctranslate2]"),
     "huggingface": ("transformers", "allyouneed[huggingface]"),
 }
-"""Contender -> the package that it imports, and what to install for that."""
+"""Contender -> the package that it imports and the requirement that installs it."""
 
 SETTINGS = (
     *("LD_PRELOAD", "GLIBC_TUNABLES", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"),
     *("OMP_NUM_THREADS", "OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "ONEDNN_PRIMITIVE_CACHE_CAPACITY"),
 )
-"""Environment variables on which speed depends: those of the allocator change that of the peers by a half."""
+"""Environment variables that affect speed; the allocator's settings change the peers' speed by a half."""
 
 
 class Entry(NamedTuple):
-    """Who takes part, and in which precision of the matrix products."""
+    """A contender and the precision of its matrix products."""
 
     contender: str
     precision: Precision
 
 
 def missing_package(contender: str) -> str | None:
-    """What to install for a contender, if anything is missing."""
+    """The requirement to install for a contender, or None if nothing is missing."""
     package, requirement = NEEDED.get(contender, ("torch", ""))
     return requirement if importlib.util.find_spec(package) is None else None
 
 
 def circumstances(device: torch.device) -> dict[str, Any]:
-    """How the record of a measurement begins: when it was made, on which machine, with which settings."""
+    """The first fields of a benchmark record: date, machine and settings."""
     return {
         "date": datetime.now(UTC).date().isoformat(),
         "environment": environment(device),

@@ -1,7 +1,7 @@
-"""How fast translation is: several contenders in turns, on the same sentences, each in its best layout.
+"""Benchmark of translation speed: contenders take turns at the same sentences, each in its best layout.
 
-First everyone tries its layouts on a part of the sentences, and the best few on all. Then, in every round,
-each translates all sentences; ratios are taken within a round, so that a busy machine slows all alike.
+First, each contender tries its layouts on a sample of the sentences and the best few on all of them. Then it
+translates all sentences once per round. Ratios are taken within a round, so a busy machine slows all alike.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,18 +32,18 @@ _LATENCY_SENTENCES, _LATENCY_TURNS = 80, 4
 
 @dataclass(frozen=True)
 class Measured:
-    """What was found out about an entry."""
+    """The measurements of an entry."""
 
     layout: Layout
     tried: Sequence[tuple[Layout, float]]
-    """Layouts, and sentences a second of each on a part of the text."""
+    """Layouts that were tried, each with its sentences per second, the fastest first."""
     turns: Sequence[Turn]
-    """Round by round."""
+    """One turn per round."""
     latencies: Sequence[float]
-    """Seconds for a sentence alone, by one thread."""
+    """Seconds per sentence, translated one at a time by one thread."""
     peak_bytes: int
     grown_bytes: int
-    """By how much the processes grew from before the model was loaded."""
+    """Growth of the processes' memory since just before the model was loaded."""
 
 
 def bench_task(
@@ -53,14 +53,14 @@ def bench_task(
     threads: int,
     advance: Callable[[], None] = lambda: None,
 ) -> dict[str, Any]:
-    """Measure everyone on a task; the record of it as it is kept in files.
+    """Measure all entries on a task and return the record, ready to be saved as JSON.
 
     Args:
         task: Model and sentences.
-        entries: Who takes part.
-        num_rounds: Besides one that warms up.
-        threads: Number of threads of every contender, which it shares out as suits it best.
-        advance: Is called after every turn, `num_turns` times in all.
+        entries: Contenders and their precisions.
+        num_rounds: Number of measured rounds, after one warm-up round.
+        threads: Number of threads per contender, distributed as its best layout does.
+        advance: Callback after every turn, called `num_turns` times in all.
     """
     chosen = {entry: try_layouts(task, entry, threads, advance) for entry in entries}
     measured = dict(_measure(task, chosen, num_rounds, advance))
@@ -78,7 +78,7 @@ def bench_task(
 
 
 def num_turns(entries: Sequence[Entry], num_rounds: int, threads: int) -> int:
-    """How many turns `bench_task` takes."""
+    """The number of turns of `bench_task`."""
     tried = 0
     for entry in entries:
         shared = ways_to_share(entry.contender, threads)
@@ -89,10 +89,10 @@ def num_turns(entries: Sequence[Entry], num_rounds: int, threads: int) -> int:
 def try_layouts(
     task: Task, entry: Entry, threads: int, advance: Callable[[], None]
 ) -> list[tuple[Layout, float]]:
-    """Layouts with sentences a second, the best first.
+    """Layouts with their sentences per second, the fastest first.
 
-    The ways to share out the threads are tried on a part of the text, of the best of them several sizes of
-    batches, and of these the best few on the whole text.
+    A sample of the text decides between the ways to distribute the threads, and then between batch sizes for
+    the fastest way. The best few layouts are measured again on the whole text.
     """
     sample = evenly(task.sources, _TRIED_SENTENCES)
     shared = ways_to_share(entry.contender, threads)
@@ -104,7 +104,7 @@ def try_layouts(
             advance()
             return len(sources) / seconds
 
-        team.take_turn(sample)  # loads code and wakes the threads
+        team.take_turn(sample)  # warm-up: loads code and starts the threads
         tried = sorted(((layout, speed(layout, sample)) for layout in shared), key=_slowest_last)
         tried += [(layout, speed(layout, sample)) for layout in other_batches(entry.contender, tried[0][0])]
         tried.sort(key=_slowest_last)
@@ -147,7 +147,7 @@ def _measure(
 def _latencies(
     teams: Mapping[Entry, Team], task: Task, advance: Callable[[], None]
 ) -> dict[Entry, list[float]]:
-    """Seconds for each of some sentences alone, in turns of a few."""
+    """Seconds per sentence of a sample, translated one at a time, a few sentences per turn."""
     sample = evenly(task.sources, _LATENCY_SENTENCES)
     found: dict[Entry, list[float]] = {entry: [] for entry in teams}
     for team in teams.values():
@@ -160,14 +160,14 @@ def _latencies(
 
 
 def evenly(sources: Sequence[Ids], most: int) -> list[Ids]:
-    """At most so many of the sources, evenly from all lengths."""
+    """At most `most` sources, spread evenly over all lengths."""
     ordered = sorted(sources, key=len)
     places = np.linspace(0, len(ordered) - 1, min(most, len(ordered))).round().astype(int)
     return [ordered[place] for place in places]
 
 
 def summarise(task: Task, measured: Mapping[Entry, Measured]) -> list[dict[str, Any]]:
-    """A row for each entry, speeds with their spread over the rounds; ratios of sentences a second."""
+    """A row per entry: speeds with their spread over the rounds, and ratios of sentences per second."""
     first = next(iter(measured.values())).turns[-1].outputs
     return [
         {
@@ -200,7 +200,7 @@ def summarise(task: Task, measured: Mapping[Entry, Measured]) -> list[dict[str, 
 
 
 def seconds(found: Measured) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Figures of the turns, round by round."""
+    """Seconds of each turn, one per round."""
     return np.array([turn.seconds for turn in found.turns])
 
 

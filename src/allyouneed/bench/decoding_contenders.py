@@ -1,7 +1,6 @@
-"""The decoders that `bench translate` compares: ours, and other software on what `export` has written for it.
+"""The decoders that `bench translate` compares: ours, and other software running exported models.
 
-All take and give token ids, search with the same beam, and stop when as many hypotheses have ended as it is
-wide.
+All map token ids to token ids, search with the same beam size, and stop when that many hypotheses have ended.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -30,17 +29,17 @@ Ids = Sequence[int]
 
 @dataclass(frozen=True)
 class Layout:
-    """How the work is shared out, and how much of it is computed at once."""
+    """The division of the work into processes, threads and batches."""
 
     processes: int
-    """Number of processes, each with a model and batches of its own."""
+    """Number of processes, each with its own model and batches."""
     workers: int
-    """Number of threads of a process that share its model and decode batches of their own."""
+    """Number of threads per process that share its model; each decodes its own batches."""
     threads: int
     """Number of threads per matrix product."""
     batch: int
+    """Size of a batch, in `unit`."""
     unit: Literal["sentences", "source tokens"] = "sentences"
-    """In which `batch` counts."""
 
 
 ONE_BY_ONE = Layout(processes=1, workers=1, threads=1, batch=1)
@@ -48,17 +47,17 @@ ONE_BY_ONE = Layout(processes=1, workers=1, threads=1, batch=1)
 
 
 class Contender(Protocol):
-    """A model in a process, ready to translate."""
+    """A model loaded in one process, ready to translate."""
 
     def arrange(self, layout: Layout) -> None:
-        """Get ready to decode so; the layout's number of processes is none of its concern."""
+        """Prepare to decode in this layout, ignoring its number of processes."""
 
     def translate(self, sources: Sequence[Ids]) -> list[list[int]]:
-        """The best translation of each source; neither has control symbols."""
+        """The best translation of each source; sources and translations have no control symbols."""
 
 
 class OurDecoder:
-    """What `allyouneed translate` does between splitting text into sub-words and joining them."""
+    """The decoding step of `allyouneed translate`, without sub-word tokenization."""
 
     def __init__(self, folder: Path, precision: Precision, search: SearchConfig) -> None:
         self._model = model_of(load_checkpoint(folder))
@@ -66,7 +65,7 @@ class OurDecoder:
         self.arrange(ONE_BY_ONE)
 
     def arrange(self, layout: Layout) -> None:
-        """Pack the weights for so many threads."""
+        """Pack the weights for the layout's number of threads."""
         self._layout = layout
         self._engine = build_engine(self._model, self._precision, layout.threads)
 
@@ -78,7 +77,7 @@ class OurDecoder:
 
 
 class CTranslate2Decoder:
-    """`ctranslate2.Translator`, which sorts by length and batches by itself."""
+    """`ctranslate2.Translator`, which sorts sentences by length and batches them itself."""
 
     def __init__(self, folder: Path, precision: Precision, search: SearchConfig) -> None:
         self._folder, self._precision, self._search = folder, precision, search
@@ -91,7 +90,7 @@ class CTranslate2Decoder:
         self.arrange(ONE_BY_ONE)
 
     def arrange(self, layout: Layout) -> None:
-        """Load the model for so many threads."""
+        """Load the model for the layout's numbers of workers and threads."""
         from ctranslate2 import Translator
 
         self._layout = layout
@@ -119,7 +118,7 @@ class CTranslate2Decoder:
 
 
 class HuggingFaceDecoder:
-    """`generate` of a Marian model of transformers, on sentences sorted by length."""
+    """`generate` of a Marian model in Hugging Face transformers, on sentences sorted by length."""
 
     def __init__(self, folder: Path, precision: Precision, search: SearchConfig) -> None:
         from transformers import AutoModelForSeq2SeqLM
@@ -132,7 +131,7 @@ class HuggingFaceDecoder:
         self._search, self._layout = search, ONE_BY_ONE
 
     def arrange(self, layout: Layout) -> None:
-        """Tell PyTorch how many threads share a product."""
+        """Set PyTorch's number of threads per matrix product."""
         self._layout = layout
         torch.set_num_threads(layout.threads)
 
@@ -161,26 +160,26 @@ class HuggingFaceDecoder:
 
 
 def longest_output(sources: Sequence[Ids], search: SearchConfig) -> int:
-    """Tokens that suffice for all sources, end symbol included."""
+    """The largest output length for these sources, in tokens with the end symbol."""
     longest = max(map(len, sources)) + 1 + search.max_extra_tokens
     return longest if search.max_length is None else min(longest, search.max_length)
 
 
 def sorted_batches(sources: Sequence[Ids], size: int) -> list[list[int]]:
-    """The places of the sources, longest first, in batches of some sentences."""
+    """Indices of the sources, longest first, in batches of `size` sentences."""
     order = sorted(range(len(sources)), key=lambda place: -len(sources[place]))
     return [order[start : start + size] for start in range(0, len(order), size)]
 
 
 Build = Callable[[Path, Precision, SearchConfig], Contender]
-"""Folder of the model, precision and settings of search -> a contender."""
+"""Builds a contender. Arguments: model directory, precision, search settings."""
 
 CONTENDERS: dict[str, Build] = {
     OURS: OurDecoder,
     "ctranslate2": CTranslate2Decoder,
     "huggingface": HuggingFaceDecoder,
 }
-"""Name on the command line -> what builds it."""
+"""Name on the command line -> its builder."""
 
 _USUAL_BATCH = 32
 _BATCHES = 8, 16, 32, 64, 128
@@ -188,7 +187,7 @@ _BATCHES_OF_TOKENS = (512, 1_024, 2_048)
 
 
 def precisions(contender: str) -> list[Precision]:
-    """What a contender can compute in on this CPU."""
+    """The precisions that a contender supports on this CPU."""
     offered: set[str] = {"float32", "bfloat16"}
     if contender == OURS:
         offered |= set(available())
@@ -201,9 +200,9 @@ def precisions(contender: str) -> list[Precision]:
 
 
 def ways_to_share(contender: str, threads: int) -> list[Layout]:
-    """Layouts that keep so many threads busy, with batches of a size that suits most.
+    """Layouts that keep `threads` threads busy, with a common batch size.
 
-    Python's lock lets only one thread of a process run transformers' own code, so that it has processes.
+    transformers is distributed over processes, as Python's global lock lets only one thread run its code.
     """
     shares = [(threads // each, each) for each in range(1, threads + 1) if threads % each == 0]
     if contender == "huggingface":
@@ -212,7 +211,7 @@ def ways_to_share(contender: str, threads: int) -> list[Layout]:
 
 
 def other_batches(contender: str, layout: Layout) -> list[Layout]:
-    """The same with batches of other sizes."""
+    """The same layout with other batch sizes."""
     found = [replace(layout, batch=batch) for batch in _BATCHES if batch != layout.batch]
     if contender == "ctranslate2":
         found += [replace(layout, batch=batch, unit="source tokens") for batch in _BATCHES_OF_TOKENS]

@@ -1,4 +1,4 @@
-"""How the time of an output token grows with length: our decoder, on sources and outputs of equal length."""
+"""Benchmark of the time per output token by length: our decoder, on sources and outputs of equal length."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ from allyouneed.bench.decoding_workloads import Task
 from allyouneed.symbols import UNKNOWN
 
 LENGTHS = (32, 64, 128, 256)
-"""Tokens of source and output, end symbols included."""
+"""Lengths of source and output in tokens, end symbols included."""
 _BATCH = 8
 _SEED = 1
 
@@ -21,9 +21,9 @@ _SEED = 1
 def bench_lengths(
     task: Task, precisions: Sequence[Precision], num_rounds: int, advance: Callable[[], None] = lambda: None
 ) -> dict[str, Any]:
-    """Measure all lengths in turns, in batches of 8 by one thread; `advance` is called after every turn.
+    """Measure all lengths in turns, in batches of 8 on one thread; `advance` is called after every turn.
 
-    Ratios are those of the time of an output token to that at the shortest length, within a round.
+    Each ratio compares the time per output token with that at the shortest length in the same round.
     """
     draw = np.random.default_rng(_SEED)
     sources = {
@@ -34,7 +34,7 @@ def bench_lengths(
     for precision in precisions:
         decoders = {length: _decoder(task, precision, length) for length in LENGTHS}
         rounds: list[dict[int, float]] = []
-        for _ in range(num_rounds + 1):  # one warms up
+        for _ in range(num_rounds + 1):  # the first is a warm-up
             rounds.append({})
             for length, decoder in decoders.items():
                 rounds[-1][length] = _seconds_of_token(decoder, sources[length], length)
@@ -61,7 +61,7 @@ def bench_lengths(
 
 
 def num_turns_of_lengths(precisions: Sequence[Precision], num_rounds: int) -> int:
-    """How many turns `bench_lengths` takes."""
+    """The number of turns of `bench_lengths`."""
     return len(precisions) * len(LENGTHS) * (num_rounds + 1)
 
 

@@ -1,6 +1,6 @@
-"""A contender in processes of its own, which translate in turns and are timed from outside.
+"""Worker processes of a contender, which translate in turns and are timed from outside.
 
-The time of a turn includes handing ids to the process and back, some milliseconds for a thousand sentences.
+The time of a turn includes passing ids to the process and back: a few milliseconds for a thousand sentences.
 """
 
 import importlib
@@ -30,7 +30,7 @@ _CPU = torch.device("cpu")
 
 @dataclass(frozen=True)
 class Turn:
-    """All sentences, translated once."""
+    """One translation of all sentences."""
 
     seconds: float
     outputs: Sequence[Sequence[int]]
@@ -41,9 +41,9 @@ class Team:
     """The processes of an entry, each with the model loaded.
 
     Args:
-        task: Whose model they load.
-        entry: Which contender.
-        num_processes: The most that a layout wants.
+        task: Task whose model is loaded.
+        entry: Contender and precision.
+        num_processes: Number of processes that the largest layout needs.
     """
 
     def __init__(self, task: Task, entry: Entry, num_processes: int) -> None:
@@ -60,13 +60,13 @@ class Team:
             pool.shutdown()
 
     def arrange(self, layout: Layout) -> None:
-        """Get ready to translate so."""
+        """Prepare all processes to translate in this layout."""
         self._layout = layout
         for ready in [pool.submit(_arrange, layout) for pool in self._pools]:
             ready.result()
 
     def take_turn(self, sources: Sequence[Ids]) -> Turn:
-        """Translate everything, timed; several processes take batches as they get free."""
+        """Translate all sources and time it; a process that becomes free takes the next batch."""
         began = time.perf_counter()
         if self._layout.processes == 1:
             outputs = self._pools[0].submit(_translate, sources).result()
@@ -85,17 +85,17 @@ class Team:
         return Turn(time.perf_counter() - began, [results[place] for place in range(len(sources))])
 
     def latencies(self, sources: Sequence[Ids]) -> list[float]:
-        """Seconds for each source alone, timed in the first process."""
+        """Seconds per source, translated one at a time and timed in the first process."""
         return self._pools[0].submit(_time_each, sources).result()
 
     def memory(self) -> tuple[int, int]:
-        """The most bytes of all processes together, and by how much they grew since they had no model."""
+        """Peak bytes of all processes together, and their growth since just before the model was loaded."""
         each = [pool.submit(_memory).result() for pool in self._pools]
         return sum(peak for peak, _ in each), sum(grown for _, grown in each)
 
 
 _entered: list[tuple[Contender, int]] = []
-"""The contender of this process, if it is that of one, and the most memory before it was there."""
+"""In a worker process: its contender, and the peak memory in bytes before the contender was built."""
 
 
 def _enter(task: Task, entry: Entry) -> None:
@@ -116,7 +116,7 @@ def _translate(sources: Sequence[Ids]) -> list[list[int]]:
 
 def _time_each(sources: Sequence[Ids]) -> list[float]:
     contender, _ = _entered[0]
-    contender.translate(sources[:1])  # wakes it
+    contender.translate(sources[:1])  # warm-up
     seconds = []
     for source in sources:
         began = time.perf_counter()

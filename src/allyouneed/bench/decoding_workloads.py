@@ -1,4 +1,4 @@
-"""What `bench translate` translates: a text by a trained model, or random ids by one of random weights."""
+"""Workloads of `bench translate`: a text for a trained model, or random ids for random weights."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -29,24 +29,24 @@ _WORD_LETTERS = 8
 
 @dataclass(frozen=True)
 class Task:
-    """Sentences, and a model in the formats of all contenders."""
+    """Sentences to translate, and a model in every contender's format."""
 
     model: ModelConfig
     folders: Mapping[str, Path]
-    """Contender -> where it finds the model."""
+    """Contender -> its model directory."""
     search: SearchConfig
     sources: Sequence[Sequence[int]]
-    """Token ids, without end symbol; at least one each."""
+    """Token ids of each source, at least one, without the end symbol."""
     references: Sequence[str] | None = None
-    """The right translation of each source, where it is known."""
+    """The reference translation of each source, if known."""
 
     def num_tokens(self, outputs: Sequence[Sequence[int]]) -> int:
-        """Target tokens that were written, end symbols included."""
+        """The number of target tokens produced, end symbols included."""
         most = self.search.max_length
         return sum(len(ids) + 1 if most is None else min(len(ids) + 1, most) for ids in outputs)
 
     def bleu(self, outputs: Sequence[Sequence[int]]) -> float | None:
-        """BLEU of translations, where references are known."""
+        """BLEU of the translations, or None without references."""
         if self.references is None:
             return None
         tokenizer = Tokenizer.load(self.folders[OURS] / TARGET_TOKENIZER)
@@ -61,19 +61,19 @@ def task_of_model(
     search: Mapping[str, object],
     folder: Path,
 ) -> Task:
-    """A model and a text, the model exported to peers.
+    """The task of translating a text with a trained model, which is exported for the peers.
 
     Args:
-        model: A run, a checkpoint in it, or a model folder.
-        source: Sentences, one a line; blank ones are left out. There are none if it is not given.
-        reference: Their translations.
+        model: A run, a checkpoint of a run, or a model directory.
+        source: Text file of sentences, one per line; blank lines are skipped. Without it the task has none.
+        reference: Text file of their translations, line by line.
         peers: Names of formats that `export` writes.
-        search: Settings of `SearchConfig` that are to differ from the model's own.
-        folder: Where to put the exports.
+        search: Settings of `SearchConfig` that override the model's own.
+        folder: Directory for the exported models.
 
     Raises:
-        ModelError: There is no model, or it is not for translation.
-        DataError: Source and reference have different numbers of lines, or nothing is in them.
+        ModelError: `model` holds no model, or not a translation model.
+        DataError: Source and reference differ in their number of lines, or the source holds no sentences.
     """
     checkpoint = load_for(model, TRANSLATION)
     directory, config = checkpoint.directory, checkpoint.config
@@ -82,11 +82,11 @@ def task_of_model(
     if references is not None and len(references) != len(texts):
         raise DataError(
             f"{source} has {len(texts):,} lines, {reference} has {len(references):,}; "
-            "give the translation of each line"
+            "the reference must translate the source line by line"
         )
     filled = [number for number, text in enumerate(texts) if not is_blank(text)]
     if source is not None and not filled:
-        raise DataError(f"{source}: holds no sentences; give some to translate")
+        raise DataError(f"{source}: holds no sentences; give a file with at least one")
     tokenizer = Tokenizer.load(directory / SOURCE_TOKENIZER, config.model.source_vocab_size)
     return Task(
         config.model,
@@ -105,7 +105,7 @@ def task_of_shape(
     search: Mapping[str, object],
     folder: Path,
 ) -> Task:
-    """Random weights and random ids: sources as long as in Multi30k, outputs that all have `num_tokens`."""
+    """A task of random weights and ids: sources as long as in Multi30k, outputs of `num_tokens` each."""
     torch.manual_seed(_SEED)
     tokenizer = folder / "tokenizer.json"
     _tokenizer_of_size(model.source_vocab_size).save(tokenizer)
@@ -133,7 +133,7 @@ def _exported(model: Path, peers: Sequence[str], folder: Path) -> dict[str, Path
 
 
 def _tokenizer_of_size(vocab_size: int) -> Tokenizer:
-    """Sub-words of random letters: enough words, each twice, to give as many as are wanted."""
+    """A tokenizer of `vocab_size` sub-words, trained on as many random words that occur twice each."""
     letters = np.random.default_rng(_SEED).integers(ord("a"), ord("z") + 1, (vocab_size, _WORD_LETTERS))
     words = [bytes(word.tolist()).decode() for word in letters]
     return Tokenizer.train([*words, *words], "bpe", vocab_size)

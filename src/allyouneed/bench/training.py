@@ -1,8 +1,8 @@
-"""How fast training is: steps of several contenders in turns, on the same batches, and the machine's limit.
+"""Benchmark of training speed: contenders take turns at the same batches, beside the machine's limit.
 
-In every round each contender takes a few steps on the same batches, and large matrix products are timed too.
-So a busy machine slows all alike; ratios are taken within a round, and of all figures the medians are told.
-Each contender lives in a process of its own, so that none meets the memory that another has left behind.
+In every round, each contender takes a few steps on the same batches, and large matrix products are timed as
+well. Ratios are taken within a round, so a busy machine slows all alike; the reported figures are medians.
+Each contender runs in its own process, so that none reuses memory that another has freed.
 """
 
 import time
@@ -36,33 +36,33 @@ _LIMIT_SIZE = {"cpu": 2048, "cuda": 8192}
 
 @dataclass(frozen=True)
 class Turn:
-    """Some steps of one contender."""
+    """A few steps of one contender."""
 
     seconds: float
     target_tokens: int
     """Without padding."""
     flops: int
-    """FLOPs of the matrix products, counted on the batches: the same for all contenders."""
+    """FLOPs of the matrix products, computed from the batches: the same for all contenders."""
 
     @property
     def target_tokens_per_second(self) -> float:
-        """Speed."""
+        """Training speed."""
         return self.target_tokens / self.seconds
 
     @property
     def flops_per_second(self) -> float:
-        """Speed of the arithmetic."""
+        """Arithmetic speed."""
         return self.flops / self.seconds
 
 
 @dataclass(frozen=True)
 class Round:
-    """One turn of everyone."""
+    """One turn of every entry on every workload."""
 
     limits: Mapping[Precision, float]
-    """FLOPs a second of large matrix products alone."""
+    """FLOPs per second of large matrix products alone, by precision."""
     turns: Mapping[tuple[str, Entry], Turn]
-    """Results of every workload and entry."""
+    """Turns by workload and entry."""
 
 
 def bench_shape(
@@ -72,14 +72,14 @@ def bench_shape(
     device: torch.device,
     advance: Callable[[], None] = lambda: None,
 ) -> dict[str, Any]:
-    """Measure a shape; the record of it as it is kept in files.
+    """Measure all entries on a shape and return the record, ready to be saved as JSON.
 
     Args:
         shape: The model and the workloads.
-        entries: Who takes part.
-        num_rounds: Besides one that warms up.
+        entries: Contenders and their precisions.
+        num_rounds: Number of measured rounds, after one warm-up round.
         device: Device to compute on.
-        advance: Is called after every turn, `num_turns` times in all.
+        advance: Callback after every turn, called `num_turns` times in all.
     """
     rows = summarise(rounds := list(play_rounds(shape, entries, num_rounds, device, advance)))
     if shape.studies_length:
@@ -101,7 +101,7 @@ def bench_shape(
 
 
 def num_turns(shape: Shape, entries: Sequence[Entry], num_rounds: int) -> int:
-    """How many turns `bench_shape` takes."""
+    """The number of turns of `bench_shape`."""
     return len(entries) * ((num_rounds + 1) * len(shape.workloads) + shape.studies_length)
 
 
@@ -112,12 +112,12 @@ def play_rounds(
     device: torch.device,
     advance: Callable[[], None],
 ) -> Iterator[Round]:
-    """Measure round after round, after one that warms up and is not told."""
+    """Measure round after round, after a warm-up round that is not reported."""
     drawn = {workload: draw() for workload, draw in shape.workloads.items()}
     longest = 1 + max(int(lengths.max()) for lengths in drawn.values())
-    # Training meets the same shapes of batches again and again, and they are fast from the second time on.
+    # Training repeats the same batch shapes, and a shape is fast from the second time on.
     batches = {
-        workload: list(islice(_endless(lengths, shape), _NUM_TURNS_OF_OTHER_BATCHES * shape.steps))
+        workload: list(islice(_batches(shape, lengths), _NUM_TURNS_OF_OTHER_BATCHES * shape.steps))
         for workload, lengths in drawn.items()
     }
     with ExitStack() as stack:
@@ -142,18 +142,18 @@ def play_rounds(
             limits: dict[Precision, float] = {
                 precision: matmul_peak(device, precision, size)
                 for _, precision in entries
-                if precision != "int8"  # nobody trains in it
+                if precision != "int8"  # training does not support it
             }
             first = number % _NUM_TURNS_OF_OTHER_BATCHES * shape.steps
             yield Round(limits, take_turns(slice(first, first + shape.steps)))
 
 
-def _endless(lengths: NDArray[np.int64], shape: Shape) -> Iterator[Batch]:
+def _batches(shape: Shape, lengths: NDArray[np.int64]) -> Iterator[Batch]:
     return make_batches(lengths, shape.batch_tokens, shape.model.target_vocab_size)
 
 
 _entered: list[Contender] = []
-"""The contender of this process, if it is that of one."""
+"""In a worker process: its contender."""
 
 
 def _enter(shape: Shape, entry: Entry, longest: int, device: torch.device) -> None:
@@ -179,7 +179,7 @@ def build_contender(shape: Shape, entry: Entry, longest: int, device: torch.devi
 def take_turn(
     contender: Contender, batches: Sequence[Batch], model: ModelConfig, device: torch.device
 ) -> Turn:
-    """Time a step on each of the batches."""
+    """Take one step on each batch and time them together."""
     wait_for(device)
     began = time.perf_counter()
     for batch in batches:
@@ -191,25 +191,25 @@ def take_turn(
 
 
 def flops_of(batch: Batch, model: ModelConfig) -> int:
-    """FLOPs of the matrix products of a step on the batch."""
+    """FLOPs of the matrix products in a step on the batch."""
     rows, source_len = batch.source.shape
     return training_flops(model, rows, source_len, batch.target_output.shape[1], batch.num_target_tokens)
 
 
 def step_memory(shape: Shape, entry: Entry, device: torch.device) -> int:
-    """Bytes by which a new process grows, at most, while it builds the entry's model and takes two steps.
+    """Peak growth in bytes of a new process that builds the entry's model and takes two steps.
 
-    That is weights, gradients, Adam's moments, and what a step on the shape's last workload keeps.
+    It covers the weights, gradients, Adam's moments, and what a step on the shape's last workload keeps.
     """
-    # In this process memory that was used before would be used again, unseen.
+    # The current process would reuse memory that it has freed, which the peak does not show.
     with ProcessPoolExecutor(1, get_context("spawn")) as process:
         return process.submit(_growth, shape, entry, device).result()
 
 
 def summarise(rounds: Sequence[Round]) -> list[dict[str, Any]]:
-    """A row for each workload and entry, every figure with its spread over the rounds.
+    """A row per workload and entry, every figure with its spread over the rounds.
 
-    A row has the ratios to all entries on its workload, and to itself on the first workload.
+    A row holds the ratios to all entries on the same workload, and to the same entry on the first workload.
     """
     workloads = list(dict.fromkeys(workload for workload, _ in rounds[0].turns))
     return [
@@ -236,13 +236,13 @@ def summarise(rounds: Sequence[Round]) -> list[dict[str, Any]]:
 
 
 def speeds(rounds: Sequence[Round], workload: str, entry: Entry) -> NDArray[np.float64]:
-    """Target tokens per second, round by round."""
+    """Target tokens per second, one figure per round."""
     return np.array([each.turns[workload, entry].target_tokens_per_second for each in rounds])
 
 
 def _growth(shape: Shape, entry: Entry, device: torch.device) -> int:
     lengths = list(shape.workloads.values())[-1]()
-    batches = make_batches(lengths, shape.batch_tokens, shape.model.target_vocab_size)
+    batches = _batches(shape, lengths)
     before = memory_bytes(device)
     contender = build_contender(shape, entry, 1 + int(lengths.max()), device)
     for batch in islice(batches, _MEMORY_STEPS):

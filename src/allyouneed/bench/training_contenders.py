@@ -1,7 +1,7 @@
-"""The training steps that `bench train` compares: ours, and those of other software on models of our sizes.
+"""The training steps that `bench train` compares: ours, and other software's on models of the same size.
 
-All take whole steps: forward, label-smoothed loss, backward, Adam. The peers compute a batch in one piece, in
-the plain way of their own examples; ours in micro-batches, as `train` does.
+A step is complete: forward, label-smoothed loss, backward, Adam. The peers compute a batch in one piece, as
+their own examples do; ours is computed in micro-batches, as `train` does.
 """
 
 import math
@@ -32,17 +32,17 @@ class Contender(Protocol):
 
     @property
     def model(self) -> nn.Module:
-        """What is trained."""
+        """The model being trained."""
 
     def step(self, batch: Batch) -> Tensor:
-        """Take one step on the batch; the mean loss of its target tokens, in nats, from before the step."""
+        """Take one step; return the batch's mean loss per target token before the step, in nats."""
 
 
 class OurStep:
-    """The step of `allyouneed train`, on batches that are cut into micro-batches by rows."""
+    """The step of `allyouneed train`, on batches split into micro-batches by rows."""
 
     def __init__(self, config: RunConfig, device: torch.device) -> None:
-        keep_freed_memory()  # as `train` does; peers are measured as they are
+        keep_freed_memory()  # as `train` does; the peers run unchanged
         self._config, self._num_steps = config, 0
         self.model = Transformer(config.model).to(device).train()
         use_fastest_attention(self.model, config.training.precision)
@@ -51,7 +51,7 @@ class OurStep:
         self._watch = FiniteWatch(self._optimizer, device)
 
     def step(self, batch: Batch) -> Tensor:
-        """Take one step; the loss is without smoothing."""
+        """Take one step; return the loss without label smoothing."""
         training, tokens = self._config.training, batch.num_target_tokens
         self._num_steps += 1
         self._gradients.clear()
@@ -72,10 +72,11 @@ class PlainStep:
     """The step of a peer: logits of the whole batch, PyTorch's cross-entropy, Adam.
 
     Args:
-        model: Source ids (rows, source_len) and target ids (rows, target_len) to logits (.., target_len, V).
-        config: Settings of training.
+        model: Module from source ids (rows, source_len) and target ids (rows, target_len) to logits
+            (rows, target_len, vocab).
+        config: Training settings.
         device: Device to compute on.
-        fused: Adam's fused form, as Hugging Face's trainer has it; tutorials leave the default.
+        fused: Whether to use fused Adam, as Hugging Face's trainer does; tutorials leave the default.
     """
 
     def __init__(self, model: nn.Module, config: RunConfig, device: torch.device, fused: bool) -> None:
@@ -91,7 +92,7 @@ class PlainStep:
         )
 
     def step(self, batch: Batch) -> Tensor:
-        """Take one step; the loss is the smoothed one."""
+        """Take one step; return the label-smoothed loss."""
         source, target_input, target_output = (
             torch.from_numpy(ids).to(self._device, non_blocking=True)
             for ids in (batch.source, batch.target_input, batch.target_output)
@@ -114,7 +115,7 @@ class PlainStep:
 
 
 class TutorialTransformer(nn.Module):
-    """`torch.nn.Transformer` as tutorials use it: two embeddings times sqrt(d), sinusoids, a projection."""
+    """`torch.nn.Transformer` as in tutorials: two embeddings times sqrt(d_model), sinusoids, a projection."""
 
     positions: Tensor
 
@@ -160,7 +161,7 @@ class TutorialTransformer(nn.Module):
 
 
 class MarianTransformer(nn.Module):
-    """Hugging Face's `MarianMTModel`; one embedding is shared by both sides and the logits."""
+    """Hugging Face's `MarianMTModel`; source, target and logits share one embedding."""
 
     def __init__(self, config: ModelConfig, longest: int) -> None:
         from transformers import MarianConfig, MarianMTModel
@@ -199,7 +200,7 @@ class MarianTransformer(nn.Module):
 
 
 class OpenNMTTransformer(nn.Module):
-    """OpenNMT-py 3.0, which normalises before each sub-layer, with one embedding for all."""
+    """OpenNMT-py 3.0, which is pre-norm; source, target and logits share one embedding."""
 
     def __init__(self, config: ModelConfig) -> None:
         from onmt.decoders.transformer import TransformerDecoder
@@ -243,7 +244,7 @@ class OpenNMTTransformer(nn.Module):
 
 
 Build = Callable[[RunConfig, int, torch.device], Contender]
-"""Configuration, tokens of the longest sentence, device -> a contender."""
+"""Builds a contender. Arguments: configuration, length of the longest sentence in tokens, device."""
 
 CONTENDERS: dict[str, Build] = {
     OURS: lambda config, longest, device: OurStep(config, device),
@@ -257,11 +258,11 @@ CONTENDERS: dict[str, Build] = {
         OpenNMTTransformer(config.model), config, device, fused=False
     ),
 }
-"""Name on the command line -> what builds it."""
+"""Name on the command line -> its builder."""
 
 
 def cut_rows(batch: Batch, num_parts: int) -> list[Batch]:
-    """The batch in at most `num_parts` micro-batches of as many rows each, of unchanged padding."""
+    """Split the batch into at most `num_parts` micro-batches of equally many rows and unchanged padding."""
     return [
         Batch(
             batch.source[rows],

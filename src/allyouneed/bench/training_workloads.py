@@ -1,4 +1,4 @@
-"""What `bench train` trains on: models of some sizes, random ids, and lengths as in real text."""
+"""Workloads of `bench train`: models of several sizes, random ids, and lengths as in real text."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -17,39 +17,39 @@ Lengths = NDArray[np.int64]
 
 _SEED = 1
 _NUM_PAIRS = 29_000
-"""As many as Multi30k has: with fewer to choose from, batches have more padding."""
+"""The size of Multi30k; with fewer pairs to choose from, batches have more padding."""
 _MULTI30K_MEANS = 14.29, 14.81
-"""Tokens of an English and a German sentence of Multi30k's training part, by joint BPE of 8,000 entries."""
+"""Mean tokens per English and German sentence of Multi30k's training set, joint BPE of 8,000 entries."""
 _MULTI30K_DEVIATIONS = 4.74, 5.46
 _MULTI30K_CORRELATION = 0.866
 
 
 @dataclass(frozen=True)
 class Shape:
-    """A model, and the kinds of batches that it is trained on."""
+    """A model and the kinds of batches that it is trained on."""
 
     model: ModelConfig
     batch_tokens: int
-    """Tokens of a batch on either side, padding included."""
+    """Tokens per batch on either side, padding included."""
     micro_batch_tokens: int
-    """Tokens that `allyouneed` computes at once: as in presets of such models, or the whole batch."""
+    """Tokens that `allyouneed` computes at once: as in presets of this size, or the whole batch."""
     steps: int
-    """In a turn, each on another batch."""
+    """Steps per turn, each on another batch."""
     workloads: dict[str, Callable[[], Lengths]]
-    """A few words on the lengths -> what draws them."""
+    """Description of the lengths -> the function that draws them."""
     studies_length: bool = False
-    """Whether it is about lengths of its own; memory of a step on the last is then measured too."""
+    """Whether the shape compares fixed lengths; step memory on its last workload is then measured as well."""
 
     def on_lengths(self, lengths: Lengths, words: str) -> Self:
-        """The same with sentences of these lengths, unless it is about lengths of its own."""
+        """This shape on these lengths, described by `words`; unchanged if it compares fixed lengths."""
         return self if self.studies_length else replace(self, workloads={words: partial(np.asarray, lengths)})
 
 
 def multi30k_lengths(factor: int = 1) -> Lengths:
-    """Lengths drawn from the joint log-normal law that has Multi30k's moments, times `factor`."""
+    """Lengths drawn from the joint log-normal distribution with Multi30k's moments, times `factor`."""
     means, deviations = np.array(_MULTI30K_MEANS), np.array(_MULTI30K_DEVIATIONS)
     correlations = np.array([[1, _MULTI30K_CORRELATION], [_MULTI30K_CORRELATION, 1]])
-    # The moments of a log-normal variable, solved for those of its logarithm.
+    # Moments of the logarithm, from those of the log-normal variable.
     covariance = np.log1p(correlations * np.outer(deviations / means, deviations / means))
     centres = np.log(means) - covariance.diagonal() / 2
     logarithms = np.random.default_rng(_SEED).multivariate_normal(centres, covariance, _NUM_PAIRS)
@@ -58,12 +58,12 @@ def multi30k_lengths(factor: int = 1) -> Lengths:
 
 
 def equal_lengths(tokens: int) -> Lengths:
-    """Pairs whose sides all have so many tokens, end symbol included."""
+    """Lengths of pairs whose sides all have `tokens` tokens, end symbol included."""
     return np.full((_NUM_PAIRS, 2), tokens - 1)
 
 
 def make_batches(lengths: Lengths, batch_tokens: int, vocab_size: int) -> Iterator[Batch]:
-    """Batches of random ids without end, planned as training plans them: pairs of similar length together."""
+    """Endless batches of random ids, planned as in training: pairs of similar length together."""
     random = np.random.default_rng(_SEED)
     schedule = BatchSchedule(
         lengths[:, 0], lengths[:, 1], batch_tokens=batch_tokens, micro_batch_tokens=batch_tokens, seed=_SEED
@@ -77,7 +77,7 @@ def make_batches(lengths: Lengths, batch_tokens: int, vocab_size: int) -> Iterat
 
 
 def _random_sentences(lengths: NDArray[np.int64], vocab_size: int, random: np.random.Generator) -> Lengths:
-    """Random ids and an end symbol, padded: (rows, longest + 1)."""
+    """Random ids with an end symbol, padded: (rows, longest + 1)."""
     ids = random.integers(UNKNOWN + 1, vocab_size, (len(lengths), lengths.max() + 1))
     columns = np.arange(ids.shape[1])
     ids[columns == lengths[:, None]] = END
@@ -101,4 +101,4 @@ SHAPES = {
         studies_length=True,
     ),
 }
-"""Name on the command line -> what is measured."""
+"""Name on the command line -> shape to measure."""

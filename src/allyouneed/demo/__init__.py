@@ -1,1 +1,1 @@
-"""The demo: its grammar, its yardsticks and its run."""
+"""The demo: its grammar, its baselines and its run."""

@@ -1,7 +1,7 @@
-"""The demo: a translator of the demo grammar, trained, scored beside two yardsticks, and looked into.
+"""The demo: train a model on sentences of the demo grammar and score it beside two baselines.
 
-OUT holds `corpus/` (text, trees and alignments), `data/`, `run/`, `model/`, the translations of the test part
-(`test.de`), `evaluate.json` and `attention.png`. A step whose output is there is not done again.
+OUT holds `corpus/` (text, trees and alignments), `data/`, `run/`, `model/`, the translations of the test set
+(`test.de`) and `evaluate.json`; the command adds `attention.png`. A step whose output exists is skipped.
 """
 
 import json
@@ -32,7 +32,7 @@ NEAREST = "nearest training sentence"
 
 @dataclass(frozen=True)
 class Example:
-    """A test sentence and what became of it."""
+    """A test sentence with its reference and the model's translation."""
 
     source: str
     reference: str
@@ -41,12 +41,12 @@ class Example:
 
 @dataclass(frozen=True)
 class DemoResult:
-    """What the demo ends with."""
+    """The result of the demo."""
 
     scores: Mapping[str, Sequence[Score]]
-    """Scores of the model and of each yardstick on the test part."""
+    """Scores of the model and of each baseline on the test set."""
     examples: Sequence[Example]
-    """The whole test part."""
+    """The whole test set."""
 
 
 def run_demo(
@@ -58,15 +58,15 @@ def run_demo(
     report: Report = lambda event: None,
     say: Callable[[str], None] = lambda line: None,
 ) -> DemoResult:
-    """Generate the corpus, prepare, train, average, translate the test part, and score it.
+    """Generate the corpus, prepare it, train, average checkpoints, translate the test set and score it.
 
     Args:
-        out: The folder to work in; an interrupted demo goes on where it was.
+        out: Output directory; an interrupted demo resumes from it.
         device: Device to compute on.
-        corpus: What to learn; by default all of `generate_demo_corpus`.
-        config: How; by default the preset `demo`.
-        report: Is told every event of the training.
-        say: Is told what is begun, in a line.
+        corpus: Corpus to train and test on; by default that of `generate_demo_corpus`.
+        config: Configuration; by default the preset `demo`.
+        report: Callback for every training event.
+        say: Callback for one line per step, when the step starts.
     """
     texts, data, run, model = out / "corpus", out / "data", out / "run", out / "model"
     say("generating English-German sentence pairs from a grammar")
@@ -80,8 +80,8 @@ def run_demo(
     say("training")
     received = train(run, data, config, resume=True, device=device, report=report, say=say)
     if received is not None:
-        signal.raise_signal(received)  # all is saved; end as whoever sent it wants
-        raise SystemExit(128 + received)  # also where this process was started to ignore it
+        signal.raise_signal(received)  # everything is saved; let the signal end the process
+        raise SystemExit(128 + received)  # in case the process was started with the signal ignored
     if not model.exists():
         average(run, model)
     translations = out / "test.de"
@@ -94,7 +94,7 @@ def run_demo(
 
 
 def _write_corpus(directory: Path, corpus: DemoCorpus) -> None:
-    """Text, bracketed trees (`.trees`) and word alignments (`i-j`, from 0) of every part, line by line."""
+    """Write text, bracketed trees (`.trees`) and word alignments (`i-j`, from 0) of each set."""
     with publish_directory(directory, "corpus") as aside:
         for part, pairs in (("train", corpus.train), ("valid", corpus.valid), ("test", corpus.test)):
             write_lines(aside / f"{part}.en", (pair.source for pair in pairs))

@@ -1,4 +1,4 @@
-"""Two translators that learn nothing, beside which a trained model is scored: a dictionary and a memory."""
+"""Two baselines without training, to compare with a trained model: a dictionary and a translation memory."""
 
 import math
 import re
@@ -13,10 +13,10 @@ _SPACE_BEFORE_MARK = re.compile(r"\s+(?=[.,;:!?])")
 
 
 def translate_word_by_word(sentences: Sequence[str], dictionary: Mapping[str, str]) -> list[str]:
-    """Every word replaced by its entry, in the order of the source.
+    """Replace every word by its dictionary entry, in source order.
 
-    A word without entry is looked up in lower case, then copied; an empty entry drops it. The first letter of
-    the result is a capital.
+    A word without an entry is looked up in lower case, then copied; an empty entry drops the word. The result
+    starts with a capital letter.
     """
     return [_word_by_word(sentence, dictionary) for sentence in sentences]
 
@@ -30,14 +30,14 @@ def _word_by_word(sentence: str, dictionary: Mapping[str, str]) -> str:
 def nearest_sentence(
     sentences: Sequence[str], train_sources: Sequence[str], train_targets: Sequence[str]
 ) -> list[str]:
-    """The training target whose source is nearest to each sentence, the first of them on a tie.
+    """For each sentence, the target of the nearest training source; the first one on a tie.
 
-    Nearest means the highest cosine of the bags of words and word pairs, weighted by inverse document
-    frequency, so that rare words and their neighbours count most. A sentence that shares nothing with any
-    training source gets the first target.
+    The nearest source has the highest cosine similarity between bags of words and word pairs, weighted by
+    inverse document frequency, so that rare words and their neighbours count most. A sentence that shares
+    nothing with any training source gets the first target.
 
     Raises:
-        ValueError: If there are no training sources, or not as many targets.
+        ValueError: There are no training sources, or the numbers of sources and targets differ.
     """
     if not train_sources or len(train_sources) != len(train_targets):
         raise ValueError(f"{len(train_sources)} training sources for {len(train_targets)} targets")
@@ -51,7 +51,7 @@ def _features(sentence: str) -> Counter[str]:
 
 
 class _Index:
-    """An inverted index from features to the sentences that have them, with their share of the cosine."""
+    """An inverted index from features to their sentences, with the feature's share of the cosine."""
 
     def __init__(self, sentences: Sequence[str]) -> None:
         bags = [_features(sentence) for sentence in sentences]
@@ -68,7 +68,7 @@ class _Index:
         self.postings = {feature: (np.array(rows[feature]), np.array(shares[feature])) for feature in rows}
 
     def nearest(self, sentence: str) -> int:
-        """The row of the sentence with the highest cosine."""
+        """The index of the sentence with the highest cosine similarity."""
         scores = np.zeros(self.num_sentences)
         for feature, count in _features(sentence).items():
             if feature in self.postings:

@@ -1,1 +1,1 @@
-"""What runs are computed on: devices, memory, threads, precision and energy."""
+"""The hardware of a run: devices, memory, threads, precision and energy."""

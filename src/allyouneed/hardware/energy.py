@@ -1,4 +1,4 @@
-"""The energy that processors and GPUs say they have used, where the system lets it be read."""
+"""Energy consumption as processors and GPUs report it, where the system allows reading it."""
 
 import contextlib
 import ctypes
@@ -11,16 +11,16 @@ _JOULES_PER_MICROJOULE, _JOULES_PER_MILLIJOULE = 1e-6, 1e-3
 
 
 class EnergyMeter:
-    """Counts the energy of the processors, and of the GPU on which this process computes, from its making on.
+    """Measures the energy of the processors, and of the GPU in use, from its construction on.
 
     Args:
-        device: Device to compute on.
-        powercap: Linux's folder of the processors' counters.
+        device: Device that the process computes on.
+        powercap: Directory of the processors' energy counters on Linux.
     """
 
     def __init__(self, device: torch.device, powercap: Path = _POWERCAP) -> None:
         self._device = device
-        # `intel-rapl:0:0` is a part of a package, `psys` holds them all. AMD's counters have this name too.
+        # `intel-rapl:0:0` is part of a package, `psys` covers them all. AMD's counters use this name too.
         self._counters = [
             counter
             for counter in sorted(powercap.glob("intel-rapl:*"))
@@ -32,7 +32,7 @@ class EnergyMeter:
         self._gpu_at_first = gpu_joules(device)
 
     def joules(self) -> float | None:
-        """Since the meter was made; None where nothing can be read. Ask more often than counters run over."""
+        """Joules since the meter was created, None if unreadable; call it more often than counters wrap."""
         now = self._read_processors()
         if now is None or self._last is None:
             processors = None
@@ -45,7 +45,7 @@ class EnergyMeter:
         gpu = gpu_joules(self._device)
         if self._device.type == "cuda":
             if gpu is None or self._gpu_at_first is None:
-                return None  # the lesser part alone would mislead
+                return None  # the processors' part alone would mislead
             return gpu - self._gpu_at_first + (processors or 0.0)
         return processors
 
@@ -56,7 +56,7 @@ class EnergyMeter:
 
 
 def gpu_joules(device: torch.device) -> float | None:
-    """What an NVIDIA GPU has used since its driver was loaded; None for other devices and old GPUs."""
+    """Joules that an NVIDIA GPU has used since its driver was loaded; None for other devices and old GPUs."""
     if device.type != "cuda":
         return None
     with contextlib.suppress(OSError, AttributeError):

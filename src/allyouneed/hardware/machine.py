@@ -1,4 +1,4 @@
-"""What a run is computed on, and how fast that is: the peak that its speed is a share of."""
+"""The machine of a run: its description and its measured peak speed."""
 
 import os
 import platform
@@ -13,30 +13,30 @@ from allyouneed.config.run import Precision
 from allyouneed.version import __version__
 
 _MATRIX_SIZES = {"cpu": 1024, "cuda": 8192}
-"""Small enough to be quick there, large enough to be limited by arithmetic."""
+"""Rows and columns by device: small enough to be quick, large enough to be limited by arithmetic."""
 _MEASURED_SECONDS = 0.1
 _FEWEST_PRODUCTS = 3
 _SMALLEST_SIZE = 128
 _LONGEST_SECONDS = 5.0
-"""Longest time of a product; with twice as many rows and columns it takes eight times as long."""
+"""Upper limit for one product, which takes eight times as long with twice as many rows and columns."""
 _CPUINFO = Path("/proc/cpuinfo")
 
 
 def matmul_peak(device: torch.device, precision: Precision, size: int | None = None) -> float:
-    """FLOPs a second of the best of several products of large square matrices.
+    """FLOPs per second of the fastest of several products of large square matrices.
 
-    It is measured, as no table knows what this machine does now. Well under a second where the precision
-    has instructions; where it has none, and a product takes minutes, smaller matrices have to do.
+    The peak is measured, because no table tells what this machine achieves now. It takes well under a second
+    if the device has instructions for the precision; if not, smaller matrices are used.
 
     Args:
         device: Device to compute on.
         precision: Precision of the matrices.
-        size: Number of rows and columns; by default as many as suit the device.
+        size: Number of rows and columns; by default one that suits the device.
     """
     largest = size or _MATRIX_SIZES[device.type]
     size = min(_SMALLEST_SIZE, largest)
     left, right = _random_matrices(size, device, precision)
-    _seconds_of_product(left, right)  # loads the kernels and wakes the threads
+    _seconds_of_product(left, right)  # warm-up: loads the kernels and starts the threads
     while size < largest and 8 * _seconds_of_product(left, right) < _LONGEST_SECONDS:
         size = min(2 * size, largest)
         left, right = _random_matrices(size, device, precision)
@@ -47,7 +47,7 @@ def matmul_peak(device: torch.device, precision: Precision, size: int | None = N
 
 
 def environment(device: torch.device) -> dict[str, Any]:
-    """What a result may depend on besides configuration and data: versions, platform and hardware."""
+    """Versions, platform and hardware: what results depend on besides configuration and data."""
     cpu = cpu_name()
     return {
         "allyouneed": __version__,
@@ -64,13 +64,13 @@ def environment(device: torch.device) -> dict[str, Any]:
 
 
 def cpu_name() -> str:
-    """The processor's model, as far as the system tells."""
+    """The processor's model name, as far as the system reports it."""
     name = field_of(_CPUINFO, "model name") if _CPUINFO.is_file() else ""
     return name or platform.processor() or platform.machine()
 
 
 def wait_for(device: torch.device) -> None:
-    """Return when all that a GPU was given to do is done; a CPU has done it already."""
+    """Wait until the GPU has finished all queued work; a CPU has none."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 
@@ -78,9 +78,9 @@ def wait_for(device: torch.device) -> None:
 def _random_matrices(
     size: int, device: torch.device, precision: Precision
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Two square ones; zeros would be multiplied faster than numbers on a GPU."""
+    """Two random square matrices; a GPU would multiply zeros faster."""
     dtype = torch.bfloat16 if precision == "bfloat16" else torch.float32
-    generator = torch.Generator(device).manual_seed(0)  # leaves that of the run alone
+    generator = torch.Generator(device).manual_seed(0)  # does not disturb the run's generator
     left, right = (torch.randn(size, size, generator=generator, device=device).to(dtype) for _ in range(2))
     return left, right
 
@@ -94,7 +94,7 @@ def _seconds_of_product(left: torch.Tensor, right: torch.Tensor) -> float:
 
 
 def field_of(path: Path, name: str) -> str:
-    """What follows the first `name :` in a file of the kernel; empty where there is none."""
+    """The value of the first `name : value` line in a file of the kernel, or an empty string."""
     with path.open("rb") as file:
         lines = (line.decode(errors="replace").partition(":") for line in file)
         return next((value.strip() for key, _, value in lines if key.strip() == name), "")

@@ -1,4 +1,4 @@
-"""The memory of a process: what there is, what is in use, and what is kept when it is freed."""
+"""The memory of a process: the machine's size, peak use, and whether freed memory is kept."""
 
 import ctypes
 import os
@@ -12,44 +12,44 @@ from allyouneed.errors import ResourceError
 from allyouneed.hardware.machine import field_of
 
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3
-"""Names of `mallopt`'s settings in glibc's malloc.h."""
+"""Parameters of `mallopt`, from glibc's malloc.h."""
 _KEPT_BYTES = 1 << 30, 1 << 25
-"""Blocks up to this size; the second is what glibc allows before 2.35."""
+"""Largest block that is kept; glibc before 2.35 allows only the second value."""
 _GROWTH_BYTES = 1 << 26
 _GIVEN_BACK_BYTES = 1 << 22
-"""Blocks from this size on."""
+"""Smallest block that is given back."""
 _STATUS = Path("/proc/self/status")
 
 
 def require_memory(num_bytes: int) -> None:
-    """Refuse what does not fit into the machine's memory, before any of it is allocated.
+    """Check that `num_bytes` fit into the machine's memory, before any of them are allocated.
 
     Raises:
-        ResourceError: `num_bytes` are more than there is.
+        ResourceError: `num_bytes` exceeds the machine's memory.
     """
-    there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if num_bytes > there:
+    available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if num_bytes > available:
         raise ResourceError(
-            f"the model needs {num_bytes:,} bytes of memory, and this machine has {there:,}; make it smaller "
-            "(`allyouneed plan` shows what takes how much)"
+            f"the model needs {num_bytes:,} bytes of memory, and this machine has {available:,}; "
+            "make it smaller (`allyouneed plan` shows the memory of each part)"
         )
 
 
 def memory_bytes(device: torch.device) -> int:
-    """The most memory that was in use at once: of this process, or on a GPU of PyTorch's tensors there."""
+    """Peak memory in bytes: of this process, or on a GPU of PyTorch's tensors."""
     if device.type == "cuda":
         return int(torch.cuda.max_memory_allocated(device))
-    if _STATUS.is_file():  # Linux's `ru_maxrss` may be that of the process which started this one
+    if _STATUS.is_file():  # on Linux, `ru_maxrss` may be inherited from the parent process
         return 1024 * int(field_of(_STATUS, "VmHWM").split()[0])
     unit = 1 if sys.platform == "darwin" else 1024
     return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def keep_freed_memory() -> None:
-    """Let this process keep the memory that it frees, for the next step; of effect with the GNU C library.
+    """Let this process keep freed memory for the next step (GNU C library only).
 
-    By default glibc gives large blocks back to the system, which fills them with zeros, page by page, when
-    they are asked for again: tens of megabytes for every large tensor of every step.
+    By default, glibc returns large blocks to the system. The system fills them with zeros, page by page, when
+    they are allocated again: tens of megabytes for every large tensor of every step.
     """
     if any(_mallopt(_M_MMAP_THRESHOLD, size) for size in _KEPT_BYTES):
         _mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES[0])
@@ -57,16 +57,16 @@ def keep_freed_memory() -> None:
 
 
 def give_back_freed_memory() -> None:
-    """Let this process give back large blocks as it frees them; of effect with the GNU C library.
+    """Let this process return large blocks to the system when it frees them (GNU C library only).
 
-    By default glibc keeps larger and larger ones, up to 32 MiB, in a heap for each thread, and where the
-    sizes of batches vary for hours the holes of these heaps add up. Smaller ones are kept for the next step.
+    By default, glibc keeps larger and larger blocks, up to 32 MiB, in one heap per thread. If batch sizes
+    vary for hours, the holes in these heaps add up. Smaller blocks are kept for the next step.
     """
     _mallopt(_M_MMAP_THRESHOLD, _GIVEN_BACK_BYTES)
-    _mallopt(_M_TRIM_THRESHOLD, 2 * _GIVEN_BACK_BYTES)  # else that of 128 KiB would hold, which empties heaps
+    _mallopt(_M_TRIM_THRESHOLD, 2 * _GIVEN_BACK_BYTES)  # the default of 128 KiB would empty the heaps
 
 
 def _mallopt(name: int, value: int) -> bool:
-    """Set one of glibc's numbers; whether it was taken."""
+    """Set a parameter of glibc's allocator; return whether glibc accepted it."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     return sys.platform == "linux" and mallopt is not None and bool(mallopt(name, value))

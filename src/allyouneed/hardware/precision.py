@@ -6,7 +6,7 @@ from allyouneed.config.run import Precision
 
 
 def resolve_precision(precision: Precision, device: torch.device) -> Precision:
-    """What "auto" means on `device`: bfloat16 where it has instructions for it."""
+    """Replace "auto" by bfloat16 if `device` has instructions for it, else by float32."""
     if precision != "auto":
         return precision
     if device.type == "cuda":

@@ -1,4 +1,4 @@
-"""The number of threads of PyTorch, which is one for all threads of the process."""
+"""PyTorch's number of threads, a setting shared by the whole process."""
 
 import threading
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ import torch
 
 
 class PyTorchThreads:
-    """The number of threads of PyTorch, which is one for all that use it at once."""
+    """PyTorch's number of threads, shared by all concurrent users."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -16,7 +16,7 @@ class PyTorchThreads:
 
     @contextmanager
     def limited_to(self, num_threads: int) -> Iterator[None]:
-        """So many inside, also in threads that are started there; 0 leaves it as it is."""
+        """Set the number within the context, also for threads started there; 0 keeps the current number."""
         with self._lock:
             if not self._num_users:
                 self._before = torch.get_num_threads()

@@ -1,1 +1,1 @@
-"""The kernels of decoding on a CPU, in C; see docs/decisions/native-kernels.md."""
+"""C kernels for decoding on a CPU; see docs/decisions/native-kernels.md."""

@@ -1,7 +1,7 @@
-/* Attention (paper 3.2.1) of single queries to lists of rows, as decoding and encoding without padding want it.
+/* Attention (paper 3.2.1) of single queries to lists of rows, as decoding and encoding without padding need it.
 
-What a query gives depends on it, on its rows and on their order only, not on its companions or on the number of
-threads. */
+The result of a query depends only on the query, its rows and their order, not on the other queries or the number
+of threads. */
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,8 +9,8 @@ threads. */
 #include "kernels.h"
 #include "vector.h"
 
-#define AHEAD 2 /* so many keys are brought near before they are read */
-#define TILE 32 /* so many values go through the queries together */
+#define AHEAD 2 /* number of keys to prefetch */
+#define TILE 32 /* number of values that the queries of a group read together */
 
 VECTOR static inline float dot(const float *left, const float *right, int width) {
     __m512 sum = _mm512_setzero_ps();
@@ -38,7 +38,7 @@ VECTOR static inline __m128 four_dots(const float *left, const float *right, int
     return _mm_add_ps(_mm256_castps256_ps128(pairs), _mm256_extractf128_ps(pairs, 1));
 }
 
-/* The scaled products of a query with a key, head by head; those of a head are `stride` apart. */
+/* Scaled products of a query with a key, head by head; the scores of successive heads are `stride` apart. */
 VECTOR static inline void score(
     const float *query, const float *key, int heads, int width, float scale, float *scores, int64_t stride) {
     int head = 0;
@@ -73,8 +73,8 @@ VECTOR static inline void normalise(float *scores, int count) {
     }
 }
 
-/* Adds weighted values to `out`, in the order of the rows: `vectors` times sixteen columns, of which
-`weights[v]` are the weights of the head that the v-th belongs to. */
+/* Adds weighted values to `out` in the order of the rows, for `vectors` times sixteen columns; `weights[v]` are the
+weights of the head that vector v belongs to. */
 VECTOR static inline __attribute__((always_inline)) void mix_columns(
     const float *const *weights, const float *values, int64_t value_stride, const int32_t *rows, int count,
     int vectors, float *out) {
@@ -90,20 +90,20 @@ VECTOR static inline __attribute__((always_inline)) void mix_columns(
         _mm512_storeu_ps(out + v * LANES, sums[v]);
 }
 
-/* The same for all columns of all heads. */
+/* Adds weighted values to `out` for all columns of all heads. */
 VECTOR static void mix(
     const float *scores, int64_t stride, const float *values, int64_t value_stride, const int32_t *rows, int count,
     int heads, int width, float *out) {
     int column = 0;
     if (width % LANES == 0) {
-        for (int vectors = 16; vectors; vectors /= 2) /* as many at once as registers hold */
+        for (int vectors = 16; vectors; vectors /= 2) /* as many as fit in registers */
             for (; column + vectors * LANES <= heads * width; column += vectors * LANES) {
                 const float *weights[16];
                 for (int v = 0; v < vectors; v++)
                     weights[v] = scores + (column + v * LANES) / width * stride;
                 const float *part = values + column;
                 float *sums = out + column;
-                switch (vectors) { /* constants, so that the sums stay in registers */
+                switch (vectors) { /* constants keep the sums in registers */
                 case 16: mix_columns(weights, part, value_stride, rows, count, 16, sums); break;
                 case 8: mix_columns(weights, part, value_stride, rows, count, 8, sums); break;
                 case 4: mix_columns(weights, part, value_stride, rows, count, 4, sums); break;
@@ -119,13 +119,13 @@ VECTOR static void mix(
     }
 }
 
-/* Has a row brought near that is soon read: rows lie too far apart for the processor to guess the next. */
+/* Prefetches a row; rows are too far apart for the processor to predict the next one. */
 static inline void fetch(const float *row, int width) {
     for (int i = 0; i < width; i += LANES)
         _mm_prefetch((const char *)(row + i), _MM_HINT_T0);
 }
 
-/* The attention of a few queries, which go through the rows together: those that they share are then near. */
+/* Attention of a few queries, which read the rows together so that shared rows are in the cache. */
 VECTOR static void attend_group(
     const struct attended *attended, int64_t first, int64_t end, int heads, int d_k, int d_v, const float *queries,
     int64_t query_stride, const float *keys, int64_t key_stride, const float *values, int64_t value_stride,

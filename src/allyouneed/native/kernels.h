@@ -1,11 +1,11 @@
-/* What the kernels are to each other. */
+/* Structures and functions shared by the kernels. */
 
 #ifndef ALLYOUNEED_KERNELS_H
 #define ALLYOUNEED_KERNELS_H
 
 #include <stdint.h>
 
-/* y = x W^T + b, its weights packed as `linear.c` reads them. */
+/* y = x W^T + b, with weights packed as `linear.c` reads them. */
 struct linear {
     int64_t num_inputs;  /* K */
     int64_t num_outputs; /* N */
@@ -13,9 +13,9 @@ struct linear {
     int32_t num_threads;
     float lower_bound;   /* of y: 0 with ReLU, -infinity without */
     const void *weight;  /* panels x words x 32 columns */
-    const void *start;   /* of the sums: the bias; in int8, -128 times the column's sum of weights */
-    const float *scale;  /* int8 alone: what a step of each column's weights is worth */
-    const float *bias;   /* int8 alone */
+    const void *start;   /* initial value of the sums: the bias; int8: -128 times the column's sum of weights */
+    const float *scale;  /* int8 only: step size of each column's weights */
+    const float *bias;   /* int8 only */
 };
 
 /* Query i attends to the rows `rows[starts[i]]` to `rows[starts[i] + counts[i] - 1]` of keys and values. */
@@ -23,13 +23,13 @@ struct attended {
     const int32_t *rows;
     const int64_t *starts;
     const int32_t *counts;
-    int64_t group; /* queries that go through the rows together */
+    int64_t group; /* number of queries that read the rows together */
 };
 
-/* x (num_rows, K) to y (num_rows, N), both without gaps. False if there is no memory for the rounded rows. */
+/* Maps x (num_rows, K) to y (num_rows, N), both contiguous. Returns 0 if there is no memory for the rounded rows. */
 int linear_forward(const struct linear *layer, const float *x, int64_t num_rows, float *y);
 
-/* Attention of all heads beside each other, rows a stride apart. False if memory does not suffice. */
+/* Attention; rows are a stride apart and hold all heads in sequence. Returns 0 if out of memory. */
 int attend(
     int64_t num_queries, int heads, int d_k, int d_v, const float *queries, int64_t query_stride, const float *keys,
     int64_t key_stride, const float *values, int64_t value_stride, const struct attended *attended, float *out,

@@ -1,4 +1,4 @@
-"""The rows that attention reads, and the kernels that choose tokens, on tensors in main memory."""
+"""The rows that attention reads, and the kernels that choose tokens; all tensors are on the CPU."""
 
 import ctypes
 from collections.abc import Sequence
@@ -22,13 +22,13 @@ class _Attended(ctypes.Structure):
 
 
 class Rows:
-    """Which rows each query attends to: the i-th to `rows[starts[i] : starts[i] + counts[i]]`.
+    """The rows that each query attends to: query i attends to `rows[starts[i] : starts[i] + counts[i]]`.
 
     Args:
-        rows: int32, flattened.
-        starts: int64.
-        counts: int32, at least 1.
-        group: Queries that are computed together, as they have rows in common; it changes no bit.
+        rows: Row indices of all queries, int32, read as flattened.
+        starts: Index of each query's first entry in `rows`, int64.
+        counts: Number of rows of each query, int32, at least 1.
+        group: Number of queries computed together because they share rows; it does not change the result.
     """
 
     def __init__(
@@ -46,11 +46,11 @@ class Rows:
         self._tensors = rows, starts, counts
         self._attended = _Attended(rows.data_ptr(), starts.data_ptr(), counts.data_ptr(), group)
         self.address = ctypes.addressof(self._attended)
-        """Address of `struct attended`, valid as long as this object lives."""
+        """Address of `struct attended`, valid for the lifetime of this object."""
 
 
 def log_sum_exp(logits: Float[Tensor, "*rows vocab"], threads: int = 1) -> Float[Tensor, " *rows"]:
-    """The logarithm of the sum of the exponentials of each row."""
+    """Log-sum-exp of each row."""
     _require_rows(logits)
     normalisers = torch.empty(logits.shape[:-1])
     library().normalisers_of(
@@ -66,13 +66,13 @@ def top_log_probs(
     normalisers: Float[Tensor, " *rows"] | None = None,
     threads: int = 1,
 ) -> tuple[Float[Tensor, "*rows k"], Int[Tensor, "*rows k"]]:
-    """The k most probable tokens of each row, as `selection.top_log_probs` has them; overwrites logits.
+    """The k most probable tokens of each row, as in `selection.top_log_probs`; overwrites the logits.
 
     Args:
-        logits: Contiguous.
-        k: How many.
-        excluded: Tokens that are never chosen, and keep their share of the probability.
-        normalisers: What is subtracted; by default what makes the probabilities of a row sum to one.
+        logits: Contiguous logits.
+        k: Number of tokens per row.
+        excluded: Tokens that are never chosen but keep their share of the probability.
+        normalisers: Value to subtract from each row; by default the row's log-sum-exp.
         threads: Number of threads that share the rows.
     """
     _require_rows(logits)
@@ -95,7 +95,7 @@ def top_log_probs(
 
 
 def _require_rows(tensor: Tensor) -> None:
-    """The kernels read memory as it is."""
+    """Check the layout, because the kernels read the memory as it is."""
     assert tensor.is_cpu
     assert tensor.dtype == torch.float32
     assert tensor.is_contiguous()

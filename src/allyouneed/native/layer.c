@@ -1,12 +1,12 @@
-/* A layer of the encoder or the decoder (paper 3.1) on rows of sentences that stand one under the other: one call
-for what would be a dozen, as with few rows the calls take longer than the mathematics. */
+/* A layer of the encoder or the decoder (paper 3.1) on the concatenated rows of several sentences. One call replaces
+a dozen, because with few rows the calls take longer than the arithmetic. */
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "kernels.h"
 
-/* LayerNorm(x + out(f(in(x)))), where f is attention, or nothing. */
+/* LayerNorm(x + out(f(in(x)))), where f is attention or the identity. */
 struct sublayer {
     const struct linear *in;
     const struct linear *out;
@@ -17,12 +17,12 @@ struct sublayer {
 
 struct layer {
     int32_t heads, d_k, d_v, threads;
-    struct sublayer self_attention;  /* `in` gives queries, keys and values, beside each other */
-    struct sublayer cross_attention; /* `in` gives queries; there is none in the encoder */
+    struct sublayer self_attention;  /* `in` returns concatenated queries, keys and values */
+    struct sublayer cross_attention; /* `in` returns queries; it is NULL in the encoder */
     struct sublayer feed_forward;    /* `in` ends with ReLU */
 };
 
-/* The end of a sub-layer, from f on; y may be x. */
+/* The part of a sub-layer after f; y may be x. */
 static int finish(
     const struct layer *layer, const struct sublayer *sublayer, int64_t num_rows, const float *x, const float *f,
     float *mapped, float *y) {
@@ -34,9 +34,9 @@ static int finish(
     return 1;
 }
 
-/* x to y, both (num_rows, width). Keys beside values of x are put into `keys_values` from row `first` on, and x
-attends to `own` of these; then to `of_memory` of `memory`, which also has keys beside values. False if memory does
-not suffice. */
+/* Maps x to y, both (num_rows, width). The keys and values of x are written into `keys_values` from row `first` on;
+x attends to the rows `own` of it, then to the rows `of_memory` of `memory`, which has the same layout. Returns 0 if
+out of memory. */
 int layer_forward(
     const struct layer *layer, int64_t num_rows, const float *x, float *keys_values, int64_t first,
     const struct attended *own, const float *memory, const struct attended *of_memory, float *y) {

@@ -1,4 +1,4 @@
-"""A whole layer of the encoder or the decoder by one call of the kernels of `layer.c`."""
+"""A whole encoder or decoder layer in one call of `layer.c`."""
 
 import ctypes
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from allyouneed.native.linear import PackedLinear
 
 @dataclass(frozen=True)
 class Sublayer:
-    """`LayerNorm(x + last(f(first(x))))`, where f is attention, or nothing."""
+    """`LayerNorm(x + last(f(first(x))))`, where f is attention or the identity."""
 
     first: PackedLinear
     last: PackedLinear
@@ -59,15 +59,15 @@ class _Layer(ctypes.Structure):
 
 
 class PackedLayer:
-    """A layer (paper 3.1) for inference, on rows of sentences that stand one under the other.
+    """A layer (paper 3.1) for inference, on the concatenated rows of several sentences.
 
-    A row of the result has the same bits whatever the other rows are and however many threads there are.
+    A row of the result is the same bit for bit, whatever the other rows and the number of threads.
 
     Args:
-        heads: How many, the width of their keys, and that of their values.
-        self_attention: Its first map gives queries, keys and values, beside each other.
-        feed_forward: Its first map ends with ReLU.
-        cross_attention: Its first map gives queries; the encoder has none.
+        heads: Number of heads, width of their keys, and width of their values.
+        self_attention: Self-attention; its first map returns concatenated queries, keys and values.
+        feed_forward: Feed-forward network; its first map ends with ReLU.
+        cross_attention: Cross-attention, whose first map returns queries; None in the encoder.
         threads: Number of threads that share the rows.
     """
 
@@ -99,15 +99,15 @@ class PackedLayer:
         memory: Float[Tensor, "memory keys_values"] | None = None,
         of_memory: Rows | None = None,
     ) -> Float[Tensor, "rows d_model"]:
-        """What comes out of the rows.
+        """The output of the layer.
 
         Args:
-            x: What goes in.
-            keys_values: The keys of all heads beside the values of all heads; those of x are put there.
-            first: The row that the first of x gets; the others follow it.
-            own: The rows of `keys_values` that each row of x attends to in self-attention.
-            memory: Keys beside values of the sources.
-            of_memory: The rows of `memory` that each row of x attends to.
+            x: Input of the layer.
+            keys_values: Per row, the keys and then the values of all heads; those of x are written into it.
+            first: Row of `keys_values` for the first row of x; the others follow.
+            own: Rows of `keys_values` that each row of x attends to in self-attention.
+            memory: Keys and values of the sources, laid out as `keys_values`.
+            of_memory: Rows of `memory` that each row of x attends to.
         """
         for table in (x, keys_values) if memory is None else (x, keys_values, memory):
             assert table.is_cpu

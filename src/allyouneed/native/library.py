@@ -1,7 +1,6 @@
-"""The kernels in C, compiled when they are first wanted and kept for the next time.
+"""The C kernels, compiled on first use and cached.
 
-Where there is no compiler, or not a processor that they are written for, there is no library, and PyTorch
-computes.
+Without a compiler or a supported processor there is no library, and PyTorch computes instead.
 """
 
 import ctypes
@@ -20,7 +19,7 @@ from allyouneed.config.variables import is_home
 from allyouneed.errors import printable, say
 
 FORMS = "float32", "bfloat16", "int8"
-"""What weights can be packed as, in the order of `enum form` in `linear.c`."""
+"""Forms of packed weights, in the order of `enum form` in `linear.c`."""
 
 _SOURCES = Path(__file__).parent
 _COMPILERS = "cc", "gcc", "clang"
@@ -41,14 +40,14 @@ _ARGUMENTS = {
 
 
 def available() -> frozenset[str]:
-    """The forms of weights that a `PackedLinear` can have on this machine."""
+    """The forms of weights that `PackedLinear` supports on this machine."""
     forms = library().linear_forms() if library() else 0
     return frozenset(form for bit, form in enumerate(FORMS) if forms >> bit & 1)
 
 
 @functools.cache
 def library() -> Any:
-    """The library; None where there is none."""
+    """The loaded library, or None if it is unavailable."""
     if platform.machine() not in ("x86_64", "AMD64") or os.environ.get("ALLYOUNEED_NATIVE") == "0":
         return None
     try:
@@ -56,15 +55,15 @@ def library() -> Any:
     except (OSError, RuntimeError, subprocess.SubprocessError, AttributeError) as error:
         reason = printable(str(error).partition("\n")[0])
         say(
-            f"allyouneed: no kernels in C, PyTorch computes, more slowly ({reason});"
-            " ALLYOUNEED_NATIVE=0 does without this message"
+            f"allyouneed: the C kernels are not available, PyTorch computes more slowly ({reason});"
+            " set ALLYOUNEED_NATIVE=0 to hide this message"
         )
         return None
     return loaded if loaded is not None and loaded.linear_forms() else None
 
 
 def _loaded() -> Any:
-    """The library from the cache, or compiled; None where there is no compiler."""
+    """The library, cached or newly compiled; None without a compiler."""
     compiler = next((found for name in _COMPILERS if (found := shutil.which(name))), None)
     sources = sorted(_SOURCES.glob("*.[ch]"))
     parts = [*(source.read_bytes() for source in sources), str((_FLAGS, platform.libc_ver())).encode()]
@@ -73,14 +72,14 @@ def _loaded() -> Any:
     if cache is not None and _is_ours(cache / name):
         try:
             return _open(cache / name)
-        except (OSError, AttributeError):  # cut off by a crash, say: made anew
+        except (OSError, AttributeError):  # for example truncated by a crash: compile it again
             pass
     if compiler is None:
         return None
     if cache is None:
         say(
-            "allyouneed: the kernels in C are compiled anew at every start, which takes seconds: there is no"
-            " folder to keep them in; let XDG_CACHE_HOME name one that you own and only you can write to"
+            "allyouneed: no cache directory for the C kernels, so every start compiles them, which takes"
+            " seconds; set XDG_CACHE_HOME to a directory that you own and only you can write to"
         )
     with tempfile.TemporaryDirectory(dir=cache) as folder:
         made = Path(folder) / name
@@ -90,7 +89,7 @@ def _loaded() -> Any:
             made.chmod(0o700)
             with made.open("rb") as file:
                 os.fsync(file.fileno())
-            made.replace(cache / name)  # at one stroke: others may be compiling it too
+            made.replace(cache / name)  # atomic, because other processes may be compiling it too
         return loaded
 
 
@@ -111,7 +110,7 @@ def _compile(compiler: str, sources: list[str], path: Path) -> None:
 
 
 def _cache() -> Path | None:
-    """The folder where libraries are kept, which nobody else can write to; None where there can be none."""
+    """The cache directory, which only this user can write to; None if there cannot be one."""
     given = Path(os.environ.get("XDG_CACHE_HOME", ""))
     try:
         home = Path.home()
@@ -121,13 +120,13 @@ def _cache() -> Path | None:
         folder = base / "allyouneed"
         for each in (base, folder):
             each.mkdir(mode=0o700, exist_ok=True)
-    except (OSError, RuntimeError):  # no home, or a file system that is only read
+    except (OSError, RuntimeError):  # no home, or a read-only file system
         return None
     return folder if _is_ours(folder) and os.access(folder, os.W_OK) else None
 
 
 def _is_ours(path: Path) -> bool:
-    """Whether it is there, and nobody but this user can have put it there or changed it."""
+    """Whether the path exists and only this user can have created or changed it."""
     try:
         status = path.lstat()
     except OSError:

@@ -1,11 +1,11 @@
-/* y = x W^T + b for few rows of x, as a decoder's steps have them, on x86 processors with AVX-512.
+/* y = x W^T + b for the few rows of x in a decoding step, on x86 processors with AVX-512.
  *
- * Everything is in words of 32 bits, each of which holds the values of one k (float32), of two (bfloat16) or
- * of four (int8): the three forms differ in the instruction that multiplies two vectors of words and adds. W
- * stands in panels of 32 of its rows, the columns of y: word 0 of each column, word 1 of each, and so on.
+ * All data is in 32-bit words; a word holds the values of one k (float32), two (bfloat16) or four (int8). The
+ * three forms differ in the instruction that multiplies two vectors of words and adds. W is stored in panels of
+ * 32 of its rows, which are columns of y: word 0 of each column, then word 1 of each, and so on.
  *
  * Every element of y is one sum over k in ascending order, in one lane of one register. So the bits of a row
- * of y depend on that row of x and on W alone: not on the other rows, their number, or that of the threads.
+ * of y depend only on W and the same row of x, not on the other rows or the numbers of rows and threads.
  */
 #include <stdlib.h>
 
@@ -17,16 +17,16 @@ enum form { FLOAT32, BFLOAT16, INT8, NUM_FORMS };
 #define INLINE static inline __attribute__((always_inline)) VECTOR
 #define UNROLL _Pragma("GCC unroll 16")
 
-/* A block's 12 x 2 sums, a panel's two vectors and a value of x fit into the 32 registers. */
+/* The 12 x 2 sums of a block, the two vectors of a panel and a value of x fit into the 32 registers. */
 enum { PANEL_VECTORS = 2, PANEL_COLUMNS = PANEL_VECTORS * LANES, MAX_BLOCK_ROWS = 12 };
-enum { PREFETCH_WORDS = 64 }; /* beyond a page of memory, where processors do not look by themselves */
+enum { PREFETCH_WORDS = 64 }; /* beyond a memory page, where processors do not prefetch by themselves */
 
-/* x, in words of the layer's form. */
+/* The rows of x in words of the layer's form. */
 struct rows {
     int64_t num_rows;
     int64_t stride; /* words from one row to the next */
     const int32_t *words;
-    const float *scale; /* int8 alone: what a step of each row is worth */
+    const float *scale; /* int8 only: step size of each row */
 };
 
 INLINE int64_t values_in_word(enum form form)
@@ -34,7 +34,7 @@ INLINE int64_t values_in_word(enum form form)
     return form == FLOAT32 ? 1 : form == BFLOAT16 ? 2 : 4;
 }
 
-/* In assembly, as compilers know the last two only where all of a function may use their extensions. */
+/* In assembly, because compilers accept the last two only if the whole function may use their extensions. */
 INLINE __m512i multiply_add(enum form form, __m512i sum, __m512i x, __m512i weight)
 {
     if (form == FLOAT32)
@@ -46,7 +46,7 @@ INLINE __m512i multiply_add(enum form form, __m512i sum, __m512i x, __m512i weig
     return sum;
 }
 
-/* A vector of a row of x, from value k on; zeros behind the last value. */
+/* A vector of a row of x from value k on, with zeros after the last value. */
 INLINE __m512 load_values(const float *x, int64_t k, int64_t num_inputs)
 {
     int64_t left = num_inputs - k;
@@ -63,10 +63,10 @@ VECTOR static float round_row_bfloat16(const float *x, int64_t num_inputs, int32
     return 1;
 }
 
-/* Steps of max|x| / 127, in unsigned bytes where 128 stands for 0. Returns what a step is worth. */
+/* Rounds to steps of max|x| / 127, as unsigned bytes in which 128 represents 0. Returns the step size. */
 VECTOR static float round_row_int8(const float *x, int64_t num_inputs, int32_t *words)
 {
-    __m512i bits = _mm512_setzero_si512(); /* of max|x|; as integers, those of NaN are the largest */
+    __m512i bits = _mm512_setzero_si512(); /* bits of max|x|; compared as integers, NaN is the largest */
     for (int64_t k = 0; k < num_inputs; k += LANES)
         bits = _mm512_max_epi32(bits, (__m512i)_mm512_abs_ps(load_values(x, k, num_inputs)));
     union { int32_t bits; float value; } largest = { _mm512_reduce_max_epi32(bits) };
@@ -79,7 +79,7 @@ VECTOR static float round_row_int8(const float *x, int64_t num_inputs, int32_t *
     return largest.value / 127;
 }
 
-/* Writes a vector of y: the sums of 16 columns from `column` on. */
+/* Writes a vector of y from the sums of 16 columns from `column` on. */
 INLINE void write_sums(
     enum form form, __m512i sums, const struct linear *layer, float row_scale, int64_t column, float *y)
 {
@@ -90,11 +90,11 @@ INLINE void write_sums(
         __m512 scale = _mm512_mul_ps(_mm512_set1_ps(row_scale), _mm512_loadu_ps(layer->scale + column));
         value = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sums), scale, _mm512_loadu_ps(layer->bias + column));
     }
-    value = _mm512_max_ps(_mm512_set1_ps(layer->lower_bound), value); /* of a bound and NaN: NaN */
+    value = _mm512_max_ps(_mm512_set1_ps(layer->lower_bound), value); /* NaN stays NaN */
     _mm512_mask_storeu_ps(y + column, inside, value);
 }
 
-/* A panel's columns of y, for `num_rows` rows from `row` on. It is compiled for each constant `num_rows`. */
+/* Writes a panel's columns of y for `num_rows` rows from `row` on; compiled for each constant `num_rows`. */
 INLINE void write_block(
     enum form form, int num_rows, const struct linear *layer, const struct rows *x, int64_t row,
     int64_t panel, float *y)
@@ -126,7 +126,7 @@ INLINE void write_block(
         }
 }
 
-/* A panel's columns of y, for all rows, in blocks of almost equal size. */
+/* Writes a panel's columns of y for all rows, in blocks of almost equal size. */
 INLINE void write_panel(
     enum form form, const struct linear *layer, const struct rows *x, int64_t panel, float *y)
 {
@@ -188,7 +188,7 @@ int linear_forward(const struct linear *layer, const float *x, int64_t num_rows,
     return 1;
 }
 
-/* Bit `form` is set if this processor can run that form; 0 if it can run none of the kernels. */
+/* A bit per form that this processor can run; 0 if it can run none of the kernels. */
 int linear_forms(void)
 {
     __builtin_cpu_init();

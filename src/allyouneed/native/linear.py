@@ -1,4 +1,4 @@
-"""y = x W^T + b for the few rows of a decoder's step, by the kernels of `linear.c`."""
+"""y = x W^T + b for the few rows of a decoding step, computed by `linear.c`."""
 
 import ctypes
 import math
@@ -14,7 +14,7 @@ from allyouneed.native.library import FORMS, available, library
 _PANEL_COLUMNS = 32
 _VALUES_IN_WORD = {"float32": 1, "bfloat16": 2, "int8": 4}
 _INT8_LIMIT = 127
-_LEAST_SCALE = 1e-30  # a row of weights this small counts as zeros
+_LEAST_SCALE = 1e-30  # a row of smaller weights counts as zeros
 
 
 class _Layer(ctypes.Structure):
@@ -43,11 +43,11 @@ class _Packed(NamedTuple):
 
 
 class PackedLinear:
-    """A linear layer, with or without ReLU, for inference, its weights rounded to `form` and packed once.
+    """A linear layer for inference, with or without ReLU; its weights are rounded to `form` and packed once.
 
-    The rows of x are taken as they are for "float32", rounded to bfloat16 for "bfloat16", and to 255 steps
-    of max|row| / 127 for "int8", whose weights have such a step for each output. A row of y depends on that
-    row of x and on the weights alone, bit for bit, however many rows and threads there are.
+    The rows of x are used as they are for "float32", rounded to bfloat16 for "bfloat16", and rounded to 255
+    steps of max|row| / 127 for "int8", whose weights have such a step per output. A row of y depends only on
+    the same row of x and the weights, bit for bit, however many rows and threads there are.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class PackedLinear:
         num_threads: int = 1,
     ) -> None:
         if form not in available():
-            raise ValueError(f"no native kernel for {form} here: {sorted(available())}")
+            raise ValueError(f"no native kernel for {form} on this machine; available: {sorted(available())}")
         self._forward = library().linear_forward
         self.num_outputs, self.num_inputs = weight.shape
         self._packed = _pack(weight, weight.new_zeros(len(weight)) if bias is None else bias, form)
@@ -73,14 +73,14 @@ class PackedLinear:
             *(tensor.data_ptr() for tensor in self._packed),
         )
         self.address = ctypes.addressof(self._layer)
-        """Address of `struct linear`, valid as long as this object lives."""
+        """Address of `struct linear`, valid for the lifetime of this object."""
 
     def __call__(
         self, x: Float[Tensor, "*rows inputs"], room: Float[Tensor, " numbers"] | None = None
     ) -> Float[Tensor, "*rows outputs"]:
-        """Y of a contiguous float32 x on the CPU; no gradients go through it.
+        """y for a contiguous float32 x on the CPU, without gradients.
 
-        It is put into `room` if there is any, which has to be large enough.
+        It is written into `room` if given, which must be large enough.
         """
         assert x.is_cpu
         assert x.dtype == torch.float32
@@ -96,13 +96,13 @@ class PackedLinear:
 
 
 class InPlaceLinear:
-    """A packed layer whose every result takes the place of the one before, in the same memory."""
+    """A packed layer that writes every result into the same memory."""
 
     def __init__(self, linear: PackedLinear) -> None:
         self._linear, self._room = linear, torch.empty(0)
 
     def __call__(self, x: Float[Tensor, "*rows inputs"]) -> Float[Tensor, "*rows outputs"]:
-        """As `PackedLinear`; good until the next call."""
+        """The result of `PackedLinear`, valid until the next call."""
         needed = x.numel() // self._linear.num_inputs * self._linear.num_outputs
         if needed > len(self._room):
             self._room = torch.empty(needed)
@@ -111,13 +111,13 @@ class InPlaceLinear:
 
 @torch.no_grad()
 def _pack(weight: Float[Tensor, "outputs inputs"], bias: Float[Tensor, " outputs"], form: str) -> _Packed:
-    """Weights by panels as `linear.c` reads them, everything filled up with zeros to whole panels."""
+    """Pack the weights in panels as `linear.c` reads them, padded with zeros to whole panels."""
     weight, bias = weight.float(), bias.float()
     start, scale = bias, bias
     if form == "int8":
         scale = weight.abs().amax(dim=1) / _INT8_LIMIT
         weight = (weight / scale.clamp_min(_LEAST_SCALE)[:, None]).round()
-        start = -128 * weight.sum(dim=1, dtype=torch.int32)  # the steps of x come 128 too high
+        start = -128 * weight.sum(dim=1, dtype=torch.int32)  # the kernel adds 128 to the steps of x
     words = _VALUES_IN_WORD[form]
     num_outputs, num_inputs = weight.shape
     num_empty = -num_outputs % _PANEL_COLUMNS

@@ -1,4 +1,4 @@
-/* What is done to each row by itself: the residual connection with its normalisation, and the choice of tokens. */
+/* Row-wise operations: the residual connection with its normalisation, and the choice of tokens. */
 
 #include "kernels.h"
 #include "vector.h"
@@ -35,7 +35,7 @@ VECTOR void add_norm(
     }
 }
 
-/* The log of the sum of the exponentials of a row. */
+/* Log-sum-exp of a row. */
 VECTOR static float log_sum_exp(const float *logits, int width) {
     __m512 most = _mm512_set1_ps(-INFINITY), sum = _mm512_setzero_ps();
     for (int i = 0; i < width; i += LANES)
@@ -50,7 +50,7 @@ VECTOR static float log_sum_exp(const float *logits, int width) {
     return largest + logf(_mm512_reduce_add_ps(sum));
 }
 
-/* Puts a value in its place among the best k so far; of equal ones that which came first stays first. */
+/* Inserts a value into the best k so far; among equal values, the earlier one stays first. */
 static void insert(float value, int64_t id, int k, float *values, int64_t *ids) {
     if (!(value > values[k - 1]))
         return;
@@ -63,8 +63,8 @@ static void insert(float value, int64_t id, int k, float *values, int64_t *ids) 
     ids[place] = id;
 }
 
-/* The k largest of a row and where they are, largest first, the lower place where equal. Most vectors of
-sixteen hold nothing above the k-th so far: one comparison rules them out. */
+/* The k largest values of a row and their indices, largest first, the lower index first among equal values. Most
+vectors of sixteen hold nothing above the k-th value so far; one comparison rules them out. */
 VECTOR static void largest_of(const float *row, int width, int k, float *values, int64_t *ids) {
     for (int i = 0; i < k; i++) {
         values[i] = -INFINITY;
@@ -86,9 +86,9 @@ void normalisers_of(int64_t num_rows, int width, const float *logits, float *nor
         normalisers[row] = log_sum_exp(logits + row * width, width);
 }
 
-/* The k most probable tokens of each row of logits, and their log-probabilities; `excluded` ones are never
-chosen, and keep their share of the probability. The logits of those are overwritten. Without `normalisers`
-they are those of the logits. */
+/* The k most probable tokens of each row of logits and their log-probabilities. `excluded` tokens are never chosen
+but keep their share of the probability; their logits are overwritten. `normalisers` may be NULL; the default is the
+log-sum-exp of each row. */
 VECTOR void top_log_probs(
     int64_t num_rows, int width, float *logits, const float *normalisers, const int64_t *excluded, int num_excluded,
     int k, float *values, int64_t *ids, int threads) {

@@ -1,4 +1,4 @@
-/* What the kernels share: sixteen floats at a time (AVX-512F). */
+/* Vector operations shared by the kernels, on sixteen floats at a time (AVX-512F). */
 
 #ifndef ALLYOUNEED_VECTOR_H
 #define ALLYOUNEED_VECTOR_H
@@ -20,8 +20,8 @@ VECTOR static inline __m512 loaded_or(const float *from, __mmask16 some, float o
 
 /* e^x for x <= 0 to about 2 units in the last place; 0 below -87.
 
-x = n ln 2 + r with |r| <= ln 2 / 2, ln 2 in two parts; e^r by its Taylor polynomial of degree 7, whose
-remainder is below 2^-27; then n goes into the exponent. */
+x = n ln 2 + r with |r| <= ln 2 / 2, ln 2 in two parts; e^r by its Taylor polynomial of degree 7, with a
+remainder below 2^-27; n is then added to the exponent. */
 VECTOR static inline __m512 exponential(__m512 x) {
     __mmask16 tiny = _mm512_cmp_ps_mask(x, _mm512_set1_ps(-87.0f), _CMP_LT_OQ);
     __m512 n = _mm512_roundscale_ps(_mm512_mul_ps(x, _mm512_set1_ps(1.44269504089f)), _MM_FROUND_TO_NEAREST_INT);

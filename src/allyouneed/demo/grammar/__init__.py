@@ -1,9 +1,8 @@
 """A synchronous grammar of English and German: sentence pairs with trees and word alignments, for the demo.
 
-`lexicon`, `words` and `expressions` hold the vocabulary, `syntax` the language-neutral structure of a
-sentence, `realisation` what both languages make of it alike, `english` and `german` the rest. `constructions`
-draws the sentences, `corpus` makes them into parts, and `dictionary` is what a word-by-word translator would
-know of them.
+`lexicon`, `words` and `expressions` hold the vocabulary. `syntax` holds the language-neutral structure of a
+sentence; `realisation` (shared), `english` and `german` turn it into trees. `constructions` draws sentences,
+`corpus` makes training, validation and test sets of them, and `dictionary` derives a dictionary from these.
 """
 
 from allyouneed.demo.grammar.corpus import DemoCorpus, DemoPair, generate_demo_corpus

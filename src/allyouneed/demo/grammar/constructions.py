@@ -174,9 +174,9 @@ CONSTRUCTIONS: dict[str, Callable[[Sampler], Sentence]] = {
         anaphora,
     )
 }
-"""Every construction by name; all are equally frequent."""
+"""All constructions by name; they are equally frequent."""
 
-# Clauses from which they are put together
+# Clauses that constructions consist of
 
 
 def _asked(sampler: Sampler) -> Clause:
@@ -202,13 +202,13 @@ def _asked_object(sampler: Sampler, noun: Noun) -> Nominal:
 
 
 def _reported(sampler: Sampler, trait: str, said: Clause) -> Sentence:
-    """Somebody says, knows or asks it."""
+    """A sentence in which somebody says, knows or asks the clause `said`."""
     verb = sampler.pick([verb for verb in VERBS.values() if trait in verb.traits])
     return Sentence((Clause(sampler.subject(HUMANS), verb, inner=said),))
 
 
 def _about(sampler: Sampler, thing: NounPhrase) -> Clause:
-    """What the noun phrase, of which a relative clause tells, does or is, or what happens to it."""
+    """A clause about a noun phrase with a relative clause: what it does, is, or what happens to it."""
     verbs = [verb for verb in ONE_OBJECT if thing.noun in verb.objects[0].nouns]
     if verbs and sampler.chance(0.4):
         return replace(sampler.event(sampler.pick(verbs), short=True), objects=(thing,))
@@ -220,7 +220,7 @@ def _about(sampler: Sampler, thing: NounPhrase) -> Clause:
 def _two_events(
     sampler: Sampler, first_tense: Tense, second_tense: Tense, shared: Nominal | None = None
 ) -> tuple[Clause, Clause]:
-    """Two events of different verbs, the second a short one."""
+    """Two events with different verbs; the second is short."""
     verbs = [verb for verb in DYNAMIC if not shared or verb.subjects[0] in HUMANS]
     first, second = sampler.rng.sample(verbs, 2)
     return (

@@ -1,4 +1,4 @@
-"""The demo corpus: pairs with trees and alignments, split so that the test part asks for recombination."""
+"""The demo corpus: pairs with trees and alignments, split so that the test set requires recombination."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,21 +20,21 @@ from allyouneed.demo.grammar.verbs import BE
 SHORTEST = 7
 LONGEST_IN_TRAIN = 16
 LONGEST_IN_TEST = 18
-"""In English words, without punctuation."""
+"""Sentence lengths in English words, without punctuation."""
 
 SHARE_OF_LONGER = 0.25
-"""Share of the test part: sentences longer than any of the train part."""
+"""Share of test sentences that are longer than any training sentence."""
 
 HELD_OUT_SHARE = 0.12
-"""Share of the pairs of a noun and a verb: never together, as subject or object, outside the test part."""
+"""Share of noun-verb pairs held out: the noun is subject or object of the verb in the test set only."""
 
 
 @dataclass(frozen=True, slots=True)
 class DemoPair:
-    """An English sentence and its German translation, with what the grammar knows of both.
+    """An English sentence and its German translation, with their trees and word alignment.
 
-    The trees are Penn brackets whose leaves, punctuation included, are the words of the sentences. The
-    alignment is the sorted pairs (source leaf, target leaf), counted from 0.
+    The trees are in Penn brackets; their leaves are the words and punctuation of the sentences. The alignment
+    is a sorted list of pairs (source leaf, target leaf), counted from 0.
     """
 
     source: str
@@ -47,7 +47,7 @@ class DemoPair:
 
 @dataclass(frozen=True, slots=True)
 class DemoCorpus:
-    """The three parts; no two pairs have the same source sentence."""
+    """The three sets; no two pairs have the same source sentence."""
 
     train: list[DemoPair]
     valid: list[DemoPair]
@@ -57,10 +57,10 @@ class DemoCorpus:
 def generate_demo_corpus(
     num_train: int = 60000, num_valid: int = 500, num_test: int = 1000, seed: int = 1
 ) -> DemoCorpus:
-    """The corpus of the demo, which depends on the arguments alone.
+    """Generate the demo corpus, which depends on the arguments alone.
 
-    Every test sentence has a noun as subject or object of a verb that it never has in the other parts, and
-    `SHARE_OF_LONGER` of them are longer than any sentence of the other parts.
+    Every test sentence has a held-out pair: a noun as subject or object of a verb with which it never occurs
+    in the other sets. `SHARE_OF_LONGER` of the test sentences are longer than any sentence of the other sets.
     """
     seen: set[str] = set()
     short, long = range(SHORTEST, LONGEST_IN_TRAIN + 1), range(LONGEST_IN_TRAIN + 1, LONGEST_IN_TEST + 1)
@@ -76,7 +76,7 @@ def generate_demo_corpus(
 
 
 def is_held_out(noun: Noun, verb: Verb) -> bool:
-    """Whether the noun is the verb's subject or object in the test part only."""
+    """Whether the noun is subject or object of the verb in the test set only."""
     return (
         crc32(f"{noun.english} {verb.german.prefix}{verb.german.infinitive}".encode()) % 1000
         < 1000 * HELD_OUT_SHARE
@@ -84,7 +84,7 @@ def is_held_out(noun: Noun, verb: Verb) -> bool:
 
 
 def realise(sentence: Sentence, construction: str) -> DemoPair:
-    """Both sides of a sentence."""
+    """Realise a sentence in both languages."""
     trees = sentence_tree(sentence, ENGLISH), sentence_tree(sentence, GERMAN)
     source, target = map(written, trees)
     return DemoPair(
@@ -98,7 +98,7 @@ def realise(sentence: Sentence, construction: str) -> DemoPair:
 
 
 def _pairs(rng: Random, seen: set[str], lengths: range, *, held_out: bool) -> Iterator[DemoPair]:
-    """Pairs without end whose source is new, of a length in `lengths`, and has held-out pairs or none."""
+    """Endless pairs with a new source of a length in `lengths`, with held-out noun-verb pairs or none."""
     sampler = Sampler(rng)
     while True:
         construction = sampler.pick(tuple(CONSTRUCTIONS))
@@ -115,7 +115,7 @@ def _pairs(rng: Random, seen: set[str], lengths: range, *, held_out: bool) -> It
 
 
 def noun_verb_pairs(sentence: Sentence) -> Iterator[tuple[Noun, Verb]]:
-    """Every noun that is subject, object or agent of a full verb anywhere in the sentence, with that verb."""
+    """Each noun that is subject, object or agent of a full verb anywhere in the sentence, with the verb."""
     for clause in sentence.clauses:
         yield from _clause_pairs(clause)
 

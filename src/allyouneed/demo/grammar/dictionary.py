@@ -1,4 +1,4 @@
-"""The dictionary of the demo's first yardstick: for each English word form the German form it mostly has."""
+"""The dictionary of the demo's first baseline: the most frequent German form of each English word form."""
 
 import re
 from collections import Counter, defaultdict
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from allyouneed.demo.grammar.corpus import DemoPair
 
 LEAST_SHARE = 0.1
-"""A translation that is rarer among all those of a word is no translation of it."""
+"""Smallest share of a word's alignments that makes a translation an entry."""
 
 _LEAF = re.compile(r"\(\S+ ([^()\s]+)\)")
 
@@ -15,10 +15,10 @@ _LEAF = re.compile(r"\(\S+ ([^()\s]+)\)")
 def demo_dictionary(pairs: Sequence[DemoPair]) -> dict[str, str]:
     """The most frequent translation of every English word form, counted over the word alignments.
 
-    The entry is empty where none is frequent: `does`, say, corresponds to whatever verb it stands with.
+    The entry is empty if no translation is frequent: `does`, for example, aligns with the verb it precedes.
 
-    Where one German word stands for several English ones (`looked for`: `suchte`), it counts as a part of a
-    translation of each. First words are left out, since their capital says nothing.
+    A German word aligned with several English words (`looked for`: `suchte`) counts as a fraction for each.
+    The first word of a sentence is skipped, because it is always capitalised.
     """
     counts: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
     for pair in pairs:
@@ -31,6 +31,6 @@ def demo_dictionary(pairs: Sequence[DemoPair]) -> dict[str, str]:
 
 
 def _usual(translations: dict[str, float]) -> str:
-    """The most frequent translation, or nothing for words such as `does`, which have none of their own."""
+    """The most frequent translation, or an empty string if none reaches `LEAST_SHARE`."""
     best = max(sorted(translations), key=translations.__getitem__)
     return best if translations[best] >= LEAST_SHARE * sum(translations.values()) else ""

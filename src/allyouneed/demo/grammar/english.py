@@ -1,4 +1,4 @@
-"""English words, order and trees (Penn Treebank labels) for the structures of `syntax`."""
+"""English words, word order and trees (Penn Treebank labels) for the structures of `syntax`."""
 
 from allyouneed.demo.grammar.expressions import DETERMINERS
 from allyouneed.demo.grammar.lexicon import Case
@@ -17,7 +17,7 @@ from allyouneed.demo.grammar.trees import Leaf, Phrase, Tree
 from allyouneed.demo.grammar.verbs import BE, english_verbs
 
 AFTER_VERBS = "verbs pronoun particle object predicate adjunct time inner"
-"""A pronoun stands before the particle of its verb (`turns it on`), other objects after it."""
+"""A pronoun precedes the verb's particle (`turns it on`); other objects follow it."""
 
 
 def _main_clause(clause: Clause, question: bool, elided: bool) -> Phrase:
@@ -30,7 +30,7 @@ def _main_clause(clause: Clause, question: bool, elided: bool) -> Phrase:
 
 
 def _inner_clause(clause: Clause) -> list[Tree]:
-    """After a conjunction a statement; else what fills the gap of the clause, and the clause with the gap."""
+    """A conjunction and a statement, or else the filler of a gap and the clause with the gap."""
     front, rest = _arranged(clause)
     if clause.conjunction:
         return [Phrase("SBAR", (*conjunction(clause, ENGLISH), Phrase("S", (*front, *rest))))]
@@ -40,7 +40,7 @@ def _inner_clause(clause: Clause) -> list[Tree]:
 def _arranged(
     clause: Clause, *, inverted: bool = False, elided: bool = False
 ) -> tuple[list[Tree], list[Tree]]:
-    """What stands in front, and the rest, where each verb governs the phrase of all that follows it."""
+    """The fronted constituent and the rest, in which each verb heads a phrase of everything after it."""
     finite, *verbs = english_verbs(clause, inverted=inverted)
     found: Slots = {**slots(clause, ENGLISH), "finite": [finite], "verbs": [*verbs]}
     front = found.pop(clause.front, [])
@@ -65,13 +65,13 @@ def _nested(trees: list[Tree]) -> list[Tree]:
 
 
 def _objects(clause: Clause) -> Slots:
-    """The objects and the parts of the verb, which an object in front leaves behind: `whom she looks for`."""
+    """The objects, particle and preposition; a fronted object strands the latter: `whom she looks for`."""
     verb, found = clause.verb, Slots()
     if verb.particle:
         found["particle"] = [Phrase("PRT", (Leaf("RP", verb.particle, ((clause, "verb"),)),))]
     things = [nominal(thing, "accusative", ENGLISH) for thing in clause.objects]
     if verb.preposition:
-        # German may say with its verb alone what English says with verb and preposition
+        # the German verb may need no preposition where the English one does
         part = "preposition" if verb.objects[0].preposition else "verb"
         words = [Leaf("TO" if verb.preposition == "to" else "IN", verb.preposition, ((clause, part),))]
         if clause.front != "object":

@@ -7,7 +7,7 @@ from allyouneed.demo.grammar.syntax import Fixed, NounPhrase, wording
 
 
 class Determiner(NamedTuple):
-    """A determiner: its tag, its German stem and tag, and how adjectives end after the German one."""
+    """A determiner: its tag, its German stem and tag, and the declension of a German adjective after it."""
 
     tag: str
     german_stem: str
@@ -37,18 +37,18 @@ DETERMINERS = {
         """.strip().split("\n")
     )
 }
-"""Every determiner that German inflects, by its English singular."""
+"""Determiners that inflect in German, by their English singular."""
 
 NUMBERS = {
     **{"two": "zwei", "three": "drei", "four": "vier", "five": "fünf", "six": "sechs", "seven": "sieben"},
     **{"eight": "acht", "nine": "neun", "ten": "zehn", "eleven": "elf", "twelve": "zwölf"},
 }
 POSSESSIVES = {"I": "my", "you": "your", "he": "his", "she": "her", "we": "our", "they": "their"}
-"""By the pronoun of the owner."""
+"""Possessive determiner by the owner's pronoun."""
 
 
 def _pronoun(name: str, tags: str, row: str, noun: Noun | None = None) -> Fixed:
-    """A pronoun from its English forms, as subject and else, and the German ones, by case."""
+    """A pronoun from its English forms (subject, object) and its German forms by case."""
     english, german = (forms.split() for forms in row.split(" = "))
     tag, german_tag = tags.split()
     rows = zip([english[0], english[1], english[1]], german, strict=True)
@@ -74,7 +74,7 @@ PRONOUNS = {
         "neuter": "it it = es es ihm",
     }.items()
 }
-"""By the English word, `it` by the gender of the German noun that it stands for."""
+"""Personal pronouns by the English word; `it` by the gender of the German noun that it stands for."""
 
 WHO = _pronoun("", "WP PWS", "who whom = wer wen wem")
 WHAT = _pronoun("", "WP PWS", "what what = was was was")
@@ -88,14 +88,14 @@ _RELATIVE = {
 
 
 def relative_pronoun(head: NounPhrase) -> Fixed:
-    """The gap of a relative clause about the head: who, that."""
+    """The relative pronoun (who, that) of a relative clause about the head."""
     tags, english = ("WP PRELS", "who whom") if head.noun.is_human else ("WDT PRELS", "that that")
     german = _RELATIVE["plural" if head.plural else head.noun.gender]
     return _pronoun(head.pronoun, tags, f"{english} = {german}", head.noun)
 
 
 def name(english: str, german: str, pronoun: str = "") -> Fixed:
-    """A person or a city."""
+    """The name of a person or a city."""
     row = " = ".join(
         " ".join(f"{word}/{tag}" for word in words.split())
         for words, tag in ((english, "NNP"), (german, "NE"))
@@ -107,7 +107,7 @@ FIRST_NAMES = {
     **dict.fromkeys(["Anna", "Maria", "Julia", "Laura", "Emma", "Sophie", "Lena", "Clara"], "she"),
     **dict.fromkeys(["Peter", "Thomas", "Paul", "Felix", "Lukas", "David", "Jonas", "Martin"], "he"),
 }
-"""With the pronoun that takes them up."""
+"""First names, each with the pronoun that refers to it."""
 
 LAST_NAMES = ("Weber", "Schmidt", "Fischer", "Becker", "Wagner", "Keller", "Hoffmann", "Braun", "Schulz")
 CITIES = {
@@ -132,7 +132,7 @@ PLACES = [
         )
     ),
 ]
-"""Where one is: prepositions with the nouns that they go with."""
+"""Locations: prepositions with the nouns that follow them."""
 
 GOALS = nouns_of("market lake park office building")
 
@@ -152,18 +152,18 @@ CONJUNCTIONS = {
         "when it was": "when/WRB = als/KOUS",
     }.items()
 }
-"""Conjunctions of subordinate clauses; German has another `when` for what happened once."""
+"""Conjunctions of subordinate clauses; German has a separate `when` for single events in the past."""
 
 _DAYS = {
     **{"Monday": "Montag", "Tuesday": "Dienstag", "Wednesday": "Mittwoch", "Thursday": "Donnerstag"},
     **{"Friday": "Freitag", "Saturday": "Samstag", "Sunday": "Sonntag"},
 }
 _UNITS = {"week": "e Woche", "month": "en Monat", "year": "es Jahr"}
-"""With the ending of the words before them."""
+"""English unit -> the ending of the preceding German word, and the German unit."""
 
 
 def _with_units(english: str, german: str, units: dict[str, str]) -> list[str]:
-    """The time for each unit: `last/JJ week/NN = letzte/ADJA Woche/NN`."""
+    """A time expression for each unit: `last/JJ week/NN = letzte/ADJA Woche/NN`."""
     stem, tag = german.split("/")
     split = {unit: einheit.split() for unit, einheit in units.items()}
     return [f"{english} {unit}/NN = {stem}{ending}/{tag} {word}/NN" for unit, (ending, word) in split.items()]
@@ -192,7 +192,7 @@ TIMES = {
         "future": [_NEXT, _NEXT, _ON_A_DAY],
     }.items()
 }
-"""When, by tense: groups to choose from, then their members."""
+"""Time expressions by tense, in groups: one group is drawn, then one of its members."""
 
 _OFTEN, _NEVER, _SOMETIMES = "often/RB = oft/ADV", "never/RB = nie/ADV", "sometimes/RB = manchmal/ADV"
 FREQUENCY = {
@@ -203,6 +203,6 @@ FREQUENCY = {
         "perfect": [_OFTEN, _NEVER, "already/RB = schon/ADV", "just/RB = gerade/ADV"],
     }.items()
 }
-"""How often, by tense: adverbs that stand before the English verb."""
+"""Frequency adverbs, which precede the English verb, by tense."""
 
 WHERE, WHEN, WHY = map(wording, ("where/WRB = wo/PWAV", "when/WRB = wann/PWAV", "why/WRB = warum/PWAV"))

@@ -1,4 +1,4 @@
-"""German words, order and trees (STTS tags, TIGER labels, no gaps) for the structures of `syntax`."""
+"""German words, word order and trees (STTS tags, TIGER labels, no gaps) for the structures of `syntax`."""
 
 from allyouneed.demo.grammar.expressions import DETERMINERS, NUMBERS
 from allyouneed.demo.grammar.lexicon import Case, Noun
@@ -18,10 +18,10 @@ from allyouneed.demo.grammar.trees import Leaf, Phrase, Tree
 from allyouneed.demo.grammar.verbs import german_verbs
 
 FIELD = "pronoun time adverb known not adjunct new prepositional predicate"
-"""The field between the finite verb and the verbs that end the clause."""
+"""The middle field, between the finite verb and the verbs that end the clause."""
 
 AFTER_VERBS = "relative inner"
-"""What follows even the verbs at the end."""
+"""Constituents after the final verbs."""
 
 DEFINITE = frozenset({"the", "this", "every", "my", "your", "his", "her", "our", "their"})
 
@@ -32,7 +32,7 @@ CONTRACTIONS = {("in", "dem"): "im", ("an", "dem"): "am", ("von", "dem"): "vom"}
 
 
 def _table(nominative: str, accusative: str, dative: str) -> dict[tuple[str, str], str]:
-    """Forms or endings by case and gender (or plural)."""
+    """Forms or endings by case and gender or plural."""
     rows = {"nominative": nominative, "accusative": accusative, "dative": dative}
     genders = ("masculine", "feminine", "neuter", "plural")
     return {
@@ -50,7 +50,7 @@ ADJECTIVES = {
     "weak": _table("e e e en", "en e e en", "en en en en"),
     "mixed": _table("er e es en", "en e es en", "en en en en"),
 }
-"""After no determiner or a number, after `der`, after `ein`."""
+"""Strong endings follow a number or no determiner, weak ones `der`, mixed ones `ein`."""
 
 
 # Clauses
@@ -66,7 +66,7 @@ def _main_clause(clause: Clause, question: bool, elided: bool) -> Phrase:
 
 
 def _inner_clause(clause: Clause) -> list[Tree]:
-    """Conjunction, relative pronoun or question word first, the finite verb last, between commas.
+    """Conjunction, relative pronoun or question word first, the finite verb last, enclosed in commas.
 
     `trees.written` drops the commas at the edge of the sentence.
     """
@@ -85,7 +85,7 @@ def _field(found: Slots, ending: list[Leaf]) -> list[Tree]:
 
 
 def _objects(clause: Clause) -> Slots:
-    """The objects, of which one takes in the negation: `not .. a`, or `not` with a bare noun, is `kein`."""
+    """The objects; `not` merges with the first that has `a` or no determiner, as `kein`."""
     found: Slots = {}
     for thing, slot in zip(clause.objects, clause.verb.objects, strict=False):
         indefinite = isinstance(thing, NounPhrase) and thing.determiner in {"", "a"}
@@ -96,7 +96,7 @@ def _objects(clause: Clause) -> Slots:
         if slot.preposition:
             origin = (clause, "preposition")
             tree = _prepositional([Leaf("APPR", slot.preposition, (origin,))], tree)
-        # what is new comes late: an indefinite accusative object follows the place
+        # new information comes late: an indefinite accusative object follows the place
         known = not isinstance(thing, NounPhrase) or thing.determiner in DEFINITE or slot.case == "dative"
         place = "pronoun" if is_personal(thing) else "known" if known else "new"
         place = "prepositional" if slot.preposition else place
@@ -137,7 +137,7 @@ def _noun_words(phrase: NounPhrase, case: Case, negating: Clause | None) -> list
 def _noun_form(noun: Noun, plural: bool, case: Case) -> str:
     if plural:
         return noun.german_plural + ("n" if case == "dative" and noun.german_plural[-1] not in "ns" else "")
-    # the weak masculines (der Student, den Studenten) have the form of their plural but in the nominative
+    # weak masculines (der Student, den Studenten) have the form of their plural except in the nominative
     weak = noun.is_human and noun.gender == "masculine" and noun.german_plural.endswith("n")
     return noun.german_plural if weak and case != "nominative" else noun.german
 
@@ -145,7 +145,7 @@ def _noun_form(noun: Noun, plural: bool, case: Case) -> str:
 def _prepositional(words: list[Leaf], inner: Phrase) -> Phrase:
     """A preposition and its noun phrase, contracted with a plain article (`in dem` is `im`).
 
-    An article that points to a relative clause keeps its stress: `von dem Hund, der schläft`.
+    There is no contraction before a relative clause: `von dem Hund, der schläft`.
     """
     article = inner.children[0]
     if isinstance(article, Leaf) and (words[0].word, article.word) in CONTRACTIONS:

@@ -10,7 +10,7 @@ Case = Literal["nominative", "accusative", "dative"]
 Gender = Literal["masculine", "feminine", "neuter"]
 
 UNIONS = {"human": "person relation", "goods": "thing machine clothes book novel newspaper"}
-"""Names of several noun classes and nouns at once, for the tables of verbs and adjectives."""
+"""Names for sets of noun classes and nouns, used in the tables of verbs and adjectives."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -26,13 +26,13 @@ class Noun:
 
     @property
     def is_human(self) -> bool:
-        """Whether English says who of it, and neither that nor which."""
+        """Whether the English relative pronoun is `who`, not `that` or `which`."""
         return self.semantic_class in {"person", "relation"}
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class ObjectSlot:
-    """One object of a verb: its German preposition, if any, its case, and the nouns that make sense."""
+    """One object of a verb: its German preposition (or empty), its case, and the nouns that make sense."""
 
     preposition: str
     case: Case
@@ -41,7 +41,7 @@ class ObjectSlot:
 
 @dataclass(frozen=True, slots=True)
 class VerbForms:
-    """The forms of a verb in one language; `present` and `past` are those of I, he and they."""
+    """The forms of a verb in one language; `present` and `past` hold the forms for I, he and they."""
 
     infinitive: str
     present: tuple[str, ...]
@@ -49,9 +49,9 @@ class VerbForms:
     participle: str
     gerund: str = ""
     prefix: str = ""
-    """German only: it leaves the finite verb, and stands in front of all other forms."""
+    """Separable prefix (German only): split from the finite verb, attached to all other forms."""
     kind: str = "VV"
-    """The first letters of the part of speech: MD of an English modal, VV, VA or VM of a German verb."""
+    """First letters of the part of speech: MD for an English modal, VV, VA or VM for a German verb."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -71,7 +71,7 @@ class Verb:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Adjective:
-    """An adjective; `german_stem` takes the endings, `gradable` is whether `very` suits it."""
+    """An adjective; endings attach to `german_stem`, `gradable` tells whether `very` can modify it."""
 
     english: str
     german: str
@@ -98,7 +98,7 @@ NOUNS: dict[str, Noun] = {
     for semantic_class, table in words.NOUNS.items()
     for noun in (_read_noun(row, semantic_class) for row in _rows(table))
 }
-"""Every noun by its English singular."""
+"""All nouns by their English singular."""
 
 
 def nouns_of(names: str) -> tuple[Noun, ...]:
@@ -111,7 +111,7 @@ def nouns_of(names: str) -> tuple[Noun, ...]:
 
 
 def _english_forms(base: str, past: str, participle: str, gerund: str) -> VerbForms:
-    """The forms of a regular present; the third person is spelled `carries`, `catches`, `reads`."""
+    """English forms with a regular present; the third person is spelled `carries`, `catches`, `reads`."""
     ending = "es" if base.endswith(("s", "sh", "ch", "x", "o")) else "s"
     third = base[:-1] + "ies" if base.endswith("y") and base[-2] not in "aeiou" else base + ending
     return VerbForms(base, (base, third, base), (past, past, past), participle, gerund)
@@ -155,7 +155,7 @@ def _read_verb(row: str) -> Verb:
 VERBS: dict[str, Verb] = {
     verb.german.prefix + verb.german.infinitive: verb for verb in map(_read_verb, _rows(words.VERBS))
 }
-"""Every full verb by its German infinitive (English `know` is two of them, `kennen` and `wissen`)."""
+"""All full verbs by their German infinitive (English `know` has two, `kennen` and `wissen`)."""
 
 
 def _read_adjective(row: str) -> Adjective:
@@ -168,10 +168,10 @@ def _read_adjective(row: str) -> Adjective:
 ADJECTIVES: dict[str, Adjective] = {
     adjective.english: adjective for adjective in map(_read_adjective, _rows(words.ADJECTIVES))
 }
-"""Every adjective by its English word."""
+"""All adjectives by their English word."""
 
 
 @cache
 def adjectives_of(noun: Noun) -> tuple[Adjective, ...]:
-    """The adjectives that make sense of the noun; every noun has some."""
+    """The adjectives that make sense with the noun; every noun has some."""
     return tuple(adjective for adjective in ADJECTIVES.values() if noun in adjective.nouns)

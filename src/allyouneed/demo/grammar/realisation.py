@@ -1,4 +1,4 @@
-"""What both languages do alike with the structures of `syntax`; each brings its words and its order."""
+"""The realisation shared by both languages: from the structures of `syntax` to trees."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,36 +17,37 @@ from allyouneed.demo.grammar.syntax import (
 from allyouneed.demo.grammar.trees import Leaf, Phrase, Tree
 
 Slots = dict[str, list[Tree]]
-"""The constituents of a clause, by the names that the languages put in order."""
+"""The constituents of a clause by name; each language orders the names."""
 
 NOT = wording("not/RB = nicht/PTKNEG")
 COMMA = wording(",/, = ,/$,")
 STOP, QUESTION_MARK = wording("./. = ./$."), wording("?/. = ?/$.")
 LABELS = {"RB": "ADVP", "WRB": "WHADVP", "JJ": "ADJP", "ADJD": "AP", "ADV": "AVP", "PWAV": "AVP"}
-"""Label of an adjunct without a noun, by the tag of its last word."""
+"""Labels of adjuncts without a noun, by the tag of their last word."""
 
 PREPOSITIONS = frozenset({"IN", "APPR", "APPRART"})
 
 
 @dataclass(frozen=True, slots=True)
 class Language:
-    """How a language says what it does not say as the other one does."""
+    """The language-specific part of realisation."""
 
     side: int
-    """0 English, 1 German."""
+    """0 for English, 1 for German."""
     noun_words: Callable[[NounPhrase, Case, Clause | None], list[Leaf]]
-    """The words of a noun phrase in a case, and the clause whose negation it carries (`kein`), if it does."""
+    """Words of a noun phrase. Arguments: phrase, case, and the clause that it negates (`kein`), if any."""
     main_clause: Callable[[Clause, bool, bool], Phrase]
-    """The main clause, if a question, if without its subject."""
+    """Tree of a main clause. Arguments: clause, whether it is a question, whether to omit its subject."""
     inner_clause: Callable[[Clause], list[Tree]]
-    """A subordinate clause, with its commas."""
+    """Trees of a subordinate clause with its commas."""
     objects: Callable[[Clause], Slots]
+    """The objects of a clause."""
     prepositional: Callable[[list[Leaf], Phrase], Phrase]
-    """A preposition with its noun phrase."""
+    """Tree of a preposition and its noun phrase."""
 
 
 def spell(words: Wording, language: Language, *mention: object) -> list[Leaf]:
-    """The words in the language, aligned by the wording's links."""
+    """The words in one language, aligned by the wording's links."""
     return [
         Leaf(tag, word, tuple((*mention, link) for link in words.links if link[language.side] == i))
         for i, (tag, word) in enumerate(words.words[language.side])
@@ -66,12 +67,12 @@ def sentence_tree(structure: Sentence, language: Language) -> Phrase:
 
 
 def conjunction(clause: Clause, language: Language) -> list[Leaf]:
-    """What joins the clause to another, if anything does."""
+    """The conjunction of the clause, or nothing."""
     return spell(clause.conjunction, language, clause, "conjunction") if clause.conjunction else []
 
 
 def slots(clause: Clause, language: Language) -> Slots:
-    """The constituents of a clause but its verbs."""
+    """The constituents of a clause except its verbs."""
     found: Slots = {
         "subject": [nominal(clause.subject, "nominative", language)],
         "adverb": [adjunct(clause.adverb, language)] if clause.adverb else [],
@@ -85,7 +86,7 @@ def slots(clause: Clause, language: Language) -> Slots:
 
 
 def arranged(found: Slots, order: str) -> list[Tree]:
-    """The constituents in the order of their names, and none that the order does not name."""
+    """The constituents that `order` names, in that order."""
     return [tree for name in order.split() for tree in found.get(name, ())]
 
 
@@ -97,7 +98,7 @@ def nominal(
     negating: Clause | None = None,
     extraposed: bool = False,
 ) -> Phrase:
-    """A nominal in its case; its relative clause may be `extraposed` to the end of the clause."""
+    """A nominal in a case, without its relative clause if that is `extraposed` to the end of the clause."""
     if isinstance(structure, Fixed):
         words, relative = spell(structure.forms[case], language, structure), None
     else:
@@ -107,7 +108,7 @@ def nominal(
 
 
 def adjunct(structure: Adjunct, language: Language) -> Tree:
-    """A fixed expression, or a prepositional phrase."""
+    """A fixed expression or a prepositional phrase."""
     words = spell(structure.wording, language, structure)
     if structure.nominal:
         return language.prepositional(words, nominal(structure.nominal, "dative", language))

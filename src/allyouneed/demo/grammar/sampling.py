@@ -32,10 +32,10 @@ HUMANS = nouns_of("human")
 RELATIONS = nouns_of("relation")
 OWNABLE = frozenset(nouns_of("relation animal food drink goods vehicle home"))
 SPEAKERS = {"I": 3, "he": 1, "she": 1, "we": 1, "you": 1, "they": 1}
-"""With weights: most forms of German verbs are shared by several of them, that of `ich` is not."""
+"""Pronouns with weights; `I` weighs most, because no other pronoun shares the German verb form of `ich`."""
 
 EVENTS = tuple(verb for verb in VERBS.values() if not verb.traits & {"that", "whether"})
-"""Verbs that need no other clause."""
+"""Verbs without a complement clause."""
 
 TENSES: dict[Tense, int] = {"present": 3, "progressive": 4, "past": 6, "perfect": 4, "future": 4}
 
@@ -44,10 +44,10 @@ DETERMINERS = {
     **{("the", True): 10, ("this", True): 2, ("", True): 5, ("many", True): 4, ("several", True): 4},
     **{("two", True): 10, ("my", True): 4},
 }
-"""(determiner, plural) with weights; `my` stands for any owner, `two` for any number."""
+"""(determiner, plural) -> weight; `my` stands for any owner, `two` for any number."""
 
 MASS_DETERMINERS = {("the", False): 10, ("", False): 20, ("this", False): 3, ("my", False): 7}
-"""The same for nouns without plural."""
+"""(determiner, plural) -> weight, for nouns without a plural."""
 
 
 class Sampler:
@@ -61,7 +61,7 @@ class Sampler:
         return self.rng.random() < probability
 
     def pick(self, choices: Sequence[T]) -> T:
-        """One of them, all equally likely."""
+        """One of the choices, all equally likely."""
         return self.rng.choice(choices)
 
     def weighted(self, weights: Mapping[T, int]) -> T:
@@ -78,14 +78,21 @@ class Sampler:
         without: Collection[str] = (),
         adjective: float = 0.5,
     ) -> NounPhrase:
-        """A noun with a determiner not `without`, and perhaps an adjective; `owner` is a pronoun."""
+        """A noun phrase whose determiner is not in `without`.
+
+        Args:
+            nouns: Nouns to choose from.
+            owner: Pronoun of the owner if the noun is possessed; empty for a random one.
+            without: Excluded determiners.
+            adjective: Probability of an adjective.
+        """
         noun = self.pick(nouns)
         options = {
             option: weight
             for option, weight in (DETERMINERS if noun.german_plural else MASS_DETERMINERS).items()
             if option[0] not in without and (option[0] != "my" or noun in OWNABLE)
         }
-        if noun in RELATIONS:  # who are always somebody's
+        if noun in RELATIONS:  # always possessed
             options = {("my", False): 3, ("my", True): 1}
         determiner, plural = self.weighted(options)
         if determiner == "two":
@@ -97,27 +104,27 @@ class Sampler:
         return NounPhrase(noun, determiner, plural, described, very)
 
     def definite(self, nouns: Sequence[Noun], adjective: float = 0.5) -> NounPhrase:
-        """A singular noun phrase that has `the`, which a relative clause can be about."""
+        """A singular noun phrase with `the`, which a relative clause can modify."""
         return replace(self.noun_phrase(nouns, adjective=adjective), determiner="the", plural=False)
 
     def name(self) -> Nominal:
-        """A person, with or without a last name."""
+        """A person's name, with or without a last name."""
         first = self.pick(list(expressions.FIRST_NAMES))
         whole = f"{first} {self.pick(expressions.LAST_NAMES)}" if self.chance(0.5) else first
         return expressions.name(whole, whole, expressions.FIRST_NAMES[first])
 
     def subject(self, nouns: Sequence[Noun], *, negated: bool = False) -> Nominal:
-        """Who does something."""
+        """A subject: one of the nouns, or a name or pronoun if they include humans."""
         if HUMANS[0] in nouns and self.chance(0.4):
             return self.name() if self.chance(0.5) else replace(PRONOUNS[self.weighted(SPEAKERS)])
         # `every .. not` has two readings
         return self.noun_phrase(nouns, without={"", "every"} if negated else {""})
 
     def object(self, slot: ObjectSlot, owner: str, *, negated: bool = False) -> Nominal:
-        """What or whom something is done to."""
+        """An object that fits the slot; `owner` is the subject's pronoun."""
         noun = self.pick(slot.nouns)
         if noun.is_human and self.chance(0.3):
-            # somebody else: not `he sees him`, and neither `I see us`
+            # another person than the subject: neither `he sees him` nor `I see us`
             taken = {"I", "we"} if owner in {"I", "we"} else {owner}
             others = [pronoun for pronoun in SPEAKERS if pronoun not in {"you", *taken}]
             return self.name() if self.chance(0.6) else replace(PRONOUNS[self.pick(others)])
@@ -128,11 +135,11 @@ class Sampler:
     # Adjuncts
 
     def time(self, clause: Clause) -> Adjunct:
-        """When, as the tense allows."""
+        """A time expression that suits the tense."""
         return Adjunct(self.pick(self.pick(expressions.TIMES["future" if clause.modal else clause.tense])))
 
     def place(self, verb: Verb) -> tuple[Adjunct, ...]:
-        """Where or where to, if the verb wants it."""
+        """A place or destination, if the verb takes one."""
         city = expressions.name(*self.pick(list(expressions.CITIES.items())))
         if "journey" in verb.traits:
             return (Adjunct(expressions.TO_CITY, city),)
@@ -156,7 +163,7 @@ class Sampler:
         negated: bool = False,
         short: bool = False,
     ) -> Clause:
-        """A clause with a full verb, without time; a `short` one has no place but where one is needed."""
+        """A clause with a full verb and no time; if `short`, it has a place only if the verb requires one."""
         verb = verb or self.pick(EVENTS)
         subject = subject or self.subject(verb.subjects, negated=negated)
         objects = tuple(self.object(slot, subject.pronoun, negated=negated) for slot in verb.objects)
@@ -166,7 +173,7 @@ class Sampler:
         return Clause(subject, verb, objects, tense, negated=negated, adjuncts=adjuncts)
 
     def _tense(self, verb: Verb, subject: Nominal, tenses: Sequence[Tense]) -> Tense:
-        """One of the tenses, without one that the verb lacks or that its form does not show (`they read`)."""
+        """One of the tenses, except those that the verb lacks or its form does not show (`they read`)."""
         excluded: set[Tense] = {"progressive"} if verb.traits & {"stative", "involuntary"} else set()
         if "stative" in verb.traits:
             excluded |= {"perfect", "future"}
@@ -177,7 +184,7 @@ class Sampler:
         )
 
     def timed(self, clause: Clause, probability: float = 0.9) -> Clause:
-        """The clause with a time or a frequency, always where the bare tense would sound odd."""
+        """The clause with a time or a frequency: always if the bare tense would sound odd."""
         if "stative" in clause.verb.traits:
             return clause
         adverbs = () if clause.negated or clause.modal else expressions.FREQUENCY.get(clause.tense, ())
@@ -188,7 +195,7 @@ class Sampler:
         return clause
 
     def state(self, subject: Nominal, nouns: Sequence[Noun], tense: Tense = "present") -> Clause:
-        """A clause that says how the subject, one of the nouns, is."""
+        """A clause that describes the subject by an adjective that suits one of the nouns."""
         adjective = self.pick(adjectives_of(self.pick(nouns)))
         very, sehr = self.pick((("", ""), ("very/RB", "sehr/ADV"), ("too/RB", "zu/ADV")))
         if not adjective.gradable:

@@ -1,7 +1,7 @@
-"""What a demo sentence says, before either language has chosen its words and their order.
+"""Language-neutral structures of demo sentences, from which the English and German sides are realised.
 
-The English and the German side are both realised from these structures. They are compared by identity: a
-structure is one mention of something, and the words that mention it in two languages are aligned.
+Structures are compared by identity: each is one mention of something, and the English and German words that
+realise the same mention are aligned.
 """
 
 from dataclasses import dataclass
@@ -16,16 +16,16 @@ Front = Literal["", "subject", "object", "adjunct", "time", "inner"]
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """Words that do not change: (tag, word) in English and in German, and which of them correspond."""
+    """Words that do not inflect: (tag, word) in English and in German, and the links between them."""
 
     words: tuple[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]]
     links: tuple[tuple[int, int], ...]
 
 
 def wording(row: str) -> Wording:
-    """A wording from `word/TAG .. = word/TAG ..`, with the links after a second `=` if they are not obvious.
+    """A wording from `word/TAG .. = word/TAG ..`, optionally followed by `= i-j ..`, its links.
 
-    As many words in both languages correspond one to one, else each to all.
+    By default equally many words are linked one to one, otherwise each word to all.
     """
     english, german, *links = row.split(" = ")
     source, target = ([word.rsplit("/", 1) for word in side.split()] for side in (english, german))
@@ -40,7 +40,7 @@ def wording(row: str) -> Wording:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class NounPhrase:
-    """`determiner` is the English singular word (the, this, my, which, three) or empty."""
+    """A noun phrase; `determiner` is the English singular word (the, this, my, which, three) or empty."""
 
     noun: Noun
     determiner: str = "the"
@@ -51,7 +51,7 @@ class NounPhrase:
 
     @property
     def pronoun(self) -> str:
-        """The pronoun that takes it up: none for humans about whom the languages disagree (das Mädchen)."""
+        """The pronoun that refers to it: none for humans of neuter gender in German (das Mädchen)."""
         if self.plural:
             return "they"
         if not self.noun.is_human:
@@ -61,7 +61,7 @@ class NounPhrase:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Fixed:
-    """A name or a pronoun: its wording in every case, and the pronoun that takes it up."""
+    """A name or a pronoun: its wording in every case, and the pronoun that refers to it."""
 
     forms: dict[Case, Wording]
     pronoun: str = ""
@@ -74,7 +74,7 @@ Nominal = NounPhrase | Fixed
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Adjunct:
-    """When, where, how often, what like; a preposition and its nominal, or words that need none."""
+    """An adjunct or predicate: a preposition with its nominal, or fixed words."""
 
     wording: Wording
     nominal: Nominal | None = None
@@ -82,7 +82,7 @@ class Adjunct:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Clause:
-    """A predication. `front` names the constituent, if any, that stands before all others."""
+    """A predication. `front` names the constituent, if any, that precedes all others."""
 
     subject: Nominal
     verb: Verb
@@ -98,23 +98,23 @@ class Clause:
     inner: "Clause | None" = None
     """A subordinate clause."""
     conjunction: Wording | None = None
-    """What joins the clause to another; relative clauses and embedded questions need nothing."""
+    """Conjunction that joins the clause to another; relative clauses and embedded questions have none."""
     front: Front = ""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Sentence:
-    """One main clause, or two; a subject that both share is said once."""
+    """One main clause or two; a shared subject is realised once."""
 
     clauses: tuple[Clause, ...]
     question: bool = False
 
 
 def agreement(subject: Nominal) -> int:
-    """Which form of a verb it takes: 0 that of I, 1 that of he, 2 that of they."""
+    """Index of the verb form that agrees with the subject: 0 for I, 1 for he, 2 for they."""
     return {"I": 0, "we": 2, "you": 2, "they": 2}.get(subject.pronoun, 1)
 
 
 def is_personal(nominal: Nominal) -> bool:
-    """Whether it is a personal pronoun, which stands close to the verb in both languages."""
+    """Whether the nominal is a personal pronoun, which stays close to the verb in both languages."""
     return isinstance(nominal, Fixed) and nominal.forms["nominative"].words[0][0][0] == "PRP"

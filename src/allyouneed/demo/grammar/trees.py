@@ -1,4 +1,4 @@
-"""Constituency trees whose leaves know what they express, so that two of them give a word alignment."""
+"""Constituency trees whose leaves record what they express, so that two trees give a word alignment."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 Origin = tuple[object, ...]
-"""What a word expresses: a piece of the sentence's structure (by identity) and which part of that piece."""
+"""What a word expresses: a piece of the sentence's structure (by identity) and a part of that piece."""
 
 PUNCTUATION = frozenset({".", ",", "?"})
 
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A word (or mark) with its part of speech; words of two languages that share an origin are aligned."""
+    """A word or punctuation mark with its part of speech; words that share an origin are aligned."""
 
     tag: str
     word: str
@@ -43,10 +43,10 @@ def leaves(phrase: Phrase) -> list[Leaf]:
 
 
 def written(tree: Phrase) -> dict[int, Leaf]:
-    """The leaves that are written, by their identity: the first with a capital, without some of the commas.
+    """The leaves of the written sentence by identity, the first capitalised, superfluous commas dropped.
 
-    A clause brings the commas that would enclose it in the middle of a sentence; at its edges, and where
-    they meet another mark, they go.
+    Every clause comes enclosed in commas; those at the edges of the sentence or next to another mark are
+    superfluous.
     """
     words = leaves(tree)
     kept = [word for word, after in pairwise(words) if word.word != "," or after.word not in PUNCTUATION]
@@ -65,12 +65,12 @@ def bracketed(tree: Tree, found: dict[int, Leaf]) -> str:
 
 
 def sentence_text(words: Iterable[Leaf]) -> str:
-    """The words as one types them, with punctuation attached to the word before it."""
+    """The words as plain text, with punctuation attached to the preceding word."""
     return "".join(leaf.word if leaf.word in PUNCTUATION else " " + leaf.word for leaf in words).lstrip()
 
 
 def word_alignment(source: Iterable[Leaf], target: Iterable[Leaf]) -> tuple[tuple[int, int], ...]:
-    """The sorted pairs (source position, target position) of words that share an origin."""
+    """Sorted pairs (source position, target position) of words that share an origin."""
     positions: dict[Origin, list[int]] = defaultdict(list)
     for position, leaf in enumerate(target):
         for origin in leaf.origins:

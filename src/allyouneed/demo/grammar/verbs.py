@@ -1,4 +1,4 @@
-"""Verb clusters of both languages from one table: which auxiliaries a clause needs, and in which forms."""
+"""Verb clusters of both languages from one table: the auxiliaries that a clause needs and their forms."""
 
 from typing import Literal
 
@@ -29,7 +29,7 @@ BE = Verb(
     objects=(),
     traits=frozenset({"stative"}),
 )
-"""The copula, which is an auxiliary too."""
+"""The copula, also used as an auxiliary."""
 
 HABEN = _forms("VA", "haben", "habe hat haben")
 WERDEN = _forms("VA", "werden", "werde wird werden", "wurde wurde wurden", "worden")
@@ -44,11 +44,11 @@ STEPS: dict[str, tuple[VerbForms, VerbForms | None, Form]] = {
     "progressive": (BE.english, None, "gerund"),
     "passive": (BE.english, WERDEN, "participle"),
 }
-"""What an auxiliary expresses, from the outside in: the verb in both languages, and the form it asks for."""
+"""Auxiliaries by meaning, outermost first: the verb in both languages, and the form of the next verb."""
 
 
 def english_verbs(clause: Clause, *, inverted: bool = False) -> list[Leaf]:
-    """The verbs from the finite one to the main one; `do` where there is no auxiliary to invert or negate."""
+    """The verbs from the finite to the main one; `do` is added if no auxiliary can be inverted or negated."""
     steps = _steps(clause)
     if (inverted or clause.negated) and not steps and clause.verb is not BE:
         steps = ["do"]
@@ -60,7 +60,7 @@ def english_verbs(clause: Clause, *, inverted: bool = False) -> list[Leaf]:
 
 
 def german_verbs(clause: Clause, *, separated: bool) -> tuple[Leaf, list[Leaf]]:
-    """The finite verb, and what ends the clause: the other verbs, innermost first, or a separated prefix."""
+    """The finite verb, and the end of the clause: the other verbs, innermost first, or a separated prefix."""
     with_sein = clause.passive or clause.verb.auxiliary == "sein"
     chain = [(verb, step) for step in _steps(clause) if (verb := STEPS[step][1])]
     chain = [(BE.german if step == "perfect" and with_sein else verb, step) for verb, step in chain]
@@ -84,13 +84,13 @@ def _steps(clause: Clause) -> list[str]:
 
 
 def _asked(chain: list[tuple[VerbForms, str]]) -> list[tuple[VerbForms, str, Form]]:
-    """Each verb with the form that the verb before it asks for."""
+    """Each verb with the form that the preceding verb requires."""
     asked: list[Form] = ["finite", *(STEPS[step][2] for _, step in chain[:-1])]
     return [(forms, step, form) for (forms, step), form in zip(chain, asked, strict=True)]
 
 
 def _part(step: str) -> str:
-    """What the verb expresses: where one language has an auxiliary alone, that belongs to the main verb."""
+    """The meaning of the verb; an auxiliary that only English has counts as the main verb."""
     return "verb" if step in {"do", "progressive"} else step
 
 

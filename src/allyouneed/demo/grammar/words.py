@@ -2,10 +2,10 @@
 """The words of the demo grammar, in tables that read like a dictionary.
 
 Nouns: English (and an irregular plural), then the German nominative with its article, and the plural; drinks
-are mass nouns and have none. Verbs: the four English forms, with a particle (`turn .. on`) or `+preposition`
+are mass nouns without a plural. Verbs: the four English forms, with a particle (`turn .. on`) or `+preposition`
 (`wait .. +for`); the German infinitive with `|` after a separable prefix, third person present, preterite and
-perfect; who does it; to what, each object with its case; traits. Objects are noun classes or single nouns.
-Adjectives: English, German with its attributive stem, and `-` where `very` does not suit it.
+perfect; subjects; objects, each with its case; traits. Subjects and objects are noun classes or single nouns.
+Adjectives: English, German with its attributive stem, and `-` if `very` cannot modify it; nouns it can modify.
 """
 
 NOUNS = {
