@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from allyouneed.errors import DataError
 from allyouneed.evaluation.significance import resampled_scores
 from allyouneed.interfaces.reports.reproduction import write_report
 from allyouneed.interfaces.reports.results_table import results_table
@@ -144,6 +145,15 @@ def test_perplexities_are_tested_on_seeds_and_sentences(tmp_path: Path) -> None:
     assert of_seeds is not None
     assert of_both is not None
     assert of_seeds < of_both < 1
+
+
+@pytest.mark.parametrize("content", ["what is this\n", "1.5\n", "", "1.5\t2\n1.5\n"])
+def test_damaged_losses_are_named(content: str, tmp_path: Path) -> None:
+    values = lose(tmp_path, {"base": 0.0, "other": 0.05})
+    damaged = tmp_path / "other" / "seed-2" / LOSSES
+    damaged.write_bytes(content.encode())
+    with pytest.raises(DataError, match=f"{damaged}: is damaged; delete .*result.json"):
+        judge(results_of(tmp_path, "perplexity", values, {}, {}))
 
 
 def test_p_values_are_corrected_for_the_number_of_rows(tmp_path: Path) -> None:

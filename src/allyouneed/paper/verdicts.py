@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allyouneed.data.lines import read_lines
+from allyouneed.errors import DataError
 from allyouneed.evaluation.seeds import SeedComparison, SeedScores, called_different, compare_seeds, holm
 from allyouneed.evaluation.significance import BLEU_13A, SIGNIFICANT, Counts, resampled_scores
-from allyouneed.paper.experiment import HYPOTHESES, LOSSES, REFERENCES, Results, Row, kept_file
+from allyouneed.paper.experiment import HYPOTHESES, LOSSES, REFERENCES, RESULT, Results, Row, kept_file
 from allyouneed.tasks.parsing.bracket_f1 import Brackets, score_tree
 from allyouneed.tasks.parsing.trees import tree_of
 
@@ -232,8 +233,22 @@ def _scores(figure: str, values: Sequence[float], folders: Sequence[Path]) -> Se
     ]
     if not all(file.is_file() for files in kept for file in files):
         return SeedScores(observed)
-    lines = (tuple(tuple(read_lines(file)) for file in files) for files in kept)
-    return SeedScores(observed, np.array([_resampled(name, of_seed) for of_seed in lines]))
+    return SeedScores(observed, np.array([_resampled_in(files, name) for files in kept]))
+
+
+def _resampled_in(files: Sequence[Path], name: str) -> NDArray[np.float64]:
+    """The scores of a row and seed on drawn test sets, from the files that it has kept.
+
+    Raises:
+        DataError: A file is damaged.
+    """
+    lines = tuple(tuple(read_lines(file)) for file in files)
+    try:
+        return _resampled(name, lines)
+    except (ValueError, IndexError):
+        raise DataError(
+            f"{files[0]}: is damaged; delete {files[0].with_name(RESULT)} to compute the row again"
+        ) from None
 
 
 @functools.lru_cache(maxsize=1_000)  # the report is written anew after each row
