@@ -1,4 +1,4 @@
-"""The only errors that a user is meant to see: one line each, with a label and an exit code.
+"""Errors meant for the user: one line per message, with a label and an exit code.
 
 Every message says what is wrong, where (file, line, column or key), and what to do about it.
 """
@@ -11,16 +11,16 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 MAX_REPORTED = 20
-"""How many messages of one error are printed before the rest is only counted."""
+"""Maximum number of messages printed for one error; the rest are only counted."""
 
 
 class UserError(Exception):
-    """An error in what the user gave: printed without a traceback, and the program ends with `exit_code`.
+    """An error for the user: printed without a traceback; the program then exits with `exit_code`.
 
     Args:
-        messages: One message, or several of one kind (all missing files at once, say).
-        label: A finer label than the class's, for the `error[LABEL]` in front of the message.
-        settings: Names of settings that stand in the messages; the commands print them as their flags.
+        messages: One message, or several of one kind (all missing files at once, for example).
+        label: Label for the `error[LABEL]` prefix; default: the label of the class.
+        settings: Names of settings that occur in the messages; commands print them as flags.
     """
 
     exit_code: ClassVar[int] = 2
@@ -35,7 +35,7 @@ class UserError(Exception):
         super().__init__("\n".join(self.messages))
 
     def lines(self) -> list[str]:
-        """What is printed on standard error: one line a message, at most `MAX_REPORTED`, then a count."""
+        """The lines for stderr: one per message, up to `MAX_REPORTED`, then a count of the rest."""
         shown = [
             f"allyouneed: error[{self.label}]: {printable(in_flags(message, self.settings))}"
             for message in self.messages[:MAX_REPORTED]
@@ -45,7 +45,7 @@ class UserError(Exception):
 
 
 class UsageError(UserError):
-    """A wrong option, setting or configuration (exit code 2)."""
+    """An invalid option, setting or configuration (exit code 2)."""
 
 
 class DataError(UserError):
@@ -56,14 +56,14 @@ class DataError(UserError):
 
 
 class ModelError(UserError):
-    """A model or checkpoint that is damaged or does not fit (exit code 4)."""
+    """A damaged or incompatible model or checkpoint (exit code 4)."""
 
     exit_code = 4
     default_label = "E-MODEL"
 
 
 class DivergedError(UserError):
-    """Training reached a loss or gradient that is not finite (exit code 5)."""
+    """A loss or gradient in training that is not finite (exit code 5)."""
 
     exit_code = 5
     default_label = "E-DIVERGED"
@@ -84,54 +84,54 @@ class ResourceError(UserError):
 
 
 class LockedError(UserError):
-    """The directory is in use by another run (exit code 8)."""
+    """A directory in use by another process (exit code 8)."""
 
     exit_code = 8
     default_label = "E-LOCKED"
 
 
 class InternalError(UserError):
-    """A fault of the program itself, which the user is asked to report (exit code 1)."""
+    """A bug in the program, which the user is asked to report (exit code 1)."""
 
     exit_code = 1
     default_label = "E-INTERNAL"
 
 
 _OUT_OF_MEMORY = ("DefaultCPUAllocator: can't allocate", "out of memory", "ALLOC_FAILED", "std::bad_alloc")
-"""How torch's allocators, CUDA, its libraries and C++ say it; only the second has a type of its own."""
+"""Messages of torch's allocators, CUDA, its libraries and C++; only the second has its own exception type."""
 
 SOME_FAILED_EXIT_CODE = 9
-"""All that was asked for was gone through, but some of its lines, or rows of an experiment, failed."""
+"""The command went through all its input, but some lines, or some rows of an experiment, failed."""
 
 
 _LONGEST_MESSAGE = 1_200
-"""Characters of a message; of a longer one, which repeats what it was given, the middle is left out."""
+"""Maximum characters of a message; longer ones, which quote their input, lose the middle."""
 
 
 _REMEDIES = {
     errno.EACCES: "change its permissions, or name another place",
     errno.EPERM: "change its permissions, or name another place",
-    errno.EROFS: "name a place on another one",
+    errno.EROFS: "name a place on a writable file system",
     errno.ENOENT: "check the path",
-    errno.ENOTDIR: "check the path, part of which is a file",
+    errno.ENOTDIR: "check the path: one of its folders is a file",
     errno.EISDIR: "name a file",
     errno.EEXIST: "name another place",
-    errno.ELOOP: "check where the links lead",
-    errno.ENAMETOOLONG: "name a shorter one",
-    errno.EMFILE: "raise the limit of open files (`ulimit -n`)",
+    errno.ELOOP: "check for symbolic links that lead in a circle",
+    errno.ENAMETOOLONG: "use a shorter name",
+    errno.EMFILE: "raise the limit on open files (`ulimit -n`)",
     errno.EIO: "check the disk",
 }
-"""What to do about an error of the system."""
+"""What the user can do about each system error."""
 
 
 def system_fault(error: OSError) -> str:
-    """What the system reports, and what to do about it."""
+    """The system's description of an error, and what to do about it."""
     remedy = _REMEDIES.get(error.errno or 0)
     return f"{error.strerror or error}{f'; {remedy}' if remedy else ''}"
 
 
 def printable(message: str) -> str:
-    """The message with control characters escaped, so that no input can drive the terminal or add a line."""
+    """Escape the control characters of a message, so that no input can drive the terminal or add a line."""
     if len(message) > _LONGEST_MESSAGE:
         half = _LONGEST_MESSAGE // 2
         left_out = f" ... ({len(message) - 2 * half:,} characters) ... "
@@ -140,7 +140,10 @@ def printable(message: str) -> str:
 
 
 def in_flags(message: str, settings: Sequence[str]) -> str:
-    """The message with these settings as the flags of commands: `beam_size` becomes `--beam-size`."""
+    """Replace the names of settings in a message by the flags of the commands.
+
+    For example, `beam_size` becomes `--beam-size`.
+    """
     if not settings:
         return message
     names = "|".join(map(re.escape, settings))
@@ -150,12 +153,12 @@ def in_flags(message: str, settings: Sequence[str]) -> str:
 
 
 def say(line: str) -> None:
-    """Write a line on standard error, if that is there: a message never stops the work that it is about."""
-    if sys.stderr is not None:  # print would take standard output
+    """Print a line to stderr, if possible; failing to print it never stops the work it reports on."""
+    if sys.stderr is not None:  # print would fall back to stdout
         with contextlib.suppress(OSError, ValueError):
             print(line, file=sys.stderr, flush=True)
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether Python or torch, on whatever device, has asked for more memory than there is."""
+    """Whether Python or torch, on any device, ran out of memory."""
     return isinstance(error, MemoryError) or any(words in str(error) for words in _OUT_OF_MEMORY)

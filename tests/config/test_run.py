@@ -181,7 +181,7 @@ def test_an_odd_width_is_refused_for_sinusoids_only() -> None:
 def test_an_odd_width_is_refused_where_layers_are_halved_and_nowhere_else() -> None:
     for architecture in ("recurrent", "bytenet"):
         (message,) = refusal_of(f"model.architecture={architecture}", "model.d_model=11")
-        assert "d_model = 11 is odd; layers are halved: take an even number" in message
+        assert "d_model = 11 is odd; this architecture splits layers in half: take an even number" in message
     convolutional = ["model.architecture=convolutional", "model.d_model=11"]
     (message,) = refusal_of(*convolutional)
     assert "sines and cosines come in pairs" in message
@@ -254,7 +254,7 @@ def test_settings_are_toml_values_or_bare_words(setting: str, group: str, key: s
 def test_what_is_neither_toml_nor_a_word_is_refused(value: str) -> None:
     assert refusal_of(f"data.source_language={value}") == [
         f"setting data.source_language={value}: {value!r} is not a TOML value; "
-        "give a number, true, false, or a text in quotes"
+        "give a number, true, false, or a quoted string"
     ]
 
 

@@ -15,13 +15,13 @@ HOSTILE = ["[" * 5_000, "9" * 5_000, "{a" + ".b" * 20_000 + "=1}"]
 @pytest.mark.parametrize("value", CUT + HOSTILE)
 def test_of_a_setting_nothing_is_left_out(value: str) -> None:
     with pytest.raises(
-        UsageError, match="is not a TOML value; give a number, true, false, or a text in quotes"
+        UsageError, match="is not a TOML value; give a number, true, false, or a quoted string"
     ):
         RunConfig().with_settings([f"training.seed={value}"])
 
 
 def test_a_number_that_python_does_not_write_is_refused_all_the_same() -> None:
-    with pytest.raises(UsageError, match="not a number of thousands of digits"):
+    with pytest.raises(UsageError, match="not a number with thousands of digits"):
         RunConfig().with_settings(["training.seed=0x" + "f" * 100_000])
 
 
@@ -35,9 +35,9 @@ def test_a_number_that_python_does_not_write_is_refused_all_the_same() -> None:
         ('a = """\n\\""" " \' #"""""\nb' + ".b" * 20_000 + " = 1", r"\(at line 3\)"),
         ("a = '''\n\\''''\nb" + ".b" * 20_000 + " = 1", r"\(at line 3\)"),
         ("a = [1, {b = 2, c" + ".b" * 20_000 + " = 1}]", "more than 64 dots"),
-        ("a = " + "[" * 5_000 + "]" * 5_000, "values too deep in one another; write group.key = value"),
-        ("a = " + "9" * 5_000, "a number of more than 4,300 digits; write a smaller one"),
-        ("#" * 1_100_000, "more than 1,048,576 characters; leave out what is no setting"),
+        ("a = " + "[" * 5_000 + "]" * 5_000, "values nested too deeply; write group.key = value"),
+        ("a = " + "9" * 5_000, "a number with more than 4,300 digits; write a smaller one"),
+        ("#" * 1_100_000, "more than 1,048,576 characters; remove everything that is not a setting"),
         (
             "a" * 1_000_000,
             r"Expected '=' after a key in a key/value pair \(at end of document\); correct it there",
@@ -76,7 +76,7 @@ def test_only_the_dots_of_a_key_are_counted(text: str, value: object) -> None:
 
 def test_a_file_that_is_no_utf_8_is_refused_with_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "settings.toml").write_bytes(b"a = '\xff'")
-    with pytest.raises(UsageError, match=r"settings\.toml: is not TOML: .* byte 0xff .*; save it as UTF-8"):
+    with pytest.raises(UsageError, match=r"settings\.toml: is not TOML: .* 0xff .*; save the file as UTF-8"):
         RunConfig.from_toml(tmp_path / "settings.toml")
 
 

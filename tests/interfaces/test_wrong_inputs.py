@@ -120,8 +120,8 @@ def test_a_folder_that_is_in_use_is_neither_run_nor_model(
             "setting model.dropout: model.dropout: Input should be less than 1, not 1.5",
         ),
         (["--steps", "many"], "--steps"),
-        (["--preset", "bse"], "--preset bse: there is none of this name; did you mean base?"),
-        (["--preset", "enormous"], "--preset enormous: there is none of this name; presets: base, big, "),
+        (["--preset", "bse"], "--preset bse: no such preset; did you mean base?"),
+        (["--preset", "enormous"], "--preset enormous: no such preset; presets: base, big, "),
     ],
     ids=["misspelt option", "misspelt in a file", "bad number", "no number", "nearest preset", "no preset"],
 )

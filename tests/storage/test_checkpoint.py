@@ -180,7 +180,7 @@ def test_a_pickle_under_the_weights_name_is_refused_and_never_run(
             torch.save(payload, aside / "model.safetensors")
         else:
             (aside / "model.safetensors").write_bytes(pickle.dumps(payload))
-    with pytest.raises(ModelError, match="is no file of tensors"):
+    with pytest.raises(ModelError, match="is not a valid tensor file"):
         load_checkpoint(tmp_path / "model")
     assert not payload.path.exists()
 

@@ -216,7 +216,7 @@ def test_a_model_is_a_model_directory_or_the_latest_checkpoint_of_a_run(run: Pat
 
 
 def test_a_folder_without_a_checkpoint_is_no_model(run: Path) -> None:
-    with pytest.raises(ModelError, match=f"{run}: is no model: .*; name a run, a checkpoint in it"):
+    with pytest.raises(ModelError, match=f"{run}: is not a model: .*; name a run, a checkpoint in it"):
         resolve_model(run)
     with pytest.raises(ModelError, match="absent: no such model"):
         resolve_model(run / "absent")
@@ -228,7 +228,9 @@ def test_a_folder_without_a_checkpoint_is_no_model(run: Path) -> None:
 )
 def test_a_mark_that_names_no_checkpoint_is_told(run: Path, latest: bytes) -> None:
     (run / "latest").write_bytes(latest)
-    with pytest.raises(ModelError, match=f"{run}/latest: names no checkpoint; give one of {run}/checkpoints"):
+    with pytest.raises(
+        ModelError, match=f"{run}/latest: names no checkpoint; give one from {run}/checkpoints"
+    ):
         resolve_model(run)
 
 

@@ -15,7 +15,7 @@ def takes(options: type[Config], of_the_model: type[Config]) -> Callable[[Functi
 
     Args:
         options: Settings with their own defaults.
-        of_the_model: Settings that default to the model's own.
+        of_the_model: Settings whose default is the value stored with the model.
     """
 
     def document(function: Function) -> Function:
@@ -33,7 +33,7 @@ def takes(options: type[Config], of_the_model: type[Config]) -> Callable[[Functi
                 inspect.getdoc(function) or "",
                 "\nOptions:",
                 *(_line(name, field, f"{field.default!r}") for name, field in options.model_fields.items()),
-                "\nOptions whose default is the model's own setting, in brackets if it has none:",
+                "\nOptions whose default is the model's own setting (in brackets: if the model has none):",
                 *(
                     _line(name, field, f"the model's ({field.default!r})")
                     for name, field in of_the_model.model_fields.items()

@@ -1,4 +1,4 @@
-"""The recipes of the paper's text and of its authors' code, and the deviations of a configuration."""
+"""Recipes from the paper and from its authors' code, and a configuration's deviations from the paper."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -33,7 +33,8 @@ RECIPES: dict[str, Mapping[str, Mapping[str, Any]]] = {
     "released-2017": _RELEASED_2017,
     "released-later": _RELEASED_LATER,
 }
-"""Recipe -> settings that it changes: those of tensor2tensor's first release, and its final defaults."""
+"""Recipe -> settings that it changes: "released-2017" follows tensor2tensor's first release,
+"released-later" its final defaults."""
 
 _NOT_PART_OF_IT = {
     "data": {"max_tokens", "max_length_ratio", "vocab_sample_bytes", "source_language", "target_language"},
@@ -50,27 +51,27 @@ _NOT_PART_OF_IT = {
     },
     "search": {"alignments", "alignment_layer", "alignment_head", "temperature", "top_k", "top_p", "seed"},
 }
-"""Settings that do not affect the paper's results, or that follow from the data."""
+"""Settings that do not affect the paper's results, or that depend on the data."""
 
 _REMARKS = {
     "model.architecture": "a rival of Table 2",
-    "model.norm": "3.1 normalises after the sum; before it costs about 1 BLEU with 6 layers",
+    "model.norm": "3.1 normalises after the sum; normalising before costs about 1 BLEU with 6 layers",
     "model.attention": "3.2.1 divides by sqrt(d_k)",
     "model.neighbourhood": "section 4 leaves restricted self-attention to future work",
     "model.attention_dropout": "in the paper's source only, where 0.2 and 0.3 were tried",
     "model.symbol_dropout": "in the paper's source only, at 0.1",
-    "model.guided_alignment": "not in the paper; as Garg et al. 2019",
+    "model.guided_alignment": "not in the paper; as in Garg et al. 2019",
     "model.feed_forward": "3.3; attention over parameters is in the paper's source only",
-    "model.positions": "3.5; learned: Table 3 (E), concatenated: the code of 2017, others: later work",
-    "model.decoder_start": "the code of 2017 shifts in zeros",
-    "model.target_space": "the code of 2017 adds a learned vector to the source",
-    "model.tied_embeddings": "3.4 has one matrix for all three",
-    "training.label_smoothing_over": "the code of 2017 spreads it over the other entries",
+    "model.positions": "3.5; learned: Table 3 (E), concatenated: the 2017 code, others: later work",
+    "model.decoder_start": "the 2017 code shifts in zeros",
+    "model.target_space": "the 2017 code adds a learned vector to the source",
+    "model.tied_embeddings": "3.4 shares one matrix among all three",
+    "training.label_smoothing_over": "the 2017 code spreads it over the other entries",
     "training.adam_beta2": "5.3",
     "training.learning_rate_factor": "5.3 has no factor",
     "training.warmup_steps": "5.3",
-    "training.batch_tokens": "5.1: about 25,000 a side, which 26,500 with padding hold",
-    "search.length_normalization": "6.1 has that of Wu et al. 2016",
+    "training.batch_tokens": "5.1: about 25,000 per side, which 26,500 with padding hold",
+    "search.length_normalization": "6.1 uses that of Wu et al. 2016",
 }
 
 
@@ -91,9 +92,9 @@ def with_recipe(recipe: str, config: RunConfig) -> RunConfig:
 
 
 def nearest_of_paper(config: RunConfig) -> str:
-    """The paper's preset of the same task and sizes with the fewest differing settings.
+    """The name of the paper's preset for the same task and sizes that differs in the fewest settings.
 
-    If none has these sizes, it is the first preset for the task; for a task that the paper lacks, it is base.
+    If no preset has these sizes, the first preset for the task; if the paper lacks the task, base.
     """
     names = [name for name in PAPER_PRESETS if PRESETS[name]().data.task == config.data.task]
     names = names or list(PAPER_PRESETS)
@@ -114,7 +115,7 @@ def sizes(model: ModelConfig) -> tuple[object, ...]:
 
 
 def deviations(config: RunConfig) -> list[Deviation]:
-    """Every setting that differs from the nearest of the paper's models."""
+    """Every setting that differs from the nearest of the paper's presets."""
     found = list(_differences(config, PRESETS[nearest_of_paper(config)]()))
     if config.model.attention_bias and config.model.architecture == "transformer":
         remark = "the formula of 3.2.2 has no biases, the counts of Table 3 need them"

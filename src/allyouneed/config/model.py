@@ -24,7 +24,10 @@ class Reach(NamedTuple):
 
     @classmethod
     def around(cls, num_keys: int) -> Self:
-        """The nearest `num_keys` positions, the query's own included; one more before than after if even."""
+        """The reach that covers the nearest `num_keys` positions, the query's own included.
+
+        If `num_keys` is even, it has one more position before the query than after it.
+        """
         return cls(num_keys // 2, num_keys - 1 - num_keys // 2)
 
 
@@ -44,7 +47,7 @@ _ARCHITECTURES_THAT_KNOW = {
     "positions": {"transformer", "convolutional"},
     "target_space": _TRANSFORMER,
 }
-"""Settings that only some architectures support; unused sizes are ignored instead."""
+"""Setting -> architectures that support it; the others reject it. Unused sizes are ignored instead."""
 
 
 class ModelConfig(Config):
@@ -71,56 +74,61 @@ class ModelConfig(Config):
     dropout: Probability = 0.1
     """Dropout rate after each sub-layer and on the sums of embeddings and positions (5.4)."""
     attention: Literal["scaled", "unscaled", "additive"] = "scaled"
-    """Comparison of queries and keys (3.2.1): dot product over sqrt(d_k), dot product, or a small network."""
+    """Compatibility function of queries and keys (3.2.1): dot product divided by sqrt(d_k), plain dot
+    product, or a small network."""
     neighbourhood: Positions | None = None
-    """Number of keys per query in restricted self-attention, r (4, Table 1): the query's own and those around
-    it, in the decoder those before it; default: all. Cross-attention is not restricted."""
+    """Number of keys per query in restricted self-attention, r (4, Table 1): the query's own position and its
+    neighbours on both sides, in the decoder only those before it; default: all. Cross-attention is not
+    restricted."""
     neighbourhood_counts: Literal["keys", "distances"] = "keys"
-    """Meaning of `neighbourhood`: keys or, in models made before this was a setting, r / 2 on each side."""
+    """Meaning of `neighbourhood`: keys or, in models older than this setting, r / 2 keys on each side."""
     attention_dropout: Probability = 0.0
     """Dropout rate on the attention weights (only in the paper's source, which tried 0.2 and 0.3)."""
     feed_forward: Literal["network", "parameters", "experts"] = "network"
-    """Equation 2, or a replacement: attention over parameters (only in the paper's source) or a mixture of
-    experts (Shazeer et al. 2017). A recurrent model has the experts before the last layer of each stack."""
+    """Feed-forward layer: equation 2, attention over parameters (only in the paper's source), or a mixture
+    of experts (Shazeer et al. 2017). Recurrent models have experts before the last layer of each stack."""
     feed_forward_dropout: Probability = 0.0
-    """Dropout rate after the ReLU, or on the values of attention over parameters; the paper has none."""
+    """Dropout rate after the ReLU, or on the values in attention over parameters; the paper has none."""
     parameter_heads: Heads = 8
-    """Heads of attention over parameters, h_p."""
+    """Number of heads of attention over parameters, h_p."""
     parameter_d_k: Width = 64
     """Width of the queries and keys of attention over parameters."""
     parameter_d_v: Width = 64
     """Width of the values of attention over parameters."""
     parameter_pairs: Width = 1_536
-    """Key-value pairs per head of attention over parameters, n_p."""
+    """Number of key-value pairs per head of attention over parameters, n_p."""
     num_experts: Annotated[int, Field(ge=2, le=10_000)] = 32
-    """Experts in each mixture, each of inner width d_ff."""
+    """Number of experts in each mixture; each has inner width d_ff."""
     experts_per_token: Annotated[int, Field(ge=1, le=10_000)] = 2
-    """Experts that compute each token."""
+    """Number of experts that process each token."""
     expert_balance: Annotated[float, Field(ge=0.0)] = 0.01
-    """Weight of the losses that balance tokens over the experts."""
+    """Weight of the losses that spread tokens evenly over the experts."""
     kernel_width: Annotated[int, Field(ge=1, le=1_000)] = 3
-    """Width of a convolution in positions, in convolutional models and ByteNet."""
+    """Kernel width of convolutions, in positions, for convolutional models and ByteNet."""
     num_dilations: Annotated[int, Field(ge=1, le=16)] = 5
-    """ByteNet blocks per cycle of dilations, which double from 1 (3.5 of its paper: five, for bytes)."""
+    """ByteNet blocks per cycle of dilations, which double from 1 (section 3.5 of the ByteNet paper: five,
+    for bytes)."""
     symbol_dropout: Probability = 0.0
-    """Rate of replacing input tokens on both sides by a sentinel (only in the paper's source, at 0.1)."""
+    """Rate at which input tokens on both sides are replaced by a sentinel (only in the paper's source, at
+    0.1)."""
     guided_alignment: Annotated[float, Field(ge=0.0)] = 0.0
-    """Weight of the loss that trains one head of the last layer to attend to the next word; for parsing with
-    equally many ids per word on both sides (docs/parsing.md)."""
+    """Weight of the loss that trains one head of the last layer to attend to the next word; only for parsing
+    with the same number of ids per word on both sides (docs/parsing.md)."""
     ids_per_word: Annotated[int, Field(ge=1, le=1_000)] = 1
     """Number of ids per word; `prepare` sets it."""
     norm: Literal["post", "pre"] = "post"
-    """Layer normalisation after each sum (3.1), or before each sub-layer and after the last one."""
+    """Layer normalisation: after each sum (3.1), or before each sub-layer and after the last one."""
     positions: Literal["sinusoidal", "concatenated", "learned", "rotary", "alibi", "relative"] = "sinusoidal"
-    """Positional encoding (3.5): sines and cosines interleaved, sines first, or learned (Table 3, row E); or
-    positions in self-attention: rotary (Su et al. 2021), ALiBi (Press et al. 2022), clipped offsets (Shaw et
-    al. 2018)."""
+    """Positional encoding (3.5): sines and cosines, interleaved or sines first, or learned (Table 3, row E);
+    or positions inside self-attention: rotary (Su et al. 2021), ALiBi (Press et al. 2022), or clipped offsets
+    (Shaw et al. 2018)."""
     max_distance: Positions = 16
-    """Distance from which clipped offsets are equal, k (Shaw et al. 2018)."""
+    """Distance at which offsets are clipped, k (Shaw et al. 2018)."""
     max_positions: Positions = 1024
     """Longest sequence that learned positions cover, in tokens; sinusoids have no limit."""
     tied_embeddings: Literal["all", "target", "none"] = "all"
-    """Matrices that are one (3.4): embeddings and pre-softmax, target embedding and pre-softmax, or none."""
+    """Matrices that share weights (3.4): both embeddings and the pre-softmax projection, target embedding
+    and pre-softmax projection, or none."""
     decoder_start: Literal["symbol", "zeros"] = "symbol"
     """First input of the decoder: the embedding of the start symbol, or a zero vector."""
     target_space: bool = False
@@ -154,7 +162,7 @@ class ModelConfig(Config):
     def _check_widths(self) -> Self:
         odd = f"d_model = {self.d_model} is odd"
         if self.d_model % 2 and self.architecture in ("recurrent", "bytenet"):
-            raise ValueError(f"{odd}; layers are halved: take an even number")
+            raise ValueError(f"{odd}; this architecture splits layers in half: take an even number")
         if self.d_model % 2 and self.positions in ("sinusoidal", "concatenated"):
             raise ValueError(f"{odd}; sines and cosines come in pairs: take an even number")
         if self.positions == "rotary" and self.head_widths[0] % 2:
@@ -168,7 +176,7 @@ class ModelConfig(Config):
             )
         if self.tied_embeddings == "all" and self.source_vocab_size != self.target_vocab_size:
             raise ValueError(
-                'tied_embeddings = "all" wants one vocabulary, but source_vocab_size = '
+                'tied_embeddings = "all" needs a shared vocabulary, but source_vocab_size = '
                 f"{self.source_vocab_size} and target_vocab_size = {self.target_vocab_size}; "
                 'set tied_embeddings = "target"'
             )
@@ -180,19 +188,19 @@ class ModelConfig(Config):
             value = getattr(self, name)
             if value != type(self).model_fields[name].default and self.architecture not in known:
                 raise ValueError(
-                    f"{name} = {value} means nothing to architecture = {self.architecture!r}; leave it out"
+                    f"{name} = {value} has no effect with architecture = {self.architecture!r}; leave it out"
                 )
         if self.architecture != "transformer" and self.positions in ("rotary", "alibi", "relative"):
             raise ValueError(
-                f'positions = "{self.positions}" is for the transformer; take "sinusoidal" or "learned"'
+                f'positions = "{self.positions}" needs the transformer; take "sinusoidal" or "learned"'
             )
         if self.architecture == "recurrent" and self.feed_forward == "parameters":
             raise ValueError(
-                'feed_forward = "parameters" is for the transformer; take "experts", or leave it out'
+                'feed_forward = "parameters" needs the transformer; take "experts", or leave it out'
             )
         if self.architecture == "recurrent" and self.feed_forward_dropout and self.feed_forward == "network":
             dropout = f"feed_forward_dropout = {self.feed_forward_dropout}"
-            raise ValueError(f'{dropout} wants feed_forward = "experts" in a recurrent model; leave it out')
+            raise ValueError(f'{dropout} needs feed_forward = "experts" in a recurrent model; leave it out')
         if self.architecture == "recurrent" and self.num_layers == 1:
             raise ValueError("num_layers = 1 is too few for a recurrent model; take 2 or more")
         if self.feed_forward == "experts" and self.experts_per_token >= self.num_experts:

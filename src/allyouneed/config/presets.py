@@ -62,7 +62,7 @@ def multi30k_tiny() -> RunConfig:
 def parsing_wsj() -> RunConfig:
     """The parser of section 6.3 for the Wall Street Journal part of the Penn Treebank.
 
-    The paper gives layers, d_model, vocabulary, beam, alpha and maximum length. The rest is as in the base
+    The paper gives layers, d_model, vocabulary, beam, alpha and maximum length. All else is as in the base
     translation model, except dropout and learning rate, whose values the paper does not give. Dropout
     (attention dropout too), warm-up and untied embeddings come from tensor2tensor (transformer_parsing_base),
     which has six layers. Its learning rate is five times that of its base model in the first release and half
@@ -98,8 +98,8 @@ def parsing_semi() -> RunConfig:
 def parsing_tiny() -> RunConfig:
     """A small parser for a few thousand trees, on two cores.
 
-    Words and brackets are encoded so that output step t must attend to source position t: with so few trees a
-    model does not learn to find the position. Nor does it with normalisation after the sum.
+    Words and brackets are encoded so that output step t must attend to source position t: from so few trees,
+    a model does not learn to find the position by itself. Nor does it with normalisation after the sum.
     """
     return parsing_wsj().replace(
         model={
@@ -153,7 +153,7 @@ def demo() -> RunConfig:
 def recurrent_gnmt() -> RunConfig:
     """GNMT for English-German (Wu et al. 2016): 8 layers of 1,024 units, 32,000 word-pieces, alpha 0.2.
 
-    The learning rate peaks at the 0.0002 of that paper. There is no gradient clipping, no SGD phase after
+    The learning rate peaks at 0.0002, as in that paper. There is no gradient clipping, no SGD phase after
     Adam, and no refinement by reinforcement learning.
     """
     return base().replace(
@@ -173,8 +173,8 @@ def recurrent_gnmt() -> RunConfig:
 def convolutional_convs2s() -> RunConfig:
     """ConvS2S for English-German (Gehring et al. 2017): 15 layers of width 3, 40,000 sub-words, dropout 0.2.
 
-    All layers are as wide as the first nine of that paper, which has four of 1,024 units after them, and two
-    of 2,048 with kernels of width 1. Adam replaces Nesterov's method, and gradients are not clipped.
+    All layers are as wide as the first nine layers in that paper, where four layers of 1,024 units and two of
+    2,048 (kernel width 1) follow. Adam replaces Nesterov's method, and gradients are not clipped.
     """
     return base().replace(
         model={
@@ -194,8 +194,8 @@ def convolutional_convs2s() -> RunConfig:
 def bytenet() -> RunConfig:
     """ByteNet (Kalchbrenner et al. 2016): 30 blocks of width 3, d = 800 inside, 1,600 between them.
 
-    Sub-words replace its bytes. As in that paper, the learning rate peaks at 0.0003, and search keeps 12
-    hypotheses and does not normalise by length.
+    Its input is sub-words instead of bytes. As in that paper, the learning rate peaks at 0.0003, and search
+    keeps 12 hypotheses and does not normalise by length.
     """
     return base().replace(
         model={
@@ -213,7 +213,7 @@ def bytenet() -> RunConfig:
 def experts() -> RunConfig:
     """The mixture-of-experts translator of Shazeer et al. 2017: 3 layers, 2,048 experts, 4 per token.
 
-    LSTM layers have d_model units, and gating has one level: see `model/experts.py`.
+    LSTM layers have d_model units, and gating has a single level: see `model/experts.py`.
     """
     return recurrent_gnmt().replace(
         model={
@@ -232,7 +232,7 @@ def _vocabularies(size: int) -> dict[str, int]:
 
 
 def _table3(label_smoothing: float = 0.1, **model: object) -> Callable[[], RunConfig]:
-    """Make a row of Table 3; its models are not averaged."""
+    """Make the preset of a row of Table 3; checkpoints are not averaged."""
     return lambda: base().replace(
         model=model, training={"label_smoothing": label_smoothing, "average_last": 1}
     )
@@ -297,5 +297,5 @@ def preset(name: str) -> RunConfig:
     if name not in PRESETS:
         nearest = difflib.get_close_matches(name, PRESETS, n=1)
         remedy = f"did you mean {nearest[0]}?" if nearest else f"presets: {', '.join(PRESETS)}"
-        raise UsageError(f"preset {name}: there is none of this name; {remedy}", settings=["preset"])
+        raise UsageError(f"preset {name}: no such preset; {remedy}", settings=["preset"])
     return PRESETS[name]()

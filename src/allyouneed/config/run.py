@@ -1,4 +1,4 @@
-"""The settings of a run: frozen, checked, saved as TOML. The defaults are the paper's base model."""
+"""The settings of a run: frozen, validated, saved as TOML. The defaults are the paper's base model."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -27,8 +27,8 @@ class DataConfig(Config):
     task: str = "translation"
     """Task: "translation", or "parsing" into constituency trees (6.3)."""
     tokenizer: Literal["bpe", "wordpiece", "byte", "words"] = "bpe"
-    """Sub-word units: byte-level byte-pair encoding, word-pieces over bytes, or plain bytes. For parsing also
-    words, with a fixed number of ids each (`tasks/parsing/word_features.py`)."""
+    """Sub-word units: byte-level byte-pair encoding, word-pieces over bytes, or plain bytes; for parsing
+    also words, with a fixed number of ids each (`tasks/parsing/word_features.py`)."""
     vocab_size: Entries = 37_000
     """Entries of each vocabulary, control symbols included."""
     joint_vocabulary: bool = True
@@ -41,9 +41,10 @@ class DataConfig(Config):
     max_tokens: Positions = 256
     """Maximum tokens per side; longer pairs are dropped."""
     max_length_ratio: PositiveFloat = 4.0
-    """Maximum ratio of the token counts of both sides; other pairs are dropped if one side has over 20."""
+    """Maximum ratio between the token counts of the two sides; pairs above it are dropped if one side has
+    more than 20 tokens."""
     source_language: str = ""
-    """Code of the source language, such as "en", if known; its rules decide where sentences end."""
+    """Code of the source language, such as "en", if known; selects the rules for splitting sentences."""
     target_language: str = ""
     """Code of the target language, such as "de"; Moses-tokenised scores need it."""
     tags: Literal["normalised", "predicted", "endings"] = "normalised"
@@ -53,7 +54,7 @@ class DataConfig(Config):
 
 
 WITHOUT_RECORD: dict[str, Any] = {"vocab_sample_bytes": 0}
-"""Values, where not the defaults, for data prepared before these settings existed."""
+"""Non-default values of settings for data that was prepared before these settings existed."""
 
 
 class TrainingConfig(Config):
@@ -63,9 +64,9 @@ class TrainingConfig(Config):
     batch_tokens: BatchTokens = 26_500
     """Maximum tokens per side and update, padding included; about 25,000 are then real, as in 5.1."""
     micro_batch_tokens: BatchTokens | None = None
-    """Maximum tokens per side computed at once, padding included; default: chosen and saved at the start."""
+    """Maximum tokens per side computed at once, padding included; default: chosen at the start and saved."""
     num_steps: Count = 100_000
-    """Number of updates of the whole run (5.2)."""
+    """Number of updates in the whole run (5.2)."""
     learning_rate_factor: PositiveFloat = 1.0
     """Factor in front of equation 3."""
     warmup_steps: Count = 4_000
@@ -84,13 +85,14 @@ class TrainingConfig(Config):
     """Budget of FLOPs in matrix products, over all updates; the run ends when it is spent."""
     budget_seconds: PositiveFloat | None = None
     """Budget of wall time in seconds, validations and checkpoints included; the run ends when it is spent."""
-    # Deviation: 6.1 saves every ten minutes, which on other hardware is another part of the run to average.
+    # Deviation: 6.1 saves every ten minutes; on other hardware that would average another part of the run.
     checkpoint_every_steps: Count | None = 1_500
-    """Updates between checkpoints that `average` uses: ten minutes of the paper's base model (5.2, 6.1)."""
+    """Updates between the checkpoints that `average` uses; the default is ten minutes of the paper's base
+    model (5.2, 6.1)."""
     checkpoint_every_minutes: PositiveFloat = 10.0
-    """Minutes after which a checkpoint is saved in any case, to resume from; `average` does not use it."""
+    """Maximum minutes between checkpoints to resume from; `average` does not use the extra ones."""
     keep_checkpoints: Count = 5
-    """Number of newest checkpoints to keep, besides the best."""
+    """Number of newest checkpoints to keep, in addition to the best."""
     average_last: Count = 5
     """Number of last checkpoints that `average` takes by default (6.1)."""
     validate_every_steps: Count = 1_000
@@ -99,17 +101,17 @@ class TrainingConfig(Config):
     """Validations without improvement after which training stops; default: never."""
     # Deviation: the paper's products were in float32; see docs/paper.md.
     precision: Precision = "auto"
-    """Precision of the matrix products; "auto": bfloat16 if the hardware has it. Weights stay float32."""
+    """Precision of matrix products; "auto": bfloat16 if the hardware supports it. Weights stay float32."""
     sharded: bool = False
-    """Split weights, gradients and moments over the processes (FSDP2); for models too large for a device."""
+    """Shard weights, gradients and moments over processes (FSDP2); for models too large for one device."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
     """Seed of initialisation, batches and dropout."""
 
     def resolved_micro_batch_tokens(self, longest: int = 1, num_processes: int = 1) -> int:
-        """`micro_batch_tokens`; default: a quarter of the batch, so that each update mixes several lengths.
+        """`micro_batch_tokens`, or if not set a quarter of the batch, so that each update mixes lengths.
 
         Args:
-            longest: Length in tokens of the longest sentence, end symbol included; it must fit.
+            longest: Tokens of the longest sentence, end symbol included; a micro-batch can always hold it.
             num_processes: Number of processes; each should get a micro-batch of every batch.
         """
         default = max(longest, self.batch_tokens // max(_MICRO_BATCHES, num_processes))
@@ -127,16 +129,16 @@ class SearchConfig(Config):
     """Divisor of scores: the paper's ((5 + n) / 6)^alpha, n, or 1; n counts the end symbol."""
     coverage_penalty: Annotated[float, Field(ge=0.0, le=10.0)] = 0.0
     """Factor beta of the coverage penalty, which lowers the score if parts of the source get little attention
-    (Wu et al. 2016, equation 14); the paper has none."""
+    (Wu et al. 2016, equation 14); the paper has no such penalty."""
     alignments: bool = False
-    """Report which words of source and output are aligned."""
+    """Report which source and output words are aligned."""
     alignment_layer: Count | None = None
-    """Decoder layer, from 1, whose attention gives alignments and coverage; if not given, the last but one,
+    """Decoder layer, from 1, whose attention gives alignments and coverage; if not given, the second to last,
     or the last of two."""
     alignment_head: Count | None = None
     """Head of that layer, from 1; if not given, the mean of all heads."""
     max_extra_tokens: Annotated[int, Field(ge=0, le=100_000)] = 50
-    """Maximum tokens of an output beyond those of its source."""
+    """Maximum number of tokens by which an output may exceed its source."""
     max_length: Count | None = None
     """Maximum tokens of an output, end symbol included; applies in addition to `max_extra_tokens`."""
     min_length: Annotated[int, Field(ge=0, le=100_000)] = 0
@@ -144,9 +146,10 @@ class SearchConfig(Config):
     early_stopping: bool = False
     """Stop when `beam_size` hypotheses have ended, even if a better one could still follow."""
     no_repeat_ngram_size: Annotated[int, Field(ge=0, le=1_000)] = 0
-    """Forbid repeating any sequence of N tokens; 0 allows all."""
+    """Never repeat a sequence of N tokens; 0 allows all repetitions."""
     repetition_penalty: Annotated[float, Field(ge=1.0, le=100.0)] = 1.0
-    """Factor on the log-probability of tokens already in the output (CTRL, 2019); above 1 avoids them."""
+    """Factor on the log-probability of tokens already in the output (CTRL, 2019); above 1, they become less
+    likely."""
     sampling: bool = False
     """Sample outputs from the model's distribution instead of searching."""
     temperature: Annotated[float, Field(ge=0.001, le=100.0)] = 1.0
@@ -158,14 +161,14 @@ class SearchConfig(Config):
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
     """Seed of sampling; a source gets the same samples in any batch."""
     mbr: Annotated[int, Field(ge=1, le=10_000)] | None = None
-    """Draw N samples per source and return the one most similar to all: minimum Bayes risk, with sentence
-    chrF as the utility. Its score is its expected chrF, from 0 to 100."""
+    """Draw N samples per source and return the one most similar to all of them: minimum Bayes risk decoding
+    with sentence chrF as the utility. Its score is its expected chrF, from 0 to 100."""
 
     @model_validator(mode="after")
     def _check_lengths(self) -> Self:
         if self.max_length is not None and self.min_length > self.max_length:
             raise ValueError(
-                f"min_length = {self.min_length} is more than max_length = {self.max_length}; lower the first"
+                f"min_length = {self.min_length} exceeds max_length = {self.max_length}; lower min_length"
             )
         return self
 
@@ -195,7 +198,7 @@ class SearchSettings(TypedDict, total=False):
 
 
 class RunConfig(Config):
-    """All settings of a run, as presets return them and `config.toml` stores them."""
+    """All settings of a run; presets return them and `config.toml` stores them."""
 
     model: ModelConfig = ModelConfig()
     data: DataConfig = DataConfig()
@@ -203,18 +206,18 @@ class RunConfig(Config):
     search: SearchConfig = SearchConfig()
 
     def greedy(self) -> Self:
-        """Return a copy with greedy search, which is fast."""
+        """Return a copy with greedy search, the fastest."""
         return self.replace(search={"beam_size": 1, "sampling": False, "mbr": None})
 
     def to_toml(self) -> str:
-        """The configuration as TOML, without the settings that are None."""
+        """The configuration as TOML; settings that are None are left out."""
         return tomli_w.dumps(self.model_dump(exclude_none=True))
 
     @classmethod
     def from_toml(cls, path: Path) -> Self:
         """Read the configuration of a run or a model.
 
-        Missing settings get their defaults, or the fixed values used before they became settings.
+        A missing setting gets its default, or the fixed value that was used before it became a setting.
         """
         config = cls(
             model=ModelConfig(neighbourhood_counts="distances"),
@@ -240,7 +243,7 @@ class RunConfig(Config):
         except OSError as error:
             raise DiskError(f"{path}: {error.strerror}") from error
         except UnicodeDecodeError as error:
-            raise UsageError(f"{path}: is not TOML: {error}; save it as UTF-8") from None
+            raise UsageError(f"{path}: is not TOML: {error}; save the file as UTF-8") from None
         except ValueError as error:
             raise UsageError(f"{path}: is not TOML: {error}") from None
         return self.changed(changes, lambda key: f"{path}:{line_of(key, text)}")

@@ -1,4 +1,4 @@
-"""Base class of all settings: frozen, and checked with messages that name the nearest known key."""
+"""Base class of all settings: frozen and validated; error messages suggest the nearest known key."""
 
 import difflib
 import re
@@ -13,7 +13,7 @@ from allyouneed.errors import MAX_REPORTED, UsageError
 LONGEST_TEXT = 1 << 20
 """Maximum length of a TOML text, in characters."""
 _DEEPEST_KEY = 64
-"""Maximum number of dots in a TOML key; parsing time is quadratic in them."""
+"""Maximum number of dots in a TOML key; parsing time is quadratic in this number."""
 _QUOTED_OR_COMMENT = re.compile(
     r"""
       \"""(?:[^"\\]|\\.|"(?!""))*+"{0,5}
@@ -43,7 +43,15 @@ class Config(BaseModel):
         return self.changed(changes, ".".join)
 
     def changed(self, changes: Mapping[str, Any], place: Callable[[Sequence[str]], str]) -> Self:
-        """Return a copy as `replace` does; for messages, `place` returns where a key was given."""
+        """Return a changed copy, like `replace`.
+
+        Args:
+            changes: New values by key, nested for groups of settings.
+            place: Function from a key to the place where the user gave it, for error messages.
+
+        Raises:
+            UsageError: A setting is unknown, out of range or of a wrong type; names all of them.
+        """
         try:
             return type(self).model_validate(_merged(self.model_dump(), changes))
         except ValidationError as error:
@@ -98,8 +106,8 @@ def _message(config: type[Config], detail: Any, place: Callable[[Sequence[str]],
 def _shown(value: object) -> str:
     try:
         return repr(value)
-    except ValueError:  # Python refuses to write more than 4,300 digits
-        return "a number of thousands of digits"
+    except ValueError:  # Python refuses to print more than 4,300 digits
+        return "a number with thousands of digits"
 
 
 def _fields(config: type[Config], path: Sequence[str]) -> list[str]:
@@ -115,7 +123,7 @@ def parse_toml(text: str) -> dict[str, Any]:
         ValueError: The text is not valid TOML, too long, or too deeply nested; says what to do.
     """
     if len(text) > LONGEST_TEXT:
-        raise ValueError(f"more than {LONGEST_TEXT:,} characters; leave out what is no setting")
+        raise ValueError(f"more than {LONGEST_TEXT:,} characters; remove everything that is not a setting")
     plain = _QUOTED_OR_COMMENT.sub(lambda found: "q" + "\n" * found[0].count("\n"), text)
     if key := _LONG_KEY.search(plain):
         line = plain.count("\n", 0, key.start()) + 1
@@ -125,29 +133,29 @@ def parse_toml(text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except RecursionError:
-        raise ValueError("values too deep in one another; write group.key = value") from None
+        raise ValueError("values nested too deeply; write group.key = value") from None
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"{error}; correct it there") from None
     except ValueError:
-        raise ValueError("a number of more than 4,300 digits; write a smaller one") from None
+        raise ValueError("a number with more than 4,300 digits; write a smaller one") from None
 
 
 def toml_value(setting: str, value: str) -> Any:
-    """Parse a `--set` value as TOML; a bare word is a string, as the shell removes its quotes."""
+    """Parse a `--set` value as TOML; a bare word counts as a string, because the shell removes quotes."""
     try:
-        found, _ = parse_toml(f"value = [{value}, 0]")["value"]  # the suffix rules out comments
+        found, _ = parse_toml(f"value = [{value}, 0]")["value"]  # the suffix makes comments invalid
         if "\n" not in value:
             return found
     except ValueError:
         if value.replace("-", "_").isidentifier():
             return value
     raise UsageError(
-        f"setting {setting}: {value!r} is not a TOML value; give a number, true, false, or a text in quotes"
+        f"setting {setting}: {value!r} is not a TOML value; give a number, true, false, or a quoted string"
     ) from None
 
 
 def line_of(key: Sequence[str], text: str) -> int:
-    """The line of `key` in a TOML text, from 1; the line of its table if the key itself is not found."""
+    """The line number of `key` in a TOML text, from 1; that of its table if the key itself is not found."""
     found, table = 1, ""
     for number, line in enumerate(text.split("\n"), start=1):
         name = line.partition("=")[0].strip()

@@ -9,11 +9,11 @@ from allyouneed.errors import UsageError
 
 
 def number_given(name: str, otherwise: int | None = None) -> int:
-    """Read a number that `torchrun` sets.
+    """Read a number from an environment variable that `torchrun` sets.
 
     Args:
         name: Name of the variable.
-        otherwise: Value if the variable is not set; default: it must be set.
+        otherwise: Value if the variable is not set; default: the variable must be set.
 
     Raises:
         UsageError: The value is not a number of at most nine digits, or `WORLD_SIZE` is 0.
@@ -21,14 +21,14 @@ def number_given(name: str, otherwise: int | None = None) -> int:
     given = os.environ.get(name, "" if otherwise is None else str(otherwise))
     if not re.fullmatch("[0-9]{1,9}", given) or (name == "WORLD_SIZE" and int(given) == 0):
         raise UsageError(
-            f"{name}={given}: this variable of the environment is no such number as torchrun sets; unset it, "
+            f"{name}={given}: this environment variable is not a number as torchrun sets it; unset it, "
             "or start the processes with torchrun"
         )
     return int(given)
 
 
 def num_processes() -> int:
-    """The number of processes that `torchrun` has started; 1 without it.
+    """The number of processes that `torchrun` started; 1 without it.
 
     Raises:
         UsageError: `WORLD_SIZE` is not a positive number of at most nine digits.

@@ -1,1 +1,1 @@
-"""What is on disk: directories that are complete or absent, checkpoints, and the files of a run."""
+"""Files on disk: directories that are complete or absent, checkpoints, and the files of a run."""

@@ -1,4 +1,4 @@
-"""Models and training states on disk: safetensors, TOML and JSON, published whole; no pickle."""
+"""Models and training states on disk: safetensors, TOML and JSON, published atomically; no pickle."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -22,12 +22,12 @@ _PROGRESS = "state.json"
 
 Weights = dict[str, Tensor]
 Attachments = Mapping[str, bytes]
-"""Name of a file -> its bytes: the tokenisers, which a checkpoint carries but does not read."""
+"""File name -> content. These are the tokenisers, which a checkpoint carries but does not interpret."""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A model directory in memory."""
+    """The content of a model directory, in memory."""
 
     directory: Path
     config: RunConfig
@@ -37,7 +37,7 @@ class Checkpoint:
 
     @property
     def weights_path(self) -> Path:
-        """The file that the weights were read from."""
+        """Path of the file that the weights were read from."""
         return self.directory / WEIGHTS
 
 
@@ -50,13 +50,22 @@ def save_checkpoint(
     *,
     replace: bool = False,
 ) -> None:
-    """Publish a model directory; `facts` go into its manifest, and it may `replace` one that is there."""
+    """Publish a model directory.
+
+    Args:
+        directory: Path of the new directory.
+        config: Configuration of the model.
+        weights: Weights by name.
+        attachments: Further files, such as tokenisers.
+        facts: Additional keys for the manifest.
+        replace: Whether an existing model directory may be replaced.
+    """
     with publish_directory(directory, "model", facts, replace=replace) as aside:
         write_checkpoint(aside, config, weights, attachments)
 
 
 def write_checkpoint(directory: Path, config: RunConfig, weights: Weights, attachments: Attachments) -> None:
-    """Write the files of a model into a directory that is to be published."""
+    """Write the files of a model into a directory that will be published."""
     save_file({name: tensor.contiguous() for name, tensor in weights.items()}, directory / WEIGHTS)
     (directory / CONFIG).write_bytes(config.to_toml().encode())
     for name, content in attachments.items():
@@ -64,14 +73,14 @@ def write_checkpoint(directory: Path, config: RunConfig, weights: Weights, attac
 
 
 def load_checkpoint(directory: Path, attachments: Iterable[str] = ()) -> Checkpoint:
-    """Read a model directory, every byte checked against its manifest.
+    """Read a model directory and check every byte against its manifest.
 
     Args:
         directory: A model directory.
-        attachments: Names of files that it has to carry besides weights and configuration.
+        attachments: Names of files that the directory must contain besides weights and configuration.
 
     Raises:
-        ModelError: The directory is damaged, or no model directory.
+        ModelError: The directory is damaged or is not a model directory.
     """
     manifest = read_manifest(directory, "model", (WEIGHTS, CONFIG, *attachments))
     names = sorted(set(manifest["files"]) - {WEIGHTS, CONFIG})
@@ -86,9 +95,9 @@ def load_checkpoint(directory: Path, attachments: Iterable[str] = ()) -> Checkpo
 def save_training_state(
     directory: Path, optimizer: torch.optim.Optimizer, progress: Mapping[str, Any]
 ) -> None:
-    """Publish what resuming needs besides the checkpoint: Adam's moments, and `progress` as JSON.
+    """Publish the data that resuming needs besides the checkpoint: Adam's moments, and `progress` as JSON.
 
-    A state of that name that is there is replaced.
+    An existing state at `directory` is replaced.
     """
     moments = {
         f"{index}.{key}": value
@@ -101,10 +110,10 @@ def save_training_state(
 
 
 def load_training_state(directory: Path, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
-    """Put the moments saved in `directory` into `optimizer`, and return the progress saved with them.
+    """Load the moments saved in `directory` into `optimizer` and return the progress saved with them.
 
     Raises:
-        ModelError: The directory is damaged, or of another model.
+        ModelError: The directory is damaged or belongs to another model.
     """
     read_manifest(directory, "state", (_MOMENTS, _PROGRESS))
     progress = _read_progress(directory / _PROGRESS)
@@ -115,12 +124,12 @@ def load_training_state(directory: Path, optimizer: torch.optim.Optimizer) -> di
         shapes = {"step": (), "exp_avg": parameter.shape, "exp_avg_sq": parameter.shape}
         of_parameter = {key: moments.pop(f"{index}.{key}") for key in shapes if f"{index}.{key}" in moments}
         if of_parameter and {key: tensor.shape for key, tensor in of_parameter.items()} != shapes:
-            fault = f"has other moments for parameter {index} than Adam's; take another copy"
+            fault = f"has the wrong Adam moments for parameter {index}; take another copy"
             raise ModelError(f"{directory / _MOMENTS}: {fault}")
         if of_parameter:
             state[index] = of_parameter
     if moments:
-        fault = f"has a tensor {min(moments)} that is no moment of the model; take another copy"
+        fault = f"has a tensor {min(moments)} that is not a moment of this model; take another copy"
         raise ModelError(f"{directory / _MOMENTS}: {fault}")
     groups = optimizer.state_dict()["param_groups"]
     optimizer.load_state_dict({"state": state, "param_groups": groups})
@@ -128,13 +137,13 @@ def load_training_state(directory: Path, optimizer: torch.optim.Optimizer) -> di
 
 
 def _read_progress(path: Path) -> dict[str, Any]:
-    """The JSON object of a state, whose best value is minus infinity at first."""
+    """Read the JSON object of a state; its best value starts at minus infinity, which strict JSON lacks."""
     try:
         progress = json.loads(path.read_bytes())
     except (ValueError, RecursionError):
         progress = None
     if not isinstance(progress, dict):
-        raise ModelError(f"{path}: is no JSON object; take another copy of {path.parent}")
+        raise ModelError(f"{path}: is not a JSON object; take another copy of {path.parent}")
     return progress
 
 
@@ -143,5 +152,5 @@ def _read_tensors(path: Path) -> Weights:
         return load_tensors(path.read_bytes())
     except Exception as error:  # safetensors raises its own type, ValueError, KeyError or MemoryError
         raise ModelError(
-            f"{path}: is no file of tensors: {error}; take another copy of {path.parent}"
+            f"{path}: is not a valid tensor file: {error}; take another copy of {path.parent}"
         ) from None

@@ -1,4 +1,4 @@
-"""A run on disk: its checkpoints, its states, which is the latest and which the best, and who may write."""
+"""A run on disk: checkpoints, training states, the `latest` and `best` marks, and the lock."""
 
 import contextlib
 import json
@@ -32,11 +32,11 @@ _MAX_NAME_BYTES = 64
 _LOCK = "lock"
 _WORK = "training here"
 _WRITTEN = re.compile(r"latest|best|config\.toml|exit\.json|\w+\.png")
-"""Names of the files that a run replaces again and again."""
+"""Names of the files that a run replaces repeatedly."""
 
 
 class RunDirectory:
-    """The layout of RUN; see "Files of a run" in docs/files.md."""
+    """The directory of a run; see "Files of a run" in docs/files.md for its layout."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -46,31 +46,32 @@ class RunDirectory:
         self._lock: BinaryIO | None = None
 
     def checkpoint(self, step: int) -> Path:
-        """Where the model of `step` is."""
+        """Path of the checkpoint of `step`."""
         return self.path / "checkpoints" / step_name(step)
 
     def state(self, step: int) -> Path:
-        """Where the training state of `step` is."""
+        """Path of the training state of `step`."""
         return self.path / "state" / step_name(step)
 
     def checkpoint_steps(self) -> list[int]:
-        """Steps of the checkpoints that are there, ascending."""
+        """Steps of the existing checkpoints, ascending."""
         return _steps(self.path / "checkpoints")
 
     def scheduled_steps(self, every: int | None) -> list[int]:
         """Steps of the checkpoints that `average` may use, ascending.
 
-        These are the multiples of `every` and the last update of a run that has ended; all checkpoints if
-        there is none of these. Best-of-validation and interrupted saves are not scheduled.
+        These are the multiples of `every` and the last update of a run that has ended; if none of these
+        exists, all checkpoints. Checkpoints saved for the best validation or at an interruption do not count
+        as scheduled.
 
         Args:
-            every: `training.checkpoint_every_steps`.
+            every: Value of `training.checkpoint_every_steps`.
         """
         steps, ended_at = self.checkpoint_steps(), self._ended_at()
         return [step for step in steps if every is None or step % every == 0 or step == ended_at] or steps
 
     def _ended_at(self) -> int | None:
-        """The last step of a run that has come to its end, if it has."""
+        """The last step of a run that ended normally; None for any other run."""
         try:
             ended = json.loads(self._exit.read_bytes())
             return int(ended["step"]) if ended["code"] == 0 else None
@@ -78,14 +79,14 @@ class RunDirectory:
             return None
 
     def resumable_steps(self) -> list[int]:
-        """Steps whose checkpoint and state are both there, ascending."""
+        """Steps that have both a checkpoint and a training state, ascending."""
         return sorted(set(self.checkpoint_steps()) & set(_steps(self.path / "state")))
 
     def require_space(self, save_bytes: int) -> None:
-        """Refuse to train where the disk has no room for the states that are kept and one that is written.
+        """Check that the disk has room for the saves that are kept plus the one being written.
 
         Args:
-            save_bytes: Bytes of a checkpoint and its state together.
+            save_bytes: Size in bytes of a checkpoint and its state together.
 
         Raises:
             DiskError: There is too little room.
@@ -94,11 +95,11 @@ class RunDirectory:
         require_space(self.path, max(1, missing) * save_bytes)
 
     def mark(self, name: str, step: int) -> None:
-        """Let the text file `latest` or `best` name the checkpoint of `step`."""
+        """Write the name of the checkpoint of `step` into the text file `name`: `latest` or `best`."""
         write_text(self.path / name, f"{step_name(step)}\n")
 
     def marked(self, name: str) -> int | None:
-        """The step that `latest` or `best` names."""
+        """The step named in the file `latest` or `best`; None if there is none."""
         path = self.path / name
         if not path.is_file():
             return None
@@ -108,12 +109,17 @@ class RunDirectory:
     def prune(self, step: int, keep_checkpoints: int, every: int | None = None) -> None:
         """Delete all but the newest scheduled checkpoints and the newest states.
 
-        Those of `step` are read back and checked first. The best checkpoint stays, every one that a state
-        belongs to, and whatever is of a later step: of that, damaged as it may be, a run resumed before it
-        knows nothing until it has come there again.
+        The checkpoint and state of `step` are read back and checked first. The best checkpoint is kept, and
+        so is every checkpoint that a kept state belongs to. Everything of steps after `step` is kept, too: it
+        may be damaged, and a run resumed from an earlier step cannot tell until it reaches that step again.
+
+        Args:
+            step: Step that was saved last.
+            keep_checkpoints: Number of scheduled checkpoints to keep.
+            every: Value of `training.checkpoint_every_steps`.
 
         Raises:
-            ModelError: What was written of `step` is damaged; nothing is deleted.
+            ModelError: The checkpoint or state of `step` is damaged; nothing is deleted.
         """
         read_manifest(self.checkpoint(step), "model")
         read_manifest(self.state(step), "state")
@@ -124,40 +130,40 @@ class RunDirectory:
         superseded = [(self.state(old), "state") for old in states[:-KEPT_STATES]]
         superseded += [(self.checkpoint(old), "model") for old in checkpoints if old not in kept]
         for directory, kind in superseded:
-            with contextlib.suppress(DiskError, UsageError):  # one too many is no reason to stop
+            with contextlib.suppress(DiskError, UsageError):  # a leftover checkpoint is no reason to stop
                 remove_directory(directory, kind)
 
     def write_exit(self, code: int, step: int, reason: str) -> None:
-        """Say in `exit.json` how the run ended."""
+        """Record in `exit.json` how the run ended."""
         write_text(self._exit, json.dumps({"code": code, "step": step, "reason": reason}) + "\n")
 
     def forget_exit(self) -> None:
-        """Remove `exit.json`: a run that is killed has none."""
+        """Remove `exit.json`, so that a run that is killed later has none."""
         with disk_errors(self._exit):
             self._exit.unlink(missing_ok=True)
 
     def is_new(self) -> bool:
         """Whether the directory holds only the leftovers of a run that failed to start."""
         with disk_errors(self.path):
-            place = Path(os.path.realpath(self.path))  # such as new/.., which will be there
+            place = Path(os.path.realpath(self.path))  # new/.. exists once new has been made
             if not place.is_dir():
                 return not place.exists()
             return all(path.name == _LOCK or _is_unfinished(path) for path in place.iterdir())
 
     def is_run(self) -> bool:
-        """Whether a run has begun here; a model has a configuration, too."""
+        """Whether a run has begun here; a configuration alone does not tell, because models have one too."""
         begun = (self.path / _LOCK, self.log, self.path / "checkpoints")
         is_model = (self.path / MANIFEST).exists()
         return self.config.is_file() and not is_model and any(path.exists() for path in begun)
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the run's lock, which the system gives back when the process ends, however it ends.
+        """Hold the run's lock, which the system releases when the process ends, even if it is killed.
 
-        A directory that is made here is removed again if nothing was written into it.
+        A directory that this method created is removed again if nothing was written into it.
 
         Raises:
-            LockedError: Another process holds it.
+            LockedError: Another process holds the lock.
         """
         with disk_errors(self.path):
             is_made_here = not self.path.exists()
@@ -178,7 +184,7 @@ class RunDirectory:
                         self.path.rmdir()
 
     def require_held(self) -> None:
-        """Refuse to write where the directory, locked by this process, has been moved or removed since.
+        """Check that the directory, locked by this process, has not been moved or removed since.
 
         Raises:
             DiskError: The lock file is no longer in its place.
@@ -186,33 +192,33 @@ class RunDirectory:
         if self._lock is not None and not same_file(self._lock, self.path / _LOCK):
             raise DiskError(
                 f"{self.path}: was moved or removed while this process was training here; nothing more is "
-                "written; where it was moved, continue there with resume",
+                "written; if it was moved, continue at its new path with resume",
                 settings=["resume"],
             )
 
     def clear(self, keep: Collection[str] = ()) -> None:
-        """Take away all but the lock, which the caller holds, and what is to be kept, by its name."""
+        """Delete everything except the lock, which the caller holds, and the names in `keep`."""
         with disk_errors(self.path):
             for path in self.path.iterdir():
                 if path.name != _LOCK and path.name not in keep:
                     discard(path) if path.is_dir() else path.unlink()
 
     def require_unlocked(self) -> None:
-        """Refuse a run in which another process trains, without locking it.
+        """Check that no other process is training in this run, without locking it.
 
         Raises:
-            LockedError: There is one.
+            LockedError: Another process is training in it.
         """
         with disk_errors(self.path):
             require_unlocked(self.path / _LOCK, self.path, _WORK)
 
     def is_of_launcher(self) -> bool:
-        """Whether the last to train here was started by the process that has started this one."""
+        """Whether the process that last trained here has the same parent as this process."""
         lock = self.path / _LOCK
         return lock.is_file() and lock.read_bytes().split(b"\n")[1:2] == [str(os.getppid()).encode()]
 
     def _remove_unfinished(self) -> None:
-        """Remove what a killed run had begun to write, and put back what it was about to replace."""
+        """Remove what a killed run left half-written, and restore what it was about to replace."""
         for folder in (".", "checkpoints", "state"):
             for path in self.path.glob(f"{folder}/*"):
                 if _is_unfinished(path):
@@ -221,28 +227,28 @@ class RunDirectory:
 
 
 def _is_unfinished(path: Path) -> bool:
-    """Whether a killed run has left this; a step is a directory, all else a file."""
+    """Whether a killed run left this behind; steps are directories, everything else is a file."""
     if path.is_dir():
         return is_leftover(path, lambda name: step_of(name) is not None)
     return is_leftover(path, lambda name: _WRITTEN.fullmatch(name) is not None)
 
 
 def step_name(step: int) -> str:
-    """The folder's name of a step."""
+    """The folder name of a step."""
     return f"{_STEP}{step:08d}"
 
 
 def step_of(name: str) -> int | None:
-    """The step that a folder's name stands for; None for any other name."""
+    """The step that a folder name stands for; None for any other name."""
     found = re.fullmatch(rf"{_STEP}([0-9]{{8,18}})", name)
     return int(found[1]) if found and name == step_name(int(found[1])) else None
 
 
 def resolve_model(path: Path) -> Path:
-    """The model directory that MODEL means: `path` itself, or the latest checkpoint of the run at `path`.
+    """The model directory that MODEL refers to: `path` itself, or the latest checkpoint of the run at `path`.
 
     Raises:
-        ModelError: There is none.
+        ModelError: There is no model at `path`.
     """
     if (path / MANIFEST).is_file():
         return path
@@ -252,11 +258,11 @@ def resolve_model(path: Path) -> Path:
     latest = run.marked("latest") if path.is_dir() else None
     if latest is None and (path / "latest").exists():
         raise ModelError(
-            f"{path / 'latest'}: names no checkpoint; give one of {path / 'checkpoints'} instead"
+            f"{path / 'latest'}: names no checkpoint; give one from {path / 'checkpoints'} instead"
         )
     if latest is None:
         raise ModelError(
-            f"{path}: is no model: it has neither a {MANIFEST} nor a finished checkpoint; "
+            f"{path}: is not a model: it has neither a {MANIFEST} nor a finished checkpoint; "
             "name a run, a checkpoint in it, or a model directory"
         )
     return run.checkpoint(latest)

@@ -1,4 +1,4 @@
-"""The log of a run: one JSON object a line, only ever appended to."""
+"""The log of a run: one JSON object per line, append-only."""
 
 import json
 import os
@@ -11,20 +11,22 @@ from allyouneed.storage.publish import disk_errors, require_regular
 Event = dict[str, Any]
 
 _NUMBERS = {"step", "loss", "learning_rate", "bleu", "f1"}
-"""Fields that curves are drawn from."""
+"""Numeric fields that are plotted as curves."""
 _GREATEST = 1e30
-"""The greatest number of a log: sums and products of some are still numbers."""
+"""Largest absolute value accepted in a log; sums and products of a few such values stay finite."""
 
 
 class RunLog:
-    """Appends events; a line that a killed run left torn is ended first, and readers skip it.
+    """Appends events to a log.
+
+    If a killed run left an incomplete last line, a newline is added after it; readers skip such a line.
 
     Args:
-        path: The log, which may be missing.
+        path: The log; created if missing.
 
     Raises:
         UsageError: `path` is a pipe or a device.
-        DiskError: It could not be opened, written or synced.
+        DiskError: The log could not be opened, written or synced.
     """
 
     def __init__(self, path: Path) -> None:
@@ -37,7 +39,7 @@ class RunLog:
                 self._file.write(b"\n")
 
     def write(self, event: str, **fields: Any) -> None:
-        """Append one event, in the file system's hands when this returns."""
+        """Append one event; the file system has it when this returns."""
         with disk_errors(self.path):
             self._file.write(json.dumps({"event": event, **fields}).encode() + b"\n")
 
@@ -49,7 +51,7 @@ class RunLog:
 
 
 def read_log(path: Path) -> Iterator[Event]:
-    """The events of a log in order; lines that are torn, or that no run writes, are skipped.
+    """Yield the events of a log in order; incomplete lines, and lines that no run writes, are skipped.
 
     Raises:
         UsageError: `path` is a pipe or a device.
@@ -75,5 +77,5 @@ def _is_sound(event: Event) -> bool:
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    """Whether this is a number that a log may hold; that of a loss which is not finite may be nan."""
+    """Whether `value` is a number that a log may hold; nan is allowed, because a loss may not be finite."""
     return isinstance(value, int | float) and not isinstance(value, bool) and not abs(value) > _GREATEST

@@ -273,8 +273,8 @@ def test_something_that_is_no_model_is_refused(
 ) -> None:
     for path, message in (
         (tmp_path / "absent", "no such model"),
-        (tmp_path, "is no model"),
-        (toy_text / "train.en", "is no model"),
+        (tmp_path, "is not a model"),
+        (toy_text / "train.en", "is not a model"),
         (toy_data, "is a data directory; a model directory is wanted"),
     ):
         code, out, err = run_command("translate", path, stdin=TEXT)

@@ -249,7 +249,7 @@ def test_what_failed_is_an_empty_row_of_a_table(translate: RunCommand) -> None:
         (["--jsonl", "--scores"], "--scores: --jsonl always writes scores"),
         (["--sampling", "--beam-size", "3"], "--beam-size: this is for search only"),
         (["--mbr", "2", "--n-best", "5"], "--n-best 5: of --mbr 2 samples there are no more"),
-        (["--min-length", "9", "--max-length", "5"], "min_length = 9 is more than max_length = 5"),
+        (["--min-length", "9", "--max-length", "5"], "min_length = 9 exceeds max_length = 5"),
     ],
 )
 def test_options_that_exclude_each_other_are_refused(

@@ -80,8 +80,8 @@ def test_experts_stand_before_the_last_layer_of_either_stack(tiny_rival: Any) ->
     [
         ({"num_layers": 1}, "too few"),
         ({"feed_forward": "parameters"}, 'take "experts"'),
-        ({"norm": "pre"}, "norm = pre means nothing to architecture = 'recurrent'"),
-        ({"positions": "learned"}, "positions = learned means nothing"),
+        ({"norm": "pre"}, "norm = pre has no effect with architecture = 'recurrent'"),
+        ({"positions": "learned"}, "positions = learned has no effect"),
         ({"d_model": 9}, "take an even number"),
     ],
 )
