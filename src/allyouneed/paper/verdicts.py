@@ -245,7 +245,7 @@ def _resampled_in(files: Sequence[Path], name: str) -> NDArray[np.float64]:
     lines = tuple(tuple(read_lines(file)) for file in files)
     try:
         return _resampled(name, lines)
-    except (ValueError, IndexError):
+    except (ValueError, IndexError, ArithmeticError):
         raise DataError(
             f"{files[0]}: is damaged; delete {files[0].with_name(RESULT)} to compute the row again"
         ) from None
