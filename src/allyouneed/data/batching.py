@@ -1,8 +1,8 @@
-"""Batches of sentence pairs of similar length, about 25,000 tokens of either side to an update (paper 5.1).
+"""Batches of sentence pairs of similar length: about 25,000 source and target tokens per update (paper 5.1).
 
-The pairs are cut into micro-batches, each computed in one piece, and these are dealt to global batches, one
-an update, so that every global batch holds micro-batches of different lengths. The plan of an epoch depends
-on nothing but the lengths, the budgets, the seed and the epoch: a position in training is a step number.
+Pairs are grouped into micro-batches, each computed in one piece. Each global batch, one per update, gets
+micro-batches of different lengths. The plan of an epoch depends only on the lengths, the budgets, the seed
+and the epoch, so a step number is enough to resume training.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ Indices = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class EpochPlan:
-    """Which pairs are computed together in one epoch, and in which order; every pair occurs once.
+    """The batches of one epoch, in order; every pair occurs once.
 
     Micro-batch m holds the pairs `pairs[pair_bounds[m]:pair_bounds[m + 1]]`; global batch i holds the
     micro-batches `micro_batches[micro_bounds[i]:micro_bounds[i + 1]]`, longest first.
@@ -37,21 +37,21 @@ class EpochPlan:
 
     @property
     def num_batches(self) -> int:
-        """Updates in an epoch."""
+        """Number of updates in the epoch."""
         return len(self.micro_bounds) - 1
 
     @property
     def num_micro_batches(self) -> int:
-        """Micro-batches in an epoch."""
+        """Number of micro-batches in the epoch."""
         return len(self.micro_batches)
 
     def batch(self, index: int) -> list[Indices]:
-        """The micro-batches of one global batch, each the indices of its pairs."""
+        """The micro-batches of one global batch, as indices of pairs."""
         members = self.micro_batches[self.micro_bounds[index] : self.micro_bounds[index + 1]]
         return [self.pairs[self.pair_bounds[m] : self.pair_bounds[m + 1]] for m in members]
 
     def target_tokens(self, index: int) -> int:
-        """Target tokens of one global batch, end symbols included and padding not: the loss's divisor."""
+        """Number of target tokens of one global batch, with end symbols but not padding; divides the loss."""
         return int(self.batch_target_tokens[index])
 
     @cached_property
@@ -73,16 +73,16 @@ def plan_epoch(
     seed: int,
     epoch: int,
 ) -> EpochPlan:
-    """Plan an epoch; how many batches it has depends on the lengths and budgets only.
+    """Plan an epoch. The number of batches depends on the lengths and budgets only.
 
     Args:
-        source_lengths: Tokens of each source sentence without its end symbol: integers (num_pairs,).
-        target_lengths: The same of each target sentence.
-        batch_tokens: What a global batch may hold of either side, padding and end symbols included.
-        micro_batch_tokens: What a micro-batch may hold of either side, likewise. Where it does not divide
-            `batch_tokens`, micro-batches are made smaller, so that all global batches are of one size.
-        seed: Decides the order, with `epoch`.
-        epoch: Counted from 0.
+        source_lengths: Number of tokens per source sentence, without the end symbol: integers (num_pairs,).
+        target_lengths: Number of tokens per target sentence, without the end symbol: integers (num_pairs,).
+        batch_tokens: Maximum tokens per side of a global batch, including padding and end symbols.
+        micro_batch_tokens: Maximum tokens per side of a micro-batch, including padding and end symbols. If it
+            does not divide `batch_tokens`, micro-batches are made smaller so that global batches are equal.
+        seed: Seed of the order, together with `epoch`.
+        epoch: Number of the epoch, from 0.
 
     Raises:
         UsageError: A pair is longer than a micro-batch, or a micro-batch larger than a batch.
@@ -108,17 +108,17 @@ def plan_epoch(
 
 @dataclass(frozen=True)
 class Position:
-    """A place in training, as a checkpoint keeps it; equal positions are followed by the same batches."""
+    """A place in training, saved in checkpoints; the same batches follow equal positions."""
 
     epoch: int
     step: int
-    """Global batches of this epoch that are done."""
+    """Number of completed global batches in this epoch."""
     plan_hash: str
 
 
 @dataclass(frozen=True, eq=False)
 class PlannedBatch:
-    """A global batch before its tokens are read."""
+    """A global batch whose tokens have not been read yet."""
 
     position: Position
     micro_batches: list[Indices]
@@ -152,11 +152,11 @@ class BatchSchedule:
 
     @property
     def num_batches(self) -> int:
-        """Updates in every epoch."""
+        """Number of updates per epoch."""
         return self._planned[1].num_batches
 
     def plan(self, epoch: int) -> EpochPlan:
-        """The plan of an epoch; the last one asked for is kept."""
+        """The plan of an epoch; the most recent one is cached."""
         planned_epoch, plan = self._planned
         if epoch != planned_epoch:
             plan = self._plan_epoch(epoch=epoch)
@@ -164,12 +164,12 @@ class BatchSchedule:
         return plan
 
     def position(self, step: int) -> Position:
-        """Where training stands when `step` global batches are done."""
+        """The position after `step` global batches."""
         epoch, step_in_epoch = divmod(step, self.num_batches)
         return Position(epoch, step_in_epoch, self.plan(epoch).hash)
 
     def batches_from(self, step: int) -> Iterator[PlannedBatch]:
-        """The global batches that follow when `step` of them are done, without end."""
+        """The global batches after the first `step`, without end."""
         while True:
             position = self.position(step)
             plan = self.plan(position.epoch)
@@ -179,18 +179,18 @@ class BatchSchedule:
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """The ids of one micro-batch, int64 and padded with 0."""
+    """Token ids of one micro-batch, padded with 0."""
 
     source: NDArray[np.int64]
-    """Sentence, end: (rows, source_len)."""
+    """The sentence and the end symbol: (rows, source_len)."""
     target_input: NDArray[np.int64]
-    """Start, sentence, what the decoder reads: (rows, target_len)."""
+    """Input of the decoder, the start symbol and the sentence: (rows, target_len)."""
     target_output: NDArray[np.int64]
-    """Sentence, end, what the decoder is to predict: (rows, target_len)."""
+    """Expected output of the decoder, the sentence and the end symbol: (rows, target_len)."""
     num_target_tokens: int
-    """How many of `target_output` are no padding."""
+    """Number of tokens in `target_output` that are not padding."""
     pairs: Indices
-    """The pairs' indices in their store, by which a bad batch can be named: (rows,)."""
+    """Indices of the pairs in their store, which identify a bad batch in messages: (rows,)."""
 
 
 def make_batch(store: PairStore, indices: Indices) -> Batch:
@@ -211,8 +211,8 @@ def length_batches(
 ) -> list[Indices]:
     """Batches for inference: indices into `lengths`, longest first, each index once.
 
-    A batch holds at most `batch_size` sentences and, padded to its longest, at most `batch_tokens` tokens;
-    a sentence longer than that is a batch alone. With neither limit all are one batch.
+    A batch holds at most `batch_size` sentences and `batch_tokens` tokens, including padding; a longer
+    sentence is a batch of its own. Without limits, everything is one batch.
     """
     lengths = np.asarray(lengths, np.int64)
     order = np.argsort(-lengths, kind="stable")
@@ -240,10 +240,10 @@ def _check_budgets(longer: NDArray[np.int64], batch_tokens: int, micro_batch_tok
 def _order_by_length(
     source: NDArray[np.int64], target: NDArray[np.int64], random: NDArray[np.uint64]
 ) -> Indices:
-    """Pairs by their longer side, longest first; then by the difference of the sides, to and fro.
+    """Sort pairs by their longer side, longest first, then by the difference of the sides, to and fro.
 
-    Neighbours are alike on both sides, also where the longer side changes: on Multi30k this needs half the
-    padding of the plain order by (target, source). Pairs alike on both sides come in random order.
+    Neighbours have similar lengths on both sides, even where the longer side changes: on Multi30k this needs
+    half the padding of sorting by (target, source). Pairs of equal lengths come in random order.
     """
     longer = np.maximum(source, target)
     to_and_fro = np.where(longer % 2, source - target, target - source)
@@ -251,7 +251,7 @@ def _order_by_length(
 
 
 def _cut(longest_first: NDArray[np.int64], max_tokens: int | None, max_rows: int | None = None) -> Indices:
-    """Bounds of runs, each as many rows as `max_tokens`, padding included, and `max_rows` allow."""
+    """Bounds of batches, each with as many rows as `max_tokens` (including padding) and `max_rows` allow."""
     end = len(longest_first)
     bounds = [0]
     while bounds[-1] < end:
@@ -261,10 +261,10 @@ def _cut(longest_first: NDArray[np.int64], max_tokens: int | None, max_rows: int
 
 
 def _deal(num_micro_batches: int, most_each: int, bits: np.random.PCG64) -> Indices:
-    """The global batch of each micro-batch, these being in order of length.
+    """Assign each micro-batch, in order of length, to a global batch.
 
-    Micro-batches of one length, as many as there are global batches, are dealt one to each at random; then
-    those of the next length. The last few go to a random part of the global batches.
+    Each round deals the next micro-batches, of similar length, to all global batches at random, one each.
+    The last round may reach only some of the global batches.
     """
     num_batches = -(-num_micro_batches // most_each)
     num_rounds = -(-num_micro_batches // num_batches)

@@ -1,4 +1,4 @@
-"""Sentence pairs from parallel or tab-separated files, checked, cleaned and accounted for (paper 5.1)."""
+"""Reads sentence pairs from parallel or tab-separated files, cleans them, and reports on them (paper 5.1)."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,13 +16,13 @@ from allyouneed.errors import MAX_REPORTED, DataError, UsageError
 from allyouneed.storage.publish import disk_errors
 
 MAX_EXAMPLES = 5
-"""How many places are named for each reason why pairs were dropped."""
+"""Maximum number of examples that a report gives for each reason to drop pairs."""
 
 _MIN_CHARACTERS_FOR_RATIO = 60  # "Ja." and "Yes, of course I will." do belong together
 
 
 class Pair(NamedTuple):
-    """A sentence, its translation, and where they stand: the line, from 1, in (source) file `file`."""
+    """A sentence and its translation, with their line number, from 1, in the (source) file `file`."""
 
     source: str
     target: str
@@ -31,7 +31,7 @@ class Pair(NamedTuple):
 
 
 class DropReason(StrEnum):
-    """Why a pair is not used."""
+    """A reason to drop a pair."""
 
     EMPTY_SOURCE = "empty source"
     EMPTY_TARGET = "empty target"
@@ -44,41 +44,42 @@ class DropReason(StrEnum):
 
 @dataclass(frozen=True)
 class CleaningLimits:  # Deviation: the paper mentions no filters; see docs/paper.md.
-    """What a pair may be before it is tokenised: wide limits, that stop only what can be no sentence pair."""
+    """Limits on pairs before tokenisation, wide enough for every real sentence pair."""
 
     max_words: int = 1_000
-    """Words a side, as white space separates them."""
+    """Maximum number of words per side, separated by white space."""
     max_characters: int = 10_000
-    """Characters a side."""
+    """Maximum number of characters per side."""
     max_length_ratio: float = 9.0
-    """The longer side over the shorter in characters, where the longer has over 60; 9 as in Moses."""
+    """Maximum ratio of the longer side to the shorter, in characters, if the longer has more than 60; 9 as in
+    Moses."""
 
 
 class Reader(Protocol):
-    """Where the examples of a corpus come from: files of one format or several."""
+    """The files that the examples of a corpus come from, in one format or several."""
 
     @property
     def limits(self) -> CleaningLimits:
-        """What examples may be before they are tokenised."""
+        """Limits on examples before tokenisation."""
 
     def __bool__(self) -> bool:
-        """Whether there is any file."""
+        """Whether there are any files."""
 
     def read(self, report: "CleaningReport") -> Iterator[Pair]:
-        """All examples; that all files are there is checked at the call.
+        """All examples. The call checks that all files exist before it returns.
 
         Raises:
             UsageError: A file is a pipe, or files do not belong together.
-            DataError: Files are missing, empty, or hold what is no example.
+            DataError: Files are missing, empty, or malformed.
         """
 
     def distinct(self) -> "Reader":
-        """What units are learned from: the examples without repetitions and what was made of them."""
+        """The corpus to learn units from: without repeated or derived examples."""
 
 
 @dataclass
 class Dropped:
-    """How many pairs were dropped for one reason, and where the first of them are."""
+    """The number of pairs dropped for one reason, and the places of the first ones."""
 
     num_pairs: int = 0
     examples: list[str] = field(default_factory=list)
@@ -86,24 +87,24 @@ class Dropped:
 
 @dataclass
 class CleaningReport:
-    """An account of every line: what was read, repaired, dropped and why, and so what was kept."""
+    """Counts of the lines read, repaired and dropped, with the reasons."""
 
     num_read: int = 0
     num_with_more_columns: int = 0
-    """Tab-separated lines with columns after the second, which are ignored."""
+    """Number of tab-separated lines with more than two columns; the others are ignored."""
     files: dict[str, LineCounts] = field(default_factory=dict)
     dropped: dict[DropReason, Dropped] = field(default_factory=dict)
     notes: Counter[str] = field(default_factory=Counter)
-    """What else is worth telling, and how often it was met."""
+    """Other findings -> number of times each was made."""
 
     @property
     def num_dropped(self) -> int:
-        """Pairs dropped for any reason."""
+        """Number of pairs dropped, for any reason."""
         return sum(dropped.num_pairs for dropped in self.dropped.values())
 
     @property
     def num_kept(self) -> int:
-        """Pairs read and not dropped."""
+        """Number of pairs read and not dropped."""
         return self.num_read - self.num_dropped
 
     def drop(self, reason: DropReason, pair: Pair) -> None:
@@ -114,7 +115,7 @@ class CleaningReport:
             dropped.examples.append(f"{pair.file}:{pair.line_number}")
 
     def to_dict(self) -> dict[str, Any]:
-        """The report in plain types, as JSON has them."""
+        """The report as JSON values."""
         return {
             "num_kept": self.num_kept,
             "num_dropped": self.num_dropped,
@@ -123,7 +124,7 @@ class CleaningReport:
         }
 
     def lines(self, counted: str = "pairs") -> list[str]:
-        """The report for people, to whom pairs may be called something else."""
+        """The report as lines of text; `noun` is the word for pairs."""
         ignored = self.num_with_more_columns
         return [
             *(_file_line(file, counts) for file, counts in self.files.items()),
@@ -140,19 +141,19 @@ class CleaningReport:
 def read_parallel(
     sources: Sequence[Path], targets: Sequence[Path], report: CleaningReport | None = None
 ) -> Iterator[Pair]:
-    """Read pairs from files of which line i of one translates line i of the other.
+    """Read pairs from line-aligned text files.
 
-    The files are checked at the call, and may be read again by another call.
+    The call checks the files before it returns. Files may be read again by another call.
 
     Args:
-        sources: Files in the source language, read one after the other; `.gz` and `.zst` too.
-        targets: As many files in the target language, in the same order.
-        report: Receives what was read of each file.
+        sources: Files in the source language, plain or compressed (`.gz`, `.zst`), read in order.
+        targets: Files in the target language, one for each source file, in the same order.
+        report: Report to which the lines of each file are added.
 
     Raises:
-        UsageError: The numbers of files differ, or one of them is a pipe.
-        DataError: Files are missing, empty, the same on both sides, or of different length, or a line is
-            not UTF-8 or has a NUL.
+        UsageError: The numbers of files differ, or a file is a pipe.
+        DataError: Files are missing, empty, of different lengths, or the same on both sides, or a line is
+            not UTF-8 or contains a NUL.
     """
     if len(sources) != len(targets):
         raise UsageError(
@@ -169,10 +170,10 @@ def read_parallel(
 
 
 def read_tab_separated(file: Path, report: CleaningReport) -> Iterator[Pair]:
-    """Read pairs from lines of `source TAB target`; what follows a second tab is ignored and counted.
+    """Read pairs from lines of `source TAB target`; further columns are ignored, and counted in the report.
 
     Raises:
-        DataError: The file is empty, or a line has no tab, is not UTF-8 or has a NUL.
+        DataError: The file is empty, or a line has no tab, is not UTF-8 or contains a NUL.
     """
     rows = enumerate(
         (line.split("\t") for line in read_lines(file, _counts_of(file, report), allow_nul=False)), 1
@@ -190,7 +191,7 @@ def read_tab_separated(file: Path, report: CleaningReport) -> Iterator[Pair]:
 
 
 def clean_pairs(pairs: Iterable[Pair], limits: CleaningLimits, report: CleaningReport) -> Iterator[Pair]:
-    """The pairs worth tokenising, unchanged; the others are dropped into `report`."""
+    """The pairs within the limits, unchanged; the others are counted in `report`."""
     for pair in pairs:
         report.num_read += 1
         if reason := _reason_to_drop(pair, limits):
@@ -200,11 +201,11 @@ def clean_pairs(pairs: Iterable[Pair], limits: CleaningLimits, report: CleaningR
 
 
 def require_rereadable(files: Iterable[Path]) -> None:
-    """Refuse files that are missing, and pipes, which cannot be read twice: to learn sub-words and to encode.
+    """Check that all files exist and can be read twice: once to learn sub-words, once to encode.
 
     Raises:
-        UsageError: A file is a pipe or standard input.
-        DataError: Files are missing or directories; all are named.
+        UsageError: A file is a pipe or stdin.
+        DataError: Files are missing or are directories; the error names all of them.
     """
     missing = []
     for file in files:
@@ -220,17 +221,17 @@ def require_rereadable(files: Iterable[Path]) -> None:
 
 
 def find_drift(longer: NDArray[np.int64], shorter: NDArray[np.int64]) -> int:
-    """Where a text of which some lines got lost stops being parallel to its translation, by line lengths.
+    """Estimate where a text that has lost lines stops being parallel to its translation.
 
-    The lines are taken to be lost at one place: before it line i belongs to line i, after it to line i plus
-    the number of lost ones. Among all places, the one where the lengths fit best is found.
+    Assumes that all lines were lost in one place, and finds the place where the lengths of the remaining
+    lines fit best.
 
     Args:
-        longer: Length of each line of the whole text.
-        shorter: Length of each line of the other, at least one.
+        longer: Length of each line of the complete text.
+        shorter: Length of each line of the other text, which has at least one line.
 
     Returns:
-        The first line, from 1, of the longer text that the shorter one has lost.
+        Number, from 1, of the first line of the longer text that is missing from the shorter one.
     """
     longer_log, shorter_log = np.log1p(longer), np.log1p(shorter)
     typical = np.median(longer_log) - np.median(shorter_log)
@@ -266,7 +267,7 @@ def _different_length(source: Path, target: Path) -> DataError:
 
 
 def _counts_of(file: Path, report: CleaningReport) -> LineCounts:
-    """New counts for one reading of `file`, also kept in the report."""
+    """Counts for reading `file`, added to the report."""
     report.files[str(file)] = LineCounts()
     return report.files[str(file)]
 

@@ -1,4 +1,4 @@
-"""Sentence pairs in files, whatever their format: to add one, write its reader and name it in `FORMATS`."""
+"""Sentence pairs in files of any format. To add a format, write its reader and list it in `FORMATS`."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,41 +16,41 @@ from allyouneed.data.corpus import (
 )
 
 Files = str | Path | Sequence[str | Path]
-"""One file, or several that are read one after the other."""
+"""One file, or several, read in order."""
 
 FORMATS: Mapping[str, Callable[[Path, CleaningReport], Iterator[Pair]]] = {".tsv": read_tab_separated}
-"""Suffix of a file of pairs, in front of `.gz` or `.zst` -> its reader; files without one are tab-separated.
+"""Suffix of a file of pairs, before any `.gz` or `.zst` -> its reader; other files are tab-separated.
 
-A reader gives the pairs of a file with their line numbers, and counts in the report what it has read.
+A reader yields the pairs of a file with their line numbers, and adds what it has read to the report.
 """
 
 
 @dataclass(frozen=True)
 class CorpusFiles:
-    """Where sentence pairs come from: parallel files, files of pairs, or both."""
+    """Files of sentence pairs: parallel files, files of pairs, or both."""
 
     sources: Files = ()
-    """Text in the source language, one sentence a line."""
+    """Files in the source language, one sentence per line."""
     targets: Files = ()
-    """Its translation, line by line: as many files, in the same order."""
+    """Files with the translation of each line: one for each source file, in the same order."""
     pairs: Files = ()
-    """Files of pairs, by their suffix in one of `FORMATS`; lines of source TAB target if in none."""
+    """Files of pairs, in the format of `FORMATS` that the suffix names, by default `source TAB target`."""
 
     limits: ClassVar[CleaningLimits] = CleaningLimits()
-    """What pairs may be before they are tokenised."""
+    """Limits on pairs before tokenisation."""
 
     def __bool__(self) -> bool:
         return bool(self.sources or self.targets or self.pairs)
 
     def read(self, report: CleaningReport) -> Iterator[Pair]:
-        """All pairs, the parallel files' first; that all files are there is checked at the call."""
+        """All pairs, those of parallel files first; the call checks that all files exist."""
         parallel = read_parallel(paths(self.sources), paths(self.targets), report)
         files = paths(self.pairs)
         require_rereadable(files)
         return chain(parallel, *(_format_of(file)(file, report) for file in files))
 
     def distinct(self) -> "CorpusFiles":
-        """The files themselves: nothing is repeated."""
+        """This object itself: sentence pairs are not repeated."""
         return self
 
 
@@ -60,10 +60,10 @@ def paths(files: Files) -> list[Path]:
 
 
 def read_pairs(file: Path) -> tuple[list[str], list[str]]:
-    """The sources and the targets of a file of lines `source TAB target`, such as a test set.
+    """The sources and targets of a file of pairs, such as a test set.
 
     Raises:
-        DataError: The file is missing or empty, or a line has no tab, is not UTF-8 or has a NUL.
+        DataError: The file is missing or empty, or a line has no tab, is not UTF-8 or contains a NUL.
     """
     pairs = list(_format_of(file)(file, CleaningReport()))
     return [pair.source for pair in pairs], [pair.target for pair in pairs]

@@ -1,7 +1,7 @@
-"""Lines of text, by one rule for every reader and writer: the bytes up to a line feed, in strict UTF-8.
+"""Reads and writes lines of text by one rule: a line ends at a line feed and is valid UTF-8.
 
-A last piece without a line feed is a line. One carriage return at the end of a line is dropped and counted.
-Everything else that Unicode calls a separator (U+2028, U+0085, form feed, ..) is a character inside a line.
+The last line may lack its line feed. One carriage return at the end of a line is dropped and counted. Other
+separators of Unicode (U+2028, U+0085, form feed, ..) are ordinary characters.
 """
 
 import contextlib
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 MAX_LINE_BYTES = 1 << 20
-"""The longest line that `read_each_line` accepts; the rest of a longer one is skipped in constant memory."""
+"""Longest line that `read_each_line` accepts; the rest of a longer line is skipped in constant memory."""
 
 MAX_CORPUS_LINE_BYTES = 1 << 26
-"""The longest line that `read_lines` accepts: a bound on memory, not a judgement on the text."""
+"""Longest line that `read_lines` accepts, to bound memory."""
 
 _STANDARD_STREAM = Path("-")
 _UTF16_BYTE_ORDER_MARKS = (b"\xff\xfe", b"\xfe\xff")
@@ -37,7 +37,7 @@ _BLANK = re.compile(r"[\s\u200b\u200c\u200d\u2060\ufeff]*")
 
 
 class Line(NamedTuple):
-    """One line of input, counted from 1; a line that cannot be used has no text, and the reason why."""
+    """A line of input, numbered from 1. An unusable line has an error and no text."""
 
     number: int
     text: str
@@ -46,13 +46,13 @@ class Line(NamedTuple):
 
 @dataclass
 class LineCounts:
-    """What a reader has seen so far of one file."""
+    """What a reader has counted so far in one file."""
 
     num_lines: int = 0
     num_carriage_returns: int = 0
     """Carriage returns dropped at the ends of lines."""
     has_byte_order_mark: bool = False
-    """Whether the file began with the mark of UTF-8, which is no part of the text."""
+    """Whether the file began with a UTF-8 byte order mark, which is not part of the text."""
 
 
 def read_each_line(
@@ -62,18 +62,18 @@ def read_each_line(
     max_line_bytes: int = MAX_LINE_BYTES,
     allow_nul: bool = True,
 ) -> Iterator[Line]:
-    """Read every line, the unusable ones too: as many come out as there are in the input.
+    """Read every line, including unusable ones, so that lines keep their numbers.
 
     Args:
-        source: A file, plain or by its name `.gz` or `.zst`; a binary stream; `Path("-")` is standard input.
-        counts: Filled in while reading.
-        max_line_bytes: A longer line is unusable.
-        allow_nul: Whether a line with a NUL character can be used.
+        source: A file, plain or named `.gz` or `.zst`; a binary stream; `Path("-")` is stdin.
+        counts: Counts to update while reading.
+        max_line_bytes: Maximum length of a line; a longer one is unusable.
+        allow_nul: Whether a line may contain NUL characters.
 
     Raises:
-        DataError: There is no such file, it is a directory, or its compressed data is damaged or cut off.
-        DiskError: The file may not be read, or the disk fails.
-        UsageError: The file is `.zst`, and zstandard is not installed.
+        DataError: The file does not exist, is a directory, or its compressed data is damaged or cut off.
+        DiskError: There is no permission to read the file, or the disk failed.
+        UsageError: The file is named `.zst`, and zstandard is not installed.
     """
     counts = LineCounts() if counts is None else counts
     decoder = LineDecoder(_name(source), counts, max_line_bytes, allow_nul)
@@ -89,10 +89,10 @@ def read_lines(
     max_line_bytes: int = MAX_CORPUS_LINE_BYTES,
     allow_nul: bool = True,
 ) -> Iterator[str]:
-    """Read the text of every line, and stop at the first that cannot be used; otherwise as `read_each_line`.
+    """Read the text of every line, and fail at the first unusable one. See `read_each_line`.
 
     Raises:
-        DataError: Names the first unusable lines by file, line and byte.
+        DataError: Lines are unusable; the error names the first ones by file, line and byte.
     """
     lines = read_each_line(source, counts, max_line_bytes=max_line_bytes, allow_nul=allow_nul)
     for line in lines:
@@ -102,22 +102,22 @@ def read_lines(
 
 
 def read_aligned(path: Path, reference: Path) -> tuple[list[str], list[str]]:
-    """The lines of two files of which each line of one belongs to the same line of the other.
+    """The lines of two line-aligned files.
 
     Raises:
-        DataError: They have different numbers of lines.
+        DataError: The files have different numbers of lines.
     """
     lines, references = list(read_lines(path)), list(read_lines(reference))
     if len(lines) != len(references):
         raise DataError(
             f"{path} has {len(lines)} lines, but {reference} has {len(references)}; "
-            "give two files of which each line matches the same line of the other"
+            "give two files that match line by line"
         )
     return lines, references
 
 
 def write_lines(target: Path | BinaryIO, lines: Iterable[str]) -> None:
-    """Write `lines` to a file or binary stream; `Path("-")` is standard output.
+    """Write lines to a file or binary stream; `Path("-")` is stdout.
 
     Raises:
         DiskError: The file could not be written.
@@ -133,18 +133,18 @@ def write_lines(target: Path | BinaryIO, lines: Iterable[str]) -> None:
 
 
 def encode_line(text: str) -> bytes:
-    """`text` as the bytes of exactly one line: line feeds and carriage returns in it become spaces."""
+    """Encode `text` as exactly one line: line feeds and carriage returns become spaces."""
     return text.replace("\n", " ").replace("\r", " ").encode() + b"\n"
 
 
 def is_blank(text: str) -> bool:
-    """Whether nothing in `text` can be seen: white space of any kind, zero-width spaces and joiners."""
+    """Whether `text` has only white space, zero-width spaces and joiners."""
     return _BLANK.fullmatch(text) is not None
 
 
 @dataclass
 class LineDecoder:
-    """Lines from their bytes; what is wrong with one is told by file, line and byte."""
+    """Decodes lines from bytes; errors name file, line and byte."""
 
     name: str
     counts: LineCounts = field(default_factory=LineCounts)
@@ -152,7 +152,7 @@ class LineDecoder:
     allow_nul: bool = True
 
     def decode(self, raw: bytes | None) -> Line:
-        """The next line from its bytes without the line feed; None stands for one that was too long."""
+        """Decode the next line, given without its line feed, or None if it was too long."""
         self.counts.num_lines += 1
         if raw is None:
             return self._unusable(
@@ -185,7 +185,7 @@ class LineDecoder:
 
 
 def _with_later_errors(first: DataError, lines: Iterable[Line]) -> DataError:
-    """`first` together with the next errors of its kind, as many as are reported."""
+    """Combine `first` with the next errors of its kind, up to the number that is reported."""
     later = (line.error for line in lines if line.error is not None and line.error.label == first.label)
     messages = [message for error in islice(later, MAX_REPORTED - 1) for message in error.messages]
     return DataError([*first.messages, *messages], label=first.label)
@@ -216,7 +216,7 @@ def _name(source: Path | BinaryIO) -> str:
 
 @contextlib.contextmanager
 def _opened(source: Path | BinaryIO) -> Iterator[BinaryIO]:
-    """The bytes of `source`; only what is opened here is closed here."""
+    """The bytes of `source`; closes it only if it was opened here."""
     if not isinstance(source, Path):
         yield source
     elif source == _STANDARD_STREAM:
@@ -236,7 +236,7 @@ def _open_file(path: Path) -> BinaryIO:
 
 @contextlib.contextmanager
 def reading_errors(name: str, counts: LineCounts) -> Iterator[None]:
-    """Turn whatever goes wrong with a file while the block reads it into the error that a user is told."""
+    """Convert errors raised while the block reads a file into errors for the user."""
     try:
         yield
     except FileNotFoundError:
@@ -255,9 +255,9 @@ def reading_errors(name: str, counts: LineCounts) -> Iterator[None]:
 
 
 class _ZstandardStream(io.RawIOBase):
-    """The content of all frames of a `.zst` file.
+    """Decompresses all frames of a `.zst` file.
 
-    zstandard's own reader ends without a word where a frame is cut off; `decompressobj` tells.
+    The reader of zstandard does not report a frame that is cut off; `decompressobj` does.
     """
 
     def __init__(self, path: Path) -> None:

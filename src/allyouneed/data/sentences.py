@@ -1,4 +1,4 @@
-"""Texts into sentences, and what is longer than a model can read into parts that it can."""
+"""Splits texts into sentences, and texts that are too long for a model into parts."""
 
 import re
 from collections.abc import Iterator
@@ -11,36 +11,36 @@ from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import DataError
 
 _BLOCK_CHARACTERS = 4_096
-"""A longer sentence is cut at white space: the time that its end takes to be found grows with the square."""
+"""Longest sentence to look for; a longer one is cut at white space, as time grows quadratically."""
 
 _SPACE = re.compile(r"[^\S\n]")
 
 _SEEMS_TO_END = re.compile(r"[.!?…؟।۔][^\w\s]{0,4}\s\s?\S|[。！？｡].")
-"""What is between two sentences, and now and then within one; found in a tenth of a tokeniser's time.
+"""A possible end of a sentence. Finding these takes a tenth of the time that a tokeniser takes.
 
-Repetitions are bounded, so that the time grows in proportion to the text.
+Repetitions are bounded, so time grows in proportion to the text.
 """
 
 
 class Divided(NamedTuple):
-    """A text in the parts in which it is translated."""
+    """A text, divided into the parts that are translated separately."""
 
     parts: list[list[int]]
-    """Token ids of each part, at least one; the only part of a blank text is empty."""
+    """Token ids of each part. There is at least one part; a blank text has one empty part."""
     notices: tuple[str, ...] = ()
-    """What was cut because it is too long."""
+    """Messages about sentences that were cut because they are too long."""
 
 
 class Divider:
-    """Divides texts into token ids of what is translated at once: the whole, a sentence, or what fits.
+    """Divides texts into parts that are translated separately, as token ids.
 
     Args:
         tokenizer: Tokeniser of the texts.
-        max_tokens: Number of tokens of the longest part.
-        language: Code of the texts' language, as in `split_sentences`.
-        sentences: Whether each sentence is a part.
-        cut: Whether texts that are too long are cut: at the ends of sentences, then at the last white space
-            that fits, then between tokens. Otherwise they are an error.
+        max_tokens: Maximum number of tokens of a part.
+        language: Language code of the texts, as in `split_sentences`.
+        sentences: Whether each sentence is a part of its own.
+        cut: Whether to cut texts that are too long: at the ends of sentences, else at the last white space
+            that fits, else between tokens. If false, such texts are errors.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Divider:
         """The parts of a text.
 
         Raises:
-            DataError: The text is too long and not to be cut, or it is not Unicode.
+            DataError: The text is too long and `cut` is false, or it is not Unicode.
         """
         if is_blank(text):
             return Divided([[]])
@@ -81,15 +81,15 @@ class Divider:
 
 
 def lost_sentences(text: str, translation: str, source_language: str, target_language: str) -> str | None:
-    """A message if a text has more sentences than its translation, unless that is empty; otherwise None.
+    """A message if a translation has fewer sentences than its text but is not empty; otherwise None.
 
-    A model that was trained on single sentences often translates one of several, and leaves out the rest.
+    A model trained on single sentences often translates only one of several.
 
     Args:
-        text: A text that was translated in one piece; in parts it loses nothing.
-        translation: Its translation.
-        source_language: Code of the text's language, as in `split_sentences`.
-        target_language: Code of the translation's language.
+        text: A text that was translated in one piece.
+        translation: The translation of the text.
+        source_language: Language code of the text, as in `split_sentences`.
+        target_language: Language code of the translation.
     """
     if not translation or _SEEMS_TO_END.search(text) is None:
         return None
@@ -102,23 +102,23 @@ def lost_sentences(text: str, translation: str, source_language: str, target_lan
 
 
 def too_long_error(num_tokens: int, max_tokens: int) -> DataError:
-    """What is said of a sentence that is not to be cut."""
+    """The error for a sentence that is too long if sentences are not cut."""
     return DataError(
         f"the sentence has {num_tokens:,} tokens, {max_tokens:,} are the most; split it", label="E-TOO-LONG"
     )
 
 
 def split_sentences(text: str, language: str) -> list[str]:
-    """The sentences of a text, without the white space around them; none of a blank text.
+    """The sentences of a text, without surrounding white space; a blank text has none.
 
-    By the rules and abbreviations of [sentencex](https://github.com/wikimedia/sentencex).
+    Uses the rules and abbreviations of [sentencex](https://github.com/wikimedia/sentencex).
 
     Args:
-        text: A text of any length; the time is proportional to it.
-        language: Code of its language, such as "de"; one that has no rules, "" too, goes by the English ones.
+        text: A text of any length; time grows in proportion to it.
+        language: Language code, such as "de". Languages without rules, and "", use those of English.
 
     Raises:
-        DataError: The text has half a surrogate pair.
+        DataError: The text contains half a surrogate pair.
     """
     # One character for one: sentencex 1.0 fails on initials before white space of more than one byte.
     plain = _SPACE.sub(" ", text)
@@ -131,7 +131,7 @@ def split_sentences(text: str, language: str) -> list[str]:
 
 
 def _lengths(text: str, begin: int, language: str) -> list[int]:
-    """The lengths of the next sentences that are sure to end where they seem to."""
+    """The lengths of the next sentences whose ends are certain."""
     block = text[begin : begin + _BLOCK_CHARACTERS]
     try:
         lengths = [len(sentence) for sentence in sentencex.segment(language, block)]
@@ -144,15 +144,15 @@ def _lengths(text: str, begin: int, language: str) -> list[int]:
 
 
 def encode_parts(text: str, tokenizer: Tokenizer, max_tokens: int) -> Iterator[list[int]]:
-    """The ids of a text in parts, each as long as fits.
+    """The ids of a text in parts, each as long as possible.
 
     Args:
-        text: Without white space at its ends.
+        text: A text without white space at its ends.
         tokenizer: The tokeniser that made the ids.
-        max_tokens: Most tokens of a part. It ends at the last white space that fits, or between two tokens.
+        max_tokens: Maximum number of tokens of a part. Parts end at white space, else between tokens.
 
     Raises:
-        DataError: A single character has more tokens than that, or the text is no Unicode.
+        DataError: A single character has more than `max_tokens` tokens, or the text is not Unicode.
     """
     while len(ids := tokenizer.encode(text)) > max_tokens:
         offsets, num_tokens = tokenizer.offsets(text), max_tokens
@@ -172,7 +172,7 @@ def encode_parts(text: str, tokenizer: Tokenizer, max_tokens: int) -> Iterator[l
 
 
 def _last_space(text: str, end: int) -> int:
-    """The end of the last whole word before `end`; `end` itself, and at least 1, where there is none."""
+    """The end of the last whole word before `end`; if there is none, `end`, but at least 1."""
     head = text[:end]
     if text[end : end + 1].isspace() or head[-1:].isspace():
         return end

@@ -1,7 +1,7 @@
-"""Sentence pairs as token ids in memory-mapped shards, the form in which training reads a corpus (paper 5.1).
+"""Sentence pairs as token ids in memory-mapped shards, as training reads them (paper 5.1).
 
-A store is a folder of `header.json` and little-endian arrays: for each side the ids, one sentence after the
-other with neither start nor end symbol, in shards; the offset of each sentence; the input line of each pair.
+A store is a folder with `header.json` and little-endian arrays: for each side, the ids of all sentences
+without start and end symbols, in shards, and the offset of each sentence; and the input line of each pair.
 """
 
 import json
@@ -29,13 +29,13 @@ _ID_DTYPES: dict[str, np.dtype[Any]] = {"uint16": np.dtype("<u2"), "uint32": np.
 
 
 class PairWriter:
-    """Writes a store pair by pair in constant memory; the header comes last, when the block succeeds.
+    """Writes a store pair by pair in constant memory. The header is written last, if the block succeeds.
 
     Args:
-        directory: The folder to make; it must not exist.
-        vocabulary_size: The larger of the two sides' vocabularies; it decides the width of the ids.
-        facts: More for the header, such as the sha256 of corpus and tokenisers; read when the block ends.
-        shard_tokens: How many tokens a shard of one side has at most, unless one sentence has more.
+        directory: Folder to create; it must not exist.
+        vocabulary_size: Size of the larger vocabulary, which decides the width of ids.
+        facts: More keys for the header, such as sha256 hashes; read when the block ends.
+        shard_tokens: Maximum number of tokens of one side in a shard, unless a single sentence has more.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class PairWriter:
         self._num_pairs = 0
 
     def add(self, source: Sequence[int], target: Sequence[int], line_number: int) -> None:
-        """Append a pair of sentences, without start and end symbols, and the input line they come from."""
+        """Append a pair of sentences, without start and end symbols, with the number of its input line."""
         self._source.add(source)
         self._target.add(target)
         self._line_numbers.append(line_number)
@@ -98,17 +98,17 @@ class PairWriter:
 
 
 class PairStore:
-    """Reads a store through memory maps; pairs are numbered from 0 in the order they were written.
+    """Reads a store through memory maps. Pairs are numbered from 0 in the order they were written.
 
     Attributes:
-        num_pairs: How many pairs there are.
-        source_lengths: Tokens of each source sentence, without start and end symbols: int32 (num_pairs,).
-        target_lengths: The same of each target sentence.
-        line_numbers: The input line of each pair: int64 (num_pairs,).
-        facts: What the writer was given for the header.
+        num_pairs: Number of pairs.
+        source_lengths: Number of tokens per source sentence, without control symbols: int32 (num_pairs,).
+        target_lengths: Number of tokens per target sentence, without control symbols: int32 (num_pairs,).
+        line_numbers: Number of the input line of each pair: int64 (num_pairs,).
+        facts: The keys that the writer added to the header.
 
     Raises:
-        ModelError: A file is missing, damaged, of another size, or of another version.
+        ModelError: A file is missing, damaged, of the wrong size, or of another version.
         DiskError: A file cannot be read.
     """
 
@@ -123,10 +123,10 @@ class PairStore:
         self.target_lengths = self._target.lengths
 
     def require_ids_below(self, source_vocab_size: int, target_vocab_size: int) -> None:
-        """Refuse ids that are not of the vocabularies, or that no sentence has.
+        """Check that all ids are in the vocabularies and are not control symbols.
 
         Raises:
-            ModelError: There are such; names the shard.
+            ModelError: An id is invalid; the error names the shard.
         """
         self._source.require_ids_below(source_vocab_size)
         self._target.require_ids_below(target_vocab_size)
@@ -149,7 +149,7 @@ class PairStore:
 
 
 class _SideWriter:
-    """The ids and offsets of one side, buffered."""
+    """Buffers and writes the ids and offsets of one side."""
 
     def __init__(
         self, directory: Path, side: str, vocabulary_size: int, dtype: np.dtype[Any], max_shard_tokens: int
@@ -189,7 +189,7 @@ class _SideWriter:
 
 
 class _Side:
-    """The ids and offsets of one side, memory-mapped."""
+    """Reads the ids and offsets of one side through memory maps."""
 
     def __init__(self, directory: Path, side: str, header: "_Header") -> None:
         path = _offsets_path(directory, side)
@@ -279,7 +279,7 @@ def _read_header(path: Path) -> _Header:
 
 
 def _map(path: Path, dtype: np.dtype[Any], count: int) -> NDArray[Any]:
-    """The `count` numbers of a file, memory-mapped."""
+    """Memory-map a file of `count` numbers."""
     try:
         size = path.stat().st_size
         if size == count * dtype.itemsize:

@@ -1,4 +1,4 @@
-"""JSON as RFC 8259 has it, and nothing that Python takes for it besides."""
+"""Reads JSON as RFC 8259 defines it, without the extensions that Python accepts."""
 
 import json
 from collections.abc import Sequence
@@ -8,11 +8,11 @@ from allyouneed.errors import DataError
 
 
 def parse_object(text: str) -> dict[str, Any]:
-    """The JSON object that a text holds.
+    """Parse a JSON object.
 
     Raises:
-        DataError: It is no JSON or no object; a key stands twice; a number is NaN, infinite or outside what
-            a float holds; a string has half a surrogate pair; it is nested too deep.
+        DataError: The text is not a JSON object, a key occurs twice, a number is NaN, infinite or out of
+            range for a float, a string contains half a surrogate pair, or the nesting is too deep.
     """
     try:
         value = json.loads(text, object_pairs_hook=_unique, parse_constant=_not_a_number, parse_float=_finite)

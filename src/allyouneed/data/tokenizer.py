@@ -1,8 +1,8 @@
 """Sub-word vocabularies over bytes: byte-pair encoding, word-pieces or plain bytes (paper 5.1).
 
-Any Unicode string comes back exactly, and none can encode to a control symbol: those are entries of the
-vocabulary that mix letters and punctuation, while the text is split where letters meet punctuation first.
-One space is put before the text and taken off again, so that a word is the same at the start of a sentence.
+Decoding returns every Unicode string exactly, and no text encodes to a control symbol: these are entries that
+mix letters and punctuation, and text is first split between letters and punctuation. Encoding puts a space
+before the text, so that a word has the same ids at the start of a sentence; decoding removes it.
 """
 
 import os
@@ -41,7 +41,7 @@ os.register_at_fork(after_in_child=lambda: os.environ.update(TOKENIZERS_PARALLEL
 
 
 class Tokenizer:
-    """Text to ids and back; made by `train` or `load`."""
+    """Converts text to ids and back. Made by `train` or `load`."""
 
     def __init__(self, library: tokenizers.Tokenizer) -> None:
         self._library = library
@@ -49,16 +49,16 @@ class Tokenizer:
 
     @classmethod
     def train(cls, lines: Iterable[str], kind: TokenizerKind, vocab_size: int, or_else: str = "") -> Self:
-        """Learn a vocabulary; the same lines give the same vocabulary, whatever the number of threads.
+        """Learn a vocabulary. The same lines give the same vocabulary with any number of threads.
 
         Args:
-            lines: Text; of both languages, one after the other, for a joint vocabulary. Not read for "byte".
+            lines: Text, in both languages for a joint vocabulary. "byte" does not read it.
             kind: "bpe", "wordpiece" (the same pieces, applied longest first) or "byte".
-            vocab_size: Entries, control symbols and bytes included; "byte" always has 261.
-            or_else: What else a user may do where the text gives too few entries, as the end of the message.
+            vocab_size: Number of entries, including control symbols and bytes; "byte" always has 261.
+            or_else: End of the message if the text gives too few entries: another remedy for the user.
 
         Raises:
-            UsageError: `vocab_size` is under 261, or more than the text gives; names the largest possible.
+            UsageError: `vocab_size` is below 261, or above the largest size possible, which the error names.
         """
         if kind == "byte":
             return cls(assemble(models.BPE(smallest_vocabulary(), []), "byte"))
@@ -79,15 +79,15 @@ class Tokenizer:
 
     @classmethod
     def load(cls, path: Path, vocab_size: int | None = None) -> Self:
-        """Read what `save` has written.
+        """Read a file written by `save`.
 
         Args:
             path: The file.
-            vocab_size: Number of entries that a model has for it; any if not given.
+            vocab_size: Number of entries that the model expects; by default any.
 
         Raises:
-            ModelError: The file is missing, damaged, no tokeniser of this program, or of another size.
-            DiskError: The file may not be read.
+            ModelError: The file is missing, damaged, not a tokeniser of this program, or of another size.
+            DiskError: There is no permission to read the file.
         """
         description = read_json(path, "tokeniser")
         try:
@@ -100,7 +100,7 @@ class Tokenizer:
         return tokenizer
 
     def save(self, path: Path) -> None:
-        """Write one JSON file, which the `tokenizers` library reads on its own, too."""
+        """Write one JSON file, which the `tokenizers` library can also read."""
         publish.write_text(path, self._library.to_str(pretty=True))
 
     def __eq__(self, other: object) -> bool:
@@ -112,49 +112,52 @@ class Tokenizer:
 
     @property
     def vocab_size(self) -> int:
-        """Entries, control symbols included; ids are below it."""
+        """Number of entries, including control symbols; ids are below it."""
         return self._library.get_vocab_size()
 
     def encode(self, text: str) -> list[int]:
         """The ids of `text`, without start and end symbols.
 
         Raises:
-            DataError: `text` has half a surrogate pair, which no file in UTF-8 can hold.
+            DataError: `text` contains half a surrogate pair, which UTF-8 cannot encode.
         """
         with _surrogate_errors([text]):
             return self._library.encode(text, add_special_tokens=False).ids
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        """`encode` for many texts at once, on all cores."""
+        """Encode many texts at once, on all cores; see `encode`."""
         with _surrogate_errors(texts):
             encodings = self._library.encode_batch_fast(texts, add_special_tokens=False)
         return [encoding.ids for encoding in encodings]
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
-        """Where in `text` each piece of `encode(text)` begins and ends, in characters.
+        """For each piece of `encode(text)`, its begin and end in `text`, in characters.
 
-        The pieces of one character that is split into bytes all have the place of that character; so has the
-        space in front of the first word that of the first character.
+        All pieces of a character that is split into bytes have the span of that character. The space before
+        the first word has the span of the first character.
         """
         with _surrogate_errors([text]):
             return self._library.encode(text, add_special_tokens=False).offsets
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of `ids`, as one line: control symbols are left out, line ends become spaces.
+        """Decode ids to one line of text, without control symbols; line breaks become spaces.
 
-        Bytes that are not UTF-8, which only a model can produce, become U+FFFD.
+        Bytes that are not valid UTF-8, which only a model can produce, become U+FFFD.
         """
         text = self._library.decode([token for token in ids if token > UNKNOWN])
         return text.replace("\n", " ").replace("\r", " ")
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        """Each id in print: a space as `▁`, a part of a character or a control character as `<0xC3>`."""
+        """The printable form of each id: `▁` for a space, `<0xC3>` for part of a character or a control
+        character.
+        """
         return [self._piece(token) for token in ids]
 
     def spans(self, ids: Sequence[int]) -> list[tuple[int, int]]:
-        """Where in `decode(ids)` each id begins and ends, in characters; what is part of one has all of it.
+        """For each id, its begin and end in `decode(ids)`, in characters.
 
-        The space in front of the first word, which `decode` takes off, has no place.
+        Part of a character has the span of that character. The space before the first word, which `decode`
+        removes, has an empty span.
         """
         contents = [self._content(token) for token in ids]
         places = list(_characters_of_bytes(b"".join(contents)))
@@ -168,10 +171,10 @@ class Tokenizer:
         return spans
 
     def words(self, ids: Iterable[int]) -> list[int | None]:
-        """The word of `decode(ids)` that each id is of, by its number from 0; None where it is of none.
+        """For each id, the index of its word in `decode(ids)`, or None if it belongs to no word.
 
-        Words are what white space separates, as `str.split` does. Marks that touch letters or digits, such
-        as the comma behind a word, are of none.
+        White space separates words, as in `str.split`. Punctuation next to letters or digits, such as the
+        comma after a word, belongs to no word.
         """
         contents = [self._content(token) for token in ids]
         of_bytes = iter(_words_of_bytes(b"".join(contents)))
@@ -186,7 +189,7 @@ class Tokenizer:
         return "".join(map(_in_print, self._content(token).decode(errors="surrogateescape")))
 
     def _content(self, token: int) -> bytes:
-        """What a token stands for in a text; nothing for a control symbol."""
+        """The bytes of a token; empty for a control symbol."""
         if token < len(CONTROL_SYMBOLS):
             return b""
         return bytes(map(BYTE_NAMES.index, self._library.id_to_token(token) or ""))
@@ -201,7 +204,7 @@ def _in_print(character: str) -> str:
 
 
 def _words_of_bytes(content: bytes) -> Iterator[int | None]:
-    """The number of the word that each byte is of; see `Tokenizer.words`."""
+    """For each byte, the index of its word; see `Tokenizer.words`."""
     num_words = 0
     for part in re.findall(r"\s+|\S+", content.decode(errors="surrogateescape")):
         only_marks = not any(map(str.isalnum, part))
@@ -213,7 +216,7 @@ def _words_of_bytes(content: bytes) -> Iterator[int | None]:
 
 
 def _characters_of_bytes(content: bytes) -> Iterator[int]:
-    """The number of the character that each byte is of, where what is no UTF-8 becomes U+FFFD."""
+    """For each byte, the index of its character; invalid UTF-8 counts as U+FFFD."""
     number = 0
     while content:
         valid, num_invalid = content, 0
@@ -244,7 +247,7 @@ def _trained(lines: Iterable[str], vocab_size: int) -> tokenizers.Tokenizer:
 
 @contextmanager
 def _surrogate_errors(texts: Sequence[str]) -> Iterator[None]:
-    """The library says `TypeError` where a string cannot be UTF-8; say which and where."""
+    """Convert the library's `TypeError` for a string that UTF-8 cannot encode into one that says where."""
     try:
         yield
     except TypeError:
@@ -258,7 +261,7 @@ def _surrogate_errors(texts: Sequence[str]) -> Iterator[None]:
 
 
 def surrogate_error(error: UnicodeEncodeError, place: str = "") -> DataError:
-    """What is said of a string that no file in UTF-8 can hold."""
+    """The error for a string that UTF-8 cannot encode."""
     return DataError(
         f"{place}half a surrogate pair at character {error.start + 1}; remove it", label="E-UTF8"
     )

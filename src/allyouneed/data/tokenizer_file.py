@@ -1,8 +1,8 @@
-"""Files of tokenisers, which may come from strangers: the library never reads one.
+"""Reads tokeniser files from untrusted sources, without passing them to the `tokenizers` library.
 
-Only the vocabulary and its merges are taken from a file. All else has to be what this program writes, and is
-made anew: so no file can bring a component or an option of the library that ours do not have, and none of
-those that let the library panic, or take memory for an id of four billion.
+Only the vocabulary and the merges are taken from a file. Everything else must equal what this program writes,
+and is built anew. So a file cannot enable other components or options of the library, make it panic, or
+make it allocate memory for an id of four billion.
 """
 
 import json
@@ -33,7 +33,7 @@ _WORDS = "|".join(
 
 
 def _byte_names() -> str:
-    """The character that stands for each byte in vocabularies, as in GPT-2: itself, or one past U+0100."""
+    """The character for each byte, as in GPT-2: the byte itself, or a character from U+0100."""
     printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     others = iter(range(0x100, 0x200))
     return "".join(chr(byte if byte in printable else next(others)) for byte in range(256))
@@ -43,12 +43,12 @@ BYTE_NAMES: Final = _byte_names()
 
 
 def smallest_vocabulary() -> dict[str, int]:
-    """The entries that every vocabulary begins with: control symbols and bytes."""
+    """The first entries of every vocabulary: control symbols and bytes."""
     return {name: token for token, name in enumerate((*CONTROL_SYMBOLS, *BYTE_NAMES))}
 
 
 def word_pieces(vocabulary: dict[str, int]) -> models.WordPiece:
-    """The model that cuts each word into the longest entries of a vocabulary, from the left."""
+    """A model that splits each word into the longest entries of a vocabulary, from the left."""
     return models.WordPiece(
         vocabulary,
         unk_token=CONTROL_SYMBOLS[UNKNOWN],
@@ -58,7 +58,7 @@ def word_pieces(vocabulary: dict[str, int]) -> models.WordPiece:
 
 
 def assemble(model: models.Model, kind: TokenizerKind) -> tokenizers.Tokenizer:
-    """A model with all that stands before and after it in a tokeniser of its kind."""
+    """A complete tokeniser: a model with the steps before and after it."""
     library = tokenizers.Tokenizer(model)
     to_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     if kind == "byte":
@@ -73,10 +73,10 @@ def assemble(model: models.Model, kind: TokenizerKind) -> tokenizers.Tokenizer:
 
 
 def rebuilt(description: object) -> tokenizers.Tokenizer:
-    """The tokeniser that the JSON of a file describes.
+    """Build the tokeniser that a JSON file describes.
 
     Raises:
-        ValueError: It is none that this program has made; says why.
+        ValueError: This program did not write the file; says why.
     """
     kind = next((kind for kind, known in _frames().items() if _is_alike(_frame(description), known)), None)
     if kind is None or not isinstance(description, dict):
@@ -117,7 +117,7 @@ def _flat(merges: Iterable[list[Any]]) -> Iterable[Any]:
 
 
 def _frame(description: object) -> object:
-    """All that determines a tokeniser but the learned vocabulary."""
+    """Everything that determines a tokeniser, except the learned vocabulary."""
     if not isinstance(description, dict) or not isinstance(description.get("model"), dict):
         return None
     model = {key: value for key, value in description["model"].items() if key not in ("vocab", "merges")}
@@ -126,7 +126,7 @@ def _frame(description: object) -> object:
 
 @cache
 def _frames() -> dict[TokenizerKind, object]:
-    """The frame of every kind, as the library writes it."""
+    """The frame of each kind, as the library writes it."""
     byte_pairs, pieces = models.BPE(smallest_vocabulary(), []), word_pieces(smallest_vocabulary())
     made: dict[TokenizerKind, tokenizers.Tokenizer] = {
         "bpe": assemble(byte_pairs, "bpe"),
@@ -137,9 +137,9 @@ def _frames() -> dict[TokenizerKind, object]:
 
 
 def _is_alike(found: object, known: object) -> bool:
-    """Whether two values of JSON are one, where a key that is left out is as good as null or false.
+    """Whether two JSON values are equal if missing keys count as null or false.
 
-    Another version of the library may write more such keys, or fewer. `known` bounds how deep it goes.
+    Other versions of the library write more or fewer such keys. `known` bounds the recursion.
     """
     if isinstance(found, dict) and isinstance(known, dict):
         return all(_is_alike(found.get(key), known.get(key)) for key in found.keys() | known.keys())

@@ -1,4 +1,4 @@
-"""Which target tokens translate a source token: IBM model 1 (Brown et al. 1993) over a store of pairs."""
+"""Learns which target tokens translate a source token, by IBM model 1 (Brown et al. 1993)."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -10,25 +10,26 @@ from allyouneed.data.store import PairStore
 from allyouneed.symbols import PADDING
 
 MAX_LINKS = 1 << 26
-"""Pairs of a source and a target token of one sentence pair that are in memory, at about 20 bytes each."""
+"""Maximum number of links in memory, at about 20 bytes each. A link is a source and a target token of one
+sentence pair."""
 _LINKS_AT_ONCE = 1 << 19
 _NO_LINK = -1
 
 
 class TranslationTable(NamedTuple):
-    """The probabilities t(target | source) of tokens that occur in one pair of sentences, by source."""
+    """The probabilities t(target | source) of tokens that occur together in a sentence pair, by source."""
 
     sources: NDArray[np.int64]
-    """Token ids, ascending. `PADDING` is the empty word, which writes what no source token explains."""
+    """Token ids, ascending. `PADDING` is the empty word, which explains targets that no source token does."""
     targets: NDArray[np.int64]
     """Token ids, ascending for each source."""
     probabilities: NDArray[np.float64]
-    """They sum to 1 over the targets of a source."""
+    """Probabilities, which sum to 1 over the targets of each source."""
 
     def best(self, count: int, source_vocab_size: int) -> NDArray[np.int32]:
         """The most probable targets of every source token: (source_vocab_size, count).
 
-        The lower id comes first of equal ones; where there are fewer, padding fills up.
+        The lower id comes first if probabilities are equal. Rows with fewer targets are padded.
         """
         order = np.lexsort((self.targets, -self.probabilities, self.sources))
         sources, targets = self.sources[order], self.targets[order]
@@ -42,13 +43,13 @@ class TranslationTable(NamedTuple):
 def learn_translation_table(
     store: PairStore, target_vocab_size: int, *, iterations: int = 5, max_links: int = MAX_LINKS
 ) -> TranslationTable:
-    """The table that expectation maximisation finds, starting with equal probabilities.
+    """Learn a table by expectation maximisation, starting from equal probabilities.
 
     Args:
         store: Sentence pairs.
-        target_vocab_size: Ids of targets are below it.
+        target_vocab_size: Size of the target vocabulary.
         iterations: Number of iterations of expectation maximisation.
-        max_links: A bound on memory; of a store with more, every n-th pair is read.
+        max_links: Bound on memory; if the store has more links, only every n-th pair is read.
     """
     links = _Links(store, target_vocab_size, max_links)
     sources, targets = np.divmod(links.pairs, target_vocab_size)
@@ -60,10 +61,10 @@ def learn_translation_table(
 
 
 class _Links:
-    """Every pair of a source and a target token that stand in one pair of sentences.
+    """Every pair of a source token and a target token that occur in one sentence pair.
 
     Attributes:
-        pairs: source * target_vocab_size + target of the different ones, ascending.
+        pairs: Distinct values of source * target_vocab_size + target, ascending.
     """
 
     def __init__(self, store: PairStore, target_vocab_size: int, max_links: int) -> None:
@@ -80,7 +81,7 @@ class _Links:
         ]
 
     def expected_counts(self, probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
-        """How often each pair is linked, when every target token is written by one token of its source."""
+        """Expected number of links of each pair, if one source token generates each target token."""
         given = np.concatenate([[0.0], probabilities])
         counts = np.zeros(len(given))
         for places in self._places:
@@ -92,7 +93,7 @@ class _Links:
 
 
 def _linked(store: PairStore, target_vocab_size: int, max_links: int) -> Iterator[NDArray[np.int64]]:
-    """The links of sentences of similar size: (sentences, target tokens, empty word and source tokens)."""
+    """Links of sentences of similar length: (sentences, target tokens, empty word and source tokens)."""
     num_links = (store.source_lengths.astype(np.int64) + 1) * store.target_lengths
     every = max(1, -(-int(num_links.sum()) // max_links))
     sentences = np.arange(0, store.num_pairs, every)

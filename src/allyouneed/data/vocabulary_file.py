@@ -1,4 +1,4 @@
-"""Vocabularies as files: JSON with the symbols in the order of their ids, and the settings that made them."""
+"""Vocabulary files: JSON with the symbols in the order of their ids, and the settings that made them."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -13,30 +13,30 @@ _MAX_VALUES = 8 * MAX_ENTRIES  # twice those of so many entries with their merge
 
 
 class VocabularyFile(NamedTuple):
-    """A kind of such files."""
+    """A kind of vocabulary file."""
 
     format: str
-    """What they name themselves."""
+    """The kind, as recorded in the file."""
     version: int
     noun: str
-    """What a user knows them as."""
+    """The kind, in messages to users."""
     settings: tuple[str, ...]
-    """The names of the settings that they hold."""
+    """Names of the settings in the file."""
 
     def read(
         self, path: Path, is_sound: Callable[..., bool], vocab_size: int | None = None
     ) -> tuple[list[str], list[Any]]:
-        """The symbols and the settings.
+        """Read the symbols and the settings.
 
         Args:
             path: The file.
-            is_sound: Says of symbols, the control symbols first and none twice, and of settings, in their
-                order, whether they can be.
-            vocab_size: Number of symbols that a model has for them; any if not given.
+            is_sound: Whether the symbols (control symbols first, none twice) and the settings, in order,
+                are valid.
+            vocab_size: Number of symbols that the model expects; by default any.
 
         Raises:
-            ModelError: The file is missing, damaged, no such file, or has another number of symbols.
-            DiskError: It may not be read.
+            ModelError: The file is missing, damaged, of another kind, or has another number of symbols.
+            DiskError: There is no permission to read the file.
         """
         found = read_json(path, self.noun)
         try:
@@ -50,7 +50,7 @@ class VocabularyFile(NamedTuple):
         return symbols, settings
 
     def write(self, path: Path, symbols: Sequence[str], *settings: object) -> None:
-        """Write what `read` reads."""
+        """Write a file that `read` can read."""
         content = {
             "format": self.format,
             "format_version": self.version,
@@ -61,15 +61,15 @@ class VocabularyFile(NamedTuple):
 
 
 def read_json(path: Path, noun: str) -> Any:
-    """What a JSON file holds, of a size that vocabularies have.
+    """Parse a JSON file of at most the size of a vocabulary.
 
     Args:
         path: The file.
-        noun: What it should be, for messages.
+        noun: Kind of file, for messages.
 
     Raises:
-        ModelError: The file is missing, is larger than any vocabulary, or is no JSON.
-        DiskError: It may not be read.
+        ModelError: The file is missing, larger than any vocabulary, or not JSON.
+        DiskError: There is no permission to read the file.
     """
     content = publish.read_published(path)
     if sum(map(content.count, (b",", b"[", b"{"))) > _MAX_VALUES:
@@ -83,10 +83,10 @@ def read_json(path: Path, noun: str) -> Any:
 
 
 def require_size(path: Path, found: int, wanted: int | None) -> None:
-    """Refuse a vocabulary of another size than the model that is to use it.
+    """Check that a vocabulary has the size that the model expects.
 
     Raises:
-        ModelError: The two differ.
+        ModelError: The sizes differ.
     """
     if wanted not in (None, found):
         raise ModelError(

@@ -1,7 +1,7 @@
-"""Samples of a corpus that a vocabulary can be learned from in bounded memory.
+"""Samples a corpus, so that a vocabulary can be learned from it in bounded memory.
 
-Learning takes about 150 bytes of memory for each byte of each distinct word, and hardly any for repetitions.
-A sample is therefore bounded by the bytes of its distinct words, and not by its lines.
+Learning takes about 150 bytes of memory per byte of each distinct word, and hardly any for repetitions. So
+the bytes of its distinct words limit a sample, not its number of lines.
 """
 
 import re
@@ -12,7 +12,7 @@ from operator import itemgetter
 import numpy as np
 
 Texts = Sequence[str]
-"""What is in the sample together or not at all: both sides of a pair, or one."""
+"""Lines that are sampled together: both sides of a pair, or a single line."""
 
 _SEED = 20170612
 _EVERYTHING = 1 << 64
@@ -22,13 +22,13 @@ _WHITE_SPACE = re.compile(r"\s+")
 
 
 class Sample:
-    """The texts whose numbers are below a limit.
+    """A sample: the texts whose random numbers are below a limit.
 
-    The i-th text has the i-th number of a generator with a fixed seed. Whether a text is in the sample
-    therefore depends on its place, and on neither processes nor threads.
+    The i-th text gets the i-th number of a generator with a fixed seed, so a sample does not depend on the
+    number of processes or threads.
 
     Args:
-        limit: Numbers go up to 2^64.
+        limit: The limit, at most 2^64.
         num_texts: Number of texts in the corpus.
     """
 
@@ -37,9 +37,9 @@ class Sample:
 
     @classmethod
     def draw(cls, corpus: Iterable[Texts], max_bytes: int) -> "Sample":
-        """The largest sample whose distinct words have `max_bytes` bytes of UTF-8 or fewer.
+        """The largest sample whose distinct words have at most `max_bytes` bytes of UTF-8.
 
-        Each word counts with the space in front of it. The memory needed is in proportion to `max_bytes`.
+        Each word counts with the space before it. Memory grows in proportion to `max_bytes`.
         """
         words, num_texts = _DistinctWords(max_bytes), 0
         for texts, drawn in zip(corpus, _numbers(), strict=False):
@@ -51,7 +51,7 @@ class Sample:
 
     @property
     def is_everything(self) -> bool:
-        """Whether no text is left out."""
+        """Whether the sample contains every text."""
         return self.limit == _EVERYTHING
 
     @property
@@ -60,19 +60,19 @@ class Sample:
         return sum(drawn < self.limit for drawn in islice(_numbers(), self.num_texts))
 
     def select(self, corpus: Iterable[Texts]) -> Iterator[Texts]:
-        """The texts of the corpus that are in the sample, in their order."""
+        """The texts of the corpus that are in the sample, in order."""
         return (texts for texts, drawn in zip(corpus, _numbers(), strict=False) if drawn < self.limit)
 
 
 def sampled_lines(
     read: Callable[[], Iterable[Texts]], max_bytes: int, told: Callable[[Sample], None]
 ) -> Iterator[str]:
-    """The lines of a corpus to learn from: all of them, or those of a sample.
+    """The lines of a corpus to learn a vocabulary from: all lines, or a sample.
 
     Args:
-        read: Reads the corpus from its start; is called twice.
-        max_bytes: Bytes of distinct words in the sample; 0 takes everything.
-        told: Is told of the sample before its first line, unless it is everything.
+        read: Reads the corpus from its start; called twice.
+        max_bytes: Maximum number of bytes of distinct words in the sample; 0 for no limit.
+        told: Called with the sample before its first line, unless the sample is the whole corpus.
     """
     if not max_bytes:
         return chain.from_iterable(read())
@@ -83,17 +83,17 @@ def sampled_lines(
 
 
 def separate(text: str) -> list[str]:
-    """The words of a text, and its white space too where that is more than single spaces.
+    """The words of a text, and its white space where that is more than single spaces.
 
-    Tokenisers that keep letters apart from white space, but for one space in front, count the same bytes of
-    distinct words, or up to twice as many where a word is now behind a space and now not.
+    A tokeniser has the same bytes of distinct words, or up to twice as many if words occur both with and
+    without a space before them.
     """
     words = text.split()
     return words if " ".join(words) == text else words + _WHITE_SPACE.findall(text)
 
 
 class _DistinctWords:
-    """Distinct words, and for each the lowest number of the texts that have it."""
+    """Distinct words, each with the lowest number of the texts that contain it."""
 
     def __init__(self, max_bytes: int) -> None:
         self.limit = _EVERYTHING
@@ -101,7 +101,7 @@ class _DistinctWords:
         self._lowest: dict[str, int] = {}
 
     def add(self, words: Iterable[str], drawn: int) -> None:
-        """Take the words of a text."""
+        """Add the words of a text."""
         lowest = self._lowest
         for word in words:
             known = lowest.get(word)
@@ -114,7 +114,7 @@ class _DistinctWords:
             self.forget(self._max_bytes)
 
     def forget(self, max_bytes: int) -> None:
-        """Lower the limit until the words have `max_bytes` at most; those of texts above it are forgotten."""
+        """Lower the limit until the words have at most `max_bytes`; drop words of texts above the limit."""
         if self._num_bytes <= max_bytes:
             return
         num_bytes = 0
@@ -132,7 +132,7 @@ def _num_bytes(word: str) -> int:
 
 
 def _numbers() -> Iterator[int]:
-    """Evenly distributed numbers below 2^64."""
+    """Uniformly distributed random numbers below 2^64."""
     generator = np.random.PCG64(_SEED)
     while True:
         yield from generator.random_raw(_DRAWN_AT_ONCE).tolist()

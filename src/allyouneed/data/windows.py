@@ -1,4 +1,4 @@
-"""The lines of a stream in windows, which end where it pauses: what has come is answered without delay."""
+"""Reads lines of a stream in windows. A window ends when the stream pauses, so answers are not held back."""
 
 import select
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from allyouneed.data.lines import MAX_LINE_BYTES, Line, LineCounts, LineDecoder,
 WINDOW_LINES = 4_096
 WINDOW_BYTES = 1 << 20
 PAUSE_SECONDS = 0.05
-"""A stream from which nothing comes for so long pauses; a file never does."""
+"""Time without input after which a stream counts as paused; a file never does."""
 
 _BLOCK_BYTES = 1 << 16
 
@@ -22,19 +22,18 @@ def read_windows(
     window_lines: int = WINDOW_LINES,
     window_bytes: int = WINDOW_BYTES,
 ) -> Iterator[list[Line]]:
-    """Every line of a stream, by the rule of `read_each_line`, in memory that does not grow.
+    """Every line of a stream, by the rule of `read_each_line`, in constant memory.
 
     Args:
-        stream: Buffered, and nothing of it read ahead. The end of a window is looked for where it has a file
-            descriptor that can be waited for.
-        name: What messages call it.
-        max_line_bytes: A longer line is unusable.
-        window_lines: The most of a window.
-        window_bytes: About as many it has at most; a line is never divided.
+        stream: A buffered stream, at its start. Pauses are detected if its file descriptor supports it.
+        name: Name of the stream in messages.
+        max_line_bytes: Maximum length of a line; a longer one is unusable.
+        window_lines: Maximum number of lines in a window.
+        window_bytes: Approximate maximum size of a window; lines are not divided.
 
     Raises:
         DataError: The stream is a directory.
-        DiskError: It cannot be read.
+        DiskError: The stream cannot be read.
     """
     counts = LineCounts()
     decoder, splitter = LineDecoder(name, counts, max_line_bytes), _LineSplitter(max_line_bytes)
@@ -54,7 +53,7 @@ def read_windows(
 
 
 def _blocks(stream: BinaryIO, name: str, counts: LineCounts) -> Iterator[bytes]:
-    """What comes, as it comes; an empty block is a pause."""
+    """Blocks of bytes as they arrive; an empty block is a pause."""
     while True:
         if _pauses(stream):
             yield b""
@@ -73,7 +72,7 @@ def _pauses(stream: BinaryIO) -> bool:
 
 
 class _LineSplitter:
-    """Bytes into lines without their line feed; None stands for one that is too long, which is not kept."""
+    """Splits bytes into lines without their line feeds; a line that is too long becomes None."""
 
     def __init__(self, max_line_bytes: int) -> None:
         self._max_line_bytes = max_line_bytes

@@ -1,4 +1,4 @@
-"""Words as a reader sees them, and the words that sub-word pieces make up."""
+"""Finds the words of a text, and the sub-word pieces of each word."""
 
 import re
 import unicodedata
@@ -6,21 +6,21 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 Span = tuple[int, int]
-"""Where something begins and ends, as in `text[begin:end]`."""
+"""Begin and end, as in `text[begin:end]`."""
 
 _APOSTROPHES = "'’"
 _JOINERS = "\u200c\u200d"
-"""Between characters, they choose how these are drawn: the only invisible characters that scripts need."""
+"""Joiners, which choose how the characters around them are drawn; the only invisible characters of a word."""
 
 
 _WITHOUT_SPACES = {"CJK", "HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA", "THAI", "LAO", "KHMER", "MYANMAR"}
-"""Scripts that set no spaces between words, as the names of their characters begin."""
+"""Scripts without spaces between words, as prefixes of the names of their characters."""
 
 
 def split_words(text: str) -> list[Span]:
-    """The words of a text: letters, accents and digits in a row, or other signs in a row.
+    """The words of a text: runs of letters, accents and digits, or runs of other signs.
 
-    An apostrophe between letters is of their word. In a script without spaces each letter is a word.
+    An apostrophe between letters is part of the word. In a script without spaces, each letter is a word.
     """
     kinds: list[str] = []
     for place in range(len(text)):
@@ -30,19 +30,19 @@ def split_words(text: str) -> list[Span]:
 
 
 def split_at_spaces(text: str) -> list[Span]:
-    """The words of a text that has been split already: whatever stands between two spaces."""
+    """The words of a text that is already split by spaces."""
     return [found.span() for found in re.finditer("[^ ]+", text)]
 
 
 def group_pieces(words: Sequence[Span], spans: Sequence[Span]) -> list[Span]:
-    """Which pieces make up each word, from the first to behind the last; no piece is left out.
+    """For each word, the range of its pieces; every piece belongs to a word.
 
-    A piece is of the word of its first character that is no space; one of spaces alone is of the next word,
-    or at the end of the last. A word that begins within a piece is grouped with the one before it.
+    A piece belongs to the word of its first character that is not a space. A piece of spaces belongs to the
+    next word, or at the end to the last. A word that begins within a piece is merged with the previous one.
 
     Args:
         words: Spans of the words of a text, ascending.
-        spans: Span of each piece in that text, ascending.
+        spans: Span of each piece in the text, ascending.
     """
     word_of: list[int | None] = [None] * max((end for _, end in (*words, *spans)), default=0)
     for number, (begin, end) in enumerate(words):
@@ -61,7 +61,7 @@ def group_pieces(words: Sequence[Span], spans: Sequence[Span]) -> list[Span]:
 
 
 def in_print(word: str) -> str:
-    """The word as it can be read: what cannot be seen, such as a control character, by its code point."""
+    """The word in printable form: invisible characters, such as control characters, as code points."""
     return "".join(c if c.isprintable() or c in _JOINERS else f"<U+{ord(c):04X}>" for c in word)
 
 

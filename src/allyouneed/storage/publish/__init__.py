@@ -1,4 +1,4 @@
-"""Directories and files that are complete or absent: written aside, synced, renamed, and read with checks."""
+"""Writes directories and files that are complete or absent: written aside, synced, then renamed."""
 
 from allyouneed.storage.publish.directory import publish_directory, remove_directory, require_free
 from allyouneed.storage.publish.disk import disk_errors, require_space

@@ -1,4 +1,4 @@
-"""Directories that appear whole in their place, and that take the place of nothing but their own kind."""
+"""Publishes complete directories, which replace only directories of their own kind."""
 
 import contextlib
 import ctypes
@@ -16,7 +16,7 @@ from allyouneed.storage.publish.workplace import Workplace, discard, workplace
 _HERE, _RENAME_EXCHANGE = -100, 2
 """AT_FDCWD and a flag of Linux's renameat2."""
 _OCCUPIED = {errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR}
-"""What renaming a directory reports where its new place is neither free nor an empty directory."""
+"""Errors of renaming a directory to a place that is neither free nor an empty directory."""
 
 
 @contextlib.contextmanager
@@ -28,20 +28,20 @@ def publish_directory(
     replace: bool = False,
     say: Callable[[str], None] = lambda line: None,
 ) -> Iterator[Path]:
-    """Yield a directory to write into, and make it appear as `target` only when the block has succeeded.
+    """Yield a directory to write into, and publish it as `target` if the block succeeds.
 
     Args:
-        target: Where the directory will be; it must not exist, or be empty.
-        kind: What the directory is ("model", "state", "data"), checked when it is read.
-        facts: More keys for the manifest; what the block adds to this mapping is recorded too.
-        replace: Let it take the place of a published directory of its kind, which stays whole until then.
-        say: Is told of what a killed process had left unfinished, which is removed.
+        target: Path of the new directory; it must not exist, or be empty.
+        kind: Kind of the directory ("model", "state", "data"), checked when it is read.
+        facts: More keys for the manifest, including those that the block adds to this mapping.
+        replace: Whether to replace a published directory of the same kind, which stays complete until then.
+        say: Receives a line about unfinished work of a killed process, which is removed.
 
     Raises:
-        UsageError: `target` is there and not empty, or holds what may not be replaced, at the start or at
-            the end; it is left as it is.
-        LockedError: Another process is making `target`.
-        DiskError: It could not be written; nothing is left behind.
+        UsageError: `target` exists and is not empty, or has files that may not be replaced, at the start or
+            at the end; it is left as it is.
+        LockedError: Another process is writing `target`.
+        DiskError: The directory could not be written; nothing is left behind.
     """
     if not replace:
         require_free(target)
@@ -61,13 +61,13 @@ def publish_directory(
 
 
 def remove_directory(target: Path, kind: str) -> None:
-    """Delete a published directory, which is complete or absent at every moment, as when it was made.
+    """Delete a published directory, which is complete or absent at every moment.
 
-    Of a link only the link is removed, as by `discard`.
+    If it is a symbolic link, only the link is removed, as by `discard`.
 
     Raises:
-        UsageError: It is of another kind, or holds files that its manifest does not list.
-        DiskError: It could not be deleted.
+        UsageError: The directory is of another kind, or has files that its manifest does not list.
+        DiskError: The directory could not be deleted.
     """
     with disk_errors(target):
         if target.is_dir():
@@ -76,7 +76,7 @@ def remove_directory(target: Path, kind: str) -> None:
 
 
 def require_free(target: Path) -> None:
-    """Refuse a `target` that is there already, unless it is an empty directory that may be replaced."""
+    """Refuse a `target` that exists, unless it is empty or may be replaced."""
     with disk_errors(target):
         place = Path(os.path.realpath(target))
         if place.is_mount():
@@ -92,13 +92,13 @@ def _holds_something(target: Path) -> bool:
 
 
 def _require_ours(target: Path, kind: str, new: Path | None = None, where: Path | None = None) -> None:
-    """Refuse to remove a directory unless all that is in it was published as `kind`, or is in `new` too.
+    """Refuse to remove a directory with files that were not published as `kind` and are not in `new` either.
 
     Args:
-        target: The name under which it is known.
-        kind: The kind as which it was published.
-        new: The directory that is to take its place.
-        where: Where it is now, if not at `target`.
+        target: Path of the directory, for messages.
+        kind: Kind that the directory was published as.
+        new: The directory that will replace it.
+        where: Current path of the directory; by default `target`.
     """
     where = where or target
     if not where.is_dir():
@@ -108,7 +108,7 @@ def _require_ours(target: Path, kind: str, new: Path | None = None, where: Path 
 
 
 def _put_in_place(content: Path, destination: Path, target: Path) -> None:
-    """Rename a directory to a place that is free; the system refuses any other at one stroke."""
+    """Rename a directory to a free path, atomically; the system refuses any other path."""
     try:
         content.rename(destination)
     except OSError as error:
@@ -120,10 +120,10 @@ def _put_in_place(content: Path, destination: Path, target: Path) -> None:
 
 
 def _replace(place: Workplace, destination: Path, kind: str) -> None:
-    """Let new and old directory change places, at one stroke where the file system can.
+    """Exchange the new and the old directory, atomically if the file system supports that.
 
-    The old one is looked at once more where nothing can be added to it by its name, and put back where
-    something was.
+    The old one is checked again once nothing can be added under its name, and put back if something was
+    added.
     """
     _require_ours(destination, kind, place.content)
     if _exchanged(place.content, destination):
@@ -143,7 +143,7 @@ def _replace(place: Workplace, destination: Path, kind: str) -> None:
 
 
 def _exchanged(one: Path, other: Path) -> bool:
-    """Whether the file system has let two directories change places."""
+    """Exchange two directories; returns whether the file system could."""
     renameat2 = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     names = (_HERE, os.fsencode(one), _HERE, os.fsencode(other))
     return renameat2 is not None and renameat2(*names, _RENAME_EXCHANGE) == 0

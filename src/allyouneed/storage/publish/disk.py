@@ -1,4 +1,4 @@
-"""What a disk reports, as one line that names the path and, where it is full, the free space."""
+"""Reports disk errors in one line that names the path and, if the disk is full, the free space."""
 
 import contextlib
 import errno
@@ -12,15 +12,15 @@ from pathlib import Path
 from allyouneed.errors import DiskError, system_fault
 
 ASIDE = ".tmp-"
-"""Follows a name in the names of what is written beside it."""
+"""Suffix of files and directories that are written beside another."""
 _NAME_BYTES, _NAME_BYTES_ASIDE = 255, 200
-"""The longest name that file systems allow, and what is kept of a long one, so that what is added fits."""
+"""Maximum length of a file name, and the length that a long name is cut to, so that a suffix fits."""
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 @contextlib.contextmanager
 def disk_errors(path: Path) -> Iterator[None]:
-    """Turn whatever the disk or the file system reports in the block into a `DiskError` about `path`."""
+    """Convert errors of the disk or the file system in the block to a `DiskError` about `path`."""
     from safetensors import SafetensorError
 
     try:
@@ -35,7 +35,7 @@ def disk_errors(path: Path) -> Iterator[None]:
 
 
 def require_space(path: Path, needed_bytes: int) -> None:
-    """Refuse to begin what the disk that holds `path` has no room for.
+    """Check that the disk that holds `path` has enough free space.
 
     Raises:
         DiskError: Fewer than `needed_bytes` are free.
@@ -46,12 +46,12 @@ def require_space(path: Path, needed_bytes: int) -> None:
 
 
 def name_aside(name: str, mark: str) -> str:
-    """The name of what is written beside a file or a directory.
+    """The name of a file or directory that is written beside another.
 
     Args:
-        name: Name of the file or directory. A long one is cut and gets a digest, which tells it from others
-            that begin alike; one that is too long for any file stays as it is, so that its use is refused.
-        mark: What tells several that are written beside it from each other.
+        name: Name of the other file or directory. A long name is cut and gets a digest, to keep it distinct.
+            A name that is too long for any file is kept, so that the system refuses it.
+        mark: Distinguishes several files that are written beside the same one.
     """
     raw = os.fsencode(name)
     if _NAME_BYTES_ASIDE < len(raw) <= _NAME_BYTES:
@@ -60,13 +60,13 @@ def name_aside(name: str, mark: str) -> str:
 
 
 def set_mode(path: Path, mode: int) -> None:
-    """Give a file other permissions where it has others: a file system that has none refuses every change."""
+    """Change the permissions of a file if they differ: a file system without permissions refuses changes."""
     if stat.S_IMODE(path.stat().st_mode) != mode:
         path.chmod(mode)
 
 
 def sync(path: Path) -> None:
-    """Hand a file or a directory to the disk."""
+    """Sync a file or a directory to the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -75,7 +75,7 @@ def sync(path: Path) -> None:
 
 
 def _named(error: OSError, path: Path) -> str:
-    """The path that an error is about; `path` stands for all that is written aside for it."""
+    """The path to name in an error: `path` for everything that is written aside for it."""
     name = str(error.filename or path)
     return str(path) if f"/{name_aside(path.name, '')}" in f"/{name}" else name
 

@@ -1,4 +1,4 @@
-"""Single files that are replaced at one stroke."""
+"""Replaces single files atomically."""
 
 import contextlib
 import os
@@ -15,13 +15,13 @@ _MOST_LINKS = 40
 
 @contextlib.contextmanager
 def replaced_file(path: Path) -> Iterator[Path]:
-    """Yield an empty file to write into; it takes the place of `path` when the block has succeeded.
+    """Yield an empty file to write into, which replaces `path` if the block succeeds.
 
-    A symbolic link stays, and the file that it points to is replaced. A file keeps its permissions.
+    A symbolic link is kept, and the file it points to is replaced. A file keeps its permissions.
 
     Raises:
-        UsageError: `path` is a pipe or a device, or no name of a file.
-        DiskError: It could not be written; the file at `path` is as it was.
+        UsageError: `path` is a pipe or a device, or not a valid name for a file.
+        DiskError: The file could not be written; the old file is unchanged.
     """
     require_file(path)
     target = Path(os.path.realpath(path))
@@ -43,17 +43,17 @@ def replaced_file(path: Path) -> Iterator[Path]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Replace the file at `path` by one that holds `text`, at one stroke; otherwise as `replaced_file`."""
+    """Replace the content of the file at `path` by `text`, atomically; see `replaced_file`."""
     with replaced_file(path) as aside:
         aside.write_bytes(text.encode())
 
 
 def require_file(path: Path) -> None:
-    """Refuse what no file can be written to, before any work is done for it.
+    """Check that a file can be written to `path`, before any work is done for it.
 
     Raises:
-        UsageError: It is a device, a pipe or a socket, or no name at all.
-        DiskError: It is a directory, or its folder is missing, or may not be written to.
+        UsageError: The path is a device, a pipe or a socket, or empty.
+        DiskError: The path is a directory, or its folder is missing or not writable.
     """
     with disk_errors(path):
         if path.name in ("", "-", ".."):
@@ -71,14 +71,14 @@ def require_file(path: Path) -> None:
 
 
 def require_regular(path: Path, remedy: str = "move it away") -> None:
-    """Refuse what is there but is no regular file: to open a pipe is to wait, perhaps for ever.
+    """Refuse a path that exists but is not a regular file: opening a pipe may wait for ever.
 
     Args:
-        path: A file, which may be missing, or a directory, which cannot be opened anyway.
-        remedy: What to do about it, for the message.
+        path: A path, which may be missing; directories pass, as they cannot be opened anyway.
+        remedy: Advice for the message.
 
     Raises:
-        UsageError: It is a device, a pipe or a socket.
+        UsageError: The path is a device, a pipe or a socket.
     """
     with contextlib.suppress(FileNotFoundError):
         mode = path.stat().st_mode
@@ -87,7 +87,7 @@ def require_regular(path: Path, remedy: str = "move it away") -> None:
 
 
 def _is_open_file(path: Path) -> bool:
-    """Whether its links lead through the open files of a process, as those of /dev/stdout do."""
+    """Whether the path leads through the open files of a process, as /dev/stdout does."""
     for _ in range(_MOST_LINKS):
         folder = os.path.realpath(path.parent)
         if folder.startswith("/proc/") and folder.endswith("/fd"):

@@ -1,4 +1,4 @@
-"""Locks that name their holder, and that the system releases when the holder ends, however it ends."""
+"""Locks that name their holder. The system releases them when the holder ends, for whatever reason."""
 
 import fcntl
 import os
@@ -15,17 +15,17 @@ _SIGNATURE = re.compile(r"\d+ on .+")
 
 
 def take_lock(path: Path, place: Path, work: str) -> BinaryIO:
-    """The open file at `path`, locked until it is closed; `sign` records this process in it.
+    """Open and lock the file at `path` until it is closed; `sign` records this process in it.
 
     Args:
-        path: The lock file; it is made where it is missing.
-        place: What it protects, for the message.
-        work: What a process that holds it is doing, for the message.
+        path: The lock file; created if missing.
+        place: Path that the lock protects, for the message.
+        work: Work of a process that holds the lock, for the message.
 
     Raises:
-        LockedError: Another process holds it.
-        UsageError: It is no lock but a file of the user.
-        FileNotFoundError: Its last holder has removed it just now.
+        LockedError: Another process holds the lock.
+        UsageError: The file is not a lock but belongs to the user.
+        FileNotFoundError: The previous holder has just removed the lock.
     """
     require_regular(path)
     lock = path.open("a+b", buffering=0)
@@ -42,10 +42,10 @@ def take_lock(path: Path, place: Path, work: str) -> BinaryIO:
 
 
 def require_unlocked(path: Path, place: Path, work: str) -> None:
-    """Refuse, as `take_lock` does, a lock that another process holds.
+    """Refuse a lock that another process holds, as `take_lock` does.
 
-    The system tells whether a lock is held only to those who ask for it, so it is shared for a moment. Who
-    wants to take it meanwhile is not refused, as `take_lock` tries again after longer than that.
+    To find out, this function shares the lock for a moment. A process that wants the lock at that moment
+    still gets it, as `take_lock` tries again after a longer time.
     """
     if path.is_file():
         with path.open("rb") as lock:
@@ -53,19 +53,19 @@ def require_unlocked(path: Path, place: Path, work: str) -> None:
 
 
 def sign(lock: BinaryIO, more: str = "") -> None:
-    """Record in a lock that is held who holds it: process and host, then a line of `more`."""
+    """Record the holder in its lock: process and host, then a line with `more`."""
     lock.truncate(0)
     lock.write(f"{os.getpid()} on {os.uname().nodename}\n{more}\n".encode())
 
 
 def lock_holder(lock: BinaryIO) -> str:
-    """Who has signed a lock; empty where nobody has."""
+    """The holder recorded in a lock; empty if there is none."""
     lock.seek(0)
     return lock.readline(1_000).decode(errors="replace").strip()
 
 
 def same_file(lock: BinaryIO, path: Path) -> bool:
-    """Whether an open file is still the one at `path`."""
+    """Whether `path` still refers to the open file."""
     try:
         return os.path.samestat(os.fstat(lock.fileno()), path.stat())
     except (FileNotFoundError, NotADirectoryError):

@@ -1,8 +1,8 @@
-"""Manifests: what a published directory holds, with sizes and sha256, checked before anything is used.
+"""Manifests list the files of a published directory, and are checked before any file is used.
 
-A published directory holds `MANIFEST.json`: its kind, the version of its format and of the tool, the size
-and sha256 of every other file, and the sha256 of the manifest itself. Readers check all of it before they
-use any of it, and read no file that it does not list.
+`MANIFEST.json` records the kind of the directory, the versions of its format and of the tool, the size and
+sha256 of every other file, and the sha256 of the manifest itself. Readers check everything first, and read
+only files that the manifest lists.
 """
 
 import hashlib
@@ -25,16 +25,16 @@ _SEAL = "manifest_sha256"
 
 
 def read_manifest(directory: Path, kind: str | None = None, reads: Iterable[str] = ()) -> dict[str, Any]:
-    """The manifest of a published directory, every file of which has been checked against it.
+    """Read the manifest of a published directory, and check every file against it.
 
     Args:
         directory: The directory.
-        kind: The kind that is wanted; any, if not given.
-        reads: Names of the files that the caller reads, each of which the manifest has to list.
+        kind: Kind that the caller expects; by default any.
+        reads: Names of the files that the caller reads; the manifest must list them.
 
     Raises:
-        ModelError: The manifest is absent, damaged, of another kind or version, or a file is missing, of
-            another size, or of another sha256, or is read but not listed; all such files are named.
+        ModelError: The manifest is missing, damaged, or of another kind or version, or files are missing, of
+            the wrong size or sha256, or read but not listed; the error names all such files.
         DiskError: A file could not be read.
     """
     with disk_errors(directory):
@@ -49,7 +49,7 @@ def read_manifest(directory: Path, kind: str | None = None, reads: Iterable[str]
 
 
 def unlisted(directory: Path, manifest: Mapping[str, Any], reads: Iterable[str]) -> list[str]:
-    """Messages about files of a published directory that are read, but that its manifest does not list."""
+    """Messages about files that are read but that the manifest does not list."""
     return [
         f"{directory / name}: is not listed in {MANIFEST}; take another copy of {directory}"
         for name in sorted(set(reads) - set(manifest["files"]))
@@ -57,11 +57,11 @@ def unlisted(directory: Path, manifest: Mapping[str, Any], reads: Iterable[str])
 
 
 def read_published(path: Path) -> bytes:
-    """What a file of a published directory holds, such as a tokeniser.
+    """Read a whole file of a published directory, such as a tokeniser.
 
     Raises:
-        ModelError: It is missing, or larger than any that is read whole.
-        DiskError: It may not be read.
+        ModelError: The file is missing, or larger than any file that is read whole.
+        DiskError: There is no permission to read the file.
     """
     if not path.exists():
         raise ModelError(f"{path}: no such file; take another copy of {path.parent}")
@@ -75,13 +75,13 @@ def read_published(path: Path) -> bytes:
 
 
 def sha256_of(path: Path) -> str:
-    """The sha256 of a file's bytes, in hexadecimal."""
+    """The sha256 of a file, in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def write_manifest(directory: Path, kind: str, facts: Mapping[str, Any]) -> None:
-    """List, sync and seal all that a directory holds; its files get the permissions of any new file."""
+    """Sync all files of a directory and write its manifest; files get the permissions of new files."""
     files = {}
     path = directory / MANIFEST
     path.write_bytes(b"")
@@ -106,12 +106,12 @@ def write_manifest(directory: Path, kind: str, facts: Mapping[str, Any]) -> None
 
 
 def foreign_files(directory: Path, kind: str, new: Path | None = None) -> list[str]:
-    """Files of a directory that cannot be told to be of `kind` as it was published.
+    """Files of a directory that may not have been published with it.
 
     Args:
-        directory: A directory that may have been damaged.
-        kind: The kind as which it was published.
-        new: The directory that is to take its place; tells the names of files where the manifest is damaged.
+        directory: A directory, which may be damaged.
+        kind: Kind that the directory was published as.
+        new: The directory that will replace it; gives the names of files if the manifest is damaged.
     """
     found, ours = _files_in(directory), set[str]()
     try:
@@ -179,7 +179,7 @@ def _fault(directory: Path, name: str, entry: Mapping[str, Any]) -> str | None:
 
 
 def _files_in(directory: Path) -> set[str]:
-    """Names of all files in a directory and its folders, links among them."""
+    """Names of all files in a directory and its folders, including links."""
     return {
         path.relative_to(directory).as_posix()
         for path in directory.rglob("*")
@@ -188,6 +188,6 @@ def _files_in(directory: Path) -> set[str]:
 
 
 def _sealed(manifest: Mapping[str, Any]) -> bytes:
-    """The bytes of a manifest file, in which the last key is the sha256 of all that stands before it."""
+    """The bytes of a manifest file; its last key is the sha256 of everything before it."""
     digest = hashlib.sha256(json.dumps(manifest).encode()).hexdigest()
     return json.dumps({**manifest, _SEAL: digest}, indent=1).encode()

@@ -1,8 +1,8 @@
-"""Locked folders beside a directory, for what is not there yet and for what is being removed.
+"""Workplaces: locked folders beside a directory that is being written or removed.
 
-The workplace of `data` is `data.tmp-unfinished`. It holds `lock`, which names the process that works there,
-`content`, which is what becomes `data` or is what `data` was, and for a moment perhaps `old`, the `data` that
-gives way to `content`.
+The workplace of `data` is `data.tmp-unfinished`. It contains `lock`, which names the process that works
+there; `content`, which becomes `data`, or was `data` before its removal; and for a moment perhaps `old`, the
+`data` that `content` replaces.
 """
 
 import contextlib
@@ -20,18 +20,18 @@ from allyouneed.storage.publish.lock import lock_holder, sign, take_lock
 _MARK = "unfinished"
 _LOCK, _CONTENT, _OLD = "lock", "content", "old"
 _SPARE_DESCRIPTORS = 6
-"""As many as deleting a directory takes that is as deep as any that is published."""
+"""Number of open files needed to delete the deepest directory that is published."""
 _LEFTOVER = re.compile(rf"(?P<name>.+){re.escape(ASIDE)}(?:{_MARK}|\d+(?:-old)?|(?P<unique>[0-9a-f]{{32}}))")
 
 Say = Callable[[str], None]
 
 
 class Workplace:
-    """The folder beside a directory in which this process alone works.
+    """A folder beside a directory, in which only this process works.
 
     Args:
         folder: The folder.
-        missing: The folders around it that were not there before it was made, the innermost first.
+        missing: Parent folders that were created for it, the innermost first.
     """
 
     def __init__(self, folder: Path, missing: Sequence[Path]) -> None:
@@ -39,7 +39,7 @@ class Workplace:
         self._folder, self._missing = folder, missing
 
     def clear(self) -> None:
-        """Remove what was made here, or brought here to be removed."""
+        """Remove the content."""
         for directory in (self.content, self.old):
             if directory.is_dir() and not directory.is_symlink():
                 shutil.rmtree(directory)
@@ -47,9 +47,9 @@ class Workplace:
                 directory.unlink(missing_ok=True)
 
     def leave(self) -> None:
-        """Remove the folder, and those around it that were missing and are empty.
+        """Remove the folder, and its parents that were created for it and are empty.
 
-        What cannot be removed stays with the lock that tells whose it is.
+        Files that cannot be removed stay, together with the lock that names their owner.
         """
         with contextlib.suppress(OSError):
             self.clear()
@@ -60,16 +60,16 @@ class Workplace:
 
 @contextlib.contextmanager
 def workplace(target: Path, say: Say = lambda line: None) -> Iterator[Workplace]:
-    """Work beside `target`; the folder, and what is in it, is removed at the end.
+    """Create a workplace beside `target`, and remove it with its content at the end.
 
     Args:
         target: An absolute path without links.
-        say: Is told of what a killed process had left there: an old directory for which nothing new is in
-            its place is put back, all else is removed.
+        say: Receives a line about the remains of a killed process: an old directory without a replacement is
+            put back, everything else is removed.
 
     Raises:
-        LockedError: Another process works there, or one of another host may.
-        UsageError: What is there in place of the folder is not of this program.
+        LockedError: Another process works there, or a process of another host may.
+        UsageError: There is something at its path that this program did not write.
     """
     folder = target.with_name(name_aside(target.name, _MARK))
     place = Workplace(folder, [parent for parent in target.parents if not parent.exists()])
@@ -91,13 +91,12 @@ def workplace(target: Path, say: Say = lambda line: None) -> Iterator[Workplace]
 
 
 def discard(target: Path) -> None:
-    """Delete a directory, which is complete or absent at every moment, as when it was made.
+    """Delete a directory, which is complete or absent at every moment.
 
-    Of a link to a directory, only the link is removed: whoever has moved a directory to another disk and
-    linked it wants to keep it, and what is behind the link may have other users.
+    If it is a symbolic link, only the link is removed, as its target may have other users.
 
     Raises:
-        DiskError: It could not be deleted.
+        DiskError: The directory could not be deleted.
     """
     with disk_errors(target):
         if target.is_symlink():
@@ -111,7 +110,7 @@ def discard(target: Path) -> None:
 
 
 def put_back(folder: Path, target: Path) -> bool:
-    """Whether the workplace of a killed process held the old directory with nothing in its place; now it is.
+    """Put back an old directory whose replacement a killed process did not finish; returns whether it did.
 
     Args:
         folder: The workplace.
@@ -126,18 +125,18 @@ def put_back(folder: Path, target: Path) -> bool:
 
 
 def is_leftover(path: Path, is_ours: Callable[[str], bool]) -> bool:
-    """Whether a killed process has left this beside something that it wrote.
+    """Whether a killed process left this file or directory beside one that it was writing.
 
     Args:
         path: A file or a directory.
-        is_ours: Says of a name whether this program writes a file or directory of that name there.
+        is_ours: Whether this program writes a file or directory of a given name there.
     """
     found = _LEFTOVER.fullmatch(path.name)
     return found is not None and (found["unique"] is not None or is_ours(found["name"]))
 
 
 def _spare_descriptors(count: int = _SPARE_DESCRIPTORS) -> contextlib.ExitStack:
-    """Open files that are closed to clean up, where the work has opened as many as the system allows."""
+    """Open files to close before cleaning up, in case the work has opened as many as the system allows."""
     with contextlib.ExitStack() as spare:
         for _ in range(count):
             spare.callback(os.close, os.open(os.devnull, os.O_RDONLY))
@@ -145,7 +144,7 @@ def _spare_descriptors(count: int = _SPARE_DESCRIPTORS) -> contextlib.ExitStack:
 
 
 def _entered(folder: Path, target: Path) -> BinaryIO:
-    """The lock of the folder, which is made; both may vanish at any time, as another process leaves."""
+    """Create a folder and take its lock; both may vanish at any time when another process ends."""
     while True:
         with contextlib.suppress(FileNotFoundError):
             try:
@@ -162,7 +161,7 @@ def _entered(folder: Path, target: Path) -> BinaryIO:
 
 
 def _may_be_ours(folder: Path) -> bool:
-    """Whether a folder holds a lock, and what lies beside one, or nothing yet."""
+    """Whether a folder is empty, or has a lock and only the files of a workplace."""
     if folder.is_symlink() or folder.is_file():
         return False
     names = _names_in(folder)
@@ -170,7 +169,7 @@ def _may_be_ours(folder: Path) -> bool:
 
 
 def _require_own(folder: Path, lock: BinaryIO, target: Path) -> None:
-    """Refuse the folder that a process of another host has left, or somebody else has made."""
+    """Refuse a folder that a process of another host left, or that this program did not make."""
     if _names_in(folder) == {_LOCK}:
         return
     signed = re.fullmatch(r"\d+ on (.+)", lock_holder(lock))

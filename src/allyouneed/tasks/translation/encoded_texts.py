@@ -1,4 +1,4 @@
-"""Texts to be translated as token ids, part by part, and their answers from the translations of the parts."""
+"""Encodes texts part by part, and joins the translations of the parts."""
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
@@ -11,13 +11,13 @@ from allyouneed.tasks.translation.outputs import Part, Translation, join_parts
 
 
 class EncodedText(NamedTuple):
-    """A request in token ids, without end symbols."""
+    """A request as token ids, without end symbols."""
 
     id: Id
     parts: list[list[int]]
     notices: tuple[str, ...]
     prefix: list[int]
-    """What the translation of the first part begins with."""
+    """Prefix of the translation of the first part."""
 
 
 def encode_text(
@@ -25,7 +25,7 @@ def encode_text(
     encode_prefix: Callable[[str], list[int]],
     request: TranslationRequest | Failure,
 ) -> EncodedText | Failure:
-    """A request in token ids, or why it has none; a failure stays one."""
+    """Encode a request; on error, return a failure. Failures are passed on."""
     if isinstance(request, Failure):
         return request
     try:
@@ -35,7 +35,7 @@ def encode_text(
 
 
 def parts_of(encoded: Iterable[EncodedText | Failure]) -> Iterator[tuple[list[int], list[int]]]:
-    """Each part of each text with its prefix, which only a first part has; an empty part for a failure."""
+    """Each part of each text, with the prefix of its translation if it is the first; empty for a failure."""
     for text in encoded:
         if isinstance(text, Failure):
             yield [], []
@@ -50,8 +50,8 @@ def joined_answers(
     """The answer to each text.
 
     Args:
-        encoded: Texts; a failure is handed on.
-        translated: Translations of what `parts_of` gives of the same texts.
+        encoded: Encoded texts; failures are passed on.
+        translated: Translations of the parts that `parts_of` gives for the same texts.
         language: Code of the target language, as in `join_parts`.
     """
     for text in encoded:

@@ -1,4 +1,4 @@
-"""The options of a call that translates, beside the settings of search."""
+"""Options of a call that translates, in addition to the settings of search."""
 
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -9,29 +9,29 @@ from allyouneed.config.settings import Config
 from allyouneed.errors import UsageError
 
 _IDLE = {True: ("beam_size",), False: ("temperature", "top_k", "top_p", "seed")}
-"""Whether outputs are drawn -> settings that then have no effect."""
+"""Whether outputs are sampled -> settings that then have no effect."""
 
 
 class TranslateConfig(Config):
-    """How texts are divided, and how much is computed at once."""
+    """How texts are divided, and how much is computed at a time."""
 
     batch_tokens: Batch | None = 8_192
-    """Tokens of a batch, padding included, times the beam size or the number of samples: a bound on memory;
-    None sets no bound."""
+    """Maximum tokens of a batch, including padding, times the beam size or number of samples; bounds memory.
+    By default unlimited."""
     batch_size: Batch | None = None
-    """The most sentences of a batch; any number if None."""
+    """Maximum sentences of a batch; by default unlimited."""
     workers: Workers | None = None
-    """Batches computed at once; one for each core if None."""
+    """Number of batches computed at the same time; by default one per core."""
     split_sentences: bool = False
-    """Translate each sentence of a text by itself, and join the translations. The n-th best of the whole has
-    the n-th best of each."""
+    """Whether to translate each sentence of a text separately. The n-th best translation of a text joins the
+    n-th best of its sentences."""
     too_long: Literal["split", "error"] = "split"
-    """Whether a text of more tokens than the model can read is split (at the ends of sentences, or where need
-    be at white space, or between tokens), or is an error."""
+    """Whether to split a text that is too long for the model: at the ends of sentences, else at white space,
+    else between tokens. If false, such a text is an error."""
 
 
 class TranslateOptions(SearchSettings, total=False):
-    """The settings of `TranslateConfig` and of `SearchConfig` as keyword arguments."""
+    """Settings of `TranslateConfig` and `SearchConfig` as keyword arguments."""
 
     batch_tokens: int | None
     batch_size: int | None
@@ -41,14 +41,14 @@ class TranslateOptions(SearchSettings, total=False):
 
 
 def configured(options: Mapping[str, Any], own: SearchConfig) -> tuple[TranslateConfig, SearchConfig]:
-    """The configuration of a call.
+    """Combine the options of a call with the settings of the model.
 
     Args:
-        options: `TranslateOptions`; settings of search that are None or missing are the model's own.
-        own: Settings of search of the model.
+        options: `TranslateOptions`; by default, search settings are those of the model.
+        own: Search settings of the model.
 
     Raises:
-        UsageError: A setting is unknown, out of range, or without effect beside the others.
+        UsageError: A setting is unknown, out of range, or has no effect beside the others.
     """
     beside = {name: value for name, value in options.items() if name in TranslateConfig.model_fields}
     given = {name: v for name, v in options.items() if name not in beside and v is not None}
@@ -66,10 +66,10 @@ def configured(options: Mapping[str, Any], own: SearchConfig) -> tuple[Translate
 
 
 def check_n_best(n_best: int, mbr: int | None) -> None:
-    """Refuse a number of translations that cannot be given.
+    """Check the number of translations per text.
 
     Raises:
-        UsageError: It is out of range, or more than the samples that are drawn.
+        UsageError: The number is out of range, or greater than the number of samples.
     """
     require_counts(n_best=n_best)
     if mbr is not None and n_best > mbr:

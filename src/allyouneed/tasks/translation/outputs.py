@@ -1,4 +1,4 @@
-"""What a translator puts out: texts with scores, from samples and from parts too."""
+"""Translations: texts with scores, including those of samples and of parts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -8,52 +8,51 @@ from allyouneed.evaluation import pairwise_chrf
 from allyouneed.inference.minimum_bayes_risk import rank_by_expected_utility
 
 _WRITTEN_WITHOUT_SPACES = {"bo", "dz", "ja", "km", "lo", "my", "th", "wuu", "yue", "zh"}
-"""Languages (ISO 639) whose sentences follow each other without a space between them."""
+"""Languages (ISO 639) without spaces between sentences."""
 
 
 END_PIECE = "</s>"
-"""The end symbol in print."""
+"""Printable form of the end symbol."""
 
 
 @dataclass(frozen=True)
 class Translation:
-    """An output of a translator."""
+    """A translation of a text."""
 
     text: str
     score: float
-    """The log-probability divided by the length penalty; with `mbr`, the expected chrF, from 0 to 100. Of a
-    text in parts, the mean of their scores, each counted as often as it has tokens, the end symbol too."""
+    """Log-probability divided by the length penalty; with `mbr`, expected chrF from 0 to 100. For a text in
+    parts, the mean of the scores of the parts, weighted by tokens including the end symbol."""
     tokens: list[str] = field(default_factory=list, repr=False)
-    """The sub-word pieces of the text, in print, and the end symbol `</s>`, behind each part of a text in
-    parts. An output that was cut at its greatest length has no end symbol, a blank text no token."""
+    """Printable sub-word pieces, with the end symbol `</s>` after each part. A translation that was cut at
+    the maximum length has no end symbol; that of a blank text has no tokens."""
     token_log_probs: list[float] = field(default_factory=list, repr=False)
-    """Natural logarithm of the probability of each of these tokens."""
+    """Natural logarithm of the probability of each token."""
     alignment: list[tuple[int, int]] | None = field(default=None, repr=False)
-    """The words (source, target) that belong together, counted from 0, if they were asked for; words are what
-    white space separates."""
+    """Pairs of aligned words (source, target), from 0, if requested; words are separated by white space."""
 
 
 class Part(NamedTuple):
-    """A part of a text, with its translations, best first."""
+    """A part of a text and its translations, best first."""
 
     translations: list[Translation]
     source: str
 
 
 def least_risk(drawn: Sequence[Translation]) -> list[Translation]:
-    """The different ones of some samples, that of least risk first."""
+    """The distinct samples, in order of expected risk, lowest first."""
     ranked = rank_by_expected_utility([translation.text for translation in drawn], pairwise_chrf)
     return [replace(drawn[index], score=utility) for index, utility in ranked]
 
 
 def join_parts(parts: Sequence[Part], language: str) -> list[Translation]:
-    """The translations of a text from those of its parts.
+    """Join the translations of the parts of a text.
 
-    The n-th best has the n-th best of each part, and the last one of a part that has fewer.
+    The n-th best joins the n-th best of each part, or the last one if a part has fewer.
 
     Args:
-        parts: In their order.
-        language: Code of the language that they are in; it says whether a space stands between sentences.
+        parts: Parts in the order of the text.
+        language: Code of the target language, which decides whether a space separates sentences.
     """
     if len(parts) == 1:
         return parts[0].translations

@@ -1,4 +1,4 @@
-"""How probable a model finds translations that are given: pairs of texts in, log-probabilities out."""
+"""Scores given translations: pairs of texts in, log-probabilities out."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ Encode = Callable[[str], list[int]]
 
 
 class EncodedPair(NamedTuple):
-    """A request in token ids, without end symbols."""
+    """A request as token ids, without end symbols."""
 
     id: Id
     source: list[int]
@@ -30,16 +30,16 @@ class EncodedPair(NamedTuple):
 
 @dataclass(frozen=True)
 class PairScore:
-    """How probable a translation is, given its source."""
+    """The probability of a translation given its source."""
 
     log_prob: float
-    """Natural logarithm of the probability of all its tokens, the end symbol's included."""
+    """Natural logarithm of the probability of all tokens, including the end symbol."""
     score: float
-    """The log-probability divided by the length penalty, as search ranks by it."""
+    """Log-probability divided by the length penalty, by which search ranks."""
     tokens: list[str] = field(repr=False)
-    """The pieces of the translation, in print, and the end symbol."""
+    """Printable pieces of the translation, and the end symbol."""
     token_log_probs: list[float] = field(repr=False)
-    """Log-probability of each token given the source and the tokens before; their sum is `log_prob`."""
+    """Log-probability of each token given the source and the previous tokens; the sum is `log_prob`."""
 
 
 def answer_pairs(
@@ -53,11 +53,11 @@ def answer_pairs(
     """The score of each pair, in order and in constant memory.
 
     Args:
-        engine: The model, or several.
-        pairs: Pairs in token ids; a failure is handed on in its place.
+        engine: Engine of the model or ensemble.
+        pairs: Pairs as token ids; failures are passed on.
         target_tokenizer: Tokeniser of the targets.
-        config: Search settings, of which the length penalty divides the scores.
-        workers: Batches computed at once.
+        config: Search settings; the length penalty divides the scores.
+        workers: Number of batches computed at the same time.
     """
     to_score, to_answer = tee(pairs)
     ids = (None if isinstance(pair, Failure) else (pair.source, pair.target) for pair in to_score)
@@ -76,7 +76,7 @@ class PairEncoder(NamedTuple):
     encode_target: Encode
 
     def encode(self, request: ScoreRequest | Failure) -> EncodedPair | Failure:
-        """The ids of a pair, or why it has none; a failure stays one."""
+        """Encode a pair; on error, return a failure. Failures are passed on."""
         if isinstance(request, Failure):
             return request
         try:
@@ -85,7 +85,7 @@ class PairEncoder(NamedTuple):
             return Failure(request.id, error)
 
     def encode_numbered(self, request: ScoreRequest) -> EncodedPair:
-        """The ids of a pair.
+        """Encode a pair.
 
         Raises:
             DataError: A side cannot be encoded; the message begins with "source" or "target" and the id.

@@ -1,4 +1,4 @@
-"""Task 1, translation (paper 5 and 6.1): raw text in, raw text out."""
+"""Translates raw text to raw text (paper 5 and 6.1)."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
@@ -27,15 +27,15 @@ from allyouneed.tasks.translation.outputs import END_PIECE, Part, Translation, l
 from allyouneed.tasks.translation.pair_scores import EncodedPair, PairEncoder, PairScore, answer_pairs
 
 MAX_TOKENS = 1_024
-"""A longer text is translated in parts, or refused: the cost grows with the square of the length."""
+"""Longest text in one piece, as the cost grows with the square of the length; others are split or refused."""
 
 
 class Translator:
-    """A model, or several as one, with their tokenisers; made by `load`.
+    """Translates with a model or an ensemble. Made by `load`.
 
     Args:
-        model: The model, wherever it is to compute, or several of the same vocabularies.
-        config: Configuration of its run, or of the first; `config.search` has the defaults of calls.
+        model: Model on its device, or several models with the same vocabularies.
+        config: Configuration of the run of the (first) model; `config.search` has the defaults of calls.
         source_tokenizer: Tokeniser of the texts to translate.
         target_tokenizer: Tokeniser of the translations.
         precision: Precision of the matrix products of decoding: float32, bfloat16 or int8.
@@ -65,14 +65,14 @@ class Translator:
         """The best translation of each text, in order.
 
         Args:
-            texts: One sentence each, or any number with `split_sentences=True`. A blank text has the empty
-                translation.
+            texts: Texts of one sentence each, or of any number with `split_sentences=True`. The translation
+                of a blank text is empty.
             **options: See below.
 
         Raises:
-            DataError: A text is not Unicode, or too long and not to be split; the message has its number.
-            UsageError: An option is unknown, out of range, or without effect.
-            TypeError: One text is given in place of several.
+            DataError: A text is not Unicode, or too long and not to be split; the message gives its number.
+            UsageError: An option is unknown, out of range, or has no effect.
+            TypeError: `texts` is a single string.
         """
         return [translations[0] for translations in self.stream(texts, **options)]
 
@@ -82,17 +82,17 @@ class Translator:
     ) -> Iterator[list[Translation]]:
         """Up to `n_best` translations of each text, in order and in constant memory.
 
-        They come best first; but samples, where `sampling` is set, in the order in which they were drawn.
+        Translations are sorted best first. With `sampling`, samples come in the order they were drawn.
 
         Args:
-            texts: As for `translate`; read as far ahead as sorting by length needs.
-            n_best: Number of translations wanted of each text.
+            texts: Texts as for `translate`; read ahead to sort them by length.
+            n_best: Maximum number of translations per text.
             **options: See below.
 
         Raises:
-            DataError: As for `translate`.
-            UsageError: An option is unknown, out of range, or without effect.
-            TypeError: One text is given in place of several.
+            DataError: See `translate`.
+            UsageError: An option is unknown, out of range, or has no effect.
+            TypeError: `texts` is a single string.
         """
         if isinstance(texts, str):
             raise TypeError("one text is given where several are wanted; put it in a list: [text]")
@@ -112,24 +112,24 @@ class Translator:
     ) -> Iterator[Answer[list[Translation]] | Failure]:
         """An answer or a failure for each request, in order and in constant memory.
 
-        An answer holds up to `n_best` translations, ordered as by `stream`, and a notice for each part of the
-        text that was split because it is too long. Calls may be made from several threads at once.
+        An answer has up to `n_best` translations, in the order of `stream`, and a notice for each part of the
+        text that was split because it is too long. Several threads may call this method at the same time.
 
         Args:
-            requests: Read as far ahead as sorting by length needs. A `Failure` is handed on in its place.
-            n_best: Number of translations wanted of each text.
+            requests: Requests, read ahead to sort them by length; failures are passed on.
+            n_best: Maximum number of translations per text.
             **options: See below.
 
         Raises:
-            UsageError: An option is unknown, out of range, or without effect.
+            UsageError: An option is unknown, out of range, or has no effect.
         """
         config, search = configured(options, self.config.search)
         return self._answers(self._encoded(requests, config), n_best, config, search)
 
     def lost_sentences(self, text: str, translation: str) -> str | None:
-        """A message if a text that fits the model has more sentences than its translation; otherwise None.
+        """A message if a translation has fewer sentences than its text; otherwise None.
 
-        Not for translations made with `split_sentences`, which lose none.
+        Does not apply to translations made with `split_sentences`, which lose no sentences.
         """
         data = self.config.data
         message = lost_sentences(text, translation, data.source_language, data.target_language)
@@ -137,14 +137,14 @@ class Translator:
         return message if fits else None
 
     def follow(self, text: str, **search: Unpack[SearchSettings]) -> Iterator[str]:
-        """What the translation is sure to begin with, longer and longer, and in the end the whole.
+        """Prefixes of the translation as they become certain, each longer, and finally the whole translation.
 
         Args:
-            text: One sentence.
-            **search: Settings of `SearchConfig`; those that are None or missing are the model's own.
+            text: A sentence.
+            **search: Settings of `SearchConfig`; by default those of the model.
 
         Raises:
-            DataError: It is too long, or no Unicode.
+            DataError: The text is too long, or not Unicode.
             UsageError: A setting is out of range.
         """
         source, (_, config) = self.encode(text), configured(search, self.config.search)
@@ -153,10 +153,10 @@ class Translator:
         return map(self._target_tokenizer.decode, follow(self._engine, source, config))
 
     def encode(self, text: str) -> list[int]:
-        """The source ids of a text; none if it is blank.
+        """Encode a source; a blank text has no ids.
 
         Raises:
-            DataError: It is too long, or no Unicode.
+            DataError: The text is too long, or not Unicode.
         """
         return [] if is_blank(text) else self._encode(self._source_tokenizer, text)
 
@@ -169,17 +169,17 @@ class Translator:
         length_penalty: float | None = None,
         length_normalization: Literal["gnmt", "average", "none"] | None = None,
     ) -> list[PairScore]:
-        """How probable each target is as the translation of its source, in order.
+        """Score each target as the translation of its source, in order.
 
         Args:
-            sources: One sentence each.
-            targets: A translation of each.
-            workers: Batches computed at once; one for each core if None.
-            length_penalty: The exponent alpha of the length penalty; the model's own setting if None.
-            length_normalization: What scores are divided by; the model's own setting if None.
+            sources: Source sentences.
+            targets: One translation per source.
+            workers: Number of batches computed at the same time; by default one per core.
+            length_penalty: Exponent alpha of the length penalty; by default that of the model.
+            length_normalization: Name of the length penalty; by default that of the model.
 
         Raises:
-            DataError: A sentence is too long, or not Unicode, or there are not as many targets as sources.
+            DataError: A sentence is too long, or not Unicode, or the numbers of sources and targets differ.
             UsageError: A setting is out of range.
         """
         if len(sources) != len(targets):
@@ -200,10 +200,10 @@ class Translator:
         """The score of each pair of a source and a target, or a failure, in order and in constant memory.
 
         Args:
-            requests: Read some thousands ahead. A `Failure` is handed on in its place.
-            workers: As for `score`, like the others.
-            length_penalty: See there.
-            length_normalization: See there.
+            requests: Pairs, read some thousands ahead; failures are passed on.
+            workers: See `score`.
+            length_penalty: See `score`.
+            length_normalization: See `score`.
 
         Raises:
             UsageError: A setting is out of range.
@@ -212,24 +212,24 @@ class Translator:
         return self._scores(map(self._pair_encoder.encode, requests), workers, search)
 
     def negative_log_likelihood(self, sources: Sequence[str], targets: Sequence[str]) -> tuple[float, int]:
-        """The sum over all target tokens, end symbols included, in nats, and their number."""
+        """The loss in nats, summed over all target tokens with end symbols, and the number of tokens."""
         scores = self.score(sources, targets)
         return -sum(score.log_prob for score in scores), sum(len(score.tokens) for score in scores)
 
     def attention(self, text: str, target: str | None = None) -> Attention:
-        """The attention weights with which the model translates `text`, by default as it would itself."""
+        """The attention weights for translating `text` into `target`, by default the model's translation."""
         return next(self.attentions([text], None if target is None else [target]))
 
     def attentions(self, texts: Sequence[str], targets: Sequence[str] | None = None) -> Iterator[Attention]:
-        """The attention weights of each text; the texts are translated first, all together.
+        """The attention weights of each text; all texts are translated first, in batches.
 
         Args:
-            texts: One sentence each.
-            targets: A translation of each; by default the model's own.
+            texts: Sentences.
+            targets: One translation per text; by default the model's own.
 
         Raises:
-            UsageError: There are several models.
-            DataError: A sentence is too long, or no Unicode.
+            UsageError: The translator is an ensemble.
+            DataError: A sentence is too long, or not Unicode.
         """
         model = only_model(self._models)
         sources = [self.encode(text) for text in texts]
@@ -246,7 +246,7 @@ class Translator:
 
     @property
     def _max_tokens(self) -> int:
-        """Largest number of tokens of a sentence; learned positions must leave one for a control symbol."""
+        """Maximum number of tokens of a sentence; learned positions must leave one for a control symbol."""
         positions = self._engine.max_positions
         return MAX_TOKENS if positions is None else min(MAX_TOKENS, positions - 1)
 
