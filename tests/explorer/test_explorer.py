@@ -67,7 +67,7 @@ def test_a_word_that_is_picked_shows_where_it_looks(open_page: Any, attention: A
     row = attention.in_words().encoder[1, 2, 1]
     strongest = row.argsort(descending=True)[:4].tolist()
     texts = [attention.source.words[place].text for place in strongest]
-    said = page.locator(".readout").inner_text().removeprefix("dogs looks at ").split(" · ")
+    said = page.locator(".readout").inner_text().removeprefix("dogs attends to ").split(" · ")
     assert [part.rsplit(" ", 1)[0] for part in said] == texts
     assert [float(part.rsplit(" ", 1)[1]) for part in said] == pytest.approx(
         row[strongest].tolist(), abs=2 * ROUNDING
@@ -134,7 +134,7 @@ def test_the_matrix_is_read_cell_by_cell_with_the_arrow_keys(open_page: Any, att
     for key in ("ArrowDown", "ArrowDown", "ArrowRight"):
         page.keyboard.press(key)
     said = page.locator(".readout").inner_text()
-    assert said.startswith("dogs looks at dogs ")
+    assert said.startswith("dogs attends to dogs ")
     expected = float(attention.in_words().encoder[0, 0, 1, 1])
     assert float(said.split()[-1]) == pytest.approx(expected, abs=ROUNDING)
 
@@ -173,7 +173,7 @@ def test_a_word_of_the_right_column_says_who_looks_at_it(open_page: Any, attenti
         f"{attention.written.words[place].text} {float(column[place]):.2f}"
         for place in column.argsort(descending=True)[:4]
     ]
-    said = f"dogs is looked at by {' · '.join(expected)}"
+    said = f"dogs is attended to by {' · '.join(expected)}"
     assert page.locator(".readout").inner_text().startswith("Pick words on the left")
     page.locator(".keys li").nth(1).hover()
     assert page.locator(".readout").inner_text() == said
@@ -183,7 +183,7 @@ def test_a_word_of_the_right_column_says_who_looks_at_it(open_page: Any, attenti
     page.get_by_text("As a table").click()
     page.locator(".behind table").wait_for()
     assert page.locator(".behind th[scope=col]").all_text_contents() == [
-        *("Word", "looks at", "mean", "head 2", "head 4")
+        *("Word", "attends to", "mean", "head 2", "head 4")
     ]
     rows = [row.split("\t") for row in page.locator(".behind tbody tr").all_inner_texts()]
     assert [row[1] for row in rows] == ["dogs"] * 5
@@ -206,9 +206,9 @@ def test_a_tap_on_a_cell_shows_its_value(open_page: Any, attention: Attention) -
     page = open_page("#kind=encoder&view=matrix&layer=1&heads=1", has_touch=True, is_mobile=True)
     box = page.locator("canvas").bounding_box()
     page.touchscreen.tap(box["x"] + box["width"] - 10, box["y"] + box["height"] - 10)
-    page.wait_for_function("() => document.querySelector('.readout').textContent.includes('looks at')")
+    page.wait_for_function("() => document.querySelector('.readout').textContent.includes('attends to')")
     said = page.locator(".readout").inner_text()
-    assert said.startswith("</s> looks at </s> ")
+    assert said.startswith("</s> attends to </s> ")
     expected = float(attention.in_words().encoder[0, 0, -1, -1])
     assert float(said.split()[-1]) == pytest.approx(expected, abs=ROUNDING)
 
@@ -390,7 +390,7 @@ def test_a_notebook_shows_it_in_a_frame_that_works(browser: Any, attention: Atte
     frame.locator("main[data-ready]").wait_for()
     frame.locator(".queries li").nth(1).click()
     frame.get_by_role("radio", name="Matrix").check()
-    assert frame.locator(".readout").inner_text() == "Layer 2, mean of 4 heads. Framed: the alignment."
+    assert frame.locator(".readout").inner_text() == "Layer 2, mean of 4 heads. Frames mark the alignment."
     page.close()
 
 

@@ -105,7 +105,7 @@ def test_a_change_adds_and_draws_no_more_than_what_it_shows(
     if view == "heads":
         assert work["drawn"] == 0  # each was drawn when it was shown for the first time
     if view == "lines":
-        assert "lines the strongest 400 are drawn" in page.inner_text("[role=status]")
+        assert "the strongest 400 of" in page.inner_text("[role=status]")
     page.close()
 
 

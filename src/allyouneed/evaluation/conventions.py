@@ -9,16 +9,16 @@ from allyouneed.evaluation.score import Metric
 _COMPOUND = re.compile(r"(\S)-(\S)")
 
 EXPLANATIONS = {
-    "bleu_13a": "cased, tokens of mteval-v13a: sacreBLEU's default, to be reported",
-    "bleu_13a_lowercased": "the same without case: errors of case are forgiven",
-    "bleu_intl": "cased, tokens of mteval-v14: Unicode punctuation is tokens of its own",
-    "bleu_intl_lowercased": "the same without case",
-    "bleu_moses": "cased, Moses tokens, no smoothing: multi-bleu.perl, as before sacreBLEU",
-    "bleu_lowercased_moses": "lower-cased, punctuation normalised, Moses tokens: papers on Multi30k",
-    "bleu_moses_compounds_split": "cased, Moses tokens, words parted at hyphens: the paper on newstest2014; "
-    "each hyphen becomes a token that is easy to match",
+    "bleu_13a": "cased, mteval-v13a tokens: the default of sacreBLEU, recommended for reports",
+    "bleu_13a_lowercased": "as bleu_13a, but ignores case",
+    "bleu_intl": "cased, mteval-v14 tokens: also splits off Unicode punctuation",
+    "bleu_intl_lowercased": "as bleu_intl, but ignores case",
+    "bleu_moses": "cased, Moses tokens, no smoothing: multi-bleu.perl, common before sacreBLEU",
+    "bleu_lowercased_moses": "lower-cased, punctuation normalised, Moses tokens: as papers on Multi30k",
+    "bleu_moses_compounds_split": "cased, Moses tokens, split at hyphens: used by the paper on newstest2014; "
+    "every hyphen becomes a token that is easy to match",
 }
-"""Name of a metric -> what it counts, and how that changes the score."""
+"""Name of a metric -> how it tokenises, and where it is used."""
 
 
 def bleu_in_every_convention(target_language: str | None) -> list[Metric]:

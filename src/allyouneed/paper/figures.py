@@ -177,8 +177,8 @@ def _drawn(work: Work, attention: Attention, pictures: Mapping[str, tuple[Select
 def _rows(scale: Scale) -> Sequence[Row]:
     structure = "words look at what they depend on; at what depends on them"
     return [
-        Row("figure3", "'making' looks at 'more difficult'", _distant, every_seed=False),
-        Row("figure4", "'its' looks at 'Law'", _anaphora, every_seed=False),
+        Row("figure3", "'making' attends to 'more difficult'", _distant, every_seed=False),
+        Row("figure4", "'its' attends to 'Law'", _anaphora, every_seed=False),
         Row("figure5", structure, _structure, every_seed=False),
     ]
 

@@ -98,10 +98,10 @@ def test_of_many_sentences_the_mean_measures_are_printed(
     [
         (["--png", "x.png", "--layer", "2"], "--layer 2: the model has 1"),
         (["--png", "x.png", "--head", "1", "--head", "3"], "--head 3: the model has 2"),
-        (["--png", "x.png", "--word", "wolf"], "--word wolf: is none of the words that look"),
+        (["--png", "x.png", "--word", "wolf"], "--word wolf: is not one of the words that attend"),
         (["--layer", "2"], "--layer 2: the model has 1"),
         (["--out", "x.html", "--png", "x.png", "--layer", "9"], "--layer 9: the model has 1"),
-        (["--out", "x.html", "--png", "x.png", "--word", "wolf"], "--word wolf: is none of the words"),
+        (["--out", "x.html", "--png", "x.png", "--word", "wolf"], "--word wolf: is not one of the words"),
         (["--sort", "beauty"], "beauty"),
         (["--out", "x.html", "--png", "no/such/folder/x.png"], "no/such/folder/x.png"),
     ],

@@ -10,7 +10,7 @@ import { headsView } from "./heads.js";
 import { measuresView } from "./measures.js";
 
 const MAKERS = { lines: linesView, matrix: matrixView, heads: headsView, measures: measuresView };
-const KEPT = "Weights are those of pieces, each kept to 0.004 or better as its square root in 8 bits; every row sums to one.";
+const KEPT = "Weights are between pieces, stored as 8-bit square roots with errors of at most 0.004; every row sums to one.";
 
 /** Write the state into the page's address; `another` view gets its own entry in the browser's history. */
 function remember(state, another) {

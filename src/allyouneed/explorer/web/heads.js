@@ -29,7 +29,7 @@ function thumbnails(view) {
 /** The measures of a head, as text for screen readers. */
 function inNumbers(measures, layer, head) {
   const parts = Object.entries(measures).map(([name, values]) => `${MEASURES[name][0]} ${values[layer][head].toFixed(2)}`);
-  return `Layer ${layer + 1}, head ${head + 1}: open. Of words: ${parts.join(", ")}`;
+  return `Layer ${layer + 1}, head ${head + 1}: open. Measures: ${parts.join(", ")}`;
 }
 
 export function headsView(attention, state, change) {
@@ -43,9 +43,9 @@ export function headsView(attention, state, change) {
   const layers = Array.from({ length: view.layers }, (_, layer) => element("section", {},
     element("h2", {}, `Layer ${layer + 1}`),
     element("div", { class: "thumbnails" }, ...buttons.slice(layer * view.heads, (layer + 1) * view.heads))));
-  const looks = `a row for each ${state.inWords ? "word" : "piece"} that looks`;
+  const looks = `a row for each ${state.inWords ? "word" : "piece"} that attends`;
   const node = element("div", { class: "all-heads" },
-    element("p", { class: "readout" }, `Each square is a head: ${looks}. A click opens it.`), ...layers);
+    element("p", { class: "readout" }, `Each square is a head: ${looks}. Click one to open it.`), ...layers);
   node.style.setProperty("--heads", view.heads);
   node.style.setProperty("--layers", view.layers);
   const update = () => {

@@ -1,4 +1,4 @@
-// Lines from each word to the words that it looks at (figures 3 and 4).
+// Lines from each word to the words that it attends to (figures 3 and 4).
 
 import { bytesOf, element, headColour, prepareCanvas, styleValue, table, tableBehind, word } from "./elements.js";
 import { rasterise } from "./raster.js";
@@ -88,12 +88,12 @@ function drawLines(canvas, width, height, row, lines, heads) {
   context.putImageData(rasterise(canvas.width, canvas.height, paper, drawn, thickness), 0, 0);
 }
 
-/** One line of text: what a word looks at most, or what looks most at it; null unless one word is active. */
+/** One line of text: the strongest weights from or to a word; null unless one word is active. */
 function told(view, weights, from, to, count) {
   if (from.length + to.length !== 1) return null;
   const [text, does, strongest] = from.length
-    ? [view.queries[from[0]].text, " looks at ", view.strongest(weights, from[0], count)]
-    : [view.keys[to[0]].text, " is looked at by ", view.strongestTo(weights, to[0], count)];
+    ? [view.queries[from[0]].text, " attends to ", view.strongest(weights, from[0], count)]
+    : [view.keys[to[0]].text, " is attended to by ", view.strongestTo(weights, to[0], count)];
   const parts = strongest.flatMap((other) => [" · ", word(other.text), ` ${other.weight.toFixed(2)}`]);
   return [word(text), does, ...parts.slice(1)];
 }
@@ -106,8 +106,8 @@ export function linesView(attention, state, change) {
     update();
   };
   const pick = (side) => (index) => change({ [side]: toggled(state[side], index) });
-  const queries = wordList("Words that look", "queries", view.queries, pick("queries"), point("queries"));
-  const keys = wordList("Words that are looked at", "keys", view.keys, pick("keys"), point("keys"));
+  const queries = wordList("Words that attend", "queries", view.queries, pick("queries"), point("queries"));
+  const keys = wordList("Words that are attended to", "keys", view.keys, pick("keys"), point("keys"));
   const canvas = element("canvas", { "aria-hidden": "true" });
   const readout = element("p", { class: "readout", role: "status" });
   const behind = tableBehind(state, () => tableOfLines(view, state, chosenHeads(state, attention)));
@@ -150,9 +150,9 @@ function shade(options, picked, all, active, weightOf) {
 }
 
 function hint(state, total, change) {
-  const cut = total > MOST ? ` Of ${total.toLocaleString("en")} lines the strongest ${MOST} are drawn.` : "";
+  const cut = total > MOST ? ` Only the strongest ${MOST} of ${total.toLocaleString("en")} lines are drawn.` : "";
   if (!state.queries.length && !state.keys.length) {
-    return [`Pick words on the left to see where they look, on the right to see who looks at them.${cut}`];
+    return [`Pick words on the left to see what they attend to, on the right to see what attends to them.${cut}`];
   }
   const clear = element("button", { type: "button", onclick: () => change({ queries: [], keys: [] }) }, "Clear");
   return [`${state.queries.length + state.keys.length} words picked.${cut} `, clear];
@@ -170,7 +170,7 @@ function tableOfLines(view, state, heads) {
   const rows = Array.from(unique, ([place, { query, key, weight }]) => [
     view.queries[query].text, view.keys[key].text, ...(several ? [weight.toFixed(2)] : []),
     ...heads.map((head) => view.at(state.layer, head)[place].toFixed(2))]);
-  const columns = ["Word", "looks at", ...(several ? ["mean"] : []), ...heads.map((head) => `head ${head + 1}`)];
-  const which = isPicked ? `the ${count} strongest lines of each word that is picked` : `what each word looks at most`;
+  const columns = ["Word", "attends to", ...(several ? ["mean"] : []), ...heads.map((head) => `head ${head + 1}`)];
+  const which = isPicked ? `the ${count} strongest lines of each picked word` : `the strongest lines of each word`;
   return table(`Layer ${state.layer + 1}: ${which}`, columns, rows);
 }

@@ -1,4 +1,4 @@
-// The weights of one head, or the mean of several, as a matrix with a row for each word that looks.
+// The weights of one head, or the mean of several, as a matrix with a row for each word that attends.
 
 import { bytesOf, contextOf, element, prepareCanvas, styleValue, table, tableBehind, word } from "./elements.js";
 import { chosenHeads, toggled } from "./state.js";
@@ -117,7 +117,7 @@ export function matrixView(attention, state, change) {
     const weights = view.mean(state.layer, heads);
     sizes = layout(contextOf(canvas), view, scroll.clientWidth);
     const context = prepareCanvas(canvas, sizes.width, sizes.height);
-    canvas.setAttribute("aria-label", `${caption(state, heads)}. The arrow keys read it cell by cell.`);
+    canvas.setAttribute("aria-label", `${caption(state, heads)}. Use the arrow keys to read it cell by cell.`);
     drawLabels(context, view, sizes, cursor);
     drawCells(context, view, weights, state, sizes);
     drawFrames(context, sizes, links, cursor);
@@ -125,10 +125,10 @@ export function matrixView(attention, state, change) {
     behind.update();
 
     function told() {
-      if (!cursor) return [caption(state, heads), ...(links.length ? [". Framed: the alignment"] : []), "."];
+      if (!cursor) return [caption(state, heads), ...(links.length ? [". Frames mark the alignment"] : []), "."];
       const { query, key } = cursor;
       const weight = weights[query * view.keys.length + key];
-      return [word(view.queries[query].text), " looks at ", word(view.keys[key].text), ` ${weight.toFixed(3)}`];
+      return [word(view.queries[query].text), " attends to ", word(view.keys[key].text), ` ${weight.toFixed(3)}`];
     }
   }
   const moveTo = (next) => {
@@ -176,5 +176,5 @@ function tableOfWeights(view, state, heads) {
   const weights = view.mean(state.layer, heads), width = view.keys.length;
   const rows = view.queries.map(({ text }, query) =>
     [text, ...Array.from(weights.subarray(query * width, (query + 1) * width), (weight) => weight.toFixed(3))]);
-  return table(caption(state, heads), ["looks at", ...view.keys.map(({ text }) => text)], rows);
+  return table(caption(state, heads), ["attends to", ...view.keys.map(({ text }) => text)], rows);
 }

@@ -4,13 +4,13 @@ import { element } from "./elements.js";
 
 /** The name and meaning of each measure. */
 export const MEASURES = {
-  entropy: ["Entropy", "in bits: 0 looks at one word, more looks at many"],
-  distance: ["Distance", "mean distance to what is looked at, in words"],
-  diagonal: ["Diagonal", "weight on the word itself; across languages, on the word at the same place"],
-  previous: ["Previous", "weight on the word before it"],
-  next: ["Next", "weight on the word behind it"],
-  control: ["Control", "weight on the end symbol </s>; in the decoder on the start symbol <s>"],
-  agreement: ["Agreement", "of its strongest links with the word alignment, from 0 to 1"],
+  entropy: ["Entropy", "in bits: 0 if all weight is on one word, more if it is on many"],
+  distance: ["Distance", "mean distance to the words attended to, in words"],
+  diagonal: ["Diagonal", "weight on the word itself; across languages, on the word at the same position"],
+  previous: ["Previous", "weight on the previous word"],
+  next: ["Next", "weight on the next word"],
+  control: ["Control", "weight on the end symbol </s>, in the decoder on the start symbol <s>"],
+  agreement: ["Agreement", "F-measure of the strongest links against the word alignment, from 0 to 1"],
 };
 
 export function measuresView(attention, state, change) {
@@ -40,7 +40,7 @@ export function measuresView(attention, state, change) {
   const corner = element("th", { scope: "col", "aria-sort": "none" },
     element("button", { type: "button", onclick: () => change({ sort: "" }) }, "Head"));
   const meanings = names.flatMap((name) => [element("dt", {}, MEASURES[name][0]), element("dd", {}, MEASURES[name][1])]);
-  const hint = "Means over the words of this sentence, of exact weights. The name of a column sorts.";
+  const hint = "Means over the words of this sentence, from exact weights. Click a column to sort by it.";
   const measured = element("table", { class: "measures", "aria-label": "Measures of all heads" },
     element("thead", {}, element("tr", {}, corner, ...headers)), body);
   const node = element("div", {}, element("p", { class: "readout" }, hint),

@@ -1,9 +1,9 @@
 // The state of the explorer, and its form in the address's fragment, where layers, heads and words count from 1.
 
 export const KINDS = {
-  encoder: ["Encoder", "How each word of the source looks at the source."],
-  cross: ["Cross", "Where the decoder looks in the source as it writes each word."],
-  decoder: ["Decoder", "How the decoder, from each word that it reads, looks back at what is written."],
+  encoder: ["Encoder", "How each word of the source attends to the source."],
+  cross: ["Cross", "How the decoder attends to the source as it writes each word."],
+  decoder: ["Decoder", "How each word that the decoder has read attends to the words before it."],
 };
 export const VIEWS = { lines: "Lines", matrix: "Matrix", heads: "All heads", measures: "Measures" };
 
