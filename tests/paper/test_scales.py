@@ -4,6 +4,7 @@ import pytest
 
 from allyouneed.config.presets import PRESETS
 from allyouneed.paper.catalogue import EXPERIMENTS
+from allyouneed.paper.reproduction import chosen_rows
 from allyouneed.paper.scales import SCALES
 
 PAPER = SCALES["paper"]
@@ -51,8 +52,12 @@ def test_rows_that_coincide_at_a_scale_stand_once() -> None:
     for name, of_scale in rows.items():
         configs = [SCALES[name](PRESETS[_preset(row)]()) for row in of_scale]
         assert all(config != other for i, config in enumerate(configs) for other in configs[:i])
-    assert rows["paper"].keys() - rows["tiny"].keys() == {"heads_4", "big"}
-    assert rows["tiny"]["heads_1"].what == "(A) h = 1; the same at this scale: (A) h = 4"
+    assert rows["paper"].keys() - rows["tiny"].keys() == {"heads_1", "big"}
+    both = rows["tiny"]["heads_4"]
+    assert both.what == "(A) h = 4; the same at this scale: (A) h = 1"
+    assert (both.same, both.every_seed, both.paper["perplexity"]) == (["heads_1"], True, 5.00)
+    chosen = chosen_rows(EXPERIMENTS["table3"], SCALES["tiny"], ["heads_1"])
+    assert [row.name for row in chosen] == ["base", "heads_4"]
     assert rows["paper"].keys() - rows["small"].keys() == {"big"}
 
 

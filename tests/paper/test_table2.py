@@ -230,7 +230,7 @@ def test_a_test_set_is_scored_beside_the_validation_text(
     [
         (TABLE2, ["test_source"], "give test_source and test_reference, not test_source"),
         (TABLE2, ["test_trees"], "give test_source and test_reference, not test_trees"),
-        (EXPERIMENTS["table3"], ["test_source", "test_reference"], "scored on the validation text"),
+        (EXPERIMENTS["table3"], ["test_source", "test_reference"], "has no use for a test set; leave it out"),
     ],
 )
 def test_a_test_set_that_does_not_suit_is_refused_before_any_row(

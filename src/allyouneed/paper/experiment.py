@@ -109,6 +109,8 @@ class Row:
     """Whether the row also needs raw text."""
     made_of: Sequence[str] = ()
     """Rows whose results with the same seed this one is built from; when one changes, it is recomputed."""
+    same: Sequence[str] = ()
+    """Names of the paper's other rows that have the same configuration at this scale."""
 
     def compared_with(self, first: "Row") -> Sequence[str]:
         """Names of this row's baselines, in an experiment whose first row is `first`."""

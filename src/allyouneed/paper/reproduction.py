@@ -128,6 +128,8 @@ def chosen_rows(experiment: Experiment, scale: Scale, only: Sequence[str]) -> li
         UsageError: A row is unknown.
     """
     rows = list(experiment.rows(scale))
+    named = {other: row.name for row in rows for other in row.same}
+    only = [named.get(name, name) for name in only]
     if unknown := sorted(set(only) - {row.name for row in rows}):
         names = ", ".join(row.name for row in rows)
         raise UsageError(
@@ -226,6 +228,12 @@ def _facts(experiment: Experiment, rows: Sequence[Row], inputs: Inputs) -> dict[
     if inputs.model is None:
         of_data = _facts_of_data(experiment, rows, inputs.data)
         return {**of_data, **_facts_of_text(rows, inputs.text), "test": _facts_of_test(experiment, inputs)}
+    if inputs.test or inputs.text:
+        settings = [*inputs.test, *(["text"] if inputs.text else [])]
+        raise UsageError(
+            f"{' and '.join(settings)}: a model is not tested again; leave out {' and '.join(settings)}",
+            settings=settings,
+        )
     if not experiment.takes_model or inputs.data is not None:
         instead = "give it or data" if experiment.takes_model else "give data"
         raise UsageError(
@@ -277,9 +285,9 @@ def _facts_of_test(experiment: Experiment, inputs: Inputs) -> list[str]:
         return []
     if list(inputs.test) != list(experiment.test_settings):
         wanted = " and ".join(experiment.test_settings)
-        told = f"give {wanted}" if wanted else "is scored on the validation text, as in the paper"
+        told = f"give {wanted}, not" if wanted else "has no use for a test set; leave it out:"
         raise UsageError(
-            f"reproduce {experiment.name}: {told}, not {' and '.join(inputs.test)}",
+            f"reproduce {experiment.name}: {told} {' and '.join(inputs.test)}",
             settings=[*experiment.test_settings, *inputs.test],
         )
     files = list(inputs.test.values())
@@ -324,7 +332,8 @@ def _require_same(out: Path, settings: Mapping[str, Any]) -> None:
     """Refuse to mix results for different scales, data or models; record these in `experiment.json`."""
     path = out / "experiment.json"
     begun = {"test": []} | read_json(path) if path.is_file() else {}
-    named = {"data": "other data", "text": "other text", "model": "another model", "test": "another test set"}
+    named = {"data": "other data", "text": "other text", "model": "another model"}
+    named["test"] = "another test set" if begun.get("test") else "no test set"
     for name, value in settings.items():
         if begun.get(name, value) != value:
             named["settings"] = f"other settings of the scale {settings['scale']}"

@@ -13,7 +13,7 @@ class Scale:
 
     name: str
     narrower: int
-    """Divisor of d_model, d_ff, n_p, and of the number of heads; d_k and d_v do not change."""
+    """Divisor of d_model, d_ff, n_p, and of the number of heads; only a single head gets other widths."""
     shallower: int
     """Divisor of the number of layers."""
     training: dict[str, Any] = field(default_factory=dict)
@@ -55,8 +55,8 @@ class Scale:
         told = []
         if self.narrower > 1:
             told.append(
-                f"d_model, d_ff, n_p and the number of heads divided by {self.narrower}, d_k and d_v as they "
-                "are"
+                f"d_model, d_ff, n_p and the number of heads divided by {self.narrower}, d_k and d_v kept "
+                "(if heads cannot be divided, one narrower head)"
             )
         if self.shallower > 1:
             told.append(f"layers divided by {self.shallower}")

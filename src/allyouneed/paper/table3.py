@@ -1,6 +1,7 @@
 """Table 3 (6.2): variations of the base model, on the development set, without averaging."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from allyouneed.config.presets import PRESETS
 from allyouneed.config.run import RunConfig
@@ -40,23 +41,27 @@ _ROWS = (
 
 
 def _rows(scale: Scale) -> Sequence[Row]:
-    """All rows; those that coincide at a small scale stand once, under the name of the first."""
-    whats: dict[str, str] = {}
-    configs: dict[str, RunConfig] = {}
-    for preset, what, _, _ in _ROWS:
-        config = scale(PRESETS[preset]())
-        same = next((other for other, of_other in configs.items() if of_other == config), None)
-        if same is None:
-            whats[preset], configs[preset] = what, config
-        else:
-            whats[same] += f"; the same at this scale: {what}"
-    rows = [
-        preset_row(preset, whats[preset], scores, every_seed=every_seed)
-        for preset, _, scores, every_seed in _ROWS
-        if preset in whats
-    ]
+    """All rows. If several coincide at a small scale, only the last, in proportion, is there."""
+    rows: list[Row] = []
+    configs: list[RunConfig] = []
+    for preset, what, scores, every_seed in _ROWS:
+        row, config = preset_row(preset, what, scores, every_seed=every_seed), scale(PRESETS[preset]())
+        if config in configs:
+            place = configs.index(config)
+            del configs[place]
+            row = _merged(rows.pop(place), row)
+        rows.append(row)
+        configs.append(config)
     # The big row is trained three times as long; at a small scale it would be the largest row by far.
     return [*rows, preset_row("big", "big", (4.33, 26.4))] if scale.name == "paper" else rows
+
+
+def _merged(row: Row, last: Row) -> Row:
+    """Two rows with the same configuration, as the last one."""
+    what = f"{last.what}; the same at this scale: {row.what}"
+    return replace(
+        last, what=what, every_seed=row.every_seed or last.every_seed, same=[*row.same, row.name, *last.same]
+    )
 
 
 TABLE3 = Experiment(

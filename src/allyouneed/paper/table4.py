@@ -101,7 +101,7 @@ def _supervised(work: Work) -> Mapping[str, Any]:
 
 
 def _fewer_trees(work: Work, *, every: int) -> Mapping[str, Any]:
-    """Train on every `every`-th tree, for fewer updates with the same warm-up."""
+    """Train on every `every`-th tree, for fewer updates with the same warm-up and so the same peak rate."""
     given = PreparedData(work.data).config.vocab_size
     vocab_size = SMALLEST_VOCABULARY + (given - SMALLEST_VOCABULARY) // every
     config = work.scale(parsing_wsj())

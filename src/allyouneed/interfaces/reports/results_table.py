@@ -26,7 +26,7 @@ VERDICTS: Mapping[Verdict, tuple[str, str]] = {
     "not as the paper": ("✗", "Not as the paper"),
     "differs": ("≠", "Differs, where the paper has no figure"),
     "not told apart": ("~", "Not told apart"),
-    "not tested": ("·", "Not tested (one seed)"),
+    "not tested": ("·", "Not tested (one seed, or no deviation)"),
 }
 """Verdict -> its mark in tables, and the title of its list of conclusions."""
 COSTS = ("hours", "FLOPs", "by formula", "kWh")
@@ -241,14 +241,16 @@ def _rule(results: Results) -> Iterator[str]:
     judged = [name for name, is_judged in results.experiment.figures.items() if is_judged]
     if not judged:
         return
-    on_sentences = [figure_title(name) for name in judged if are_sentences_drawn(name, results)]
-    drawn = f"; test sentences are drawn, too, for {', '.join(on_sentences)}" if on_sentences else ""
+    on_seeds = [figure_title(name) for name in judged if not are_sentences_drawn(name, results)]
+    alone = f", except for {'; '.join(on_seeds)}" if on_seeds else ""
+    drawn = "" if len(on_seeds) == len(judged) else f", and test sentences with replacement{alone}"
     yield (
-        "A row is tested against its baseline if both have two seeds or more, with seeds drawn from "
+        "A row is tested against its baseline if both have two seeds or more: seeds are drawn from "
         f"Student's t distribution{drawn}. p-values have Holm's correction over all rows; a difference "
         "counts below 0.05."
     )
-    margins = [test.margin_in_words for name in judged if (test := TESTS.get(name))]
+    in_paper = {name for row in results.rows for name in row.paper}
+    margins = [test.margin_in_words for name in judged if name in in_paper and (test := TESTS.get(name))]
     if margins:
         yield (
             "Where the paper's rows differ by no more than one in the last digit that it prints, ours agree "
@@ -258,6 +260,6 @@ def _rule(results: Results) -> Iterator[str]:
     different, splits = control(results)
     if splits:
         yield (
-            f"Control: the seeds of one row, split into halves in all {splits} ways, are called different in "
-            f"{different} ({different / splits:.1%}); chance alone gives 5% at most, on average."
+            f"Control: over all rows and figures, the seeds of a row were split into halves in {splits} "
+            f"ways; {different} ({different / splits:.1%}) were called different. 5% are expected."
         )
