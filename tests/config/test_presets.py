@@ -167,4 +167,4 @@ def test_the_defaults_of_the_configuration_are_the_base_model() -> None:
 def test_an_unknown_preset_names_the_nearest_or_all(name: str, remedy: str) -> None:
     with pytest.raises(UsageError) as caught:
         preset(name)
-    assert caught.value.messages[0].startswith(f"preset {name}: no such preset; {remedy}")
+    assert caught.value.messages[0].startswith(f"preset {name}: unknown; {remedy}")

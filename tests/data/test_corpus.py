@@ -129,7 +129,7 @@ def test_files_of_different_length_are_an_error_with_both_counts_and_the_place(t
         list(read_parallel([source], [target]))
     assert caught.value.messages == (
         f"{source} has 7 lines, {target} has 6; line 7 is only in {source}; "
-        "by the lengths of their lines, they part near line 4; mend the files there",
+        "by the lengths of their lines, they drift apart near line 4; mend the files there",
     )
 
 

@@ -110,17 +110,17 @@ def test_a_text_is_whole_if_it_fits_and_in_sentences_if_these_are_wanted() -> No
     assert Divider(BYTES, 40).divide(text) == ([BYTES.encode(text)], ())
     expected = [BYTES.encode("One cat."), BYTES.encode("Two.")]
     assert Divider(BYTES, 40, sentences=True).divide(text) == (expected, ())
-    told = "13 tokens, 9 are the most; translated in 2 parts"
+    told = "13 tokens, more than the maximum of 9; translated in 2 parts"
     assert Divider(BYTES, 9).divide(text) == (expected, (told,))
     for blank in ("", " ", "\u3000\u200b"):
         assert Divider(BYTES, 9, sentences=True).divide(blank) == ([[]], ())
 
 
 def test_what_is_too_long_is_an_error_where_it_is_not_to_be_cut() -> None:
-    with pytest.raises(DataError, match="has 13 tokens, 9 are the most"):
+    with pytest.raises(DataError, match="has 13 tokens, more than the maximum of 9"):
         Divider(BYTES, 9, cut=False).divide("One cat. Two.")
     assert len(Divider(BYTES, 9, sentences=True, cut=False).divide("One cat. Two.").parts) == 2
-    with pytest.raises(DataError, match="has 10 tokens, 9 are the most"):
+    with pytest.raises(DataError, match="has 10 tokens, more than the maximum of 9"):
         Divider(BYTES, 9, sentences=True, cut=False).divide("One. Two cats.!")
 
 

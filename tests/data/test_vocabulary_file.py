@@ -26,13 +26,13 @@ def test_symbols_and_settings_are_read_as_they_were_written(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("changes", "fault"),
     [
-        ({"format": "allyouneed tastes"}, "is no vocabulary of colours that this version reads"),
-        ({"format_version": 1}, "is no vocabulary of colours that this version reads"),
-        ({"depth": [2]}, "is no vocabulary of colours that this version reads"),
-        ({"symbols": SYMBOLS[1:]}, "is no vocabulary of colours that this version reads"),
-        ({"symbols": [*SYMBOLS, "rot"]}, "is no vocabulary of colours that this version reads"),
-        ({"hue": None, "symbols": {}}, "is no vocabulary of colours that this version reads"),
-        (None, "is damaged or no vocabulary of colours"),
+        ({"format": "allyouneed tastes"}, "is not a vocabulary of colours that this version reads"),
+        ({"format_version": 1}, "is not a vocabulary of colours that this version reads"),
+        ({"depth": [2]}, "is not a vocabulary of colours that this version reads"),
+        ({"symbols": SYMBOLS[1:]}, "is not a vocabulary of colours that this version reads"),
+        ({"symbols": [*SYMBOLS, "rot"]}, "is not a vocabulary of colours that this version reads"),
+        ({"hue": None, "symbols": {}}, "is not a vocabulary of colours that this version reads"),
+        (None, "is damaged or not a vocabulary of colours"),
     ],
 )
 def test_another_content_is_refused(tmp_path: Path, changes: dict[str, object] | None, fault: str) -> None:

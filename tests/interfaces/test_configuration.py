@@ -33,7 +33,7 @@ def test_a_file_goes_over_the_preset_and_settings_over_both(tmp_path: Path) -> N
 
 
 def test_an_unknown_preset_is_refused_before_anything_is_read() -> None:
-    with pytest.raises(UsageError, match="preset bigg: no such preset; did you mean big"):
+    with pytest.raises(UsageError, match="preset bigg: unknown; did you mean big"):
         ConfigurationOptions(preset="bigg", config=Path("absent.toml")).resolve(base())
 
 

@@ -48,7 +48,7 @@ def replace_line(path: Path, number: int, *lines: bytes) -> None:
             lambda path: replace_line(path, 200),
             "E-DATA",
             "train.en has 400 lines, train.toy has 399; line 400 is only in train.en; "
-            "by the lengths of their lines, they part near line 200; mend the files there",
+            "by the lengths of their lines, they drift apart near line 200; mend the files there",
         ),
         (
             lambda path: replace_line(path, 123, b"nuso \xc3 noomo"),
@@ -120,8 +120,8 @@ def test_a_folder_that_is_in_use_is_neither_run_nor_model(
             "setting model.dropout: model.dropout: Input should be less than 1, not 1.5",
         ),
         (["--steps", "many"], "--steps"),
-        (["--preset", "bse"], "--preset bse: no such preset; did you mean base?"),
-        (["--preset", "enormous"], "--preset enormous: no such preset; presets: base, big, "),
+        (["--preset", "bse"], "--preset bse: unknown; did you mean base?"),
+        (["--preset", "enormous"], "--preset enormous: unknown; presets: base, big, "),
     ],
     ids=["misspelt option", "misspelt in a file", "bad number", "no number", "nearest preset", "no preset"],
 )

@@ -149,7 +149,7 @@ def test_a_model_is_refused_where_it_is_of_no_use(
         (["table3", *model], "reproduce table3 has no use for it; give --data"),
         (["figures", *model, "--data", str(toy_data)], "give it or --data"),
         (["figures"], "name prepared folders with --data, or a trained one with --model"),
-        (["figures", "--model", str(toy_data)], "is a data directory; a model directory is wanted"),
+        (["figures", "--model", str(toy_data)], "is a data directory; a model directory is needed"),
     ):
         assert main(["reproduce", *command, *out]) in (2, 4)
         told = capsys.readouterr().err

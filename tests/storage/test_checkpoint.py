@@ -214,9 +214,9 @@ def test_a_training_state_is_no_model_and_a_model_no_training_state(
 ) -> None:
     _, optimizer = trained(config, updates=1)
     save_training_state(directory.with_name("state"), optimizer, {})
-    with pytest.raises(ModelError, match="is a state directory; a model directory is wanted"):
+    with pytest.raises(ModelError, match="is a state directory; a model directory is needed"):
         load_checkpoint(directory.with_name("state"))
-    with pytest.raises(ModelError, match="is a model directory; a state directory is wanted"):
+    with pytest.raises(ModelError, match="is a model directory; a state directory is needed"):
         load_training_state(directory, optimizer)
 
 

@@ -70,6 +70,6 @@ def test_a_pipe_in_the_place_of_the_log_is_refused_and_not_waited_for(path: Path
     uses: list[Callable[[Path], object]] = [RunLog, lambda path: list(read_log(path))]
     for use in uses:
         with pytest.raises(
-            UsageError, match=f"^{path}: is a pipe or a device, no regular file; move it away$"
+            UsageError, match=f"^{path}: is a pipe or a device, not a regular file; move it away$"
         ):
             use(path)

@@ -95,7 +95,7 @@ def test_a_page_is_made_without_a_list_of_weights_and_is_bounded(attention: Atte
     of_kind = np.broadcast_to(np.float32(0), (1, 1, side, side))  # which takes no memory
     for kind in document["kinds"].values():
         kind["weights"] = of_kind
-    with pytest.raises(DataError, match=f"the page would hold {3 * side**2:,} weights, of .* 50,000,000 are"):
+    with pytest.raises(DataError, match=f"the page would hold {3 * side**2:,} weights, of .* 50,000,000"):
         attention_page(document)
 
 

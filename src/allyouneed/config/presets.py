@@ -297,5 +297,5 @@ def preset(name: str) -> RunConfig:
     if name not in PRESETS:
         nearest = difflib.get_close_matches(name, PRESETS, n=1)
         remedy = f"did you mean {nearest[0]}?" if nearest else f"presets: {', '.join(PRESETS)}"
-        raise UsageError(f"preset {name}: no such preset; {remedy}", settings=["preset"])
+        raise UsageError(f"preset {name}: unknown; {remedy}", settings=["preset"])
     return PRESETS[name]()

@@ -262,7 +262,7 @@ def _different_length(source: Path, target: Path) -> DataError:
     return DataError(
         f"{source} has {len(lengths[source]):,} lines, {target} has {len(lengths[target]):,}; "
         f"line {len(lengths[shorter]) + 1:,} is only in {longer}; by the lengths of their lines, "
-        f"they part near line {find_drift(lengths[longer], lengths[shorter]):,}; mend the files there"
+        f"they drift apart near line {find_drift(lengths[longer], lengths[shorter]):,}; mend the files there"
     )
 
 

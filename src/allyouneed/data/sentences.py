@@ -76,7 +76,7 @@ class Divider:
             raise too_long_error(len(ids), self._max_tokens)
         sentences = split_sentences(text, self._language)
         parts = [p for s in sentences for p in encode_parts(s, self._tokenizer, self._max_tokens)]
-        limit = f"{len(ids):,} tokens, {self._max_tokens:,} are the most"
+        limit = f"{len(ids):,} tokens, more than the maximum of {self._max_tokens:,}"
         return Divided(parts, (f"{limit}; translated in {len(parts):,} parts",))
 
 
@@ -98,13 +98,14 @@ def lost_sentences(text: str, translation: str, source_language: str, target_lan
     if num_out >= num_in:
         return None
     counts = f"has {num_in:,} sentences, its translation {num_out:,}"
-    return f"{counts}; with split_sentences each is translated by itself"
+    return f"{counts}; split_sentences translates each of them separately"
 
 
 def too_long_error(num_tokens: int, max_tokens: int) -> DataError:
     """The error for a sentence that is too long if sentences are not cut."""
     return DataError(
-        f"the sentence has {num_tokens:,} tokens, {max_tokens:,} are the most; split it", label="E-TOO-LONG"
+        f"the sentence has {num_tokens:,} tokens, more than the maximum of {max_tokens:,}; split it",
+        label="E-TOO-LONG",
     )
 
 

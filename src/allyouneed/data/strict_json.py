@@ -38,7 +38,7 @@ def _unique(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:
-            raise ValueError(f"the key {key!r} stands twice")
+            raise ValueError(f"the key {key!r} occurs twice")
         found[key] = value
     return found
 

@@ -45,7 +45,7 @@ class VocabularyFile(NamedTuple):
         except (KeyError, TypeError):
             raise _damaged(path, self.noun, "a key is missing") from None
         if not (is_one and _are_symbols(symbols) and is_sound(symbols, *settings)):
-            raise ModelError(f"{path}: is no {self.noun} that this version reads; prepare the data again")
+            raise ModelError(f"{path}: is not a {self.noun} that this version reads; prepare the data again")
         require_size(path, len(symbols), vocab_size)
         return symbols, settings
 
@@ -95,7 +95,7 @@ def require_size(path: Path, found: int, wanted: int | None) -> None:
 
 
 def _damaged(path: Path, noun: str, reason: object) -> ModelError:
-    return ModelError(f"{path}: is damaged or no {noun} ({reason}); take another copy")
+    return ModelError(f"{path}: is damaged or not a {noun} ({reason}); take another copy")
 
 
 def _are_symbols(found: object) -> bool:

@@ -94,8 +94,8 @@ def pack_weights(document: Mapping[str, Any]) -> dict[str, Any]:
     if (total := sum(of_kind.size for of_kind in weights.values())) > MOST_WEIGHTS:
         lengths = [len(document["sequences"][name]["pieces"]) for name in ("source", "target")]
         raise DataError(
-            f"the page would hold {total:,} weights, of {lengths[0]} by {lengths[1]} pieces; "
-            f"{MOST_WEIGHTS:,} are the most: give a shorter text, or draw some heads with png",
+            f"the page would hold {total:,} weights, of {lengths[0]} by {lengths[1]} pieces, "
+            f"more than the maximum of {MOST_WEIGHTS:,}: give a shorter text, or draw some heads with png",
             settings=["png"],
             label="E-TOO-LONG",
         )

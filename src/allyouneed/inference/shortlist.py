@@ -84,7 +84,7 @@ class Shortlist:
             size, tokenizers = facts["target_vocab_size"], facts["tokenizers"]
             found = cls(tensors["translations"], tensors["frequent"], size, tokenizers)
         except (SafetensorError, OSError, KeyError, TypeError) as error:
-            raise ModelError(f"{path}: is no shortlist ({error}); make it again") from None
+            raise ModelError(f"{path}: is not a shortlist ({error}); make it again") from None
         if not found._is_sound():
             raise ModelError(f"{path}: has tokens that are in no vocabulary; make it again")
         sizes = len(found.translations), found.target_vocab_size

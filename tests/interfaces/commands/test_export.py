@@ -32,7 +32,7 @@ def test_an_export_is_no_model_of_ours(run_command: RunCommand, toy_model: Path,
     assert run_command("export", toy_model, "--to", "huggingface", tmp_path / "out")[0] == 0
     code, _, err = run_command("translate", tmp_path / "out", stdin=b"sun\n")
     assert code == 4
-    assert "is a huggingface directory; a model directory is wanted" in err
+    assert "is a huggingface directory; a model directory is needed" in err
 
 
 def test_a_model_that_the_format_cannot_hold_is_refused_in_one_line(

@@ -123,7 +123,7 @@ def test_all_shows_every_preset_in_a_row(capsys: Capture) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--preset", "bse"], "--preset bse: no such preset; did you mean base?"),
+        (["--preset", "bse"], "--preset bse: unknown; did you mean base?"),
         (["--set", "model.d_modl=8"], "setting model.d_modl: unknown setting model.d_modl; did you mean"),
         (["--config", "absent.toml"], "absent.toml: No such file or directory; name a TOML file"),
         (["--vocab-size", "1000001"], "for --vocab-size. Must be <= 1000000."),

@@ -113,7 +113,7 @@ def test_several_files_and_pairs_are_read_one_after_the_other(
         (["--tags", "predicted"], "--tags and --brackets are for parsing"),
         (["--brackets", "joined"], "--tags and --brackets are for parsing"),
         (["--preset", "parsing_tiny", "--task", "translation"], "--preset parsing_tiny: is for parsing, not"),
-        (["--preset", "bas"], "--preset bas: no such preset; did you mean base?"),
+        (["--preset", "bas"], "--preset bas: unknown; did you mean base?"),
         (["--valid-source", "a"], "1 source files, but 0 target files; give as many of each"),
     ],
 )

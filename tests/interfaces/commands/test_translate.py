@@ -167,7 +167,8 @@ def test_lines_that_cannot_be_translated_are_empty_told_and_cost_no_other_line(
     assert lines_of(out) == [*alone, "", "", "", *alone]
     assert [line.partition(";")[0] for line in err.strip().split("\n")] == [
         "allyouneed: error[E-UTF8]: standard input:8:3: invalid byte 0xFF",
-        "allyouneed: error[E-TOO-LONG]: standard input:9: the sentence has 2,001 tokens, 1,024 are the most",
+        "allyouneed: error[E-TOO-LONG]: standard input:9: the sentence has 2,001 tokens, "
+        "more than the maximum of 1,024",
         "allyouneed: error[E-LINE-LENGTH]: standard input:10: more than 1,048,576 bytes",
     ]
 
@@ -275,7 +276,7 @@ def test_something_that_is_no_model_is_refused(
         (tmp_path / "absent", "no such model"),
         (tmp_path, "is not a model"),
         (toy_text / "train.en", "is not a model"),
-        (toy_data, "is a data directory; a model directory is wanted"),
+        (toy_data, "is a data directory; a model directory is needed"),
     ):
         code, out, err = run_command("translate", path, stdin=TEXT)
         assert (code, out) == (4, b"")

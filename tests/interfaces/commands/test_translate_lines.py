@@ -144,11 +144,15 @@ def test_what_is_no_request_is_answered_by_an_error_on_its_line(translate: RunCo
     bad = [
         (b'{"id": 7, "text": 1}', "E-JSON", '"text" is missing or not a string'),
         (b'{"text": "sun", "txet": 1}', "E-JSON", "unknown key 'txet'; the keys are text, id"),
-        (b'{"text": "sun", "text": "moon"}', "E-JSON", "the key 'text' stands twice"),
+        (b'{"text": "sun", "text": "moon"}', "E-JSON", "the key 'text' occurs twice"),
         (b"", "E-JSON", "Expecting value"),
         (b"\xff", "E-UTF8", "invalid byte 0xFF"),
         (b"[" * 100_000, "E-JSON", "nested too deep"),
-        (json.dumps({"id": "x", "text": "sun " * 1_100}).encode(), "E-TOO-LONG", "1,024 are the most"),
+        (
+            json.dumps({"id": "x", "text": "sun " * 1_100}).encode(),
+            "E-TOO-LONG",
+            "more than the maximum of 1,024",
+        ),
     ]
     stdin = b"".join(line + b"\n" for line, _, _ in bad) + b'{"text": "sun"}\n'
     code, out, err = translate(stdin, "--jsonl", "--too-long", "error")
@@ -248,7 +252,7 @@ def test_what_failed_is_an_empty_row_of_a_table(translate: RunCommand) -> None:
     [
         (["--jsonl", "--scores"], "--scores: --jsonl always writes scores"),
         (["--sampling", "--beam-size", "3"], "--beam-size: this is for search only"),
-        (["--mbr", "2", "--n-best", "5"], "--n-best 5: of --mbr 2 samples there are no more"),
+        (["--mbr", "2", "--n-best", "5"], "--n-best 5: --mbr draws only 2 samples"),
         (["--min-length", "9", "--max-length", "5"], "min_length = 9 exceeds max_length = 5"),
     ],
 )
@@ -270,7 +274,7 @@ def test_a_pipe_cannot_be_gone_on_with(translate: RunCommand, tmp_path: Path) ->
 SEVERAL = b"sun moon.\nsun. bird sees fish. wolf. moon.\nbird. fish. wolf.\n"
 LOST = (
     "allyouneed: standard input:2: has 4 sentences, its translation 1; "
-    "with --split-sentences each is translated by itself (later texts are not checked)\n"
+    "--split-sentences translates each of them separately (later texts are not checked)\n"
 )
 
 
@@ -304,6 +308,6 @@ def test_python_can_ask_whether_sentences_are_lost(translator: Translator) -> No
     lost = [translator.lost_sentences(text, t.text) for text, t in zip(texts, found, strict=True)]
     assert lost[0] is None
     assert lost[1] == (
-        "has 4 sentences, its translation 1; with split_sentences each is translated by itself"
+        "has 4 sentences, its translation 1; split_sentences translates each of them separately"
     )
     assert translator.lost_sentences(texts[1] * 400, found[1].text) is None  # translated in parts

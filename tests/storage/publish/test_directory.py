@@ -293,11 +293,11 @@ def test_a_directory_that_holds_what_was_not_published_as_its_kind_is_neither_re
     change(published)
     before = contents(published)
     with (
-        pytest.raises(UsageError, match=f"^{published}: holds .*, which allyouneed has not written; move"),
+        pytest.raises(UsageError, match=f"^{published}: holds .*, which allyouneed did not write; move"),
         publish_directory(published, "model", replace=True) as aside,
     ):
         (aside / "weights").write_bytes(b"new")
-    with pytest.raises(UsageError, match="which allyouneed has not written"):
+    with pytest.raises(UsageError, match="which allyouneed did not write"):
         remove_directory(published, "model")
     assert contents(published) == before
     assert names_in(published.parent) == ["model"]
@@ -317,7 +317,7 @@ def test_a_file_that_appears_in_the_old_directory_while_it_is_replaced_is_kept_w
     monkeypatch.setattr("allyouneed.storage.publish.directory.foreign_files", seen_too_early)
     before = contents(published)
     with (
-        pytest.raises(UsageError, match=f"^{published}: holds notes.txt, which allyouneed has not written; "),
+        pytest.raises(UsageError, match=f"^{published}: holds notes.txt, which allyouneed did not write; "),
         publish_directory(published, "model", replace=True) as aside,
     ):
         (aside / "weights").write_bytes(b"new")
@@ -347,7 +347,7 @@ def test_a_damaged_directory_is_replaced_by_one_with_the_same_files(published: P
 @pytest.mark.parametrize("place", ["/", "/proc"])
 def test_the_place_where_a_file_system_begins_is_refused(place: str) -> None:
     with (
-        pytest.raises(UsageError, match=f"^{place}: is where a file system begins; name a folder in it$"),
+        pytest.raises(UsageError, match=f"^{place}: is the root of a file system; name a folder in it$"),
         publish_directory(Path(place), "model"),
     ):
         pytest.fail("the block must not run")
@@ -397,7 +397,7 @@ def test_another_user_can_read_what_is_published(tmp_path: Path) -> None:
 def test_a_file_in_the_place_of_what_is_to_be_replaced_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "state").write_bytes(b"mine")
     with (
-        pytest.raises(UsageError, match="is no directory"),
+        pytest.raises(UsageError, match="is not a directory"),
         publish_directory(tmp_path / "state", "state", replace=True) as aside,
     ):
         (aside / "file").write_bytes(b"new")

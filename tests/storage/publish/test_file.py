@@ -47,7 +47,7 @@ def test_what_is_no_regular_file_is_refused_and_left_alone(
     before = node.lstat().st_ino, stat.S_IFMT(node.lstat().st_mode), names_in(Path())
     for write in (lambda: write_text(node, "x"), lambda: require_file(node), lambda: results_so_far(node)):
         with pytest.raises(
-            UsageError, match="node: is a pipe or a device, no regular file; name one to write"
+            UsageError, match="node: is a pipe or a device, not a regular file; name one to write"
         ):
             write()
     assert before == (node.lstat().st_ino, stat.S_IFMT(node.lstat().st_mode), names_in(Path()))
@@ -55,7 +55,7 @@ def test_what_is_no_regular_file_is_refused_and_left_alone(
 
 @pytest.mark.parametrize("name", ["", ".", "..", "-", "/"])
 def test_what_is_no_name_of_a_file_is_refused(name: str) -> None:
-    with pytest.raises(UsageError, match="no name of a file; name one"):
+    with pytest.raises(UsageError, match="not a file name; name one"):
         write_text(Path(name), "x")
 
 
@@ -172,5 +172,5 @@ write_text(Path({name!r}), "new")
         ended = subprocess.run(
             [sys.executable, "-c", code], stdout=stdout, stderr=subprocess.PIPE, check=False
         )
-    assert b"is a file that is open already" in ended.stderr
+    assert b"is already open for writing" in ended.stderr
     assert (tmp_path / "file").read_bytes() == b"precious"

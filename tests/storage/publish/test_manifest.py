@@ -84,7 +84,7 @@ def test_all_faults_are_named_at_once(published: Path) -> None:
     with pytest.raises(ModelError) as caught:
         read_manifest(published)
     missing, short = caught.value.messages
-    assert "größe.json: is missing or no plain file" in missing
+    assert "größe.json: is missing or not a regular file" in missing
     assert "weights: has 5 bytes, 5120 expected" in short
 
 
@@ -97,7 +97,7 @@ def test_a_directory_without_a_manifest_is_refused(published: Path, tmp_path: Pa
 
 
 def test_another_kind_is_refused(published: Path) -> None:
-    with pytest.raises(ModelError, match="is a model directory; a data directory is wanted"):
+    with pytest.raises(ModelError, match="is a model directory; a data directory is needed"):
         read_manifest(published, "data")
 
 

@@ -148,7 +148,7 @@ def test_an_old_directory_in_whose_place_something_has_appeared_is_not_put_back(
     target.mkdir()
     (target / "precious").write_bytes(b"x")
     with (
-        pytest.raises(UsageError, match="which allyouneed has not written"),
+        pytest.raises(UsageError, match="which allyouneed did not write"),
         publish_directory(target, "data", replace=True),
     ):
         pass

@@ -213,7 +213,7 @@ def test_a_pipe_in_the_place_of_a_configuration_is_refused_and_not_waited_for(
     (model / "config.toml").unlink()
     os.mkfifo(model / "config.toml")
     with pytest.raises(
-        ModelError, match=r"config\.toml: is a pipe or a device, no regular file; move it away"
+        ModelError, match=r"config\.toml: is a pipe or a device, not a regular file; move it away"
     ):
         allyouneed.load(model)
 

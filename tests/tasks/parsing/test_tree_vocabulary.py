@@ -106,7 +106,7 @@ def test_a_vocabulary_of_other_content_is_refused(tmp_path: Path, changes: dict[
     file.write_bytes(json.dumps(SAVED).encode())
     assert TreeVocabulary.load(file).vocab_size == 8
     file.write_bytes(json.dumps(SAVED | changes).encode())
-    with pytest.raises(ModelError, match=r"trees\.json: is no vocabulary"):
+    with pytest.raises(ModelError, match=r"trees\.json: is not a vocabulary"):
         TreeVocabulary.load(file)
 
 

@@ -100,7 +100,7 @@ def test_a_vocabulary_of_other_content_is_refused(tmp_path: Path, changes: dict[
     file = tmp_path / "words.json"
     WordFeatures.learn(LINES, 1_000, 3).save(file)
     file.write_bytes(json.dumps(json.loads(file.read_bytes()) | changes).encode())
-    with pytest.raises(ModelError, match=r"words\.json: is no vocabulary"):
+    with pytest.raises(ModelError, match=r"words\.json: is not a vocabulary"):
         WordFeatures.load(file)
 
 

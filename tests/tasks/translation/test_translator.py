@@ -150,7 +150,7 @@ def test_one_text_in_place_of_several_is_refused(translator: Translator) -> None
         ({"beam": 4}, "^unknown setting beam; did you mean beam_size?"),
         ({"mbr": 0}, "^mbr: .* greater than or equal to 1, not 0"),
         ({"mbr": 10_001}, "^mbr: .* less than or equal to 10000"),
-        ({"mbr": 2, "n_best": 5}, "^n_best 5: of mbr 2 samples there are no more"),
+        ({"mbr": 2, "n_best": 5}, "^n_best 5: mbr draws only 2 samples"),
         ({"top_p": 1.5, "sampling": True}, "^top_p: .* less than or equal to 1"),
         (
             {"top_k": 3, "seed": 1},
@@ -174,7 +174,10 @@ def test_threads_and_workers_have_the_bounds_of_the_command(toy_model: Path, tra
 
 
 def test_a_text_that_cannot_be_translated_is_told_by_its_number(translator: Translator) -> None:
-    for text, message in (("sun " * MAX_TOKENS, "1,024 are the most; split it"), ("\ud800", "surrogate")):
+    for text, message in (
+        ("sun " * MAX_TOKENS, "more than the maximum of 1,024; split it"),
+        ("\ud800", "surrogate"),
+    ):
         with pytest.raises(DataError, match=rf"^text 2: .*{message}"):
             translator.translate(["sun", text], too_long="error")
 
@@ -270,7 +273,7 @@ def test_a_text_that_is_too_long_is_translated_in_parts_and_told(translator: Tra
     answers = list(translator.answer(map(TranslationRequest, "abc", texts)))
     told = [answer.notices for answer in answers if isinstance(answer, Answer)]
     assert [len(notices) for notices in told] == [0, 1, 0]
-    assert told[1][0].endswith("tokens, 1,024 are the most; translated in 600 parts")
+    assert told[1][0].endswith("tokens, more than the maximum of 1,024; translated in 600 parts")
 
 
 def test_a_text_with_fewer_hypotheses_in_one_part_repeats_its_last(translator: Translator) -> None:
@@ -367,7 +370,7 @@ def test_learned_positions_bound_the_length_of_a_text(tmp_path: Path) -> None:
         lambda: translator.attention(longest, too_long),
         lambda: translator.negative_log_likelihood([longest], [too_long]),
     ):
-        with pytest.raises(DataError, match="has 12 tokens, 11 are the most"):
+        with pytest.raises(DataError, match="has 12 tokens, more than the maximum of 11"):
             ask()
     assert translator.translate([too_long]) == [joined(translator.translate([longest, "x"]))]
 

@@ -80,9 +80,9 @@ def require_free(target: Path) -> None:
     with disk_errors(target):
         place = Path(os.path.realpath(target))
         if place.is_mount():
-            raise UsageError(f"{target}: is where a file system begins; name a folder in it")
+            raise UsageError(f"{target}: is the root of a file system; name a folder in it")
         if place.exists() and not place.is_dir():
-            raise UsageError(f"{target}: is no directory; name a new one")
+            raise UsageError(f"{target}: is not a directory; name a new one")
         if _holds_something(place):
             raise UsageError(f"{target}: exists and is not empty; name a new folder or remove this one")
 
@@ -102,9 +102,9 @@ def _require_ours(target: Path, kind: str, new: Path | None = None, where: Path 
     """
     where = where or target
     if not where.is_dir():
-        raise UsageError(f"{target}: is no directory; move it away")
+        raise UsageError(f"{target}: is not a directory; move it away")
     if foreign := foreign_files(where, kind, new):
-        raise UsageError(f"{target}: holds {foreign[0]}, which allyouneed has not written; move it away")
+        raise UsageError(f"{target}: holds {foreign[0]}, which allyouneed did not write; move it away")
 
 
 def _put_in_place(content: Path, destination: Path, target: Path) -> None:

@@ -57,12 +57,12 @@ def require_file(path: Path) -> None:
     """
     with disk_errors(path):
         if path.name in ("", "-", ".."):
-            raise UsageError(f"{str(path)!r} is no name of a file; name one to write")
+            raise UsageError(f"{str(path)!r} is not a file name; name one to write")
         if path.is_dir():
             raise DiskError(f"{path}: is a directory; name a file in it")
         require_regular(path, "name one to write")
         if _is_open_file(path):
-            raise UsageError(f"{path}: is a file that is open already, and may be written to; name another")
+            raise UsageError(f"{path}: is already open for writing; name another")
         folder = (Path(os.path.realpath(path)) if path.is_symlink() else path).parent
         if not folder.is_dir():
             raise DiskError(f"{path}: there is no folder {folder}; make it first")
@@ -83,7 +83,7 @@ def require_regular(path: Path, remedy: str = "move it away") -> None:
     with contextlib.suppress(FileNotFoundError):
         mode = path.stat().st_mode
         if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-            raise UsageError(f"{path}: is a pipe or a device, no regular file; {remedy}")
+            raise UsageError(f"{path}: is a pipe or a device, not a regular file; {remedy}")
 
 
 def _is_open_file(path: Path) -> bool:

@@ -40,7 +40,7 @@ def read_manifest(directory: Path, kind: str | None = None, reads: Iterable[str]
     with disk_errors(directory):
         manifest = _load_manifest(directory)
         if kind is not None and manifest["kind"] != kind:
-            raise ModelError(f"{directory}: is a {manifest['kind']} directory; a {kind} directory is wanted")
+            raise ModelError(f"{directory}: is a {manifest['kind']} directory; a {kind} directory is needed")
         faults = [_fault(directory, name, entry) for name, entry in manifest["files"].items()]
         faults += unlisted(directory, manifest, reads)
     if found := [fault for fault in faults if fault]:
@@ -129,7 +129,7 @@ def _load_manifest(directory: Path) -> dict[str, Any]:
     if not directory.is_dir():
         raise ModelError(f"{directory}: no such directory; check the path")
     if path.is_symlink() or not path.is_file():
-        raise ModelError(f"{directory}: has no {MANIFEST}; it is not complete, or not of allyouneed")
+        raise ModelError(f"{directory}: has no {MANIFEST}; it is incomplete, or was not made by allyouneed")
     manifest = _parse_manifest(path)
     if unsafe := [name for name in manifest["files"] if not _is_inside(name)]:
         raise ModelError([f"{path}: names a file that cannot be in the directory: {name}" for name in unsafe])
@@ -169,7 +169,7 @@ def _is_inside(name: str) -> bool:
 def _fault(directory: Path, name: str, entry: Mapping[str, Any]) -> str | None:
     path = directory / name
     if Path(os.path.realpath(path)) != Path(os.path.realpath(directory), name) or not path.is_file():
-        return f"{path}: is missing or no plain file; take another copy of {directory}"
+        return f"{path}: is missing or not a regular file; take another copy of {directory}"
     if (size := path.stat().st_size) != entry["size"]:
         return f"{path}: has {size} bytes, {entry['size']} expected; take another copy of {directory}"
     if (sha256 := sha256_of(path)) != entry["sha256"]:

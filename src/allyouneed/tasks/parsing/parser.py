@@ -130,7 +130,7 @@ class Parser:
             TypeError: One sentence is given in place of several.
         """
         if isinstance(sentences, str):
-            raise TypeError("one sentence is given where several are wanted; put it in a list: [sentence]")
+            raise TypeError("a single sentence; put it in a list: [sentence]")
         answers = self._answers(self._numbered(sentences), options)
         return [answer.result for answer in require_all(answers, "sentence")]
 

@@ -74,6 +74,6 @@ def check_n_best(n_best: int, mbr: int | None) -> None:
     require_counts(n_best=n_best)
     if mbr is not None and n_best > mbr:
         raise UsageError(
-            f"n_best {n_best}: of mbr {mbr} samples there are no more; raise the latter",
+            f"n_best {n_best}: mbr draws only {mbr} samples; raise mbr",
             settings=["n_best", "mbr"],
         )

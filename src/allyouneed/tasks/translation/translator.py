@@ -95,7 +95,7 @@ class Translator:
             TypeError: `texts` is a single string.
         """
         if isinstance(texts, str):
-            raise TypeError("one text is given where several are wanted; put it in a list: [text]")
+            raise TypeError("a single text; put it in a list: [text]")
         config, search = configured(options, self.config.search)
         requests = map(TranslationRequest, count(1), texts)
         encoded = require_all(self._encoded(requests, config), "text")
@@ -262,7 +262,7 @@ class Translator:
     def _encode_prefix(self, prefix: str) -> list[int]:
         ids = self._encode_target(prefix)
         if ids and self._shortlist is not None:
-            raise DataError("a target prefix and a shortlist exclude each other; leave out one")
+            raise DataError("a target prefix cannot be used with a shortlist; leave out one")
         return ids
 
     @property
