@@ -167,18 +167,19 @@ def test_what_a_page_says_is_escaped(tmp_path: Path) -> None:
 
 def test_the_index_shows_the_tables_of_all_pages_in_the_papers_order(tmp_path: Path) -> None:
     for name in ("variants", "table3", "table1"):
-        (tmp_path / f"{name}-tiny").mkdir()
-        write_report(made_up(name, tmp_path / f"{name}-tiny"))
+        (tmp_path / f"{name} #1").mkdir()
+        write_report(made_up(name, tmp_path / f"{name} #1"))
     (tmp_path / "other.html").write_text("<p>another page</p>")
     page = write_index(tmp_path).read_text()
     titles = [EXPERIMENTS[name].title for name in ("table1", "table3", "variants")]
     assert re.findall("<h2>(.*?)</h2>", page) == [title.replace("'", "&#x27;") for title in titles]
     assert re.findall('href="(.*?)"', page) == [
-        f"{name}-tiny/results.html" for name in ("table1", "table3", "variants")
+        f"{name}%20%231/results.html" for name in ("table1", "table3", "variants")
     ]
-    found = results_table(made_up("table3", tmp_path / "table3-tiny"))
+    found = results_table(made_up("table3", tmp_path / "table3 #1"))
     assert all(cell.ours in page and cell.paper in page for line in found.lines for cell in line.cells)
     assert f"not as the paper: {len(found.conclusions['Not as the paper'])}" in page
+    assert "table3 #1: scale tiny" in page
 
 
 def test_a_folder_without_results_has_no_index(tmp_path: Path) -> None:

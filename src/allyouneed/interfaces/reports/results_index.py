@@ -3,6 +3,7 @@
 import html
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 from allyouneed.errors import DataError
 from allyouneed.interfaces.reports.html_parts import page
@@ -41,10 +42,11 @@ def _place(table: ResultsTable) -> tuple[int, str]:
 
 def _section(file: Path, table: ResultsTable, folder: Path) -> Iterator[str]:
     """A table, its facts, how many verdicts of each kind it has, and a link to its page."""
-    link = html.escape(file.relative_to(folder).as_posix())
+    link = quote(file.relative_to(folder).as_posix())
+    name = file.parent.name if file.name == "results.html" else file.stem
     counts = [f"{title.lower()}: {len(items)}" for title, items in table.conclusions.items()]
     yield f"<h2>{html.escape(table.title)}</h2>"
-    facts = html.escape(", ".join(table.facts))
+    facts = html.escape(f"{name}: {', '.join(table.facts)}")
     yield f'<p class="facts">{facts}. <a href="{link}">Plots, cost, method</a></p>'
     yield from main_table(table)
     if counts:
