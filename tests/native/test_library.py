@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from allyouneed.native.library import available, library
+from allyouneed.native.library import available, library, library_for
 from allyouneed.native.linear import PackedLinear
 
 
@@ -15,9 +15,9 @@ from allyouneed.native.linear import PackedLinear
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An empty cache; the library is looked for anew, here and after the test."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    library.cache_clear()
+    library_for.cache_clear()
     yield tmp_path / "cache" / "allyouneed"
-    library.cache_clear()
+    library_for.cache_clear()
 
 
 def compiler(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -32,7 +32,7 @@ def test_it_is_compiled_once_and_found_again(cache: Path) -> None:
     assert library() is not None
     [file] = cache.iterdir()
     written = file.stat().st_mtime_ns
-    library.cache_clear()
+    library_for.cache_clear()
     assert library() is not None
     assert file.stat().st_mtime_ns == written
 
@@ -49,7 +49,7 @@ def test_without_a_compiler_nothing_is_available(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert library() is None
-    assert available() == frozenset()
+    assert available() == ()
     with pytest.raises(ValueError, match="no native kernel for float32 on this machine"):
         PackedLinear(torch.zeros(2, 2), None, "float32")
 
@@ -70,7 +70,7 @@ def test_a_file_that_is_cut_off_is_made_anew(cache: Path) -> None:
     file.unlink()  # this process has it mapped
     file.write_bytes(b"\x7fELF")
     file.chmod(0o700)
-    library.cache_clear()
+    library_for.cache_clear()
     assert library() is not None
     assert file.stat().st_size == whole
 
@@ -82,7 +82,7 @@ def test_what_others_can_write_to_is_not_loaded(
     assert library() is not None
     [file] = cache.iterdir()
     (cache if what == "folder" else file).chmod(0o777)
-    library.cache_clear()
+    library_for.cache_clear()
     monkeypatch.setenv("PATH", str(tmp_path))  # so that it cannot be made anew
     assert library() is None
 

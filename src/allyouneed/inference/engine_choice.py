@@ -76,7 +76,8 @@ def build_engine(
         )
     if precision == "int8":
         raise UsageError(
-            "precision int8: needs a C compiler and a CPU with AVX-512 VNNI; take float32 or bfloat16",
+            "precision int8: needs the C kernels, and so a C compiler (gcc or clang); install one, or take "
+            "float32 or bfloat16",
             settings=["precision"],
         )
     model = copy.deepcopy(model).bfloat16() if precision == "bfloat16" else model

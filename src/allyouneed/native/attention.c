@@ -11,122 +11,120 @@ of threads. */
 
 #define AHEAD 2 /* number of keys to prefetch */
 #define TILE 32 /* number of values that the queries of a group read together */
+#define MOST_VECTORS (REGISTERS / 2) /* of columns that are summed together, in registers */
 
-VECTOR static inline float dot(const float *left, const float *right, int width) {
-    __m512 sum = _mm512_setzero_ps();
-    for (int i = 0; i < width; i += LANES) {
-        __mmask16 some = first_lanes(width - i);
-        sum = _mm512_fmadd_ps(_mm512_maskz_loadu_ps(some, left + i), _mm512_maskz_loadu_ps(some, right + i), sum);
-    }
-    return _mm512_reduce_add_ps(sum);
+INLINE float dot(const float *left, const float *right, int width) {
+    vec sum = splat(0);
+    for (int i = 0; i < width; i += LANES)
+        sum = multiply_add(load_first(left + i, width - i, 0), load_first(right + i, width - i, 0), sum);
+    return sum_of(sum);
 }
 
-/* The dot products of four pairs of vectors, `step` apart on both sides. */
-VECTOR static inline __m128 four_dots(const float *left, const float *right, int step, int width) {
-    __m512 sums[4] = {_mm512_setzero_ps(), _mm512_setzero_ps(), _mm512_setzero_ps(), _mm512_setzero_ps()};
-    for (int i = 0; i < width; i += LANES) {
-        __mmask16 some = first_lanes(width - i);
+/* The dot products of four pairs of vectors, `width` apart on both sides. */
+INLINE void four_dots(const float *left, const float *right, int width, float dots[4]) {
+    vec sums[4] = {splat(0), splat(0), splat(0), splat(0)};
+    for (int i = 0; i < width; i += LANES)
         for (int j = 0; j < 4; j++)
-            sums[j] = _mm512_fmadd_ps(
-                _mm512_maskz_loadu_ps(some, left + j * step + i), _mm512_maskz_loadu_ps(some, right + j * step + i),
+            sums[j] = multiply_add(
+                load_first(left + j * width + i, width - i, 0), load_first(right + j * width + i, width - i, 0),
                 sums[j]);
-    }
-    __m256 halves[4];
-    for (int j = 0; j < 4; j++)
-        halves[j] = _mm256_add_ps(_mm512_castps512_ps256(sums[j]), _mm512_extractf32x8_ps(sums[j], 1));
-    __m256 pairs = _mm256_hadd_ps(_mm256_hadd_ps(halves[0], halves[1]), _mm256_hadd_ps(halves[2], halves[3]));
-    return _mm_add_ps(_mm256_castps256_ps128(pairs), _mm256_extractf128_ps(pairs, 1));
+    four_sums(sums, dots);
 }
 
 /* Scaled products of a query with a key, head by head; the scores of successive heads are `stride` apart. */
-VECTOR static inline void score(
+INLINE void score(
     const float *query, const float *key, int heads, int width, float scale, float *scores, int64_t stride) {
     int head = 0;
     for (; head + 4 <= heads; head += 4) {
         float four[4];
-        _mm_storeu_ps(
-            four, _mm_mul_ps(
-                      _mm_set1_ps(scale), four_dots(query + head * width, key + head * width, width, width)));
+        four_dots(query + head * width, key + head * width, width, four);
         for (int j = 0; j < 4; j++)
-            scores[(head + j) * stride] = four[j];
+            scores[(head + j) * stride] = scale * four[j];
     }
     for (; head < heads; head++)
         scores[head * stride] = scale * dot(query + head * width, key + head * width, width);
 }
 
 /* Turns scores into weights that sum to one (softmax). */
-VECTOR static inline void normalise(float *scores, int count) {
-    __m512 most = _mm512_set1_ps(-INFINITY), sum = _mm512_setzero_ps();
+INLINE void normalise(float *scores, int count) {
+    vec most = splat(-INFINITY), sum = splat(0);
     for (int i = 0; i < count; i += LANES)
-        most = _mm512_max_ps(most, loaded_or(scores + i, first_lanes(count - i), -INFINITY));
-    __m512 largest = _mm512_set1_ps(_mm512_reduce_max_ps(most));
+        most = larger(most, load_first(scores + i, count - i, -INFINITY));
+    float largest = largest_of(most);
     for (int i = 0; i < count; i += LANES) {
-        __mmask16 some = first_lanes(count - i);
-        __m512 weight = exponential(_mm512_sub_ps(loaded_or(scores + i, some, -INFINITY), largest));
-        _mm512_mask_storeu_ps(scores + i, some, weight);
-        sum = _mm512_mask_add_ps(sum, some, sum, weight);
+        vec weight = exponential(load_first(scores + i, count - i, -INFINITY) - splat(largest));
+        store_first(scores + i, weight, count - i);
+        sum += weight;
     }
-    __m512 factor = _mm512_set1_ps(1.0f / _mm512_reduce_add_ps(sum));
-    for (int i = 0; i < count; i += LANES) {
-        __mmask16 some = first_lanes(count - i);
-        _mm512_mask_storeu_ps(scores + i, some, _mm512_mul_ps(_mm512_maskz_loadu_ps(some, scores + i), factor));
-    }
+    vec factor = splat(1.0f / sum_of(sum));
+    for (int i = 0; i < count; i += LANES)
+        store_first(scores + i, load_first(scores + i, count - i, 0) * factor, count - i);
 }
 
-/* Adds weighted values to `out` in the order of the rows, for `vectors` times sixteen columns; `weights[v]` are the
-weights of the head that vector v belongs to. */
-VECTOR static inline __attribute__((always_inline)) void mix_columns(
+/* Adds weighted values to `out` in the order of the rows, for some vectors of columns; `weights[v]` are the weights of
+the head that vector v belongs to. */
+INLINE void mix_columns(
     const float *const *weights, const float *values, int64_t value_stride, const int32_t *rows, int count,
     int vectors, float *out) {
-    __m512 sums[16];
+    vec sums[16];
     for (int v = 0; v < vectors; v++)
-        sums[v] = _mm512_loadu_ps(out + v * LANES);
+        sums[v] = load(out + v * LANES);
     for (int j = 0; j < count; j++) {
         const float *value = values + rows[j] * value_stride;
         for (int v = 0; v < vectors; v++)
-            sums[v] = _mm512_fmadd_ps(_mm512_set1_ps(weights[v][j]), _mm512_loadu_ps(value + v * LANES), sums[v]);
+            sums[v] = multiply_add(splat(weights[v][j]), load(value + v * LANES), sums[v]);
     }
     for (int v = 0; v < vectors; v++)
-        _mm512_storeu_ps(out + v * LANES, sums[v]);
+        store(out + v * LANES, sums[v]);
+}
+
+/* Adds weighted values to `out` for the columns of a head whose width is no multiple of a vector. */
+INLINE void mix_head(
+    const float *weights, const float *values, int64_t value_stride, const int32_t *rows, int count, int width,
+    float *out) {
+    for (int i = 0; i < width; i += LANES) {
+        vec sum = load_first(out + i, width - i, 0);
+        for (int j = 0; j < count; j++)
+            sum = multiply_add(splat(weights[j]), load_first(values + rows[j] * value_stride + i, width - i, 0), sum);
+        store_first(out + i, sum, width - i);
+    }
 }
 
 /* Adds weighted values to `out` for all columns of all heads. */
-VECTOR static void mix(
+static void mix(
     const float *scores, int64_t stride, const float *values, int64_t value_stride, const int32_t *rows, int count,
     int heads, int width, float *out) {
-    int column = 0;
-    if (width % LANES == 0) {
-        for (int vectors = 16; vectors; vectors /= 2) /* as many as fit in registers */
-            for (; column + vectors * LANES <= heads * width; column += vectors * LANES) {
-                const float *weights[16];
-                for (int v = 0; v < vectors; v++)
-                    weights[v] = scores + (column + v * LANES) / width * stride;
-                const float *part = values + column;
-                float *sums = out + column;
-                switch (vectors) { /* constants keep the sums in registers */
-                case 16: mix_columns(weights, part, value_stride, rows, count, 16, sums); break;
-                case 8: mix_columns(weights, part, value_stride, rows, count, 8, sums); break;
-                case 4: mix_columns(weights, part, value_stride, rows, count, 4, sums); break;
-                default: mix_columns(weights, part, value_stride, rows, count, vectors, sums);
-                }
-            }
+    if (width % LANES) {
+        for (int head = 0; head < heads; head++)
+            mix_head(
+                scores + head * stride, values + head * width, value_stride, rows, count, width, out + head * width);
         return;
     }
-    for (; column < heads * width; column++) {
-        const float *weights = scores + column / width * stride;
-        for (int j = 0; j < count; j++)
-            out[column] = fmaf(weights[j], values[rows[j] * value_stride + column], out[column]);
-    }
+    int column = 0;
+    for (int vectors = MOST_VECTORS; vectors; vectors /= 2)
+        for (; column + vectors * LANES <= heads * width; column += vectors * LANES) {
+            const float *weights[16];
+            for (int v = 0; v < vectors; v++)
+                weights[v] = scores + (column + v * LANES) / width * stride;
+            const float *part = values + column;
+            float *sums = out + column;
+            switch (vectors) { /* constants keep the sums in registers */
+            case 16: mix_columns(weights, part, value_stride, rows, count, 16, sums); break;
+            case 8: mix_columns(weights, part, value_stride, rows, count, 8, sums); break;
+            case 4: mix_columns(weights, part, value_stride, rows, count, 4, sums); break;
+            default: mix_columns(weights, part, value_stride, rows, count, vectors, sums);
+            }
+        }
 }
 
 /* Prefetches a row; rows are too far apart for the processor to predict the next one. */
 static inline void fetch(const float *row, int width) {
-    for (int i = 0; i < width; i += LANES)
-        _mm_prefetch((const char *)(row + i), _MM_HINT_T0);
+    for (int i = 0; i < width; i += 16) /* floats in a cache line */
+        __builtin_prefetch(row + i);
 }
 
 /* Attention of a few queries, which read the rows together so that shared rows are in the cache. */
-VECTOR static void attend_group(
+static void attend_group(
     const struct attended *attended, int64_t first, int64_t end, int heads, int d_k, int d_v, const float *queries,
     int64_t query_stride, const float *keys, int64_t key_stride, const float *values, int64_t value_stride,
     float *out, float *scores, int longest) {
@@ -156,7 +154,7 @@ VECTOR static void attend_group(
         }
 }
 
-VECTOR int attend(
+int attend(
     int64_t num_queries, int heads, int d_k, int d_v, const float *queries, int64_t query_stride, const float *keys,
     int64_t key_stride, const float *values, int64_t value_stride, const struct attended *attended, float *out,
     int threads) {

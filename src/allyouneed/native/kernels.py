@@ -7,18 +7,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from allyouneed.native.header import structures
 from allyouneed.native.library import library
-
-
-class _Attended(ctypes.Structure):
-    """`struct attended` of `kernels.h`."""
-
-    _fields_ = (
-        ("rows", ctypes.c_void_p),
-        ("starts", ctypes.c_void_p),
-        ("counts", ctypes.c_void_p),
-        ("group", ctypes.c_int64),
-    )
 
 
 class Rows:
@@ -44,7 +34,9 @@ class Rows:
         assert len(starts) == len(counts)
         self.num_queries = len(counts)
         self._tensors = rows, starts, counts
-        self._attended = _Attended(rows.data_ptr(), starts.data_ptr(), counts.data_ptr(), group)
+        self._attended = structures()["attended"](
+            rows.data_ptr(), starts.data_ptr(), counts.data_ptr(), group
+        )
         self.address = ctypes.addressof(self._attended)
         """Address of `struct attended`, valid for the lifetime of this object."""
 

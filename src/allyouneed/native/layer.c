@@ -6,22 +6,6 @@ a dozen, because with few rows the calls take longer than the arithmetic. */
 
 #include "kernels.h"
 
-/* LayerNorm(x + out(f(in(x)))), where f is attention or the identity. */
-struct sublayer {
-    const struct linear *in;
-    const struct linear *out;
-    const float *gains;
-    const float *biases;
-    float epsilon;
-};
-
-struct layer {
-    int32_t heads, d_k, d_v, threads;
-    struct sublayer self_attention;  /* `in` returns concatenated queries, keys and values */
-    struct sublayer cross_attention; /* `in` returns queries; it is NULL in the encoder */
-    struct sublayer feed_forward;    /* `in` ends with ReLU */
-};
-
 /* The part of a sub-layer after f; y may be x. */
 static int finish(
     const struct layer *layer, const struct sublayer *sublayer, int64_t num_rows, const float *x, const float *f,
@@ -34,9 +18,6 @@ static int finish(
     return 1;
 }
 
-/* Maps x to y, both (num_rows, width). The keys and values of x are written into `keys_values` from row `first` on;
-x attends to the rows `own` of it, then to the rows `of_memory` of `memory`, which has the same layout. Returns 0 if
-out of memory. */
 int layer_forward(
     const struct layer *layer, int64_t num_rows, const float *x, float *keys_values, int64_t first,
     const struct attended *own, const float *memory, const struct attended *of_memory, float *y) {

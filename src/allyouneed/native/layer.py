@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from allyouneed.native.header import structures
 from allyouneed.native.kernels import Rows
 from allyouneed.native.library import library
 from allyouneed.native.linear import PackedLinear
@@ -23,39 +24,16 @@ class Sublayer:
     epsilon: float
 
 
-class _Sublayer(ctypes.Structure):
-    """`struct sublayer` of `layer.c`."""
-
-    _fields_ = (
-        ("in", ctypes.c_void_p),
-        ("out", ctypes.c_void_p),
-        ("gains", ctypes.c_void_p),
-        ("biases", ctypes.c_void_p),
-        ("epsilon", ctypes.c_float),
-    )
-
-    @classmethod
-    def of(cls, sublayer: Sublayer) -> "_Sublayer":
-        vectors = sublayer.gains, sublayer.biases
-        for vector in vectors:
-            assert vector.dtype == torch.float32
-            assert vector.is_contiguous()
-        addresses = sublayer.first.address, sublayer.last.address, *(each.data_ptr() for each in vectors)
-        return cls(*addresses, sublayer.epsilon)
-
-
-class _Layer(ctypes.Structure):
-    """`struct layer` of `layer.c`."""
-
-    _fields_ = (
-        ("heads", ctypes.c_int32),
-        ("d_k", ctypes.c_int32),
-        ("d_v", ctypes.c_int32),
-        ("threads", ctypes.c_int32),
-        ("self_attention", _Sublayer),
-        ("cross_attention", _Sublayer),
-        ("feed_forward", _Sublayer),
-    )
+def _structure(sublayer: Sublayer | None) -> ctypes.Structure:
+    """`struct sublayer` of `kernels.h`."""
+    if sublayer is None:
+        return structures()["sublayer"]()
+    vectors = sublayer.gains, sublayer.biases
+    for vector in vectors:
+        assert vector.dtype == torch.float32
+        assert vector.is_contiguous()
+    addresses = sublayer.first.address, sublayer.last.address, *(each.data_ptr() for each in vectors)
+    return structures()["sublayer"](*addresses, sublayer.epsilon)
 
 
 class PackedLayer:
@@ -82,13 +60,9 @@ class PackedLayer:
         num_heads, d_k, d_v = heads
         self.keys_values_width = num_heads * (d_k + d_v)
         self._sublayers = self_attention, feed_forward, cross_attention  # the structure points into them
-        self._layer = _Layer(
-            *heads,
-            threads,
-            _Sublayer.of(self_attention),
-            _Sublayer() if cross_attention is None else _Sublayer.of(cross_attention),
-            _Sublayer.of(feed_forward),
-        )
+        in_order = self_attention, cross_attention, feed_forward
+        self._layer = structures()["layer"](*heads, threads, *map(_structure, in_order))
+        self._library = library()
 
     def __call__(
         self,
@@ -121,7 +95,7 @@ class PackedLayer:
         assert first + len(x) <= len(keys_values)
         assert (self._sublayers[2] is None) == (memory is None) == (of_memory is None)
         y = torch.empty_like(x)
-        done = library().layer_forward(
+        done = self._library.layer_forward(
             ctypes.addressof(self._layer),
             len(x),
             x.data_ptr(),

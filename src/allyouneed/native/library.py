@@ -1,6 +1,6 @@
-"""The C kernels, compiled on first use and cached.
+"""The C kernels, compiled for the processor's instruction set on first use, and cached.
 
-Without a compiler or a supported processor there is no library, and PyTorch computes instead.
+Without a compiler there is no library, and PyTorch computes instead.
 """
 
 import ctypes
@@ -17,41 +17,43 @@ from typing import Any
 
 from allyouneed.config.variables import is_home
 from allyouneed.errors import printable, say
+from allyouneed.native import isa
+from allyouneed.native.header import functions
 
 FORMS = "float32", "bfloat16", "int8"
 """Forms of packed weights, in the order of `enum form` in `linear.c`."""
 
 _SOURCES = Path(__file__).parent
 _COMPILERS = "cc", "gcc", "clang"
-_FLAGS = "-O3", "-std=gnu11", "-shared", "-fPIC"
+_FLAGS = "-O3", "-std=gnu11", "-ffp-contract=off", "-shared", "-fPIC"
 _SECONDS = 120
-_POINTER, _INT, _LONG, _FLOAT = ctypes.c_void_p, ctypes.c_int, ctypes.c_int64, ctypes.c_float
-_ARGUMENTS = {
-    "linear_forward": [_POINTER, _POINTER, _LONG, _POINTER],
-    "layer_forward": [_POINTER, _LONG, _POINTER, _POINTER, _LONG, _POINTER, _POINTER, _POINTER, _POINTER],
-    "attend": [
-        *(_LONG, _INT, _INT, _INT, _POINTER, _LONG, _POINTER, _LONG, _POINTER, _LONG),
-        *(_POINTER, _POINTER, _INT),
-    ],
-    "add_norm": [_LONG, _INT, _POINTER, _POINTER, _POINTER, _POINTER, _FLOAT, _POINTER, _INT],
-    "normalisers_of": [_LONG, _INT, _POINTER, _POINTER, _INT],
-    "top_log_probs": [_LONG, _INT, _POINTER, _POINTER, _POINTER, _INT, _INT, _POINTER, _POINTER, _INT],
-}
 
 
-def available() -> frozenset[str]:
-    """The forms of weights that `PackedLinear` supports on this machine."""
-    forms = library().linear_forms() if library() else 0
-    return frozenset(form for bit, form in enumerate(FORMS) if forms >> bit & 1)
+def available() -> tuple[str, ...]:
+    """The precisions that `PackedLinear` supports on this machine: all, or none without the library."""
+    return FORMS if library() else ()
+
+
+def library() -> Any:
+    """The library for the chosen instruction set, or None if it is unavailable.
+
+    Raises:
+        UsageError: `ALLYOUNEED_ISA` names an instruction set that this processor does not have.
+    """
+    declined = os.environ.get("ALLYOUNEED_NATIVE") == "0"
+    return None if declined else library_for(os.environ.get(isa.VARIABLE))
 
 
 @functools.cache
-def library() -> Any:
-    """The loaded library, or None if it is unavailable."""
-    if platform.machine() not in ("x86_64", "AMD64") or os.environ.get("ALLYOUNEED_NATIVE") == "0":
-        return None
+def library_for(name: str | None) -> Any:
+    """The library for an instruction set, by default the fastest; None if it is unavailable.
+
+    Raises:
+        UsageError: This processor does not have the instruction set.
+    """
+    instructions = isa.find(name)
     try:
-        loaded = _loaded()
+        return _loaded(instructions)
     except (OSError, RuntimeError, subprocess.SubprocessError, AttributeError) as error:
         reason = printable(str(error).partition("\n")[0])
         say(
@@ -59,15 +61,16 @@ def library() -> Any:
             " set ALLYOUNEED_NATIVE=0 to hide this message"
         )
         return None
-    return loaded if loaded is not None and loaded.linear_forms() else None
 
 
-def _loaded() -> Any:
+def _loaded(instructions: isa.InstructionSet) -> Any:
     """The library, cached or newly compiled; None without a compiler."""
     compiler = next((found for name in _COMPILERS if (found := shutil.which(name))), None)
     sources = sorted(_SOURCES.glob("*.[ch]"))
-    parts = [*(source.read_bytes() for source in sources), str((_FLAGS, platform.libc_ver())).encode()]
-    name = f"kernels-{hashlib.sha256(bytes(1).join(parts)).hexdigest()[:16]}.so"
+    options = *_FLAGS, *instructions.options
+    parts = [*(source.read_bytes() for source in sources), str((options, platform.libc_ver())).encode()]
+    digest = hashlib.sha256(bytes(1).join(parts)).hexdigest()[:16]
+    name = f"kernels-{instructions.name}-{digest}.so"
     cache = _cache()
     if cache is not None and _is_ours(cache / name):
         try:
@@ -83,7 +86,7 @@ def _loaded() -> Any:
         )
     with tempfile.TemporaryDirectory(dir=cache) as folder:
         made = Path(folder) / name
-        _compile(compiler, [str(source) for source in sources if source.suffix == ".c"], made)
+        _compile([compiler, *options], [str(source) for source in sources if source.suffix == ".c"], made)
         loaded = _open(made)
         if cache is not None:
             made.chmod(0o700)
@@ -95,18 +98,18 @@ def _loaded() -> Any:
 
 def _open(path: Path) -> Any:
     loaded = ctypes.CDLL(str(path))
-    for name, arguments in _ARGUMENTS.items():
+    for name, arguments in functions().items():
         getattr(loaded, name).argtypes = arguments
     return loaded
 
 
-def _compile(compiler: str, sources: list[str], path: Path) -> None:
+def _compile(compiler: list[str], sources: list[str], path: Path) -> None:
     for more in (["-fopenmp"], []):
-        command = [compiler, *_FLAGS, *more, "-o", str(path), *sources, "-lm"]
+        command = [*compiler, *more, "-o", str(path), *sources, "-lm"]
         ended = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
         if ended.returncode == 0:
             return
-    raise RuntimeError(f"{compiler} failed: {ended.stderr.strip()}")
+    raise RuntimeError(f"{compiler[0]} failed: {ended.stderr.strip()}")
 
 
 def _cache() -> Path | None:

@@ -1,12 +1,11 @@
-/* y = x W^T + b for the few rows of x in a decoding step, on x86 processors with AVX-512.
- *
- * All data is in 32-bit words; a word holds the values of one k (float32), two (bfloat16) or four (int8). The
- * three forms differ in the instruction that multiplies two vectors of words and adds. W is stored in panels of
- * 32 of its rows, which are columns of y: word 0 of each column, then word 1 of each, and so on.
- *
- * Every element of y is one sum over k in ascending order, in one lane of one register. So the bits of a row
- * of y depend only on W and the same row of x, not on the other rows or the numbers of rows and threads.
- */
+/* y = x W^T + b for the few rows of x in a decoding step.
+
+A word holds the values of one k (float32), or of as many as an instruction multiplies and adds at once. W is stored in
+panels of PANEL_COLUMNS of its rows, which are columns of y: word 0 of each column, then word 1 of each, and so on.
+
+Every element of y is one sum over k in ascending order, in one lane of one register. So the bits of a row of y depend
+only on W and the same row of x, not on the other rows or the numbers of rows and threads. */
+
 #include <stdlib.h>
 
 #include "kernels.h"
@@ -14,14 +13,39 @@
 
 enum form { FLOAT32, BFLOAT16, INT8, NUM_FORMS };
 
-#define INLINE static inline __attribute__((always_inline)) VECTOR
-#define UNROLL _Pragma("GCC unroll 16")
+/* The sums of a block, the vectors of a panel and a value of x fit into the registers. */
+#if HAS_AVX512
+enum { PANEL_VECTORS = 2, MAX_BLOCK_ROWS = 12 };
+#elif HAS_NEON
+enum { PANEL_VECTORS = 4, MAX_BLOCK_ROWS = 6 };
+#else
+enum { PANEL_VECTORS = 2, MAX_BLOCK_ROWS = 6 };
+#endif
+enum { PANEL_COLUMNS = PANEL_VECTORS * LANES };
+enum { CACHE_LINE = 64, PREFETCH_BYTES = 8192 }; /* beyond a memory page, where processors do not prefetch by themselves */
 
-/* The 12 x 2 sums of a block, the two vectors of a panel and a value of x fit into the 32 registers. */
-enum { PANEL_VECTORS = 2, PANEL_COLUMNS = PANEL_VECTORS * LANES, MAX_BLOCK_ROWS = 12 };
-enum { PREFETCH_WORDS = 64 }; /* beyond a memory page, where processors do not prefetch by themselves */
+/* How int8 multiplies. Sums are exact everywhere. With VNNI, x is in unsigned bytes, in which 128 stands for 0. So it
+is on other x86 processors, but `vpmaddubsw` adds pairs of products in 16 bits: 2 * 255 * 127 would saturate there,
+2 * 255 * 63 does not. */
+#if __AVX512VNNI__ || __AVXVNNI__
+#define INT8_DOT 1
+enum { INT8_VALUES = 4, INT8_OFFSET = 128, INT8_WEIGHT_LIMIT = 127 };
+#elif HAS_AVX512 || HAS_AVX2
+enum { INT8_VALUES = 4, INT8_OFFSET = 128, INT8_WEIGHT_LIMIT = 63 };
+#elif HAS_NEON && __ARM_FEATURE_DOTPROD
+#define INT8_DOT 1
+enum { INT8_VALUES = 4, INT8_OFFSET = 0, INT8_WEIGHT_LIMIT = 127 };
+#else
+enum { INT8_VALUES = 2, INT8_OFFSET = 0, INT8_WEIGHT_LIMIT = 127 }; /* values in 16 bits */
+#endif
+#if HAS_AVX512 && __AVX512BF16__
+#define BFLOAT16_DOT 1
+enum { BFLOAT16_VALUES = 2 };
+#else
+enum { BFLOAT16_VALUES = 1 }; /* bfloat16 in memory, float32 in registers */
+#endif
 
-/* The rows of x in words of the layer's form. */
+/* The rows of x in words of 32 bits. */
 struct rows {
     int64_t num_rows;
     int64_t stride; /* words from one row to the next */
@@ -29,93 +53,162 @@ struct rows {
     const float *scale; /* int8 only: step size of each row */
 };
 
-INLINE int64_t values_in_word(enum form form)
-{
-    return form == FLOAT32 ? 1 : form == BFLOAT16 ? 2 : 4;
+INLINE int64_t values_in_word(enum form form) {
+    return form == FLOAT32 ? 1 : form == BFLOAT16 ? BFLOAT16_VALUES : INT8_VALUES;
 }
 
-/* In assembly, because compilers accept the last two only if the whole function may use their extensions. */
-INLINE __m512i multiply_add(enum form form, __m512i sum, __m512i x, __m512i weight)
-{
-    if (form == FLOAT32)
+void layout_of(int form, struct layout *layout) {
+    *layout = (struct layout){PANEL_COLUMNS, (int32_t)values_in_word(form), INT8_OFFSET, INT8_WEIGHT_LIMIT};
+}
+
+/* Bytes of a word of W. */
+INLINE int64_t bytes_in_word(enum form form) {
+    return form == FLOAT32 ? 4 : form == BFLOAT16 ? 2 * BFLOAT16_VALUES : INT8_VALUES;
+}
+
+/* A vector of words of W, in which the instructions of the form read them. */
+INLINE ivec load_words(enum form form, const char *from) {
+    ivec words;
+    if (bytes_in_word(form) == 4)
+        memcpy(&words, from, sizeof words);
+    else if (form == BFLOAT16) {
+        shorts halves;
+        memcpy(&halves, from, sizeof halves);
+        words = __builtin_convertvector(halves, ivec) << 16;
+    } else {
+#if HAS_NEON
+        words = (ivec)vmovl_s8(vld1_s8((const int8_t *)from));
+#else
+        int16_t pairs[2 * LANES];
+        for (int i = 0; i < 2 * LANES; i++)
+            pairs[i] = ((const int8_t *)from)[i];
+        memcpy(&words, pairs, sizeof words);
+#endif
+    }
+    return words;
+}
+
+/* Adds the products of the values of two words to the sum in each lane. */
+INLINE ivec add_products(enum form form, ivec sum, ivec x, ivec weight) {
+#if HAS_AVX512 || HAS_AVX2 /* in assembly, because GCC copies registers where it sees integers become floats */
+    if (form == FLOAT32 || (form == BFLOAT16 && BFLOAT16_VALUES == 1)) {
         __asm__("vfmadd231ps %2, %1, %0" : "+v"(sum) : "v"(x), "v"(weight));
-    else if (form == BFLOAT16)
+        return sum;
+    }
+#else
+    if (form != INT8)
+        return (ivec)multiply_add((vec)x, (vec)weight, (vec)sum);
+#endif
+#if BFLOAT16_DOT
+    if (form == BFLOAT16) {
         __asm__("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(x), "v"(weight));
-    else
-        __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(x), "v"(weight)); /* x unsigned, weight signed */
+        return sum;
+    }
+#endif
+#if HAS_AVX512 && INT8_DOT
+    __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(x), "v"(weight));
     return sum;
+#elif HAS_AVX512
+    __m512i pairs = _mm512_maddubs_epi16((__m512i)x, (__m512i)weight);
+    return (ivec)_mm512_add_epi32((__m512i)sum, _mm512_madd_epi16(pairs, _mm512_set1_epi16(1)));
+#elif HAS_AVX2 && INT8_DOT
+    return (ivec)_mm256_dpbusd_avx_epi32((__m256i)sum, (__m256i)x, (__m256i)weight);
+#elif HAS_AVX2
+    __m256i pairs = _mm256_maddubs_epi16((__m256i)x, (__m256i)weight);
+    return (ivec)_mm256_add_epi32((__m256i)sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+#elif HAS_NEON && INT8_DOT
+    return (ivec)vdotq_s32((int32x4_t)sum, (int8x16_t)x, (int8x16_t)weight);
+#elif HAS_NEON
+    int16x8_t left = (int16x8_t)x, right = (int16x8_t)weight;
+    int32x4_t low = vmull_s16(vget_low_s16(left), vget_low_s16(right)), high = vmull_high_s16(left, right);
+    return sum + (ivec)vpaddq_s32(low, high);
+#else
+    /* The low and the high half of each word, as signed numbers. */
+    return sum + ((x << 16) >> 16) * ((weight << 16) >> 16) + (x >> 16) * (weight >> 16);
+#endif
 }
 
-/* A vector of a row of x from value k on, with zeros after the last value. */
-INLINE __m512 load_values(const float *x, int64_t k, int64_t num_inputs)
-{
-    int64_t left = num_inputs - k;
-    return _mm512_maskz_loadu_ps(left < LANES ? (1u << left) - 1 : 0xffff, x + k);
-}
-
-VECTOR static float round_row_bfloat16(const float *x, int64_t num_inputs, int32_t *words)
-{
+/* Rounds a row to bfloat16, ties to even; a NaN stays one. */
+static float round_row_bfloat16(const float *x, int64_t num_inputs, int32_t *words) {
     for (int64_t k = 0; k < num_inputs; k += LANES) {
-        __m256i rounded;
-        __asm__("vcvtneps2bf16 %1, %0" : "=v"(rounded) : "v"(load_values(x, k, num_inputs)));
-        _mm256_storeu_si256((__m256i *)(words + k / 2), rounded);
+        vec value = load_first(x + k, num_inputs - k, 0);
+#if BFLOAT16_DOT
+        __m256bh rounded = _mm512_cvtneps_pbh(value);
+        memcpy(words + k / 2, &rounded, sizeof rounded);
+#else
+        ivec bits = (ivec)value;
+        ivec rounded = (bits + 0x7fff + (bits >> 16 & 1)) & splat_bits(~0xffff);
+        store((float *)words + k, chosen((ivec)(value == value), (vec)rounded, value));
+#endif
     }
     return 1;
 }
 
-/* Rounds to steps of max|x| / 127, as unsigned bytes in which 128 represents 0. Returns the step size. */
-VECTOR static float round_row_int8(const float *x, int64_t num_inputs, int32_t *words)
-{
-    __m512i bits = _mm512_setzero_si512(); /* bits of max|x|; compared as integers, NaN is the largest */
-    for (int64_t k = 0; k < num_inputs; k += LANES)
-        bits = _mm512_max_epi32(bits, (__m512i)_mm512_abs_ps(load_values(x, k, num_inputs)));
-    union { int32_t bits; float value; } largest = { _mm512_reduce_max_epi32(bits) };
-    __m512 steps = _mm512_set1_ps(largest.value < 1e-30f ? 0 : 127 / largest.value); /* never infinite */
+/* Rounds a row to steps of max|x| / 127. Returns the step size. */
+static float round_row_int8(const float *x, int64_t num_inputs, int32_t *words) {
+    ivec largest = splat_bits(0); /* bits of max|x|; compared as integers, NaN is the largest */
     for (int64_t k = 0; k < num_inputs; k += LANES) {
-        __m512i rounded = _mm512_cvtps_epi32(_mm512_mul_ps(load_values(x, k, num_inputs), steps));
-        __m128i bytes = _mm_xor_si128(_mm512_cvtsepi32_epi8(rounded), _mm_set1_epi8(-128));
-        _mm_storeu_si128((__m128i *)(words + k / 4), bytes);
+        ivec bits = (ivec)load_first(x + k, num_inputs - k, 0) & 0x7fffffff;
+        ivec above = bits > largest;
+        largest = (bits & above) | (largest & ~above);
     }
-    return largest.value / 127;
+    int32_t most = 0;
+    for (int i = 0; i < LANES; i++)
+        most = largest[i] > most ? largest[i] : most;
+    float value;
+    memcpy(&value, &most, sizeof value);
+    float steps = value < 1e-30f ? 0 : 127 / value; /* never infinite */
+    for (int64_t k = 0; k < num_inputs; k += LANES) {
+        vec rounded;
+        ivec whole = nearest(load_first(x + k, num_inputs - k, 0) * splat(steps), &rounded);
+        if (INT8_VALUES == 4) {
+            bytes narrow = __builtin_convertvector(whole, bytes) ^ (int8_t)INT8_OFFSET;
+            memcpy((char *)words + k, &narrow, sizeof narrow);
+        } else {
+            shorts narrow = __builtin_convertvector(whole, shorts);
+            memcpy((char *)words + 2 * k, &narrow, sizeof narrow);
+        }
+    }
+    return value / 127;
 }
 
-/* Writes a vector of y from the sums of 16 columns from `column` on. */
+/* Writes a vector of y from the sums of its columns, from `column` on. */
 INLINE void write_sums(
-    enum form form, __m512i sums, const struct linear *layer, float row_scale, int64_t column, float *y)
-{
-    int64_t left = layer->num_outputs - column;
-    __mmask16 inside = left >= LANES ? 0xffff : left > 0 ? (1u << left) - 1 : 0;
-    __m512 value = (__m512)sums;
+    enum form form, ivec sums, const struct linear *layer, float row_scale, int64_t column, float *y) {
+    vec value = (vec)sums;
     if (form == INT8) {
-        __m512 scale = _mm512_mul_ps(_mm512_set1_ps(row_scale), _mm512_loadu_ps(layer->scale + column));
-        value = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sums), scale, _mm512_loadu_ps(layer->bias + column));
+        vec scale = splat(row_scale) * load(layer->scale + column);
+        value = multiply_add_exactly(__builtin_convertvector(sums, vec), scale, load(layer->bias + column));
     }
-    value = _mm512_max_ps(_mm512_set1_ps(layer->lower_bound), value); /* NaN stays NaN */
-    _mm512_mask_storeu_ps(y + column, inside, value);
+    store_first(y + column, larger(splat(layer->lower_bound), value), layer->num_outputs - column);
 }
 
 /* Writes a panel's columns of y for `num_rows` rows from `row` on; compiled for each constant `num_rows`. */
 INLINE void write_block(
-    enum form form, int num_rows, const struct linear *layer, const struct rows *x, int64_t row,
-    int64_t panel, float *y)
-{
+    enum form form, int num_rows, const struct linear *layer, const struct rows *x, int64_t row, int64_t panel,
+    float *y) {
     const int64_t num_words = (layer->num_inputs + values_in_word(form) - 1) / values_in_word(form);
-    const int64_t column = panel * PANEL_COLUMNS, stride = x->stride;
-    const __m512i *weight = (const __m512i *)layer->weight + panel * num_words * PANEL_VECTORS;
-    const int32_t *start = (const int32_t *)layer->start + column, *words = x->words + row * stride;
-    __m512i sums[MAX_BLOCK_ROWS][PANEL_VECTORS];
+    const int64_t column = panel * PANEL_COLUMNS, stride = x->stride, of_vector = LANES * bytes_in_word(form);
+    const char *weight = (const char *)layer->weight + panel * num_words * PANEL_VECTORS * of_vector;
+    const float *start = (const float *)layer->start + column;
+    const int32_t *words = x->words + row * stride;
+    ivec sums[MAX_BLOCK_ROWS][PANEL_VECTORS];
 
     UNROLL for (int r = 0; r < num_rows; r++)
         UNROLL for (int v = 0; v < PANEL_VECTORS; v++)
-            sums[r][v] = _mm512_loadu_si512(start + v * LANES);
+            sums[r][v] = (ivec)load(start + v * LANES);
 
-    for (int64_t k = 0; k < num_words; k++, weight += PANEL_VECTORS) {
-        UNROLL for (int v = 0; v < PANEL_VECTORS; v++)
-            _mm_prefetch((const char *)(weight + PREFETCH_WORDS * PANEL_VECTORS + v), _MM_HINT_T0);
+    for (int64_t k = 0; k < num_words; k++, weight += PANEL_VECTORS * of_vector) {
+        ivec weights[PANEL_VECTORS];
+        UNROLL for (int v = 0; v < PANEL_VECTORS; v++) {
+            if (v * of_vector % CACHE_LINE == 0)
+                __builtin_prefetch(weight + PREFETCH_BYTES + v * of_vector);
+            weights[v] = load_words(form, weight + v * of_vector);
+        }
         UNROLL for (int r = 0; r < num_rows; r++) {
-            __m512i value = _mm512_set1_epi32(words[r * stride + k]);
+            ivec value = splat_bits(words[r * stride + k]);
             UNROLL for (int v = 0; v < PANEL_VECTORS; v++)
-                sums[r][v] = multiply_add(form, sums[r][v], value, _mm512_loadu_si512(weight + v));
+                sums[r][v] = add_products(form, sums[r][v], value, weights[v]);
         }
     }
 
@@ -128,21 +221,22 @@ INLINE void write_block(
 
 /* Writes a panel's columns of y for all rows, in blocks of almost equal size. */
 INLINE void write_panel(
-    enum form form, const struct linear *layer, const struct rows *x, int64_t panel, float *y)
-{
+    enum form form, const struct linear *layer, const struct rows *x, int64_t panel, float *y) {
     const int64_t num_blocks = (x->num_rows + MAX_BLOCK_ROWS - 1) / MAX_BLOCK_ROWS;
     for (int64_t block = 0; block < num_blocks; block++) {
         int64_t row = block * x->num_rows / num_blocks;
         switch ((block + 1) * x->num_rows / num_blocks - row) {
 #define CASE(rows) case rows: write_block(form, rows, layer, x, row, panel, y); break;
-            CASE(1) CASE(2) CASE(3) CASE(4) CASE(5) CASE(6) CASE(7) CASE(8) CASE(9) CASE(10) CASE(11) CASE(12)
+            CASE(1) CASE(2) CASE(3) CASE(4) CASE(5) CASE(6)
+#if HAS_AVX512
+            CASE(7) CASE(8) CASE(9) CASE(10) CASE(11) CASE(12)
+#endif
         }
     }
 }
 
 #define PANEL_WRITER(name, form) \
-    VECTOR static void name(const struct linear *layer, const struct rows *x, int64_t panel, float *y) \
-    { \
+    static void name(const struct linear *layer, const struct rows *x, int64_t panel, float *y) { \
         write_panel(form, layer, x, panel, y); \
     }
 PANEL_WRITER(write_panel_float32, FLOAT32)
@@ -158,8 +252,7 @@ static const struct kernel {
     [INT8] = { round_row_int8, write_panel_int8 },
 };
 
-int linear_forward(const struct linear *layer, const float *x, int64_t num_rows, float *y)
-{
+int linear_forward(const struct linear *layer, const float *x, int64_t num_rows, float *y) {
     const struct kernel *kernel = &kernels[layer->form];
     const int64_t num_inputs = layer->num_inputs;
     const int64_t num_panels = (layer->num_outputs + PANEL_COLUMNS - 1) / PANEL_COLUMNS;
@@ -167,7 +260,7 @@ int linear_forward(const struct linear *layer, const float *x, int64_t num_rows,
     int32_t *words = NULL;
     float *scale = NULL;
     if (kernel->round_row && num_rows) {
-        rows.stride = (num_inputs + LANES - 1) / LANES * LANES / (layer->form == INT8 ? 4 : 2);
+        rows.stride = (num_inputs + LANES - 1) / LANES * LANES / values_in_word(layer->form);
         rows.words = words = malloc(num_rows * (rows.stride + 1) * sizeof *words);
         if (!words)
             return 0;
@@ -186,14 +279,4 @@ int linear_forward(const struct linear *layer, const float *x, int64_t num_rows,
     }
     free(words);
     return 1;
-}
-
-/* A bit per form that this processor can run; 0 if it can run none of the kernels. */
-int linear_forms(void)
-{
-    __builtin_cpu_init();
-    if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512dq"))
-        return 0;
-    return 1 << FLOAT32 | !!__builtin_cpu_supports("avx512bf16") << BFLOAT16
-        | !!__builtin_cpu_supports("avx512vnni") << INT8;
 }

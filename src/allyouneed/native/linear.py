@@ -2,35 +2,17 @@
 
 import ctypes
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
+from allyouneed.native.header import structures
 from allyouneed.native.library import FORMS, available, library
 
-_PANEL_COLUMNS = 32
-_VALUES_IN_WORD = {"float32": 1, "bfloat16": 2, "int8": 4}
-_INT8_LIMIT = 127
 _LEAST_SCALE = 1e-30  # a row of smaller weights counts as zeros
-
-
-class _Layer(ctypes.Structure):
-    """`struct linear` of `kernels.h`."""
-
-    _fields_ = (
-        ("num_inputs", ctypes.c_int64),
-        ("num_outputs", ctypes.c_int64),
-        ("form", ctypes.c_int32),
-        ("num_threads", ctypes.c_int32),
-        ("lower_bound", ctypes.c_float),
-        ("weight", ctypes.c_void_p),
-        ("start", ctypes.c_void_p),
-        ("scale", ctypes.c_void_p),
-        ("bias", ctypes.c_void_p),
-    )
 
 
 class _Packed(NamedTuple):
@@ -46,8 +28,9 @@ class PackedLinear:
     """A linear layer for inference, with or without ReLU; its weights are rounded to `form` and packed once.
 
     The rows of x are used as they are for "float32", rounded to bfloat16 for "bfloat16", and rounded to 255
-    steps of max|row| / 127 for "int8", whose weights have such a step per output. A row of y depends only on
-    the same row of x and the weights, bit for bit, however many rows and threads there are.
+    steps of max|row| / 127 for "int8", whose weights have a step per output: max|weight| / 127, or / 63 on
+    processors that could not sum exactly otherwise. A row of y depends only on the same row of x and the
+    weights, bit for bit, however many rows and threads there are.
     """
 
     def __init__(
@@ -61,10 +44,12 @@ class PackedLinear:
     ) -> None:
         if form not in available():
             raise ValueError(f"no native kernel for {form} on this machine; available: {sorted(available())}")
-        self._forward = library().linear_forward
+        self._library = library()
         self.num_outputs, self.num_inputs = weight.shape
-        self._packed = _pack(weight, weight.new_zeros(len(weight)) if bias is None else bias, form)
-        self._layer = _Layer(
+        layout = structures()["layout"]()
+        self._library.layout_of(FORMS.index(form), ctypes.addressof(layout))
+        self._packed = _pack(weight, weight.new_zeros(len(weight)) if bias is None else bias, form, layout)
+        self._layer = structures()["linear"](
             self.num_inputs,
             self.num_outputs,
             FORMS.index(form),
@@ -90,7 +75,7 @@ class PackedLinear:
         if room is None:
             room = x.new_empty(num_rows * self.num_outputs)
         y = room[: num_rows * self.num_outputs].view(*x.shape[:-1], self.num_outputs)
-        if not self._forward(self.address, x.data_ptr(), num_rows, y.data_ptr()):
+        if not self._library.linear_forward(self.address, x.data_ptr(), num_rows, y.data_ptr()):
             raise MemoryError
         return y
 
@@ -110,20 +95,21 @@ class InPlaceLinear:
 
 
 @torch.no_grad()
-def _pack(weight: Float[Tensor, "outputs inputs"], bias: Float[Tensor, " outputs"], form: str) -> _Packed:
-    """Pack the weights in panels as `linear.c` reads them, padded with zeros to whole panels."""
+def _pack(
+    weight: Float[Tensor, "outputs inputs"], bias: Float[Tensor, " outputs"], form: str, layout: Any
+) -> _Packed:
+    """Pack the weights in panels as `struct layout` describes, padded with zeros to whole panels."""
     weight, bias = weight.float(), bias.float()
     start, scale = bias, bias
     if form == "int8":
-        scale = weight.abs().amax(dim=1) / _INT8_LIMIT
+        scale = weight.abs().amax(dim=1) / layout.weight_limit
         weight = (weight / scale.clamp_min(_LEAST_SCALE)[:, None]).round()
-        start = -128 * weight.sum(dim=1, dtype=torch.int32)  # the kernel adds 128 to the steps of x
-    words = _VALUES_IN_WORD[form]
+        start = -layout.offset * weight.sum(dim=1, dtype=torch.int32)
     num_outputs, num_inputs = weight.shape
-    num_empty = -num_outputs % _PANEL_COLUMNS
-    padded = functional.pad(weight.to(getattr(torch, form)), (0, -num_inputs % words, 0, num_empty))
-    panels = padded.unflatten(1, (-1, words)).unflatten(0, (-1, _PANEL_COLUMNS))
+    num_empty = -num_outputs % layout.columns
+    padded = functional.pad(weight.to(getattr(torch, form)), (0, -num_inputs % layout.values, 0, num_empty))
+    panels = padded.unflatten(1, (-1, layout.values)).unflatten(0, (-1, layout.columns))
     return _Packed(
-        panels.transpose(1, 2).contiguous(),  # (panels, words, 32 columns, values of a word)
+        panels.transpose(1, 2).contiguous(),  # (panels, words, columns, values of a word)
         *(functional.pad(tensor, (0, num_empty)) for tensor in (start, scale, bias)),
     )

@@ -1,41 +1,212 @@
-/* Vector operations shared by the kernels, on sixteen floats at a time (AVX-512F). */
+/* The vector operations that the kernels are written in, for the instruction set that the compiler is told to use.
+
+A vector has LANES floats or 32-bit integers. It is a type of the compiler (GCC or Clang), so arithmetic and
+comparisons are written as for numbers; what follows are the operations that have no operator. Where an
+instruction set has no section of its own, the compiler makes them from loops. Products and sums are fused only by
+`multiply_add`: the kernels are compiled with -ffp-contract=off. */
 
 #ifndef ALLYOUNEED_VECTOR_H
 #define ALLYOUNEED_VECTOR_H
 
-#include <immintrin.h>
 #include <math.h>
 #include <stdint.h>
+#include <string.h>
 
-#define VECTOR __attribute__((target("avx512f,avx512dq")))
+#if defined __AVX512F__ && defined __AVX512BW__ && defined __AVX512DQ__ && defined __AVX512VL__
+#define HAS_AVX512 1
+#include <immintrin.h>
 #define LANES 16
+#define REGISTERS 32
+#elif defined __AVX2__ && defined __FMA__
+#define HAS_AVX2 1
+#include <immintrin.h>
+#define LANES 8
+#define REGISTERS 16
+#elif defined __aarch64__
+#define HAS_NEON 1
+#include <arm_neon.h>
+#define LANES 4
+#define REGISTERS 32
+#else
+#define LANES 4
+#define REGISTERS 16
+#endif
 
-VECTOR static inline __mmask16 first_lanes(int64_t count) {
-    return count >= LANES ? 0xFFFF : (__mmask16)((1u << count) - 1);
+#define INLINE static inline __attribute__((always_inline))
+#define UNROLL _Pragma("GCC unroll 16")
+
+typedef float vec __attribute__((vector_size(4 * LANES)));
+typedef int32_t ivec __attribute__((vector_size(4 * LANES)));
+typedef int16_t shorts __attribute__((vector_size(2 * LANES)));
+typedef int8_t bytes __attribute__((vector_size(LANES)));
+
+INLINE vec load(const float *from) {
+    vec v;
+    memcpy(&v, from, sizeof v);
+    return v;
 }
 
-VECTOR static inline __m512 loaded_or(const float *from, __mmask16 some, float other) {
-    return _mm512_mask_loadu_ps(_mm512_set1_ps(other), some, from);
+INLINE void store(float *to, vec v) {
+    memcpy(to, &v, sizeof v);
+}
+
+INLINE vec splat(float value) {
+    return value - (vec){0};
+}
+
+INLINE ivec splat_bits(int32_t value) {
+    return value - (ivec){0};
+}
+
+/* Lanes of `yes` where `mask` has all bits set, of `no` where it has none. */
+INLINE vec chosen(ivec mask, vec yes, vec no) {
+    return (vec)((mask & (ivec)yes) | (~mask & (ivec)no));
+}
+
+/* The first `count` floats at `from`; the other lanes are `other`. */
+INLINE vec load_first(const float *from, int64_t count, float other) {
+    if (count >= LANES)
+        return load(from);
+#if HAS_AVX512
+    return _mm512_mask_loadu_ps(splat(other), (__mmask16)((1u << count) - 1), from);
+#else
+    float lanes[LANES];
+    for (int i = 0; i < LANES; i++)
+        lanes[i] = i < count ? from[i] : other;
+    return load(lanes);
+#endif
+}
+
+INLINE void store_first(float *to, vec v, int64_t count) {
+    if (count >= LANES)
+        store(to, v);
+    else if (count > 0) {
+#if HAS_AVX512
+        _mm512_mask_storeu_ps(to, (__mmask16)((1u << count) - 1), v);
+#else
+        memcpy(to, &v, count * sizeof *to);
+#endif
+    }
+}
+
+/* a * b + c, rounded once where the processor can. */
+INLINE vec multiply_add(vec a, vec b, vec c) {
+#if HAS_AVX512
+    return _mm512_fmadd_ps(a, b, c);
+#elif HAS_AVX2
+    return _mm256_fmadd_ps(a, b, c);
+#elif HAS_NEON
+    return vfmaq_f32(c, a, b);
+#else
+    return a * b + c;
+#endif
+}
+
+/* a * b + c, rounded once, also where the processor does not: slow there. */
+INLINE vec multiply_add_exactly(vec a, vec b, vec c) {
+#if HAS_AVX512 || HAS_AVX2 || HAS_NEON
+    return multiply_add(a, b, c);
+#else
+    for (int i = 0; i < LANES; i++)
+        c[i] = (float)((double)a[i] * b[i] + c[i]);
+    return c;
+#endif
+}
+
+/* The larger of two values; b where one of them is NaN. */
+INLINE vec larger(vec a, vec b) {
+#if HAS_AVX512
+    return _mm512_max_ps(a, b);
+#elif HAS_AVX2
+    return _mm256_max_ps(a, b);
+#else
+    return chosen((ivec)(a > b), a, b);
+#endif
+}
+
+INLINE float sum_of(vec v) {
+#if HAS_AVX512
+    return _mm512_reduce_add_ps(v);
+#else
+    float lanes[LANES];
+    store(lanes, v);
+    for (int half = LANES / 2; half; half /= 2)
+        for (int i = 0; i < half; i++)
+            lanes[i] += lanes[i + half];
+    return lanes[0];
+#endif
+}
+
+INLINE float largest_of(vec v) {
+    float lanes[LANES];
+    store(lanes, v);
+    for (int half = LANES / 2; half; half /= 2)
+        for (int i = 0; i < half; i++)
+            lanes[i] = lanes[i] > lanes[i + half] ? lanes[i] : lanes[i + half];
+    return lanes[0];
+}
+
+/* The sums of four vectors. */
+INLINE void four_sums(const vec v[4], float sums[4]) {
+#if HAS_AVX512 || HAS_AVX2
+    __m256 halves[4];
+    for (int j = 0; j < 4; j++)
+#if HAS_AVX512
+        halves[j] = _mm256_add_ps(_mm512_castps512_ps256(v[j]), _mm512_extractf32x8_ps(v[j], 1));
+#else
+        halves[j] = v[j];
+#endif
+    __m256 pairs = _mm256_hadd_ps(_mm256_hadd_ps(halves[0], halves[1]), _mm256_hadd_ps(halves[2], halves[3]));
+    _mm_storeu_ps(sums, _mm_add_ps(_mm256_castps256_ps128(pairs), _mm256_extractf128_ps(pairs, 1)));
+#else
+    for (int j = 0; j < 4; j++)
+        sums[j] = sum_of(v[j]);
+#endif
+}
+
+/* A bit for each lane above a limit. */
+INLINE uint32_t lanes_above(vec v, float limit) {
+#if HAS_AVX512
+    return _mm512_cmp_ps_mask(v, splat(limit), _CMP_GT_OQ);
+#elif HAS_AVX2
+    return (uint32_t)_mm256_movemask_ps((__m256)(v > splat(limit)));
+#else
+    ivec above = v > splat(limit);
+    uint32_t bits = 0;
+    for (int i = 0; i < LANES; i++)
+        bits |= (uint32_t)(above[i] & 1) << i;
+    return bits;
+#endif
+}
+
+/* The nearest integers, ties to even, of values between -2^21 and 2^21: in the low bits of the sum with 1.5 * 2^23,
+whose last place is 1. */
+INLINE ivec nearest(vec v, vec *rounded) {
+    const float shift = 12582912.0f;
+    vec shifted = v + splat(shift);
+    *rounded = shifted - splat(shift);
+    return (ivec)shifted - (ivec)splat(shift);
 }
 
 /* e^x for x <= 0 to about 2 units in the last place; 0 below -87.
 
 x = n ln 2 + r with |r| <= ln 2 / 2, ln 2 in two parts; e^r by its Taylor polynomial of degree 7, with a
 remainder below 2^-27; n is then added to the exponent. */
-VECTOR static inline __m512 exponential(__m512 x) {
-    __mmask16 tiny = _mm512_cmp_ps_mask(x, _mm512_set1_ps(-87.0f), _CMP_LT_OQ);
-    __m512 n = _mm512_roundscale_ps(_mm512_mul_ps(x, _mm512_set1_ps(1.44269504089f)), _MM_FROUND_TO_NEAREST_INT);
-    __m512 r = _mm512_fnmadd_ps(n, _mm512_set1_ps(0.693359375f), x);
-    r = _mm512_fnmadd_ps(n, _mm512_set1_ps(-2.12194440e-4f), r);
-    __m512 sum = _mm512_set1_ps(1.0f / 5040);
-    sum = _mm512_fmadd_ps(sum, r, _mm512_set1_ps(1.0f / 720));
-    sum = _mm512_fmadd_ps(sum, r, _mm512_set1_ps(1.0f / 120));
-    sum = _mm512_fmadd_ps(sum, r, _mm512_set1_ps(1.0f / 24));
-    sum = _mm512_fmadd_ps(sum, r, _mm512_set1_ps(1.0f / 6));
-    sum = _mm512_fmadd_ps(sum, r, _mm512_set1_ps(0.5f));
-    sum = _mm512_fmadd_ps(sum, r, _mm512_set1_ps(1.0f));
-    sum = _mm512_fmadd_ps(sum, r, _mm512_set1_ps(1.0f));
-    return _mm512_mask_blend_ps(tiny, _mm512_scalef_ps(sum, n), _mm512_setzero_ps());
+INLINE vec exponential(vec x) {
+    vec n, one = splat(1.0f);
+    ivec exponent = nearest(x * splat(1.44269504089f), &n);
+    vec r = multiply_add(n, splat(-0.693359375f), x);
+    r = multiply_add(n, splat(2.12194440e-4f), r);
+    vec sum = splat(1.0f / 5040);
+    sum = multiply_add(sum, r, splat(1.0f / 720));
+    sum = multiply_add(sum, r, splat(1.0f / 120));
+    sum = multiply_add(sum, r, splat(1.0f / 24));
+    sum = multiply_add(sum, r, splat(1.0f / 6));
+    sum = multiply_add(sum, r, splat(0.5f));
+    sum = multiply_add(sum, r, one);
+    sum = multiply_add(sum, r, one);
+    vec power = (vec)((ivec)one + (exponent << 23));
+    return chosen((ivec)(x < splat(-87.0f)), splat(0.0f), sum * power);
 }
 
 #endif

@@ -4,11 +4,11 @@ import json
 import os
 import platform
 import shutil
-import sys
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from allyouneed.hardware import processor
 from allyouneed.version import __version__
 
 PACKAGES = (
@@ -42,21 +42,18 @@ def versions() -> dict[str, str]:
 def cpu() -> dict[str, Any]:
     """The processor; `bfloat16` is whether it multiplies in that format natively, or None if unknown.
 
-    `kernels` lists the precisions for which translation has its own kernels on this processor.
+    `kernels` is the instruction set of the C kernels for decoding, and why it was chosen.
     """
     import torch
 
-    from allyouneed.native.library import available
-
-    described = _cpuinfo()
-    flags = set(described.get("flags", described.get("Features", "")).split())
+    flags = processor.features()
     return {
-        "model": described.get("model name") or platform.processor() or platform.machine(),
+        "model": processor.model(),
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
         "vectors": torch.backends.cpu.get_cpu_capability(),
         "bfloat16": bool(flags & _BFLOAT16_FLAGS) if flags else None,
-        "kernels": " ".join(sorted(available())) or "none",
+        "kernels": _kernels(),
     }
 
 
@@ -89,14 +86,14 @@ def _version(package: str) -> str:
         return "absent"
 
 
-def _cpuinfo() -> dict[str, str]:
-    """The first processor in Linux's list; empty elsewhere."""
-    if sys.platform != "linux":
-        return {}
-    first = Path("/proc/cpuinfo").read_bytes().partition(b"\n\n")[0].decode()
-    return {
-        name.strip(): value.strip() for name, _, value in (line.partition(":") for line in first.split("\n"))
-    }
+def _kernels() -> str:
+    from allyouneed.native import isa
+    from allyouneed.native.library import library
+
+    named = os.environ.get(isa.VARIABLE)
+    if library() is None:
+        return "none"
+    return f"{isa.find(named).name} ({'set by ' + isa.VARIABLE if named else 'the fastest that it has'})"
 
 
 def _as_text(findings: dict[str, Any]) -> str:
