@@ -65,7 +65,7 @@ def test_a_rehearsal_is_of_one_process(
 ) -> None:
     monkeypatch.setenv("WORLD_SIZE", size)
     assert main(["train", str(tmp_path / "run"), "--data", "data", "--dry-run"]) == 2
-    told = "--dry-run: is for one process" if size == "2" else f"WORLD_SIZE={size}: this variable"
+    told = "--dry-run: is for one process" if size == "2" else f"WORLD_SIZE={size}: this environment variable"
     assert told in capsys.readouterr().err
 
 

@@ -138,8 +138,8 @@ def test_verdicts_follow_direction_and_noise(tmp_path: Path) -> None:
 def test_the_report_is_a_table_a_csv_and_a_page_without_links(tmp_path: Path) -> None:
     results = run(TOY, tmp_path, num_seeds=2)
     markdown, values, page = (path.read_bytes().decode() for path in write_report(results))
-    assert "| base | what base is | 2 | 25.8 | 51 ± 1.4 | 0.02 | 2.0e+09 | 4.0e+09 |" in markdown
-    assert "| worse | what worse is | 2 | 24.9 | 30.5 ± 0.71 ✓ |" in markdown
+    assert "| base | what base is | 2 | 25.8 | 51.0 ± 1.4 | 0.02 | 2.0e+09 | 4.0e+09 |" in markdown
+    assert "| worse | what worse is | 2 | 24.9 | 30.50 ± 0.71 ✓ |" in markdown
     assert re.search(r"As the paper: worse, BLEU -20.50 \(p = [\d.e-]+\), paper -0.90\.", markdown)
     lines = list(csv.DictReader(values.split("\n")))
     assert [line["bleu"] for line in lines if line["row"] == "worse"] == ["30.0", "31.0"]

@@ -18,8 +18,9 @@ from allyouneed.storage.publish import sha256_of
 from allyouneed.storage.run_directory import RunDirectory
 from allyouneed.storage.run_log import Event, read_log
 from allyouneed.tasks.loading import load_translator
+from allyouneed.tasks.prepared_data import PreparedData
 from allyouneed.tasks.preparing import prepare
-from allyouneed.tasks.running import train
+from allyouneed.tasks.running import run_config, train
 from allyouneed.training.update import seed_generators
 
 LAST_STEP = 40
@@ -173,6 +174,16 @@ def test_all_settings_that_have_changed_are_named_and_those_that_may_are_not(cop
         ("model.dropout", "0.2", "0.1"),
         ("training.seed", "1", "2"),
     ]
+
+
+def test_a_run_keeps_the_meaning_of_a_neighbourhood_that_it_began_with(copy: Path, data: Path) -> None:
+    """Before `neighbourhood_counts` was a setting, r reached r / 2 positions to either side."""
+    recorded = (copy / "config.toml").read_bytes().decode()
+    older = re.sub(r'neighbourhood_counts = "\w+"\n', "", recorded)
+    (copy / "config.toml").write_bytes(older.replace("[model]", "[model]\nneighbourhood = 4", 1).encode())
+    given = CONFIG.replace(model={"neighbourhood": 4})
+    resumed = run_config(RunDirectory(copy), given, PreparedData(data), torch.device("cpu"))
+    assert resumed.model.neighbourhood_counts == "distances"
 
 
 @pytest.mark.parametrize("config", [None, CONFIG])

@@ -7,9 +7,9 @@ from allyouneed.paper.scales import Scale
 from allyouneed.paper.training_rows import FIGURES, preset_row, require_validation
 
 _NOTES = [
-    "The paper trains both variants for 16 hours instead of 12, that is, with steps 1.3 times as long as the "
-    "base model's. Our `step_time_ratio` is the base model's median tokens per second divided by the row's; "
-    "trust it only on an otherwise idle machine.",
+    "`aop1` and `aop2`: the paper trains both for 16 hours instead of 12, that is, with steps 1.3 times as "
+    "long as the base model's. Our step time ratio is the base model's median tokens per second divided by "
+    "the row's; trust it only on an otherwise idle machine.",
 ]
 
 

@@ -190,7 +190,8 @@ def run_config(
         for name, unset in (("precision", "auto"), ("micro_batch_tokens", None))
         if getattr(training, name) == unset
     }
-    config = completed(given.replace(training=kept), prepared, device)
+    counts = {"neighbourhood_counts": recorded.model.neighbourhood_counts}  # of the version it began with
+    config = completed(given.replace(training=kept, model=counts), prepared, device)
     _require_same(directory.path, recorded, config)
     return config
 

@@ -1,21 +1,23 @@
 """Pages of results are read on wide and narrow screens, light and dark, and hold what the index shows."""
 
+import json
+import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from allyouneed.errors import DataError
+from allyouneed.errors import DataError, UsageError
 from allyouneed.interfaces.reports.figure_legend import figure_explanation, figure_title
 from allyouneed.interfaces.reports.reproduction import write_report
 from allyouneed.interfaces.reports.results_index import write_index
-from allyouneed.interfaces.reports.results_page import read_table
+from allyouneed.interfaces.reports.results_page import as_page, read_table
 from allyouneed.interfaces.reports.results_table import VERDICTS, results_table
 from allyouneed.paper.catalogue import EXPERIMENTS
-from allyouneed.paper.experiment import FAILED, Results
+from allyouneed.paper.experiment import FAILED, Experiment, Results, Row
 from allyouneed.paper.scales import SCALES
 
 TINY = SCALES["tiny"]
@@ -187,3 +189,67 @@ def test_a_folder_without_results_has_no_index(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="has no page that `reproduce` has written"):
         write_index(tmp_path)
     assert not (tmp_path / "index.html").exists()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda table: "{",
+        lambda table: "[]",
+        lambda table: json.dumps({**table, "new": 1}),
+        lambda table: json.dumps({**table, "columns": [{"title": "x"}]}),
+        lambda table: json.dumps(table).replace('"not as the paper"', '"unknown"'),
+    ],
+)
+def test_a_damaged_page_is_named(damage: Callable[[dict[str, Any]], str], tmp_path: Path) -> None:
+    (tmp_path / "x").mkdir()
+    write_report(made_up("table3", tmp_path / "x"))
+    path = tmp_path / "x" / "results.html"
+    head, mark, rest = path.read_text().partition('id="table">')
+    table, end, tail = rest.partition("</script>")
+    path.write_text(head + mark + damage(json.loads(table)) + end + tail)
+    with pytest.raises(DataError, match=f"{path}: is damaged, or was written by another version"):
+        write_index(tmp_path)
+
+
+def test_an_index_replaces_only_an_index_and_reads_only_files(tmp_path: Path) -> None:
+    (tmp_path / "x").mkdir()
+    write_report(made_up("table3", tmp_path / "x"))
+    (tmp_path / "folder.html").mkdir()
+    (tmp_path / "broken.html").symlink_to(tmp_path / "missing")
+    first = write_index(tmp_path).read_text()
+    assert write_index(tmp_path).read_text() == first
+    (tmp_path / "index.html").write_text("<h1>My page</h1>")
+    with pytest.raises(UsageError, match="is another page"):
+        write_index(tmp_path)
+    assert (tmp_path / "index.html").read_text() == "<h1>My page</h1>"
+
+
+@pytest.mark.parametrize(
+    ("values", "shown"),
+    [
+        ([5000.0, 5200, 5300], "5,167 ± 153"),
+        ([9999.7], "10,000"),
+        ([7.33398, 7.33404], "7.334010 ± 0.000042"),
+        ([97.1, 98.5], "97.80 ± 0.99"),
+        ([2.5e13, 2.7e13], "2.6e+13 ± 1.4e+12"),
+        ([0.05], "0.05"),
+        ([math.inf, 5.0], "∞"),
+    ],
+)
+def test_a_mean_has_the_digits_that_its_deviation_allows(
+    values: Sequence[float], shown: str, tmp_path: Path
+) -> None:
+    rows = [Row("base", "-", lambda work: {})]
+    experiment = Experiment("toy", "A toy", lambda scale: rows, {"perplexity": False})
+    outcomes: dict[str, dict[int, dict[str, Any]]] = {
+        "base": {seed: {"perplexity": value} for seed, value in enumerate(values, 1)}
+    }
+    outcomes["base"][9] = {"failed": "there is not enough memory; ask `plan`"}
+    table = results_table(Results(experiment, SCALES["tiny"], rows, outcomes, tmp_path))
+    assert table.lines[0].cells[0].ours == shown
+    assert (table.lines[0].num_seeds, table.lines[0].what) == (len(values), "- (1 failed)")
+    page = as_page(Results(experiment, SCALES["tiny"], rows, outcomes, tmp_path), table)
+    assert "ask <code>plan</code>" in page
+    assert ("± standard deviation" in page) == ("±" in shown)
+    assert "those of the paper" not in page

@@ -88,7 +88,7 @@ def reproduce(
             `aop`: attention over parameters; `scaling`: dot products with and without scaling, and additive
             attention; `extrapolation`: sentences longer than any in training; `variants`: model variants
             that are in no table of the paper; `figures`: Figures 3 to 5; `index`: one page, OUT/index.html,
-            of all tables computed below the folder OUT, by default `runs`.
+            of all tables in the folder OUT, by default `runs`, and in its folders.
         given: Inputs of the experiment.
         scale: `tiny` (hours on two cores), `small` (half an hour on a GPU, an estimate) or `paper`; for
             `table1` also `quick` (a minute).
@@ -99,7 +99,7 @@ def reproduce(
     """
     folder = out or Path("runs" if experiment == "index" else f"runs/{experiment}-{scale}")
     if experiment == "index":
-        return _index(folder, unused=(given != Given(), seeds, rows))
+        return _index(folder, unused=(given != Given(), seeds, rows, scale != "tiny", device != "auto"))
     return _experiment(experiment, folder, scale, given, seeds, rows or (), device)
 
 

@@ -45,7 +45,10 @@ _LEGEND = {
     ),
     "time_n": ("time, n", "exponent of the length n in the time of the core's forward and backward pass"),
     "time_d": ("time, d", "exponent of the width d in that time"),
-    "flops_n": ("FLOPs, n", "exponent of n in the core's FLOPs, as PyTorch counts them"),
+    "flops_n": (
+        "FLOPs, n",
+        "exponent of n in the core's FLOPs, as PyTorch counts them; with k = n, in those of the layer",
+    ),
     "flops_d": ("FLOPs, d", "exponent of d in those FLOPs"),
     "memory_n": (
         "memory, n",

@@ -8,6 +8,7 @@ import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import PurePosixPath
+from urllib.parse import quote
 
 from matplotlib.figure import Figure
 
@@ -41,8 +42,7 @@ def as_page(results: Results, table: ResultsTable) -> str:
         *_plots(results),
         *_conclusions(table),
         *extra,
-        "<h2>What the figures are</h2>",
-        _explanations(table),
+        *_explanations(table),
         "<h2>How this was computed</h2>",
         *(f"<p>{prose(remark)}</p>" for remark in table.remarks),
         f"{_DATA}{json_in_html(asdict(table))}</script>",
@@ -75,8 +75,11 @@ def main_table(table: ResultsTable) -> Iterator[str]:
         for verdict, (mark, title) in VERDICTS.items()
         if mark in table.marks
     ]
-    if any(column.in_paper for column in table.columns):
-        legend.insert(0, "ours, with the deviation over seeds, above the paper's figure")
+    cells = [cell for line in table.lines for cell in line.cells]
+    if any(cell.paper for cell in cells):
+        legend.insert(0, "below our figures, those of the paper")
+    if any("±" in cell.ours for cell in cells):
+        legend.insert(0, "± standard deviation over seeds")
     if legend:
         yield f'<p class="legend">{"; ".join(legend)}.</p>'
 
@@ -104,8 +107,9 @@ def _cost_table(table: ResultsTable) -> Iterator[str]:
     if lines:
         yield "<h2>Cost</h2>"
         yield cards(["row", *table.costs], lines)
-        yield '<p class="legend">Over all seeds. FLOPs are those of matrix products, counted; "by formula" '
-        yield "is time × devices × sustained FLOPS, as the paper estimates them (6.1).</p>"
+        formula = '; "by formula" is time × devices × sustained FLOPS, as the paper estimates them (6.1)'
+        yield '<p class="legend">Over all seeds. FLOPs are those of matrix products, counted'
+        yield f"{formula if 'by formula' in table.costs else ''}.</p>"
 
 
 def _conclusions(table: ResultsTable) -> Iterator[str]:
@@ -113,16 +117,18 @@ def _conclusions(table: ResultsTable) -> Iterator[str]:
         yield "<h2>Conclusions</h2>"
     for title, items in table.conclusions.items():
         yield f"<h3>{html.escape(title)}</h3>"
-        yield f"<ul>{''.join(f'<li>{html.escape(item)}</li>' for item in items)}</ul>"
+        yield f"<ul>{''.join(f'<li>{prose(item)}</li>' for item in items)}</ul>"
 
 
-def _explanations(table: ResultsTable) -> str:
-    explained = (
+def _explanations(table: ResultsTable) -> Iterator[str]:
+    explained = [
         f"<dt>{html.escape(column.title)}</dt><dd>{html.escape(column.explanation)}</dd>"
         for column in table.columns
         if column.explanation
-    )
-    return f"<dl>{''.join(explained)}</dl>"
+    ]
+    if explained:
+        yield "<h2>What the figures are</h2>"
+        yield f"<dl>{''.join(explained)}</dl>"
 
 
 def _figure(results: Results, path: PurePosixPath, picture: Mapping[str, str]) -> str:
@@ -131,7 +137,7 @@ def _figure(results: Results, path: PurePosixPath, picture: Mapping[str, str]) -
     caption = html.escape(picture["caption"])
     links = {"Explore it": path.parent / picture["page"]}
     links |= {form.upper(): path.with_suffix(f".{form}") for form in ("png", "svg", "pdf")}
-    files = ", ".join(f'<a href="{html.escape(str(file))}">{name}</a>' for name, file in links.items())
+    files = ", ".join(f'<a href="{quote(str(file))}">{name}</a>' for name, file in links.items())
     return (
         f'<figure><img alt="{caption}" src="data:image/svg+xml;base64,{svg}">'
         f"<figcaption>{caption} {files}</figcaption></figure>"

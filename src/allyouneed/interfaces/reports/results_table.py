@@ -1,5 +1,6 @@
 """The results of an experiment as a table of texts: figures, verdicts, cost and remarks."""
 
+import math
 import re
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
@@ -7,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from allyouneed.errors import printable
 from allyouneed.interfaces.reports.figure_legend import figure_explanation, figure_title
 from allyouneed.paper.experiment import FAILED, RESULT, Results, Row
 from allyouneed.paper.verdicts import (
@@ -20,7 +22,7 @@ from allyouneed.paper.verdicts import (
     judge,
 )
 
-_GROUPED_FROM, _BY_POWERS_FROM = 1e4, 1e9
+_GROUPED_FROM, _BY_POWERS_FROM, _MOST_DECIMALS = 1e4, 1e9, 6
 VERDICTS: Mapping[Verdict, tuple[str, str]] = {
     "as the paper": ("✓", "As the paper"),
     "not as the paper": ("✗", "Not as the paper"),
@@ -122,12 +124,12 @@ def results_table(results: Results) -> ResultsTable:
     lines = [
         Line(
             row.name,
-            row.what + (f" ({FAILED})" if _has_failed(results, row) else ""),
-            len(results.outcomes[row.name]),
+            row.what + _failed(results, row),
+            sum(FAILED not in outcome for outcome in results.outcomes[row.name].values()),
             [
                 Cell(
                     _mean(results.values(row.name, figure)),
-                    f"{row.paper[figure]:g}" if figure in row.paper else "",
+                    f"{row.paper[figure]:g}".replace("inf", "∞") if figure in row.paper else "",
                     verdicts.get((row.name, figure), []),
                 )
                 for figure in figures
@@ -147,18 +149,29 @@ def results_table(results: Results) -> ResultsTable:
     )
 
 
-def _has_failed(results: Results, row: Row) -> bool:
-    return all(FAILED in outcome for outcome in results.outcomes[row.name].values())
+def _failed(results: Results, row: Row) -> str:
+    """A remark on the seeds that failed; empty if none did."""
+    outcomes = results.outcomes[row.name].values()
+    failed = sum(FAILED in outcome for outcome in outcomes)
+    return f" ({FAILED if failed == len(outcomes) else f'{failed} {FAILED}'})" if failed else ""
 
 
 def _mean(values: list[float]) -> str:
+    """The mean to four digits; with a deviation, both to the second digit of the deviation."""
     if not values:
         return ""
     mean, spread = statistics.fmean(values), deviation(values)
-    form = spread_form = ".1e" if abs(mean) >= _BY_POWERS_FROM else ",.0f"
-    if abs(mean) < _GROUPED_FROM:
-        form, spread_form = ".4g", ".2g"
-    return f"{mean:{form}} ± {spread:{spread_form}}" if spread else f"{mean:{form}}"
+    if not spread or abs(mean) >= _BY_POWERS_FROM:
+        return _number(mean) + (f" ± {_number(spread)}" if spread else "")
+    decimals = min(max(0, 1 - math.floor(math.log10(spread))), _MOST_DECIMALS)
+    return f"{mean:,.{decimals}f} ± {spread:,.{decimals}f}"
+
+
+def _number(value: float) -> str:
+    if math.isinf(value):
+        return "∞" if value > 0 else "-∞"
+    rounded = abs(float(f"{value:.4g}"))
+    return f"{value:{'.1e' if rounded >= _BY_POWERS_FROM else ',.0f' if rounded >= _GROUPED_FROM else '.4g'}}"
 
 
 def _costs(results: Results, row: Row) -> list[str]:
@@ -168,7 +181,7 @@ def _costs(results: Results, row: Row) -> list[str]:
     if not seconds:
         return [""] * len(names)
     energy = f"{joules / 3.6e6:.3f}" if joules else ""
-    by_formula = "" if "formula_flops" in results.experiment.figures else f"{formula:.1e}"
+    by_formula = f"{formula:.1e}" if formula and "formula_flops" not in results.experiment.figures else ""
     return [f"{seconds / 3600:.2f}", f"{counted:.1e}", by_formula, energy]
 
 
@@ -211,7 +224,7 @@ def _difference(judgement: Judgement, *, name_baseline: bool) -> str:
 def _trained(results: Results) -> Iterator[str]:
     """Remarks on the models: the given one, or the settings of the trained ones."""
     if results.inputs.model is not None:
-        yield f"Of the model {results.inputs.model}."
+        yield f"Model: {printable(str(results.inputs.model))}."
         return
     if results.inputs.data is None and not any(results.values(row.name, "seconds") for row in results.rows):
         return  # nothing was trained
@@ -222,8 +235,9 @@ def _trained(results: Results) -> Iterator[str]:
     if results.inputs.test:
         yield "Scored on a test set; nothing was chosen by it."
     elif flags:
-        yield f"Scored on the validation text; the paper's figures are on test text, which {flags} gives."
-    else:
+        verb = "give" if len(results.experiment.test_settings) > 1 else "gives"
+        yield f"Scored on the validation text; the paper's figures are on test text, which {flags} {verb}."
+    elif TESTS.keys() & results.experiment.figures.keys():
         yield "Scored on the validation text."
 
 

@@ -49,10 +49,10 @@ def sections(results: Results) -> Iterator[str]:
     yield heading(
         "Cost against length",
         "The core (above) and the whole layer (below): time of the forward and backward pass, FLOPs, and "
-        "peak memory of the tensors. Axes are logarithmic: the slope of a line is its exponent. Only full "
-        "self-attention grows with the square of n; it is the cheapest if sentences are shorter than vectors "
-        "are wide. Restricted to a neighbourhood, it grows no faster than the others. Its kernel stores no "
-        "matrix of weights, so its memory is linear in n.",
+        "peak memory of the tensors. Axes are logarithmic: the slope of a line is its exponent. By the "
+        "paper's orders, full self-attention and fully connected layers grow with the square of n, "
+        "restricted self-attention and the other layers in proportion to n. The kernels of self-attention "
+        "store no matrix of weights, so their memory is linear in n.",
     )
     yield plot(_curves(figures, titles, "by_n", "n"), "time, FLOPs and memory against length")
     yield heading(
@@ -98,7 +98,7 @@ def _orders(figures: Mapping[str, Any], names: Mapping[str, str]) -> str:
     text = (
         "The paper's orders beside the measurements on this machine: the exponents of n and d in the time of "
         "the core, the longest chain of dependent matrix products, and the number of rounds until every "
-        "position has reached every other. "
+        "input position has reached every later output position. "
         f"Cost is measured with k = {K} and r = {R}; lengths are compared at d = {WIDTH}."
     )
     return heading("The table", text) + cards(titles, lines)
