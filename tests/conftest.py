@@ -158,3 +158,11 @@ def toy_parser(toy_treebank: Path) -> Path:
     )
     train(toy_treebank / "run", toy_treebank / "data", config)
     return toy_treebank / "run"
+
+
+@pytest.fixture
+def instructions(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The instruction set of the kernels, which the test's parameters name."""
+    name: str = request.param
+    monkeypatch.setenv("ALLYOUNEED_ISA", name)
+    return name

@@ -30,6 +30,7 @@ NAMES = (
         "LC_ALL",
         "PYTHONIOENCODING",
         "ALLYOUNEED_NATIVE",
+        "ALLYOUNEED_ISA",
         "OMP_NUM_THREADS",
         "MPLBACKEND",
         "SSL_CERT_FILE",

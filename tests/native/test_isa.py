@@ -1,0 +1,73 @@
+"""The kernels are those of the fastest instruction set of the processor, or of the one that is named."""
+
+import platform
+
+import pytest
+
+from allyouneed.errors import UsageError
+from allyouneed.interfaces.cli import main
+from allyouneed.native import isa
+from allyouneed.native.header import functions, structures
+
+AVX2 = {"avx2", "fma"}
+AVX512 = AVX2 | {"avx512f", "avx512bw", "avx512dq", "avx512vl"}
+
+
+@pytest.mark.parametrize(
+    ("machine", "features", "expected"),
+    [
+        ("x86_64", set(), ["plain"]),
+        ("x86_64", AVX2, ["avx2", "plain"]),
+        ("x86_64", AVX2 | {"avx_vnni"}, ["avx_vnni", "avx2", "plain"]),
+        ("x86_64", AVX512, ["avx512", "avx2", "plain"]),
+        ("x86_64", AVX512 | {"avx512_vnni"}, ["avx512_vnni", "avx512", "avx2", "plain"]),
+        ("aarch64", {"asimd"}, ["neon", "plain"]),
+        ("arm64", {"asimd", "asimddp"}, ["neon_dotprod", "neon", "plain"]),
+        ("riscv64", set(), ["plain"]),
+    ],
+)
+def test_the_fastest_comes_first(
+    machine: str, features: set[str], expected: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: machine)
+    monkeypatch.setattr(isa, "features", lambda: frozenset(features))
+    assert [found.name for found in isa.supported()] == expected
+    assert isa.find(None).name == expected[0]
+    assert isa.find("plain").name == "plain"
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"), [("avx512", "this processor does not have it"), ("sse9", "unknown")]
+)
+def test_what_the_processor_does_not_have_is_refused(
+    name: str, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr(isa, "features", lambda: frozenset(AVX2))
+    with pytest.raises(UsageError, match=f"ALLYOUNEED_ISA={name}: {reason}; use one of avx2, plain"):
+        isa.find(name)
+
+
+def test_doctor_says_which_and_why(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["doctor"]) == 0
+    assert f"kernels {isa.supported()[0].name} (the fastest that it has)" in capsys.readouterr().out
+    monkeypatch.setenv(isa.VARIABLE, "plain")
+    assert main(["doctor"]) == 0
+    assert "kernels plain (set by ALLYOUNEED_ISA)" in capsys.readouterr().out
+
+
+def test_the_header_is_read_as_a_compiler_reads_it() -> None:
+    assert [name for name, _ in structures()["layer"]._fields_][:5] == [  # type: ignore[misc]
+        *("heads", "d_k", "d_v", "threads", "self_attention")
+    ]
+    assert {name: len(arguments) for name, arguments in functions().items()} == {
+        "layout_of": 2,
+        "linear_forward": 4,
+        "attend": 13,
+        "add_norm": 9,
+        "layer_forward": 9,
+        "normalisers_of": 5,
+        "top_log_probs": 10,
+    }
