@@ -8,10 +8,9 @@
 
 /* How `linear.c` reads packed weights of a form. */
 struct layout {
-    int32_t columns;      /* outputs in a panel */
-    int32_t values;       /* inputs in a word */
-    int32_t offset;       /* int8 only: added to the inputs */
-    int32_t weight_limit; /* int8 only: largest weight */
+    int32_t columns; /* outputs in a panel */
+    int32_t values;  /* inputs in a word */
+    int32_t offset;  /* int8 only: added to the inputs */
 };
 
 /* y = x W^T + b, with weights packed as `linear.c` reads them. */

@@ -24,19 +24,17 @@ enum { PANEL_VECTORS = 2, MAX_BLOCK_ROWS = 6 };
 enum { PANEL_COLUMNS = PANEL_VECTORS * LANES };
 enum { CACHE_LINE = 64, PREFETCH_BYTES = 8192 }; /* beyond a memory page, where processors do not prefetch by themselves */
 
-/* How int8 multiplies. Sums are exact everywhere. With VNNI, x is in unsigned bytes, in which 128 stands for 0. So it
-is on other x86 processors, but `vpmaddubsw` adds pairs of products in 16 bits: 2 * 255 * 127 would saturate there,
-2 * 255 * 63 does not. */
+/* How int8 multiplies. Sums are exact everywhere, and so the same. With VNNI, x is in unsigned bytes, in which 128
+stands for 0. Without instructions for sums of bytes, x and W are multiplied in 16 bits: `vpmaddubsw` would multiply
+bytes, but adds pairs of products in 16 bits, where 2 * 255 * 127 saturates. */
 #if __AVX512VNNI__ || __AVXVNNI__
 #define INT8_DOT 1
-enum { INT8_VALUES = 4, INT8_OFFSET = 128, INT8_WEIGHT_LIMIT = 127 };
-#elif HAS_AVX512 || HAS_AVX2
-enum { INT8_VALUES = 4, INT8_OFFSET = 128, INT8_WEIGHT_LIMIT = 63 };
+enum { INT8_VALUES = 4, INT8_OFFSET = 128 };
 #elif HAS_NEON && __ARM_FEATURE_DOTPROD
 #define INT8_DOT 1
-enum { INT8_VALUES = 4, INT8_OFFSET = 0, INT8_WEIGHT_LIMIT = 127 };
+enum { INT8_VALUES = 4, INT8_OFFSET = 0 };
 #else
-enum { INT8_VALUES = 2, INT8_OFFSET = 0, INT8_WEIGHT_LIMIT = 127 }; /* values in 16 bits */
+enum { INT8_VALUES = 2, INT8_OFFSET = 0 };
 #endif
 #if HAS_AVX512 && __AVX512BF16__
 #define BFLOAT16_DOT 1
@@ -58,7 +56,7 @@ INLINE int64_t values_in_word(enum form form) {
 }
 
 void layout_of(int form, struct layout *layout) {
-    *layout = (struct layout){PANEL_COLUMNS, (int32_t)values_in_word(form), INT8_OFFSET, INT8_WEIGHT_LIMIT};
+    *layout = (struct layout){PANEL_COLUMNS, (int32_t)values_in_word(form), INT8_OFFSET};
 }
 
 /* Bytes of a word of W. */
@@ -76,7 +74,11 @@ INLINE ivec load_words(enum form form, const char *from) {
         memcpy(&halves, from, sizeof halves);
         words = __builtin_convertvector(halves, ivec) << 16;
     } else {
-#if HAS_NEON
+#if HAS_AVX512
+        words = (ivec)_mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)from));
+#elif HAS_AVX2
+        words = (ivec)_mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)from));
+#elif HAS_NEON
         words = (ivec)vmovl_s8(vld1_s8((const int8_t *)from));
 #else
         int16_t pairs[2 * LANES];
@@ -109,13 +111,11 @@ INLINE ivec add_products(enum form form, ivec sum, ivec x, ivec weight) {
     __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(x), "v"(weight));
     return sum;
 #elif HAS_AVX512
-    __m512i pairs = _mm512_maddubs_epi16((__m512i)x, (__m512i)weight);
-    return (ivec)_mm512_add_epi32((__m512i)sum, _mm512_madd_epi16(pairs, _mm512_set1_epi16(1)));
+    return (ivec)_mm512_add_epi32((__m512i)sum, _mm512_madd_epi16((__m512i)x, (__m512i)weight));
 #elif HAS_AVX2 && INT8_DOT
     return (ivec)_mm256_dpbusd_avx_epi32((__m256i)sum, (__m256i)x, (__m256i)weight);
 #elif HAS_AVX2
-    __m256i pairs = _mm256_maddubs_epi16((__m256i)x, (__m256i)weight);
-    return (ivec)_mm256_add_epi32((__m256i)sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+    return (ivec)_mm256_add_epi32((__m256i)sum, _mm256_madd_epi16((__m256i)x, (__m256i)weight));
 #elif HAS_NEON && INT8_DOT
     return (ivec)vdotq_s32((int32x4_t)sum, (int8x16_t)x, (int8x16_t)weight);
 #elif HAS_NEON

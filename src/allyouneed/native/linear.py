@@ -12,6 +12,7 @@ from torch.nn import functional
 from allyouneed.native.header import structures
 from allyouneed.native.library import FORMS, available, library
 
+_INT8_LIMIT = 127
 _LEAST_SCALE = 1e-30  # a row of smaller weights counts as zeros
 
 
@@ -28,9 +29,8 @@ class PackedLinear:
     """A linear layer for inference, with or without ReLU; its weights are rounded to `form` and packed once.
 
     The rows of x are used as they are for "float32", rounded to bfloat16 for "bfloat16", and rounded to 255
-    steps of max|row| / 127 for "int8", whose weights have a step per output: max|weight| / 127, or / 63 on
-    processors that could not sum exactly otherwise. A row of y depends only on the same row of x and the
-    weights, bit for bit, however many rows and threads there are.
+    steps of max|row| / 127 for "int8", whose weights have such a step per output. A row of y depends only on
+    the same row of x and the weights, bit for bit, however many rows and threads there are.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ def _pack(
     weight, bias = weight.float(), bias.float()
     start, scale = bias, bias
     if form == "int8":
-        scale = weight.abs().amax(dim=1) / layout.weight_limit
+        scale = weight.abs().amax(dim=1) / _INT8_LIMIT
         weight = (weight / scale.clamp_min(_LEAST_SCALE)[:, None]).round()
         start = -layout.offset * weight.sum(dim=1, dtype=torch.int32)
     num_outputs, num_inputs = weight.shape
