@@ -128,7 +128,7 @@ def test_alignments_are_there_only_if_asked_for_and_change_nothing_else(tiny_mod
 @pytest.mark.parametrize("form", FORMS)
 def test_scores_and_alignments_do_not_depend_on_batch_or_workers(tiny_model: Any, form: str) -> None:
     if form not in available():
-        pytest.skip("NOT RUN: needs a C compiler and a processor with instructions for it")
+        pytest.skip("NOT RUN: needs a C compiler")
     engine = NativeEngine(tiny_model(2), form)
     config = SearchConfig(coverage_penalty=0.3, alignments=True, max_extra_tokens=5)
     found = {

@@ -45,7 +45,7 @@ def digests(
 ) -> set[str]:
     """The sha256 of all outputs and bits of scores, in every batch size, order and number of threads."""
     if form not in available():
-        pytest.skip("NOT RUN: needs a C compiler and a processor with instructions for it")
+        pytest.skip("NOT RUN: needs a C compiler")
     config, found = SearchConfig(max_extra_tokens=5), set()
     for threads in (1, 2):
         engine = NativeEngine(model, form, threads)

@@ -18,7 +18,7 @@ NUM_ROWS, NUM_SOURCE_ROWS = 5, 7
 def layers(tiny_model: Any) -> tuple[EncoderLayer, DecoderLayer]:
     """With normalisations that do something."""
     if "float32" not in available():
-        pytest.skip("NOT RUN: needs a C compiler and a processor with AVX-512")
+        pytest.skip("NOT RUN: needs a C compiler")
     model = tiny_model().eval()
     for name, parameter in model.named_parameters():
         if ".norm." in name:

@@ -35,7 +35,7 @@ def test_no_pairs_have_no_scores(tiny_model: Any) -> None:
 )
 def test_the_kernels_find_what_pytorch_finds(tiny_model: Any, variant: dict[str, Any]) -> None:
     if "float32" not in available():
-        pytest.skip("NOT RUN: needs a C compiler and a processor with AVX-512")
+        pytest.skip("NOT RUN: needs a C compiler")
     model = tiny_model(**variant)
     found, expected = (score_targets(engine(model), SOURCES, TARGETS) for engine in (NativeEngine, Engine))
     for score, target in zip(found, expected, strict=True):
@@ -47,7 +47,7 @@ def test_kernels_score_with_the_same_bits_in_any_batch_order_and_number_of_threa
     tiny_model: Any, form: str
 ) -> None:
     if form not in available():
-        pytest.skip("NOT RUN: needs a C compiler and a processor with instructions for it")
+        pytest.skip("NOT RUN: needs a C compiler")
     model, choose = tiny_model(vocab_size=203), random.Random(1)
     sources, targets = (
         [[choose.randrange(UNKNOWN, 203) for _ in range(choose.choice([0, 1, 4, 17]))] for _ in range(30)]
@@ -73,7 +73,7 @@ def test_kernels_score_with_the_same_bits_in_any_batch_order_and_number_of_threa
 @pytest.mark.parametrize("form", FORMS)
 def test_what_search_finds_is_scored_as_search_scored_it(tiny_model: Any, form: str) -> None:
     if form not in available():
-        pytest.skip("NOT RUN: needs a C compiler and a processor with instructions for it")
+        pytest.skip("NOT RUN: needs a C compiler")
     engine = NativeEngine(tiny_model(5), form)
     config = SearchConfig(beam_size=5, max_extra_tokens=30, length_normalization="none")
     for source, hypotheses in zip(SOURCES, generate(engine, SOURCES, config, n_best=5), strict=True):

@@ -30,7 +30,7 @@ def engine_of(name: str, model: Any, shortlist: Shortlist | None = None) -> Engi
     if name == "PyTorch":
         return Engine(model, shortlist)
     if name not in available():
-        pytest.skip("NOT RUN: needs a C compiler and a processor with instructions for it")
+        pytest.skip("NOT RUN: needs a C compiler")
     return NativeEngine(model, name, shortlist=shortlist)
 
 

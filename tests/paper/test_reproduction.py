@@ -24,7 +24,7 @@ from allyouneed.errors import DataError, DiskError, DivergedError, LockedError, 
 from allyouneed.interfaces.reports.reproduction import write_report
 from allyouneed.interfaces.reports.results_table import results_table
 from allyouneed.interfaces.reports.results_text import as_terminal_table, table_cells
-from allyouneed.paper import reproduction
+from allyouneed.paper import identity, reproduction
 from allyouneed.paper.catalogue import EXPERIMENTS
 from allyouneed.paper.experiment import (
     HYPOTHESES,
@@ -177,9 +177,9 @@ def with_a_sum() -> Experiment:
 
     def add(work: Work) -> Mapping[str, Any]:
         results = [work.directory.parents[1] / name / work.directory.name for name in ("base", "worse")]
-        if any("failed" in (parts := reproduction.read_json(result / "result.json")) for result in results):
+        if any("failed" in (parts := identity.read_json(result / "result.json")) for result in results):
             raise RowError(f"made of what {parts['failed']}")
-        return {"bleu": sum(reproduction.read_json(result / "result.json")["bleu"] for result in results)}
+        return {"bleu": sum(identity.read_json(result / "result.json")["bleu"] for result in results)}
 
     rows = [*TOY.rows(TINY), Row("sum", "a sum", add, made_of=["base", "worse"])]
     return replace(TOY, rows=lambda scale: rows)
@@ -221,7 +221,7 @@ def test_what_was_kept_of_other_parts_is_forgotten_also_where_it_was_not_finishe
             kept.parent.mkdir()
             kept.write_bytes(part.read_bytes())
             raise ValueError("interrupted")
-        return reproduction.read_json(kept)
+        return identity.read_json(kept)
 
     rows = [*TOY.rows(TINY), Row("kept", "what is kept of base", compute, made_of=["base"])]
     experiment = replace(TOY, rows=lambda scale: rows)
@@ -389,7 +389,7 @@ def test_rows_without_training_want_no_data_and_stand_alone(tmp_path: Path, toy_
     assert variance == pytest.approx(64, rel=0.05)
     assert "Why dot products are divided" in (tmp_path / "scaling" / "results.html").read_text()
     # Data may be given to the same folder later.
-    reproduction._require_same(tmp_path / "scaling", {"experiment": "scaling", "data": {"train": "x"}})
+    identity.require_same(tmp_path / "scaling", {"experiment": "scaling", "data": {"train": "x"}})
 
 
 def test_what_is_damaged_or_no_seed_is_told_or_passed_over(tmp_path: Path) -> None:

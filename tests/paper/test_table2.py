@@ -16,7 +16,8 @@ from allyouneed.interfaces.reports.results_table import results_table
 from allyouneed.interfaces.reports.results_text import table_cells
 from allyouneed.paper.catalogue import EXPERIMENTS
 from allyouneed.paper.experiment import Experiment, Inputs, Results
-from allyouneed.paper.reproduction import read_json, reproduce
+from allyouneed.paper.identity import read_json
+from allyouneed.paper.reproduction import reproduce
 from allyouneed.paper.scales import SCALES, Scale
 from allyouneed.paper.table2 import SYSTEMS, TABLE2, Budget, System, at_scale, row_name
 from allyouneed.paper.verdicts import judge

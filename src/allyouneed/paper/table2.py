@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 from allyouneed.config.presets import PRESETS
 from allyouneed.config.run import RunConfig
 from allyouneed.paper.experiment import FAILED, RESULT, Experiment, Row, RowError, Work
-from allyouneed.paper.reproduction import read_json
+from allyouneed.paper.identity import read_json
 from allyouneed.paper.scales import Scale
 from allyouneed.paper.training_rows import (
     FIGURES,

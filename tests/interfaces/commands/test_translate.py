@@ -119,7 +119,7 @@ def test_scores_have_the_same_bits_with_any_batches_workers_and_threads(
     translate: RunCommand, precision: str
 ) -> None:
     if precision not in available():
-        pytest.skip("NOT RUN: needs a C compiler and a processor with instructions for it")
+        pytest.skip("NOT RUN: needs a C compiler")
     choices = (), ("--batch-size", "2"), ("--workers", "3", "--batch-size", "1"), ("--threads", "2")
     found = {translate(TEXT, "--scores", "--precision", precision, *options) for options in choices}
     [(code, out, _)] = found

@@ -1,0 +1,129 @@
+"""What the results in a folder share: the experiment, its scale, and its inputs, which are checked first."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from allyouneed.data.corpus import require_rereadable
+from allyouneed.data.lines import is_blank, read_aligned, read_lines
+from allyouneed.errors import DataError, UsageError
+from allyouneed.paper.experiment import Experiment, Inputs, Row
+from allyouneed.paper.scales import Scale
+from allyouneed.storage.publish import MANIFEST, disk_errors, read_manifest, sha256_of, write_text
+from allyouneed.storage.run_directory import resolve_model
+from allyouneed.tasks.parsing.penn_words import penn_words
+from allyouneed.tasks.parsing.trees import read_trees
+from allyouneed.tasks.prepared_data import PreparedData
+
+
+def identity(experiment: Experiment, scale: Scale, rows: Sequence[Row], inputs: Inputs) -> dict[str, Any]:
+    """Facts that results in one folder must share, as JSON values."""
+    facts = _facts(experiment, rows, inputs)
+    settings = {name: value for name, value in asdict(scale).items() if name not in ("name", "sized_for")}
+    settings = json.loads(json.dumps(settings))
+    return {"experiment": experiment.name, "scale": scale.name, "settings": settings, **facts}
+
+
+def require_same(out: Path, settings: Mapping[str, Any]) -> None:
+    """Refuse to mix results for different scales, data or models; record these in `experiment.json`."""
+    path = out / "experiment.json"
+    begun = {"test": []} | read_json(path) if path.is_file() else {}
+    named = {"data": "other data", "text": "other text", "model": "another model"}
+    named["test"] = "another test set" if begun.get("test") else "no test set"
+    for name, value in settings.items():
+        if begun.get(name, value) != value:
+            named["settings"] = f"other settings of the scale {settings['scale']}"
+            other = named.get(name, f"{name} {begun[name]}, now {value}")
+            raise UsageError(f"{out}: began with {other}; name another folder with out", settings=["out"])
+    with disk_errors(out):
+        out.mkdir(parents=True, exist_ok=True)
+    write_text(path, json.dumps({**begun, **settings}, indent=1) + "\n")
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Contents of the JSON file of a result or an experiment.
+
+    Raises:
+        DataError: The file is damaged.
+    """
+    try:
+        return dict(json.loads(path.read_bytes()))
+    except (ValueError, TypeError):
+        raise DataError(f"{path}: is damaged; delete it, and start again what has written it") from None
+
+
+def _facts(experiment: Experiment, rows: Sequence[Row], inputs: Inputs) -> dict[str, Any]:
+    """Facts that identify the inputs, after checking that they suit the experiment."""
+    if inputs.model is None:
+        of_data = _facts_of_data(experiment, rows, inputs.data)
+        return {**of_data, **_facts_of_text(rows, inputs.text), "test": _facts_of_test(experiment, inputs)}
+    if inputs.test or inputs.text:
+        settings = [*inputs.test, *(["text"] if inputs.text else [])]
+        raise UsageError(
+            f"{' and '.join(settings)}: a model is not tested again; leave out {' and '.join(settings)}",
+            settings=settings,
+        )
+    if not experiment.takes_model or inputs.data is not None:
+        instead = "give it or data" if experiment.takes_model else "give data"
+        raise UsageError(
+            f"model {inputs.model}: reproduce {experiment.name} has no use for it; {instead}",
+            settings=["model", "data"],
+        )
+    directory = resolve_model(inputs.model)
+    read_manifest(directory, "model")  # anything but a model is rejected before any row is computed
+    return {"data": None, "model": sha256_of(directory / MANIFEST)}
+
+
+def _facts_of_data(experiment: Experiment, rows: Sequence[Row], data: Path | None) -> dict[str, Any]:
+    """Facts that identify the data; empty if no row needs data."""
+    if experiment.require is None or not any(row.needs_data for row in rows):
+        return {}
+    if data is None:
+        remedy = ", or a trained one with model" if experiment.takes_model else ""
+        raise UsageError(
+            f"reproduce {experiment.name}: trains models; name prepared folders with data{remedy}",
+            settings=["data", "model"],
+        )
+    prepared = PreparedData(data)
+    experiment.require(prepared)
+    return {"data": prepared.facts, "model": None}
+
+
+def _facts_of_text(rows: Sequence[Row], text: Sequence[Path]) -> dict[str, list[str]]:
+    """Facts that identify the raw text; empty if no row needs raw text."""
+    needed_by = [row.name for row in rows if row.needs_text]
+    if needed_by and not text:
+        raise UsageError(
+            f"{' '.join(needed_by)}: parses raw sentences; name files of them with text, "
+            "or leave it out with rows",
+            settings=["text", "rows"],
+        )
+    if text and not needed_by:
+        raise UsageError("text: no row parses sentences of yours; leave it out", settings=["text"])
+    require_rereadable(text)
+    if text:
+        penn_words("")  # reports a missing library now, not after the earlier rows
+        if all(is_blank(line) for file in text for line in read_lines(file)):
+            raise DataError(f"{text[0]}: has no sentence; give text, a sentence a line")
+    return {"text": [sha256_of(file) for file in text]} if text else {}
+
+
+def _facts_of_test(experiment: Experiment, inputs: Inputs) -> list[str]:
+    """Facts that identify the test set, which is read once, so that errors in it are found now."""
+    if not inputs.test:
+        return []
+    if list(inputs.test) != list(experiment.test_settings):
+        wanted = " and ".join(experiment.test_settings)
+        told = f"give {wanted}, not" if wanted else "has no use for a test set; leave it out:"
+        raise UsageError(
+            f"reproduce {experiment.name}: {told} {' and '.join(inputs.test)}",
+            settings=[*experiment.test_settings, *inputs.test],
+        )
+    files = list(inputs.test.values())
+    require_rereadable(files)
+    lines = read_aligned(files[0], files[1])[0] if len(files) > 1 else [*read_trees(files[0])]
+    if not lines:
+        raise DataError(f"{files[0]}: is empty; give a test set, or leave it out")
+    return [sha256_of(file) for file in files]
