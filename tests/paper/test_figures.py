@@ -97,7 +97,7 @@ def test_all_figures_of_a_model_are_drawn_and_shown_on_one_page(toy_model: Path,
             assert (out / f"{path}.{form}").read_bytes().startswith(begins)
             assert f'href="{path}.{form}"' in page
         assert f"]({path}.png)" in (out / "results.md").read_bytes().decode()
-    assert f"Of the model {toy_model}." in page
+    assert f"Model: {toy_model}." in page
     assert "Settings:" not in page
     figures = list(csv.DictReader((out / "results.csv").read_bytes().decode().rstrip("\n").split("\n")))
     assert [row["row"] for row in figures] == ["figure3", "figure4", "figure5"]
