@@ -146,7 +146,7 @@ def test_restricted_models_answer_alike_in_any_batch_and_order(tiny_model: Any) 
 
 def test_evaluation_mode_is_left_as_it_was_found(tiny_model: Any) -> None:
     model = tiny_model()
-    with evaluation_mode(model):
+    with evaluation_mode(model.modules()):
         assert not model.encoder[0].training
         assert not torch.is_grad_enabled()
     assert model.encoder[0].training

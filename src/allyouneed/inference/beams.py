@@ -7,6 +7,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from allyouneed.native.beams import Arrays, NativeBeams
+from allyouneed.native.library import library
 from allyouneed.symbols import END, START
 
 NOTHING = float("-inf")
@@ -16,7 +18,9 @@ _FIRST_POSITIONS = 32
 _CANDIDATE = np.dtype(
     [("score", np.float64), ("log_prob", np.float32), ("token", np.int64), ("parent", np.int64)]
 )
-_FINISHED = np.dtype([*((name, _CANDIDATE[name]) for name in _CANDIDATE.names or ()), ("length", np.int64)])
+_FINISHED = np.dtype(
+    [*((name, _CANDIDATE[name]) for name in _CANDIDATE.names or ()), ("length", np.int64)], align=True
+)
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,20 @@ class Hypothesis:
     def ended(self) -> bool:
         """Whether the output has an end symbol; if not, it was cut at the maximum length."""
         return len(self.token_log_probs) > len(self.ids)
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What a step of the search does not change."""
+
+    num_candidates: int
+    """Number of candidates per sentence."""
+    penalties: NDArray[np.float64]
+    """Divisor of the log-probability of each length up to the longest maximum length, from length 0."""
+    early_stopping: bool = False
+    """Whether a sentence is done when `num_ended` reaches the beam size."""
+    native: bool = field(default_factory=lambda: library() is not None)
+    """Whether the kernel does the step; its results are the same."""
 
 
 @dataclass
@@ -63,6 +81,7 @@ class Beams:
     finished: NDArray[Any]
     """(sentences, n_best) of `_FINISHED`, best first, those with an end symbol before others; scores are
     normalised."""
+    _prepared: tuple[Rules, NativeBeams] | None = field(default=None, init=False)
 
     @classmethod
     def of(cls, max_lengths: NDArray[np.int64], beam_size: int, n_best: int) -> Self:
@@ -89,16 +108,55 @@ class Beams:
         new = self.of(max_lengths, self.scores.shape[1], self.finished.shape[1])
         while new.tokens.shape[2] < self.tokens.shape[2]:
             new._double_positions()
-        pairs = zip(self._arrays(), new._arrays(), strict=True)
-        return type(self)(*(np.concatenate(pair) for pair in pairs))
+        more = new._arrays()
+        return type(self)(
+            **{name: np.concatenate([array, more[name]]) for name, array in self._arrays().items()}
+        )
 
     def keep(self, sentences: NDArray[np.int64]) -> Self:
         """Keep only these sentences; return their state."""
-        return type(self)(*(array[sentences] for array in self._arrays()))
+        return type(self)(**{name: array[sentences] for name, array in self._arrays().items()})
 
     def last_tokens(self) -> NDArray[np.int64]:
         """The last token of each live hypothesis (sentences, beams)."""
         return self.tokens[np.arange(len(self.lengths)), :, self.lengths]
+
+    def advance(
+        self, log_probs: NDArray[np.float32], tokens: NDArray[np.int64], rules: Rules
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Extend every hypothesis by one token.
+
+        Args:
+            log_probs: Log-probabilities of the best next tokens (sentences, beams, k).
+            tokens: Ids of these tokens (sentences, beams, k).
+            rules: The rules of the search.
+
+        Returns:
+            The parent of each new hypothesis (sentences, beams), and which sentences are done; the
+            hypotheses of these stay as they are.
+        """
+        if self.lengths.max() + 1 >= self.tokens.shape[2]:
+            self._double_positions()
+        if rules.native:
+            return self._native(rules).advance(log_probs, tokens)
+        candidates = self.extend(log_probs, tokens, rules.num_candidates)
+        self.lengths += 1
+        ends = (candidates["token"] == END) | (self.lengths >= self.max_lengths)[:, None]
+        self.finish(candidates, ends, rules.penalties[self.lengths])
+        parents = self.go_on(candidates, ends)
+        bound = self.scores[:, 0] / rules.penalties[self.max_lengths]
+        done = ~(bound > self.finished["score"][:, -1])
+        if rules.early_stopping:
+            done |= self.num_ended >= self.scores.shape[1]
+        self.scores[done] = NOTHING  # freezes the results of sentences that wait to leave
+        return parents, done
+
+    def _native(self, rules: Rules) -> NativeBeams:
+        """The same for `advance_beams`, made anew when arrays are replaced."""
+        if self._prepared is None or self._prepared[0] is not rules:
+            arrays = Arrays(**self._arrays(), penalties=rules.penalties)
+            self._prepared = rules, NativeBeams(arrays, rules.num_candidates, rules.early_stopping)
+        return self._prepared[1]
 
     def extend(
         self, log_probs: NDArray[np.float32], tokens: NDArray[np.int64], num_candidates: int
@@ -154,8 +212,6 @@ class Beams:
         sentences = np.arange(len(chosen))
         taken = sentences[:, None], chosen
         self.scores, alive = scores[taken], candidates[taken]
-        if self.lengths.max() >= self.tokens.shape[2]:
-            self._double_positions()
         self.tokens[sentences, :, self.lengths] = alive["token"]
         self.parents[sentences, :, self.lengths] = alive["parent"]
         self.log_probs[sentences, :, self.lengths] = alive["log_prob"]
@@ -215,9 +271,10 @@ class Beams:
             np.concatenate([table, np.zeros_like(table)], axis=2)
             for table in (self.tokens, self.parents, self.log_probs)
         )
+        self._prepared = None
 
-    def _arrays(self) -> list[NDArray[Any]]:
-        return [getattr(self, entry.name) for entry in dataclasses.fields(self)]
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        return {entry.name: getattr(self, entry.name) for entry in dataclasses.fields(self) if entry.init}
 
 
 def best_first(scores: NDArray[np.float64], num_best: int) -> NDArray[np.int64]:

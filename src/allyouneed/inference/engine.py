@@ -6,7 +6,7 @@ from typing import cast
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.rnn import pad_sequence
 
@@ -37,6 +37,8 @@ class Engine:
 
     def __init__(self, model: EncoderDecoder, shortlist: Shortlist | None = None) -> None:
         self.model, self._shortlist = model, shortlist
+        self.modules: Sequence[nn.Module] = list(model.modules())
+        """All modules of the model."""
 
     @property
     def device(self) -> torch.device:

@@ -21,7 +21,7 @@ class Ensemble:
 
     def __init__(self, engines: Sequence[Engine]) -> None:
         self.engines = engines
-        self.model = nn.ModuleList(engine.model for engine in engines)
+        self.modules: Sequence[nn.Module] = [module for engine in engines for module in engine.modules]
 
     @property
     def max_positions(self) -> int | None:

@@ -9,26 +9,28 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import cast
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
+from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn import functional
 
 from allyouneed.inference.engine import Engine, distinct, log_probs_of
-from allyouneed.inference.native_layers import pack_layer, pack_linear
+from allyouneed.inference.native_layers import PositionTables, pack_heads, pack_linear, pack_stack
 from allyouneed.inference.projection import FullProjection, Projection
 from allyouneed.inference.search import Decoding
 from allyouneed.inference.selection import Candidates
 from allyouneed.inference.shortlist import Shortlist
 from allyouneed.model import Transformer
-from allyouneed.model.layers import DecoderLayer, EncoderLayer
-from allyouneed.native.kernels import Rows
+from allyouneed.model.layers import DecoderLayer
+from allyouneed.native.attention import KeysValues, Rows
 from allyouneed.native.linear import InPlaceLinear, PackedLinear
 from allyouneed.symbols import START
 
 _FIRST_POSITIONS = 32
 _GROUP = 8
 """Number of neighbouring positions whose attention is computed together."""
+_STEPS_BEFORE_TIDYING = 32
 
 
 class NativeEngine(Engine):
@@ -36,7 +38,7 @@ class NativeEngine(Engine):
 
     Args:
         model: A float32 model on the CPU.
-        form: Precision of the matrix products.
+        form: Precision of the matrix products; keys and values are in bfloat16 unless it is "float32".
         threads: Number of threads per matrix product.
         shortlist: Shortlist of target tokens; default: the whole vocabulary.
     """
@@ -51,12 +53,13 @@ class NativeEngine(Engine):
         super().__init__(model, shortlist)
         self.model: Transformer = model
         self.form, self.threads = form, threads
-        self.encoder = [pack_layer(cast("EncoderLayer", layer), form, threads) for layer in model.encoder]
-        decoder = [cast("DecoderLayer", layer) for layer in model.decoder]
-        self.decoder = [pack_layer(layer, form, threads) for layer in decoder]
-        self.cross_key_values = [
-            pack_linear(layer.cross_attention.key_value, form, threads) for layer in decoder
-        ]
+        self.encoder = pack_stack(model, "source", form, threads)
+        self.decoder = pack_stack(model, "target", form, threads)
+        crossings = [cast("DecoderLayer", layer).cross_attention for layer in model.decoder]
+        self.cross_heads = pack_heads(crossings[0], form)
+        self._cross_key_values = [pack_linear(cross.key_value, form, threads) for cross in crossings]
+        self._source_tables = PositionTables(model, "source")
+        self.target_tables = PositionTables(model, "target")
 
     def start(self, beam_size: int) -> Decoding:
         """Start an empty decoding with `beam_size` hypotheses per sentence."""
@@ -81,37 +84,43 @@ class NativeEngine(Engine):
         self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
     ) -> Float[Tensor, " target_tokens"]:
         """Log-probability of each target token, as from `Engine`, but with the same bits in any batch."""
-        memory = self.encode(sources)
-        source_counts = torch.tensor([len(ids) for ids in sources], dtype=torch.int32)
-        counts = torch.tensor([len(ids) for ids in targets])
-        starts = _starts(counts).repeat_interleave(counts)
-        positions = torch.arange(len(starts)) - starts
-        past = Rows(_all_rows(len(starts)), starts, positions.int() + 1, _GROUP)
-        of_memory = _of_sentences(len(memory), _starts(source_counts), source_counts, counts, _GROUP)
-        read = torch.tensor([token for ids in targets for token in (START, *ids[:-1])])
-        x = self.model.embeddings.embed("target", read[None])[0]
-        x = x + self.model.target_positions(int(counts.max()))[positions]
-        keys_values = self.room(len(x))
-        for layer, cross_key_value in zip(self.decoder, self.cross_key_values, strict=True):
-            x = layer(x, keys_values, 0, past, cross_key_value(memory), of_memory)
-        return log_probs_of(torch.tensor([token for ids in targets for token in ids]), x, self.project)
+        memory = KeysValues(self.cross_heads, self.decoder.num_layers)
+        self.remember(sources, memory)
+        source_counts, counts = _lengths(sources), _lengths(targets)
+        starts = np.repeat(_starts(counts), counts)
+        positions = np.arange(len(starts)) - starts
+        past = Rows(_all_rows(len(starts)), starts, (positions + 1).astype(np.int32), _GROUP, positions)
+        of_memory = _of_sentences(memory.num_rows, _starts(source_counts), source_counts, counts, _GROUP)
+        read = np.array([token for ids in targets for token in (START, *ids[:-1])])
+        keys_values = KeysValues(self.decoder.heads, self.decoder.num_layers, shared=True)
+        keys_values.reserve(len(read))
+        tables = self.target_tables.covering(int(counts.max()))
+        hidden = self.decoder(read, positions, tables, keys_values, past, memory=memory, of_memory=of_memory)
+        return log_probs_of(torch.tensor([token for ids in targets for token in ids]), hidden, self.project)
+
+    def remember(self, sources: Sequence[Sequence[int]], memory: KeysValues) -> int:
+        """Encode the sources and append their keys and values for every decoder layer.
+
+        Returns:
+            The first of their rows; the others follow, one per token.
+        """
+        encoded = self.encode(sources)
+        first = memory.reserve(len(encoded))
+        for layer, key_value in enumerate(self._cross_key_values):
+            memory.store(layer, key_value(encoded), first)
+        return first
 
     def encode(self, sources: Sequence[Sequence[int]]) -> Float[Tensor, "source_tokens d_model"]:
         """Encode the sources; return their memories, concatenated."""
-        counts = torch.tensor([len(ids) for ids in sources], dtype=torch.int32)
-        ids = torch.tensor([token for source in sources for token in source])
-        positions = self.model.source_positions(int(counts.max()))
-        x = self.model.embeddings.embed("source", ids[None])[0]
-        x = x + torch.cat([positions[:count] for count in counts.tolist()])
-        own = _of_sentences(len(ids), _starts(counts), counts, counts, _GROUP)
-        keys_values = self.room(len(x))
-        for layer in self.encoder:
-            x = layer(x, keys_values, 0, own)
-        return x
-
-    def room(self, num_rows: int) -> Float[Tensor, "{num_rows} keys_values"]:
-        """Allocate the keys and values of one layer."""
-        return torch.empty(num_rows, self.decoder[0].keys_values_width)
+        counts = _lengths(sources)
+        ids = np.array([token for source in sources for token in source])
+        starts = _starts(counts)
+        positions = np.arange(len(ids)) - np.repeat(starts, counts)
+        own = _of_sentences(len(ids), starts, counts, counts, _GROUP, positions)
+        keys_values = KeysValues(self.encoder.heads, self.encoder.num_layers, shared=True)
+        keys_values.reserve(len(ids))
+        tables = self._source_tables.covering(int(counts.max()))
+        return self.encoder(ids, positions, tables, keys_values, own)
 
 
 class NativeDecoding:
@@ -123,45 +132,53 @@ class NativeDecoding:
 
     def __init__(self, engine: NativeEngine, beam_size: int) -> None:
         self._engine, self._projection = engine, engine.projection()
-        self._memory, self._written = (_KeysValues(engine) for _ in range(2))
-        self._starts = torch.empty(0, dtype=torch.int64)
-        self._counts = torch.empty(0, dtype=torch.int32)
-        self._positions = torch.empty(0, dtype=torch.int32)
-        self._ancestry = torch.empty(0, beam_size, _FIRST_POSITIONS, dtype=torch.int32)
-        self._sources = self._rows_of_sources()
+        num_layers = engine.decoder.num_layers
+        self._memory = KeysValues(engine.cross_heads, num_layers)
+        self._written = KeysValues(engine.decoder.heads, num_layers)
+        self._most_rows = 0
+        self._starts = np.empty(0, np.int64)
+        self._counts = np.empty(0, np.int32)
+        self._positions = np.empty(0, np.int64)
+        self._ancestry = np.empty((0, beam_size, _FIRST_POSITIONS), np.int32)
+        self._arrange()
 
     def admit(self, sources: Sequence[Sequence[int]]) -> None:
         """Encode more sentences."""
         if not sources:
             return
-        self._forget()
+        self._forget_sources()
         self._projection.admit(sources)
         different, places = distinct(sources)
-        memory = self._engine.encode(different)
-        counts = torch.tensor([len(ids) for ids in different], dtype=torch.int32)
-        first = self._memory.reserve(len(memory))
-        for table, cross_key_value in zip(self._memory.tables, self._engine.cross_key_values, strict=True):
-            table[first : first + len(memory)] = cross_key_value(memory)
-        self._starts = torch.cat([self._starts, (first + _starts(counts))[places]])
-        self._counts = torch.cat([self._counts, counts[places]])
-        self._positions = functional.pad(self._positions, (0, len(sources)))
-        self._ancestry = functional.pad(self._ancestry, (0, 0, 0, 0, 0, len(sources)))
-        self._sources = self._rows_of_sources()
+        first = self._engine.remember(different, self._memory)
+        counts, of_each = _lengths(different), places.numpy()
+        self._starts = np.concatenate([self._starts, (first + _starts(counts))[of_each]])
+        self._counts = np.concatenate([self._counts, counts[of_each]])
+        self._positions = np.concatenate([self._positions, np.zeros(len(sources), np.int64)])
+        new = np.zeros((len(sources), *self._ancestry.shape[1:]), np.int32)
+        self._ancestry = np.concatenate([self._ancestry, new])
+        self._arrange()
 
     def step(self, tokens: Int[Tensor, "sentences beams"]) -> Float[Tensor, "sentences beams vocab"]:
         """Append a token to every hypothesis; return the logits of the next token."""
-        engine, beam_size = self._engine, tokens.size(1)
+        engine, longest = self._engine, int(self._positions.max()) + 1
+        self._make_room(longest)
         first = self._written.reserve(tokens.numel())
-        past = self._past(first, beam_size)
-        encodings: Tensor = engine.model.target_positions(int(self._positions.max()) + 1)
-        x = engine.model.embeddings.embed("target", tokens) + encodings[self._positions, None]
-        x = x.flatten(0, 1)
-        for layer, written, memory in zip(
-            engine.decoder, self._written.tables, self._memory.tables, strict=True
-        ):
-            x = layer(x, written, first, past, memory, self._sources)
+        own = np.arange(first, self._written.num_rows, dtype=np.int32).reshape(tokens.shape)
+        self._ancestry[self._places[:, 0], :, self._positions] = own
+        hidden = engine.decoder(
+            tokens.reshape(-1).numpy(),
+            self._of_rows,
+            engine.target_tables.covering(longest),
+            self._written,
+            self._past,
+            first,
+            self._memory,
+            self._sources,
+        )
         self._positions += 1
-        return self._projection(x.view(*tokens.shape, -1))
+        self._of_rows += 1
+        self._num_read += 1
+        return self._projection(hidden.view(*tokens.shape, -1))
 
     @property
     def candidates(self) -> Candidates | None:
@@ -170,95 +187,85 @@ class NativeDecoding:
 
     def reorder(self, parents: Int[Tensor, "sentences beams"]) -> None:
         """Make hypothesis b of each sentence a continuation of the former hypothesis `parents[:, b]`."""
-        self._ancestry = self._ancestry.gather(1, parents[:, :, None].expand_as(self._ancestry))
+        self._ancestry[...] = self._ancestry[self._places, parents.numpy()]  # in place: kernels point to it
 
     def keep(self, sentences: Int[Tensor, " kept"]) -> None:
         """Keep only these sentences of the batch, without moving keys and values."""
         self._projection.keep(sentences)
-        self._starts, self._counts = self._starts[sentences], self._counts[sentences]
-        self._positions = self._positions[sentences]
-        longest = int(self._positions.max()) if len(sentences) else 0
-        self._ancestry = self._ancestry[sentences, :, : max(longest, _FIRST_POSITIONS)]
-        self._sources = self._rows_of_sources()
+        kept = sentences.numpy()
+        self._starts, self._counts = self._starts[kept], self._counts[kept]
+        self._positions = self._positions[kept]
+        capacity = max(int(self._positions.max(initial=0)), _FIRST_POSITIONS)
+        self._ancestry = self._ancestry[kept, :, :capacity]
+        self._arrange()
 
-    def _rows_of_sources(self) -> Rows:
-        """The rows of the memory that each hypothesis attends to."""
-        beam_size = self._ancestry.size(1)
-        return _of_sentences(self._memory.num_rows, self._starts, self._counts, beam_size, beam_size)
+    def _arrange(self) -> None:
+        """Make the arrays that the kernels read, one entry per hypothesis; a step changes them in place."""
+        num_sentences, beam_size, capacity = self._ancestry.shape
+        self._places = np.arange(num_sentences)[:, None]
+        self._of_rows = self._positions.repeat(beam_size)
+        self._num_read = (self._of_rows + 1).astype(np.int32)
+        starts = np.arange(0, len(self._of_rows) * capacity, capacity)
+        self._ancestry = np.ascontiguousarray(self._ancestry)
+        self._past = Rows(self._ancestry, starts, self._num_read, beam_size, self._of_rows)
+        self._sources = _of_sentences(self._memory.num_rows, self._starts, self._counts, beam_size, beam_size)
 
-    def _past(self, first: int, beam_size: int) -> Rows:
-        """Assign every hypothesis a row, from `first` on; return the rows that each attends to."""
-        capacity = self._ancestry.size(2)
-        if int(self._positions.max()) == capacity:
-            self._ancestry = functional.pad(self._ancestry, (0, capacity))
-            capacity *= 2
-        num_hypotheses = len(self._positions) * beam_size
-        own = torch.arange(first, first + num_hypotheses, dtype=torch.int32).view(-1, beam_size)
-        self._ancestry[torch.arange(len(own)), :, self._positions] = own
-        starts = torch.arange(0, num_hypotheses * capacity, capacity)
-        return Rows(self._ancestry, starts, (self._positions + 1).repeat_interleave(beam_size), beam_size)
+    def _make_room(self, longest: int) -> None:
+        """Prepare for one more position of each hypothesis."""
+        if longest > self._ancestry.shape[2]:
+            self._ancestry = np.concatenate([self._ancestry, np.zeros_like(self._ancestry)], axis=2)
+            self._arrange()
+        if self._written.num_rows + len(self._of_rows) > self._most_rows:
+            self._tidy()
 
-    def _forget(self) -> None:
-        """Drop the rows of departed sentences once they are more than half of all rows."""
-        if self._memory.num_rows > 2 * int(self._counts.sum()):
-            counts = self._counts.long()
-            starts = _starts(counts)
-            within = torch.arange(int(counts.sum())) - starts.repeat_interleave(counts)
-            self._memory.keep(self._starts.repeat_interleave(counts) + within)
+    def _tidy(self) -> None:
+        """Drop the rows that no hypothesis attends to, and sort the others.
+
+        Afterwards the rows of a sentence lie side by side, in the order in which attention reads them. As
+        they are written, a step apart, they share few places in the processor's caches.
+        """
+        is_read = np.arange(self._ancestry.shape[2]) < self._positions[:, None]  # (sentences, positions)
+        read = self._ancestry.transpose(0, 2, 1)[is_read]  # (rows of all sentences, beams)
+        _, firsts = np.unique(read, return_index=True)
+        kept = read.ravel()[np.sort(firsts)].astype(np.int64)
+        places = np.zeros(max(1, self._written.num_rows), np.int32)
+        places[kept] = np.arange(len(kept))
+        self._ancestry = places[np.where(is_read[:, None], self._ancestry, 0)]
+        self._written.keep(kept)
+        num_new = len(self._of_rows)
+        self._most_rows = max(2 * len(kept), len(kept) + _STEPS_BEFORE_TIDYING * num_new)
+        self._arrange()
+
+    def _forget_sources(self) -> None:
+        """Drop the rows of departed sources once they are more than half of all rows."""
+        if self._memory.num_rows > 2 * self._counts.sum():
+            starts = _starts(self._counts)
+            within = np.arange(self._counts.sum()) - starts.repeat(self._counts)
+            self._memory.keep(self._starts.repeat(self._counts) + within)
             self._starts = starts
-        if self._written.num_rows > 2 * int(self._positions.sum()) * self._ancestry.size(1):
-            unused = torch.arange(self._ancestry.size(2)) >= self._positions[:, None, None]
-            used, places = self._ancestry.masked_fill(unused, 0).unique(return_inverse=True)
-            self._written.keep(used.long())
-            self._ancestry = places.int()
-
-
-class _KeysValues:
-    """Keys and values of every decoder layer, in tables that double when full."""
-
-    def __init__(self, engine: NativeEngine) -> None:
-        self._room = engine.room
-        self.tables = [engine.room(0) for _ in engine.decoder]
-        self.num_rows = 0
-
-    def reserve(self, num_rows: int) -> int:
-        """Make room for more rows; return the index of the first."""
-        first, self.num_rows = self.num_rows, self.num_rows + num_rows
-        if self.num_rows > len(self.tables[0]):
-            for number, table in enumerate(self.tables):  # in turn: only one table is doubled at a time
-                grown = self._room(max(self.num_rows, 2 * len(table)))
-                grown[:first] = table[:first]
-                self.tables[number] = grown
-        return first
-
-    def keep(self, rows: Int[Tensor, " kept"]) -> None:
-        """Move these rows to the beginning and drop the others."""
-        self.num_rows = len(rows)
-        for table in self.tables:
-            table[: len(rows)] = table[rows]
 
 
 def _of_sentences(
     num_rows: int,
-    starts: Int[Tensor, " sentences"],
-    counts: Int[Tensor, " sentences"],
-    num_queries: int | Tensor,
+    starts: NDArray[np.int64],
+    counts: NDArray[np.int32],
+    num_queries: int | NDArray[np.int32],
     group: int,
+    positions: NDArray[np.int64] | None = None,
 ) -> Rows:
     """The rows of each query's sentence, out of `num_rows`, with `num_queries` queries per sentence."""
-    return Rows(
-        _all_rows(num_rows),
-        starts.repeat_interleave(num_queries),
-        counts.repeat_interleave(num_queries),
-        group,
-    )
+    return Rows(_all_rows(num_rows), starts.repeat(num_queries), counts.repeat(num_queries), group, positions)
 
 
-def _starts(counts: Int[Tensor, " sentences"]) -> Int[Tensor, " sentences"]:
+def _lengths(sequences: Sequence[Sequence[int]]) -> NDArray[np.int32]:
+    return np.array([len(ids) for ids in sequences], np.int32)
+
+
+def _starts(counts: NDArray[np.int32]) -> NDArray[np.int64]:
     """The first row of each sentence when sentences of `counts` rows are concatenated."""
-    return counts.cumsum(0) - counts
+    return np.cumsum(counts, dtype=np.int64) - counts
 
 
 @functools.lru_cache(maxsize=8)
-def _all_rows(num_rows: int) -> Int[Tensor, " rows"]:
-    return torch.arange(num_rows, dtype=torch.int32)
+def _all_rows(num_rows: int) -> NDArray[np.int32]:
+    return np.arange(num_rows, dtype=np.int32)

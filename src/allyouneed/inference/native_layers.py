@@ -1,11 +1,25 @@
-"""Packs the layers of the paper's model (3.1) for the native kernels."""
+"""Packs the encoder and the decoder of the paper's model (3.1) for the native kernels."""
 
+import math
+from collections.abc import Sequence
+from typing import cast
+
+import torch
 from torch import nn
 
+from allyouneed.model import Transformer
+from allyouneed.model.attention import CrossAttention, SelfAttention
+from allyouneed.model.embedding import Role
 from allyouneed.model.feed_forward import FeedForward
-from allyouneed.model.layers import AddAndNorm, DecoderLayer, EncoderLayer, Residual
-from allyouneed.native.layer import PackedLayer, Sublayer
+from allyouneed.model.layers import DecoderLayer, EncoderLayer, Residual
+from allyouneed.model.positional_encoding import NoEncodings
+from allyouneed.model.relative_positions import LinearBiases, RotaryPositions
+from allyouneed.native.attention import Heads
 from allyouneed.native.linear import PackedLinear
+from allyouneed.native.stack import Form, Layer, Norm, PackedStack, Sublayer, Tables
+from allyouneed.symbols import START
+
+_FIRST_POSITIONS = 512
 
 
 def pack_linear(linear: nn.Linear, form: str, threads: int, *, relu: bool = False) -> PackedLinear:
@@ -13,30 +27,93 @@ def pack_linear(linear: nn.Linear, form: str, threads: int, *, relu: bool = Fals
     return PackedLinear(linear.weight, linear.bias, form, relu=relu, num_threads=threads)
 
 
-def pack_layer(layer: EncoderLayer | DecoderLayer, form: str, threads: int) -> PackedLayer:
-    """Pack a layer, with the weights of its linear maps rounded to `form`."""
+def pack_stack(model: Transformer, role: Role, form: str, threads: int) -> PackedStack:
+    """Pack the encoder, of role "source", or the decoder, with the weights of its maps rounded to `form`."""
+    config = model.config
+    layers = cast("Sequence[EncoderLayer]", model.encoder if role == "source" else model.decoder)
+    norm = model.encoder_norm if role == "source" else model.decoder_norm
+    matrix = model.embeddings.matrix(role).detach().float().contiguous()
+    return PackedStack(
+        matrix,
+        math.sqrt(matrix.size(1)),
+        pack_heads(layers[0].self_attention, form),
+        [_pack_layer(layer, form, threads) for layer in layers],
+        _pack_norm(norm) if isinstance(norm, nn.LayerNorm) else None,
+        Form(
+            pre_norm=config.norm == "pre",
+            activation="relu",
+            zero_token=START if role == "target" and config.decoder_start == "zeros" else None,
+            threads=threads,
+        ),
+    )
 
-    def sublayer(first: nn.Linear, last: nn.Linear, after: Residual, *, relu: bool = False) -> Sublayer:
-        assert isinstance(after, AddAndNorm)
-        norm = after.norm
+
+def pack_heads(attention: SelfAttention | CrossAttention, form: str) -> Heads:
+    """The heads of an attention; keys and values are stored in bfloat16 unless `form` is "float32"."""
+    scheme = attention.plain.relative
+    return Heads(
+        attention.num_heads,
+        attention.d_k,
+        attention.d_v,
+        "float32" if form == "float32" else "bfloat16",
+        scheme.slopes.float().contiguous() if isinstance(scheme, LinearBiases) else None,
+    )
+
+
+class PositionTables:
+    """The tables of one side of a model, which grow with the longest sequence seen.
+
+    Args:
+        model: The model.
+        role: "source" or "target".
+    """
+
+    def __init__(self, model: Transformer, role: Role) -> None:
+        self._encode = model.source_positions if role == "source" else model.target_positions
+        layers = cast("Sequence[EncoderLayer]", model.encoder if role == "source" else model.decoder)
+        self._scheme = layers[0].self_attention.plain.relative
+        self._d_k = layers[0].self_attention.d_k
+        learned = model.config.positions == "learned"
+        self._most = model.config.max_positions if learned else None
+        self._length, self._tables = 0, Tables()
+
+    def covering(self, length: int) -> Tables:
+        """Tables of at least the first `length` positions."""
+        if length > self._length:
+            self._length = max(length, min(2 * length + _FIRST_POSITIONS, self._most or 2**62))
+            self._tables = self._make(self._length)
+        return self._tables
+
+    def _make(self, length: int) -> Tables:
+        encodings = angles = None
+        if not isinstance(self._encode, NoEncodings):
+            encodings = self._encode(length).detach().float().contiguous()
+        if isinstance(self._scheme, RotaryPositions):
+            # Turning (1, 0) gives cosine and sine.
+            pairs = torch.tensor([1.0, 0.0]).repeat(length, self._d_k // 2)[None, None]
+            angles = self._scheme.turn(pairs, torch.arange(length)[None])[0, 0].contiguous()
+        return Tables(encodings, angles)
+
+
+def _pack_layer(layer: EncoderLayer | DecoderLayer, form: str, threads: int) -> Layer:
+    def sublayer(first: nn.Linear, last: nn.Linear, residual: Residual, *, relu: bool = False) -> Sublayer:
         return Sublayer(
             pack_linear(first, form, threads, relu=relu),
             pack_linear(last, form, threads),
-            norm.weight.detach().float().clone(),
-            norm.bias.detach().float().clone(),
-            norm.eps,
+            _pack_norm(residual.norm),
         )
 
-    attention, network = layer.self_attention, layer.feed_forward
+    attention, network, crossing = layer.self_attention, layer.feed_forward, None
     assert isinstance(network, FeedForward)
-    crossing = None
     if isinstance(layer, DecoderLayer):
         cross = layer.cross_attention
         crossing = sublayer(cross.query, cross.output, layer.after_cross_attention)
-    return PackedLayer(
-        (attention.num_heads, attention.d_k, attention.d_v),
+    return Layer(
         sublayer(attention.query_key_value, attention.output, layer.after_self_attention),
-        sublayer(network.inner, network.outer, layer.after_feed_forward, relu=True),
         crossing,
-        threads,
+        sublayer(network.inner, network.outer, layer.after_feed_forward, relu=True),
     )
+
+
+def _pack_norm(norm: nn.LayerNorm) -> Norm:
+    return Norm(norm.weight.detach().float().clone(), norm.bias.detach().float().clone(), norm.eps)

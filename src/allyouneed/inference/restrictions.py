@@ -12,8 +12,7 @@ from torch import Tensor
 from allyouneed.config.run import SearchConfig
 from allyouneed.inference.beams import NOTHING, Beams
 from allyouneed.inference.search_request import SearchRequest
-from allyouneed.inference.selection import Restrict
-from allyouneed.symbols import END
+from allyouneed.inference.selection import Restriction
 
 
 class Constraint(Protocol):
@@ -64,14 +63,14 @@ class Restrictions:
         if self._constraint is not None:
             self._states = self._states[sentences]
 
-    def advance(self, parents: NDArray[np.int64], tokens: NDArray[np.int64]) -> None:
-        """Extend the hypotheses `parents` (sentences, beams) with `tokens`."""
+    def advance(self, parents: NDArray[np.int64], beams: Beams) -> None:
+        """Extend the hypotheses `parents` (sentences, beams) with the last tokens of `beams`."""
         if self._constraint is not None:
             states = self._states[np.arange(len(parents))[:, None], parents]
-            self._states = self._constraint.advance(states, tokens)
+            self._states = self._constraint.advance(states, beams.last_tokens())
 
-    def of(self, beams: Beams) -> Restrict | None:
-        """A function that lowers the logits of disallowed tokens; None if all tokens are allowed."""
+    def of(self, beams: Beams) -> Restriction | None:
+        """The tokens that are not allowed next; None if all are."""
         lengths = beams.lengths + 1
         too_short = lengths < self._config.min_length
         forced = [
@@ -80,8 +79,8 @@ class Restrictions:
             if length <= len(ids)
         ]
         forbids_repetition = self._config.no_repeat_ngram_size or self._config.repetition_penalty != 1
-        if not (too_short.any() or forced or forbids_repetition or self._constraint is not None):
-            return None
+        if not (forced or forbids_repetition or self._constraint is not None):
+            return Restriction(too_short) if too_short.any() else None
 
         def restrict(logits: Tensor, normalisers: Tensor) -> None:
             kept = [logits[place, :, token].clone() for place, token in forced]
@@ -91,12 +90,11 @@ class Restrictions:
                 self._table = self._table.to(logits.device)
                 classes = torch.from_numpy(self._constraint.classify(self._states)).to(logits.device)
                 logits.masked_fill_(~self._table[classes], NOTHING)
-            logits[torch.from_numpy(too_short).to(logits.device), :, END] = NOTHING
             for (place, token), values in zip(forced, kept, strict=True):
                 logits[place] = NOTHING
                 logits[place, :, token] = values
 
-        return restrict
+        return Restriction(too_short, restrict)
 
     def _restrict_repetition(self, logits: Tensor, normalisers: Tensor, beams: Beams) -> None:
         written = beams.written()

@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from allyouneed.config.run import SearchConfig
 from allyouneed.inference.search_request import SearchRequest
-from allyouneed.inference.selection import NEVER_PRODUCED, Restrict, stable_top_k
+from allyouneed.inference.selection import NEVER_PRODUCED, Restriction, stable_top_k
 
 BLOCK_POSITIONS = 64
 """Number of positions per block of random numbers."""
@@ -40,7 +40,7 @@ class Sampler:
         self,
         logits: Float[Tensor, "sentences 1 vocab"],
         num_tokens: int,
-        restrict: Restrict | None,
+        restriction: Restriction | None,
         sentences: Sequence[SearchRequest],
         lengths: NDArray[np.int64],
     ) -> tuple[Float[Tensor, "sentences 1 1"], Int[Tensor, "sentences 1 1"]]:
@@ -48,8 +48,8 @@ class Sampler:
         assert num_tokens == 1
         rows = logits[:, 0].float()
         normalisers = rows.logsumexp(dim=1)
-        if restrict is not None:
-            restrict(rows[:, None], normalisers[:, None])
+        if restriction is not None:
+            restriction.apply(rows[:, None], normalisers[:, None])
         drawn = draw(rows, self._uniform(sentences, lengths).to(rows.device), self._config)[:, None]
         log_probs = rows.gather(1, drawn) - normalisers[:, None]
         return log_probs[:, None], drawn[:, None]

@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from allyouneed.config.run import SearchConfig
-from allyouneed.inference.beams import NOTHING, Beams, Hypothesis
+from allyouneed.inference.beams import Beams, Hypothesis, Rules
 from allyouneed.inference.restrictions import Constraint, Restrictions
 from allyouneed.inference.search_request import SearchRequest
-from allyouneed.inference.selection import Candidates, Restrict, top_log_probs
-from allyouneed.symbols import END
+from allyouneed.inference.selection import Candidates, Restriction, top_log_probs
 
 LENGTH_PENALTIES: dict[str, Callable[[Any, float], Any]] = {
     "gnmt": lambda length, alpha: ((5 + length) / 6) ** alpha,
@@ -50,7 +49,7 @@ class Decoding(Protocol):
 
 
 Select = Callable[
-    [Tensor, int, Restrict | None, Sequence[SearchRequest], NDArray[np.int64]], tuple[Tensor, Tensor]
+    [Tensor, int, Restriction | None, Sequence[SearchRequest], NDArray[np.int64]], tuple[Tensor, Tensor]
 ]
 """Chooses the continuations of each hypothesis. Arguments: logits (sentences, beams, vocab), which may be
 overwritten; the maximum number of tokens; the restriction; the sentences; their current lengths in tokens.
@@ -60,12 +59,12 @@ Returns log-probabilities and tokens, both (sentences, beams, chosen)."""
 def most_probable(
     logits: Float[Tensor, "sentences beams vocab"],
     num_tokens: int,
-    restrict: Restrict | None,
+    restriction: Restriction | None,
     sentences: Sequence[SearchRequest],
     lengths: NDArray[np.int64],
 ) -> tuple[Float[Tensor, "sentences beams chosen"], Int[Tensor, "sentences beams chosen"]]:
     """The `Select` of beam search."""
-    return top_log_probs(logits, num_tokens, restrict)
+    return top_log_probs(logits, num_tokens, restriction)
 
 
 def length_penalty(length: NDArray[np.int64], config: SearchConfig) -> NDArray[np.float64]:
@@ -103,7 +102,7 @@ class BeamSearch:
         select: Select = most_probable,
     ) -> None:
         self._decoding, self._config, self._select = decoding, config, select
-        self._num_candidates = 2 * config.beam_size if config.beam_size > 1 else 1
+        self._rules = self._rules_up_to(0)
         self._restrictions = Restrictions(config, constraint)
         self._beams = Beams.of(np.empty(0, np.int64), config.beam_size, n_best)
         self.sentences: list[SearchRequest] = []
@@ -113,7 +112,11 @@ class BeamSearch:
         """Add sentences to the batch."""
         self._decoding.admit([sentence.source for sentence in sentences])
         self._restrictions.admit(sentences)
-        self._beams = self._beams.with_more(np.array([sentence.max_length for sentence in sentences]))
+        max_lengths = np.array([sentence.max_length for sentence in sentences], np.int64)
+        self._beams = self._beams.with_more(max_lengths)
+        longest = int(self._beams.max_lengths.max(initial=0))
+        if longest >= len(self._rules.penalties):
+            self._rules = self._rules_up_to(longest)
         self.sentences.extend(sentences)
 
     def step(self) -> list[tuple[SearchRequest, list[Hypothesis]]]:
@@ -123,37 +126,40 @@ class BeamSearch:
             The sentences that leave, with their hypotheses, best first. Removal copies the rest of the batch,
             so sentences that are done stay, unchanged, until enough of them can leave together.
         """
-        beams, config = self._beams, self._config
+        beams = self._beams
         logits = self._decoding.step(torch.from_numpy(beams.last_tokens()))
-        restrict = self._restrictions.of(beams)
+        restriction = self._restrictions.of(beams)
         columns = self._decoding.candidates
-        if columns is not None and (restrict is not None or self._select is not most_probable):
+        if columns is not None and (restriction is not None or self._select is not most_probable):
             logits, columns = columns.spread(logits), None
         log_probs, tokens = self._select(
-            logits, self._num_candidates, restrict, self.sentences, beams.lengths
+            logits, self._rules.num_candidates, restriction, self.sentences, beams.lengths
         )
         tokens = tokens if columns is None else columns.at(tokens)
-        candidates = beams.extend(log_probs.cpu().numpy(), tokens.cpu().numpy(), self._num_candidates)
-        beams.lengths += 1
-        ends = (candidates["token"] == END) | (beams.lengths >= beams.max_lengths)[:, None]
-        beams.finish(candidates, ends, length_penalty(beams.lengths, config))
-        parents = beams.go_on(candidates, ends)
+        parents, done = beams.advance(log_probs.cpu().numpy(), tokens.cpu().numpy(), self._rules)
         self._decoding.reorder(torch.from_numpy(parents))
-        self._restrictions.advance(parents, beams.last_tokens())
-        bound = beams.scores[:, 0] / length_penalty(beams.max_lengths, config)
-        done = ~(bound > beams.finished["score"][:, -1])
-        if config.early_stopping:
-            done |= beams.num_ended >= config.beam_size
-        beams.scores[done] = NOTHING  # freezes the results of sentences that wait to leave
+        self._restrictions.advance(parents, beams)
         return self._leave(done)
 
     def stable_prefix(self, place: int) -> list[int]:
         """The leading tokens of sentence `place` that no further step can change."""
         return self._beams.common_prefix(place)
 
+    def _rules_up_to(self, longest: int) -> Rules:
+        """The rules for sentences of this maximum length."""
+        beam_size = self._config.beam_size
+        return Rules(
+            2 * beam_size if beam_size > 1 else 1,
+            length_penalty(np.arange(longest + 1), self._config),
+            self._config.early_stopping,
+        )
+
     def _leave(self, done: NDArray[np.bool_]) -> list[tuple[SearchRequest, list[Hypothesis]]]:
+        num_done = np.count_nonzero(done)
+        if not num_done:
+            return []
         at_end = self._beams.lengths >= self._beams.max_lengths  # the model may have no further positions
-        if not at_end.any() and done.sum() < max(1.0, _LEAVING_SHARE * len(done)):
+        if not at_end.any() and num_done < _LEAVING_SHARE * len(done):
             return []
         left = [(self.sentences[place], self._beams.best(place)) for place in done.nonzero()[0].tolist()]
         kept = (~done).nonzero()[0]

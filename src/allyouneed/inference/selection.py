@@ -3,13 +3,15 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
+from numpy.typing import NDArray
 from torch import Tensor
 
 from allyouneed.native import kernels
 from allyouneed.native.library import library
-from allyouneed.symbols import PADDING, SENTINEL, START
+from allyouneed.symbols import END, PADDING, SENTINEL, START
 
 NEVER_PRODUCED = (PADDING, START, SENTINEL)
 """Ids that no hypothesis contains. Their probability is not redistributed to the other ids."""
@@ -39,26 +41,44 @@ class Candidates:
 
 
 Restrict = Callable[[Tensor, Tensor], None]
-"""Lowers logits (*rows, vocab) of disallowed tokens in place; their normalisers (*rows) stay."""
+"""Lowers logits (sentences, beams, vocab) of disallowed tokens in place; their normalisers (sentences, beams)
+stay."""
+
+
+@dataclass(frozen=True)
+class Restriction:
+    """The tokens that a step may not choose."""
+
+    cannot_end: NDArray[np.bool_]
+    """(sentences): whether the hypotheses are too short to end."""
+    restrict: Restrict | None = None
+    """Everything else that restricts them."""
+
+    def apply(
+        self, logits: Float[Tensor, "sentences beams vocab"], normalisers: Float[Tensor, "sentences beams"]
+    ) -> None:
+        """Lower the logits of disallowed tokens in place."""
+        if self.restrict is not None:
+            self.restrict(logits, normalisers)
+        logits[torch.from_numpy(self.cannot_end).to(logits.device), :, END] = _NOTHING
 
 
 def top_log_probs(
-    logits: Float[Tensor, "*rows vocab"],
-    k: int,
-    restrict: Restrict | None = None,
-) -> tuple[Float[Tensor, "*rows k"], Int[Tensor, "*rows k"]]:
+    logits: Float[Tensor, "sentences beams vocab"], k: int, restriction: Restriction | None = None
+) -> tuple[Float[Tensor, "sentences beams k"], Int[Tensor, "sentences beams k"]]:
     """The k most probable tokens of each row, as log-probabilities and ids; logits are overwritten.
 
     Ties go to the lower id. A row of fewer than k tokens is returned whole, in that order.
     """
     k = min(k, logits.size(-1))
     native = logits.device.type == "cpu" and logits.dtype == torch.float32 and library() is not None
-    if native and restrict is None:
-        return kernels.top_log_probs(logits, k, NEVER_PRODUCED)
+    if native and (restriction is None or restriction.restrict is None):
+        cannot_end = None if restriction is None else restriction.cannot_end.repeat(logits.size(1))
+        return kernels.top_log_probs(logits, k, NEVER_PRODUCED, cannot_end=cannot_end)
     logits = logits.float()
     normalisers = kernels.log_sum_exp(logits) if native else logits.logsumexp(dim=-1)
-    if restrict is not None:
-        restrict(logits, normalisers)
+    if restriction is not None:
+        restriction.apply(logits, normalisers)
     if native:
         return kernels.top_log_probs(logits, k, NEVER_PRODUCED, normalisers)
     logits[..., list(NEVER_PRODUCED)] = _NOTHING

@@ -37,5 +37,8 @@ def run_in_threads(work: Callable[[threading.Event], None], num_threads: int) ->
 def ready_to_decode(engine: Engine | Ensemble) -> Iterator[None]:
     """Disable dropout and limit PyTorch to the engine's number of threads, as workers share the cores."""
     members = engine.engines if isinstance(engine, Ensemble) else [engine]
-    with evaluation_mode(engine.model), PYTORCH_THREADS.limited_to(max(member.threads for member in members)):
+    with (
+        evaluation_mode(engine.modules),
+        PYTORCH_THREADS.limited_to(max(member.threads for member in members)),
+    ):
         yield

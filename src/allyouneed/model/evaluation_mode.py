@@ -1,6 +1,6 @@
 """Switches a model to evaluation and back."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 import torch
@@ -8,9 +8,13 @@ from torch import nn
 
 
 @contextmanager
-def evaluation_mode(model: nn.Module) -> Iterator[None]:
-    """Disable dropout and gradients inside the block; restore the mode of each module after it."""
-    in_training = [module for module in model.modules() if module.training]
+def evaluation_mode(modules: Iterable[nn.Module]) -> Iterator[None]:
+    """Disable dropout and gradients inside the block; restore the mode of each module after it.
+
+    Args:
+        modules: All modules of a model, as `model.modules()` lists them.
+    """
+    in_training = [module for module in modules if module.training]
     for module in in_training:
         module.training = False
     try:

@@ -6,6 +6,12 @@
 
 #include <stdint.h>
 
+/* Forms of numbers in weights, and in keys and values. */
+enum form { FLOAT32, BFLOAT16, INT8, NUM_FORMS };
+
+/* What the first map of a feed-forward network ends with. */
+enum activation { RELU, GELU, SWISH };
+
 /* How `linear.c` reads packed weights of a form. */
 struct layout {
     int32_t columns; /* outputs in a panel */
@@ -26,28 +32,81 @@ struct linear {
     const float *bias;   /* int8 only */
 };
 
+/* Heads of attention, and how their keys and values are stored. */
+struct heads {
+    int32_t num_heads, d_k, d_v;
+    int32_t form;        /* of stored keys and values: FLOAT32 or BFLOAT16 */
+    const float *slopes; /* what a score loses per position between query and key (ALiBi); NULL for nothing */
+};
+
 /* Query i attends to the rows `rows[starts[i]]` to `rows[starts[i] + counts[i] - 1]` of keys and values. */
 struct attended {
     const int32_t *rows;
     const int64_t *starts;
     const int32_t *counts;
-    int64_t group; /* number of queries that read the rows together */
+    const int64_t *positions; /* of the queries, if row j of each has position j (ALiBi); else NULL */
+    int64_t group;            /* number of queries that read the rows together */
 };
 
-/* LayerNorm(x + out(f(in(x)))), where f is attention or the identity. */
-struct sublayer {
-    const struct linear *in;
-    const struct linear *out;
+/* LayerNorm; none if `gains` is NULL. */
+struct norm {
     const float *gains;
     const float *biases;
     float epsilon;
 };
 
+/* A map f(x) = out(g(in(x))), where g is attention or an activation, with its norm: LayerNorm(x + f(x)), or
+x + f(LayerNorm(x)) with pre-norm. */
+struct sublayer {
+    const struct linear *in;
+    const struct linear *out;
+    struct norm norm;
+};
+
 struct layer {
-    int32_t heads, d_k, d_v, threads;
     struct sublayer self_attention;  /* `in` returns concatenated queries, keys and values */
     struct sublayer cross_attention; /* `in` returns queries; it is NULL in the encoder */
-    struct sublayer feed_forward;    /* `in` ends with ReLU */
+    struct sublayer feed_forward;    /* with ReLU, `in` ends with it */
+};
+
+/* An encoder or a decoder. */
+struct stack {
+    int32_t num_layers, d_model, threads, pre_norm, activation;
+    int32_t zero_token;      /* its embedding is a zero vector; -1 for none */
+    float embedding_scale;
+    const float *embeddings; /* tokens x d_model */
+    const struct layer *layers;
+    struct norm norm;        /* after the last layer */
+    struct heads heads;      /* of self-attention; cross-attention has the same, without slopes */
+};
+
+/* Tokens to read. Their keys and values become rows of the tables from `first` on. */
+struct tokens {
+    int64_t num_tokens;
+    const int64_t *ids;
+    const int64_t *positions;
+    const float *encodings; /* positions x d_model, added to the embeddings; NULL for none */
+    const float *angles;    /* positions x d_k: cosines and sines that turn queries and keys (rotary); NULL for none */
+    int64_t first;
+    struct attended own;       /* rows of the tables */
+    struct attended of_memory; /* decoder only: rows of the memory */
+};
+
+/* The hypotheses of a batch, as `Beams` in inference/beams.py. */
+struct beams {
+    int64_t num_sentences, beam_size, n_best, num_positions;
+    int64_t num_candidates; /* of each sentence in a step */
+    int64_t end;            /* the end symbol */
+    int64_t early_stopping;
+    double *scores;
+    int64_t *lengths;
+    int64_t *max_lengths;
+    int64_t *tokens;
+    int64_t *parents;
+    float *log_probs;
+    int64_t *num_ended;
+    void *finished;
+    double *penalties; /* divisor of the score of each length */
 };
 
 /* Writes how weights of a form are packed. */
@@ -56,32 +115,44 @@ void layout_of(int form, struct layout *layout);
 /* Maps x (num_rows, K) to y (num_rows, N), both contiguous. Returns 0 if there is no memory for the rounded rows. */
 int linear_forward(const struct linear *layer, const float *x, int64_t num_rows, float *y);
 
-/* Attention; rows are a stride apart and hold all heads in sequence. Returns 0 if out of memory. */
+/* Number of words of 32 bits in a row of keys and values. */
+int row_words(const struct heads *heads);
+
+/* Stores the keys and values of num_rows tokens, a stride apart, each the keys of all heads and then the values. */
+void store_keys_values(
+    const struct heads *heads, int64_t num_rows, const float *keys_values, int64_t stride, float *rows);
+
+/* Attention of queries, a stride apart, to rows of keys and values. Returns 0 if out of memory. */
 int attend(
-    int64_t num_queries, int heads, int d_k, int d_v, const float *queries, int64_t query_stride, const float *keys,
-    int64_t key_stride, const float *values, int64_t value_stride, const struct attended *attended, float *out,
-    int threads);
+    const struct heads *heads, int64_t num_queries, const float *queries, int64_t query_stride, const float *rows,
+    const struct attended *attended, float *out, int threads);
 
-/* out = LayerNorm(x + y) (paper 3.1), with gains and biases; out may be x. */
+/* out = LayerNorm(x + y) (paper 3.1); y may be NULL for zeros, and out may be x. */
 void add_norm(
-    int64_t num_rows, int width, const float *x, const float *y, const float *gains, const float *biases,
-    float epsilon, float *out, int threads);
+    int64_t num_rows, int width, const float *x, const float *y, const struct norm *norm, float *out, int threads);
 
-/* Maps x to y, both (num_rows, width). The keys and values of x are written into `keys_values` from row `first` on;
-x attends to the rows `own` of it, then to the rows `of_memory` of `memory`, which has the same layout. Returns 0 if
-out of memory. */
-int layer_forward(
-    const struct layer *layer, int64_t num_rows, const float *x, float *keys_values, int64_t first,
-    const struct attended *own, const float *memory, const struct attended *of_memory, float *y);
+/* Applies an activation in place. */
+void activate(int activation, int64_t num_values, float *values);
+
+/* Maps tokens to the hidden states of the last layer, (num_tokens, d_model). `tables` has a table of keys and values
+for each layer, `memory` one of the sources' for each layer of the decoder. Returns 0 if out of memory. */
+int stack_forward(
+    const struct stack *stack, const struct tokens *tokens, float **tables, const float **memory, float *hidden);
 
 /* The log-sum-exp of each row of logits. */
 void normalisers_of(int64_t num_rows, int width, const float *logits, float *normalisers, int threads);
 
 /* The k most probable tokens of each row of logits and their log-probabilities. `excluded` tokens are never chosen
-but keep their share of the probability; their logits are overwritten. `normalisers` may be NULL; the default is the
-log-sum-exp of each row. */
+but keep their share of the probability, nor is `end` in rows that `cannot_end`; their logits are overwritten.
+`normalisers` may be NULL, the default is the log-sum-exp of each row; `cannot_end` may be NULL, too. */
 void top_log_probs(
     int64_t num_rows, int width, float *logits, const float *normalisers, const int64_t *excluded, int num_excluded,
-    int k, float *values, int64_t *ids, int threads);
+    const uint8_t *cannot_end, int64_t end, int k, float *values, int64_t *ids, int threads);
+
+/* Extends the hypotheses of every sentence by the best of k tokens each, (sentences, beams, k), and marks the
+sentences that are done. Writes the parent of each new hypothesis. Returns 0 if out of memory. */
+int advance_beams(
+    const struct beams *beams, int64_t k, const float *log_probs, const int64_t *tokens, int64_t *parents,
+    uint8_t *done);
 
 #endif

@@ -21,7 +21,7 @@ from allyouneed.native import isa
 from allyouneed.native.header import functions
 
 FORMS = "float32", "bfloat16", "int8"
-"""Forms of packed weights, in the order of `enum form` in `linear.c`."""
+"""Forms of packed weights, in the order of `enum form` in `kernels.h`."""
 
 _SOURCES = Path(__file__).parent
 _COMPILERS = "cc", "gcc", "clang"

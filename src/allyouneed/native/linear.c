@@ -11,8 +11,6 @@ only on W and the same row of x, not on the other rows or the numbers of rows an
 #include "kernels.h"
 #include "vector.h"
 
-enum form { FLOAT32, BFLOAT16, INT8, NUM_FORMS };
-
 /* The sums of a block, the vectors of a panel and a value of x fit into the registers. */
 #if HAS_AVX512
 enum { PANEL_VECTORS = 2, MAX_BLOCK_ROWS = 12 };
@@ -136,9 +134,7 @@ static float round_row_bfloat16(const float *x, int64_t num_inputs, int32_t *wor
         __m256bh rounded = _mm512_cvtneps_pbh(value);
         memcpy(words + k / 2, &rounded, sizeof rounded);
 #else
-        ivec bits = (ivec)value;
-        ivec rounded = (bits + 0x7fff + (bits >> 16 & 1)) & splat_bits(~0xffff);
-        store((float *)words + k, chosen((ivec)(value == value), (vec)rounded, value));
+        store((float *)words + k, to_bfloat16(value));
 #endif
     }
     return 1;

@@ -1,18 +1,19 @@
-/* Row-wise operations: the residual connection with its normalisation, and the choice of tokens. */
+/* Row-wise operations: normalisation with the residual connection, activations, and the choice of tokens. */
 
 #include "kernels.h"
 #include "vector.h"
 
 void add_norm(
-    int64_t num_rows, int width, const float *x, const float *y, const float *gains, const float *biases,
-    float epsilon, float *out, int threads) {
+    int64_t num_rows, int width, const float *x, const float *y, const struct norm *norm, float *out, int threads) {
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
     for (int64_t row = 0; row < num_rows; row++) {
         const float *left = x + row * width, *right = y + row * width;
         float *result = out + row * width;
         vec sum = splat(0), squares = splat(0);
         for (int i = 0; i < width; i += LANES) {
-            vec total = load_first(left + i, width - i, 0) + load_first(right + i, width - i, 0);
+            vec total = load_first(left + i, width - i, 0);
+            if (y)
+                total += load_first(right + i, width - i, 0);
             store_first(result + i, total, width - i);
             sum += total;
         }
@@ -21,12 +22,41 @@ void add_norm(
             vec centred = load_first(result + i, width - i, mean) - splat(mean);
             squares = multiply_add(centred, centred, squares);
         }
-        float factor = 1.0f / sqrtf(sum_of(squares) / (float)width + epsilon);
+        float factor = 1.0f / sqrtf(sum_of(squares) / (float)width + norm->epsilon);
         for (int i = 0; i < width; i += LANES) {
+            vec gains = load_first(norm->gains + i, width - i, 0), biases = load_first(norm->biases + i, width - i, 0);
             vec normed = (load_first(result + i, width - i, 0) - splat(mean)) * splat(factor);
-            normed = multiply_add(normed, load_first(gains + i, width - i, 0), load_first(biases + i, width - i, 0));
-            store_first(result + i, normed, width - i);
+            store_first(result + i, multiply_add(normed, gains, biases), width - i);
         }
+    }
+}
+
+/* 1 / (1 + e^-x): e^-|x| / (1 + e^-|x|) where x is negative. */
+INLINE vec sigmoid(vec x) {
+    vec one = splat(1.0f), power = exponential(chosen((ivec)(x < splat(0)), x, -x));
+    return chosen((ivec)(x < splat(0)), power, one) / (one + power);
+}
+
+/* The probability of a standard normal variable below x: (1 + erf(x / sqrt(2))) / 2, with erf to 1.5e-7 by
+Abramowitz and Stegun 7.1.26. */
+INLINE vec normal_probability(vec x) {
+    vec one = splat(1.0f), half = splat(0.5f);
+    vec size = chosen((ivec)(x < splat(0)), -x, x) * splat(0.70710678f);
+    vec t = one / multiply_add(size, splat(0.3275911f), one);
+    vec sum = splat(1.061405429f);
+    sum = multiply_add(sum, t, splat(-1.453152027f));
+    sum = multiply_add(sum, t, splat(1.421413741f));
+    sum = multiply_add(sum, t, splat(-0.284496736f));
+    sum = multiply_add(sum, t, splat(0.254829592f));
+    vec beyond = half * sum * t * exponential(-size * size);
+    return chosen((ivec)(x < splat(0)), beyond, one - beyond);
+}
+
+void activate(int activation, int64_t num_values, float *values) {
+    for (int64_t i = 0; i < num_values; i += LANES) {
+        vec x = load_first(values + i, num_values - i, 0);
+        vec share = activation == GELU ? normal_probability(x) : sigmoid(x);
+        store_first(values + i, x * share, num_values - i);
     }
 }
 
@@ -86,13 +116,15 @@ void normalisers_of(int64_t num_rows, int width, const float *logits, float *nor
 
 void top_log_probs(
     int64_t num_rows, int width, float *logits, const float *normalisers, const int64_t *excluded, int num_excluded,
-    int k, float *values, int64_t *ids, int threads) {
+    const uint8_t *cannot_end, int64_t end, int k, float *values, int64_t *ids, int threads) {
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
     for (int64_t row = 0; row < num_rows; row++) {
         float *own = logits + row * width, *best = values + row * k;
         float normaliser = normalisers ? normalisers[row] : log_sum_exp(own, width);
         for (int i = 0; i < num_excluded; i++)
             own[excluded[i]] = -INFINITY;
+        if (cannot_end && cannot_end[row])
+            own[end] = -INFINITY;
         largest_values(own, width, k, best, ids + row * k);
         for (int i = 0; i < k; i++)
             best[i] -= normaliser;

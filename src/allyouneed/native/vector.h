@@ -68,7 +68,7 @@ INLINE vec load_first(const float *from, int64_t count, float other) {
     if (count >= LANES)
         return load(from);
 #if HAS_AVX512
-    return _mm512_mask_loadu_ps(splat(other), (__mmask16)((1u << count) - 1), from);
+    return _mm512_mask_loadu_ps(splat(other), (__mmask16)(count > 0 ? (1u << count) - 1 : 0), from);
 #else
     float lanes[LANES];
     for (int i = 0; i < LANES; i++)
@@ -186,6 +186,12 @@ INLINE ivec nearest(vec v, vec *rounded) {
     vec shifted = v + splat(shift);
     *rounded = shifted - splat(shift);
     return (ivec)shifted - (ivec)splat(shift);
+}
+
+/* Rounded to bfloat16, ties to even: the low 16 bits become 0. A NaN stays one. */
+INLINE vec to_bfloat16(vec v) {
+    ivec bits = (ivec)v, rounded = bits + 0x7fff + (bits >> 16 & 1), quiet = bits | 0x400000;
+    return (vec)((ivec)chosen((ivec)(v == v), (vec)rounded, (vec)quiet) & splat_bits(~0xffff));
 }
 
 /* e^x for x <= 0 to about 2 units in the last place; 0 below -87.

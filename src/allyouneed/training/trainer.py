@@ -286,7 +286,7 @@ class Trainer:
         if self.corpus.valid is None:
             return {}
         loss = validation_loss(self.model, self.corpus.valid)
-        with evaluation_mode(self.model):
+        with evaluation_mode(self.model.modules()):
             return {"loss": loss, "perplexity": perplexity_of(loss), **self._validation.scores(self.model)}
 
     def _save(self) -> None:

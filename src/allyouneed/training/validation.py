@@ -30,7 +30,7 @@ def validation_loss(model: EncoderDecoder, store: PairStore) -> float:
     """Mean negative log-likelihood in nats per target token, end symbols included."""
     lengths = np.maximum(store.source_lengths, store.target_lengths) + 1
     total, tokens = 0.0, 0
-    with evaluation_mode(model):
+    with evaluation_mode(model.modules()):
         for indices in length_batches(lengths, batch_tokens=_MAX_TOKENS):
             batch = make_batch(store, indices)
             loss = batch_loss(model, batch, smoothing=0.0, precision="float32")

@@ -1,0 +1,141 @@
+"""Rows of keys and values: how they are stored, and which rows each query attends to."""
+
+import ctypes
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int32, Int64
+from numpy.typing import NDArray
+from torch import Tensor
+
+from allyouneed.native.header import structures
+from allyouneed.native.library import FORMS, library
+
+
+def address_of(array: NDArray[Any]) -> int:
+    """The address of a contiguous, writable array, valid for its lifetime; 0 if it is empty."""
+    # Four times as fast as `array.ctypes.data`, which a step would call a dozen times.
+    return ctypes.addressof(ctypes.c_char.from_buffer(array.data)) if array.size else 0
+
+
+class Rows:
+    """The rows that each query attends to: query i attends to `rows[starts[i] : starts[i] + counts[i]]`.
+
+    Args:
+        rows: Row indices of all queries, read as flattened.
+        starts: Index of each query's first entry in `rows`.
+        counts: Number of rows of each query, at least 1.
+        group: Number of queries computed together because they share rows; it does not change the result.
+        positions: Position of each query, needed by biases (ALiBi) if entry j of each query has position j.
+    """
+
+    def __init__(
+        self,
+        rows: Int32[np.ndarray, "*shape"],
+        starts: Int64[np.ndarray, " queries"],
+        counts: Int32[np.ndarray, " queries"],
+        group: int = 1,
+        positions: Int64[np.ndarray, " queries"] | None = None,
+    ) -> None:
+        for array, dtype in ((rows, np.int32), (starts, np.int64), (counts, np.int32)):
+            assert array.dtype == dtype
+            assert array.flags.c_contiguous
+        assert len(starts) == len(counts)
+        self.num_queries = len(counts)
+        self._arrays = rows, starts, counts, positions
+        addresses = (address_of(array) for array in (rows, starts, counts))
+        self.structure = structures()["attended"](
+            *addresses, None if positions is None else address_of(positions), group
+        )
+        """`struct attended`, valid for the lifetime of this object."""
+
+
+class Heads:
+    """Heads of attention, and how their keys and values are stored.
+
+    Args:
+        num_heads: Number of heads.
+        d_k: Width of the queries and keys of one head.
+        d_v: Width of the values of one head.
+        form: Form of stored keys and values, "float32" or "bfloat16".
+        slopes: What a score loses per position between query and key (ALiBi), per head.
+    """
+
+    def __init__(
+        self, num_heads: int, d_k: int, d_v: int, form: str, slopes: Float[Tensor, " heads"] | None = None
+    ) -> None:
+        self.width = num_heads * (d_k + d_v)
+        self._library, self._slopes = library(), slopes
+        self.structure = structures()["heads"](
+            num_heads, d_k, d_v, FORMS.index(form), None if slopes is None else slopes.data_ptr()
+        )
+        self._address = ctypes.addressof(self.structure)
+        self.row_words: int = self._library.row_words(self._address)
+        """Number of 32-bit words in a row of keys and values."""
+
+    def room(self, num_rows: int) -> Float[Tensor, "{num_rows} words"]:
+        """Allocate rows of keys and values."""
+        return torch.empty(num_rows, self.row_words)
+
+    def store(
+        self, keys_values: Float[Tensor, "rows keys_values"], rows: Float[Tensor, "rows words"]
+    ) -> None:
+        """Write the keys of all heads and then their values, row by row, in the form of stored rows."""
+        assert rows.is_contiguous()
+        assert keys_values.is_contiguous()
+        assert keys_values.shape == (len(rows), self.width)
+        self._library.store_keys_values(
+            self._address, len(rows), keys_values.data_ptr(), self.width, rows.data_ptr()
+        )
+
+
+class KeysValues:
+    """Keys and values of every layer, in tables that double when they are full.
+
+    Args:
+        heads: Heads of attention.
+        num_layers: Number of layers.
+        shared: Whether all layers use one table in turn, for sentences whose tokens are read at once.
+    """
+
+    def __init__(self, heads: Heads, num_layers: int, *, shared: bool = False) -> None:
+        self._heads, self._num_layers, self._shared = heads, num_layers, shared
+        self.num_rows = 0
+        """Number of rows in use."""
+        self._set([heads.room(0)] * num_layers)
+
+    def reserve(self, num_rows: int) -> int:
+        """Make room for more rows; return the index of the first."""
+        first, self.num_rows = self.num_rows, self.num_rows + num_rows
+        if self.num_rows > len(self._tables[0]):
+            size = max(self.num_rows, 2 * len(self._tables[0]))
+            if self._shared:
+                self._set([self._grown(self._tables[0], first, size)] * self._num_layers)
+                return first
+            for number, table in enumerate(self._tables):  # in turn: only one table is doubled at a time
+                self._tables[number] = self._grown(table, first, size)
+            self._set(self._tables)
+        return first
+
+    def store(self, layer: int, keys_values: Float[Tensor, "rows keys_values"], first: int) -> None:
+        """Write keys and values of a layer from row `first` on."""
+        self._heads.store(keys_values, self._tables[layer][first : first + len(keys_values)])
+
+    def keep(self, rows: Int64[np.ndarray, " kept"]) -> None:
+        """Move these rows to the beginning and drop the others."""
+        kept = torch.from_numpy(rows)
+        self.num_rows = len(rows)
+        for table in self._tables:
+            table[: len(rows)] = table[kept]
+
+    def _grown(self, table: Tensor, num_kept: int, size: int) -> Tensor:
+        grown = self._heads.room(size)
+        grown[:num_kept] = table[:num_kept]
+        return grown
+
+    def _set(self, tables: list[Tensor]) -> None:
+        self._tables = tables
+        self._pointers = (ctypes.c_void_p * len(tables))(*(table.data_ptr() for table in tables))
+        self.addresses = ctypes.addressof(self._pointers)
+        """Address of the addresses of the tables."""

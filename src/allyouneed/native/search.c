@@ -1,0 +1,113 @@
+/* A step of beam search (paper 6.1) after the choice of tokens: the same as `Beams.advance` in inference/beams.py. */
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "kernels.h"
+
+/* A hypothesis that has ended, as `_FINISHED` in inference/beams.py. */
+struct finished {
+    double score;
+    float log_prob;
+    int64_t token, parent, length;
+};
+
+struct candidate {
+    double score;
+    float log_prob;
+    int64_t token, parent;
+};
+
+/* The best candidates of a sentence, best first; among equal scores, the earlier one comes first. */
+static int64_t best_candidates(
+    const struct beams *beams, const double *scores, int64_t k, const float *log_probs, const int64_t *tokens,
+    struct candidate *best) {
+    int64_t num_best = 0;
+    for (int64_t i = 0; i < beams->beam_size * k; i++) {
+        double score = scores[i / k] + log_probs[i];
+        if (!(score > -INFINITY)) /* NaN too */
+            score = -INFINITY;
+        if (num_best == beams->num_candidates && !(score > best[num_best - 1].score))
+            continue;
+        int64_t place = num_best < beams->num_candidates ? num_best++ : num_best - 1;
+        for (; place > 0 && score > best[place - 1].score; place--)
+            best[place] = best[place - 1];
+        best[place] = (struct candidate){score, log_probs[i], tokens[i], i / k};
+    }
+    return num_best;
+}
+
+static int comes_first(const struct beams *beams, const struct finished *left, const struct finished *right) {
+    const int left_ends = left->token == beams->end && left->score > -INFINITY;
+    const int right_ends = right->token == beams->end && right->score > -INFINITY;
+    return left_ends != right_ends ? left_ends : left->score > right->score;
+}
+
+/* Inserts a hypothesis into the finished ones; among equal ones, the older one comes first. */
+static void insert(const struct beams *beams, struct finished ended, struct finished *finished) {
+    int64_t place = beams->n_best - 1;
+    if (!comes_first(beams, &ended, &finished[place]))
+        return;
+    for (; place > 0 && comes_first(beams, &ended, &finished[place - 1]); place--)
+        finished[place] = finished[place - 1];
+    finished[place] = ended;
+}
+
+/* Makes a candidate the live hypothesis of a beam. */
+static void go_on(
+    const struct beams *beams, int64_t sentence, int64_t beam, double score, const struct candidate *candidate,
+    int64_t *parents) {
+    const int64_t hypothesis = sentence * beams->beam_size + beam;
+    const int64_t place = hypothesis * beams->num_positions + beams->lengths[sentence];
+    beams->scores[hypothesis] = score;
+    beams->tokens[place] = candidate->token;
+    beams->parents[place] = parents[hypothesis] = candidate->parent;
+    beams->log_probs[place] = candidate->log_prob;
+}
+
+/* Ends and continues the hypotheses of a sentence. Returns whether it is done. */
+static int advance_sentence(
+    const struct beams *beams, int64_t sentence, const struct candidate *candidates, int64_t num_candidates,
+    int64_t *parents) {
+    const int64_t length = ++beams->lengths[sentence], max_length = beams->max_lengths[sentence];
+    struct finished *finished = (struct finished *)beams->finished + sentence * beams->n_best;
+    int64_t beam = 0;
+    for (int64_t i = 0; i < num_candidates; i++) {
+        const struct candidate *candidate = &candidates[i];
+        if (candidate->token != beams->end && length < max_length) {
+            if (beam < beams->beam_size && candidate->score > -INFINITY)
+                go_on(beams, sentence, beam++, candidate->score, candidate, parents);
+        } else if (candidate->score > -INFINITY) {
+            const double score = candidate->score / beams->penalties[length];
+            beams->num_ended[sentence] += i < beams->beam_size;
+            insert(
+                beams, (struct finished){score, candidate->log_prob, candidate->token, candidate->parent, length},
+                finished);
+        }
+    }
+    for (int64_t i = 0; i < num_candidates && beam < beams->beam_size; i++) /* what cannot go on fills the beams */
+        if (candidates[i].token == beams->end || length >= max_length || !(candidates[i].score > -INFINITY))
+            go_on(beams, sentence, beam++, -INFINITY, &candidates[i], parents);
+    double *scores = beams->scores + sentence * beams->beam_size;
+    const int done = !(scores[0] / beams->penalties[max_length] > finished[beams->n_best - 1].score)
+        || (beams->early_stopping && beams->num_ended[sentence] >= beams->beam_size);
+    for (int64_t i = 0; done && i < beams->beam_size; i++)
+        scores[i] = -INFINITY; /* freezes the results of a sentence that waits to leave */
+    return done;
+}
+
+int advance_beams(
+    const struct beams *beams, int64_t k, const float *log_probs, const int64_t *tokens, int64_t *parents,
+    uint8_t *done) {
+    struct candidate *candidates = malloc(beams->num_candidates * sizeof *candidates);
+    if (!candidates)
+        return 0;
+    for (int64_t sentence = 0; sentence < beams->num_sentences; sentence++) {
+        const int64_t first = sentence * beams->beam_size;
+        const int64_t num_candidates = best_candidates(
+            beams, beams->scores + first, k, log_probs + first * k, tokens + first * k, candidates);
+        done[sentence] = advance_sentence(beams, sentence, candidates, num_candidates, parents);
+    }
+    free(candidates);
+    return 1;
+}

@@ -1,0 +1,145 @@
+/* The encoder and the decoder (paper 3.1) on the concatenated tokens of several sentences, from ids to hidden states.
+One call replaces dozens, because with few tokens the calls take longer than the arithmetic. */
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels.h"
+#include "vector.h"
+
+/* Memory for a layer's intermediate results. */
+struct space {
+    float *normed; /* (num_tokens, d_model) */
+    float *inner;  /* (num_tokens, widest output of a first map) */
+    float *mixed;  /* (num_tokens, heads * d_v) */
+    float *mapped; /* (num_tokens, d_model) */
+};
+
+static void embed(const struct stack *stack, const struct tokens *tokens, float *x) {
+    const int d_model = stack->d_model;
+    for (int64_t row = 0; row < tokens->num_tokens; row++, x += d_model) {
+        const int64_t id = tokens->ids[row];
+        const float *embedding = stack->embeddings + id * d_model;
+        const float *encoding = tokens->encodings + tokens->positions[row] * d_model;
+        const float scale = id == stack->zero_token ? 0 : stack->embedding_scale;
+        for (int i = 0; i < d_model; i++)
+            x[i] = embedding[i] * scale + (tokens->encodings ? encoding[i] : 0);
+    }
+}
+
+/* Turns pairs of components of queries and keys by their positions' angles (Su et al. 2021). */
+static void turn(const struct stack *stack, const struct tokens *tokens, float *projected, int64_t stride) {
+    const int d_k = stack->heads.d_k, num_heads = stack->heads.num_heads;
+    for (int64_t row = 0; row < tokens->num_tokens; row++, projected += stride) {
+        const float *angle = tokens->angles + tokens->positions[row] * d_k;
+        for (int head = 0; head < 2 * num_heads; head++) { /* queries, then keys */
+            float *pair = projected + head * d_k;
+            for (int i = 0; i < d_k; i += 2) {
+                const float even = pair[i], odd = pair[i + 1], cosine = angle[i], sine = angle[i + 1];
+                pair[i] = even * cosine - odd * sine;
+                pair[i + 1] = even * sine + odd * cosine;
+            }
+        }
+    }
+}
+
+/* The input of a sub-layer's first map: x, or its norm. */
+static const float *input_of(
+    const struct stack *stack, const struct sublayer *sublayer, int64_t num_tokens, const float *x, float *normed) {
+    if (!stack->pre_norm)
+        return x;
+    add_norm(num_tokens, stack->d_model, x, NULL, &sublayer->norm, normed, stack->threads);
+    return normed;
+}
+
+/* Adds the last map of a sub-layer to x, with the norm where it comes last. */
+static int finish(
+    const struct stack *stack, const struct sublayer *sublayer, int64_t num_tokens, const float *before,
+    float *mapped, float *x) {
+    if (!linear_forward(sublayer->out, before, num_tokens, mapped))
+        return 0;
+    if (!stack->pre_norm)
+        add_norm(num_tokens, stack->d_model, x, mapped, &sublayer->norm, x, stack->threads);
+    else
+        for (int64_t i = 0; i < num_tokens * stack->d_model; i++)
+            x[i] += mapped[i];
+    return 1;
+}
+
+static int attend_to_self(
+    const struct stack *stack, const struct sublayer *sublayer, const struct tokens *tokens, float *table,
+    const struct space *space, float *x) {
+    const struct heads *heads = &stack->heads;
+    const int64_t num_tokens = tokens->num_tokens, width = sublayer->in->num_outputs;
+    const float *read = input_of(stack, sublayer, num_tokens, x, space->normed);
+    if (!linear_forward(sublayer->in, read, num_tokens, space->inner))
+        return 0;
+    if (tokens->angles)
+        turn(stack, tokens, space->inner, width);
+    store_keys_values(
+        heads, num_tokens, space->inner + heads->num_heads * heads->d_k, width,
+        table + tokens->first * row_words(heads));
+    return attend(heads, num_tokens, space->inner, width, table, &tokens->own, space->mixed, stack->threads)
+        && finish(stack, sublayer, num_tokens, space->mixed, space->mapped, x);
+}
+
+static int attend_to_memory(
+    const struct stack *stack, const struct sublayer *sublayer, const struct tokens *tokens, const float *memory,
+    const struct space *space, float *x) {
+    struct heads heads = stack->heads;
+    heads.slopes = NULL;
+    const int64_t num_tokens = tokens->num_tokens;
+    const float *read = input_of(stack, sublayer, num_tokens, x, space->normed);
+    return linear_forward(sublayer->in, read, num_tokens, space->inner)
+        && attend(
+               &heads, num_tokens, space->inner, sublayer->in->num_outputs, memory, &tokens->of_memory, space->mixed,
+               stack->threads)
+        && finish(stack, sublayer, num_tokens, space->mixed, space->mapped, x);
+}
+
+static int feed_forward(
+    const struct stack *stack, const struct sublayer *sublayer, int64_t num_tokens, const struct space *space,
+    float *x) {
+    const float *read = input_of(stack, sublayer, num_tokens, x, space->normed);
+    if (!linear_forward(sublayer->in, read, num_tokens, space->inner))
+        return 0;
+    if (stack->activation != RELU)
+        activate(stack->activation, num_tokens * sublayer->in->num_outputs, space->inner);
+    return finish(stack, sublayer, num_tokens, space->inner, space->mapped, x);
+}
+
+static int64_t widest_of(const struct stack *stack) {
+    int64_t widest = 0;
+    for (int32_t i = 0; i < stack->num_layers; i++) {
+        const int64_t projected = stack->layers[i].self_attention.in->num_outputs;
+        const int64_t hidden = stack->layers[i].feed_forward.in->num_outputs;
+        widest = projected > widest ? projected : widest;
+        widest = hidden > widest ? hidden : widest;
+    }
+    return widest;
+}
+
+int stack_forward(
+    const struct stack *stack, const struct tokens *tokens, float **tables, const float **memory, float *hidden) {
+    const int64_t num_tokens = tokens->num_tokens, d_model = stack->d_model, widest = widest_of(stack);
+    const int64_t values = (int64_t)stack->heads.num_heads * stack->heads.d_v;
+    float *numbers = malloc((size_t)num_tokens * (2 * d_model + widest + values) * sizeof *numbers);
+    if (!numbers)
+        return 0;
+    float *inner = numbers + num_tokens * 2 * d_model;
+    struct space space = {numbers, inner, inner + num_tokens * widest, numbers + num_tokens * d_model};
+    embed(stack, tokens, hidden);
+    int done = 1;
+    for (int32_t i = 0; done && i < stack->num_layers; i++) {
+        const struct layer *layer = &stack->layers[i];
+        done = attend_to_self(stack, &layer->self_attention, tokens, tables[i], &space, hidden);
+        if (layer->cross_attention.in)
+            done = done && attend_to_memory(stack, &layer->cross_attention, tokens, memory[i], &space, hidden);
+        done = done && feed_forward(stack, &layer->feed_forward, num_tokens, &space, hidden);
+    }
+    if (stack->norm.gains)
+        add_norm(num_tokens, stack->d_model, hidden, NULL, &stack->norm, hidden, stack->threads);
+    free(numbers);
+    return done;
+}

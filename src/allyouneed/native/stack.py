@@ -1,0 +1,199 @@
+"""A whole encoder or decoder in one call of `stack.c`, from token ids to hidden states."""
+
+import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor
+
+from allyouneed.native.attention import Heads, KeysValues, Rows, address_of
+from allyouneed.native.header import structures
+from allyouneed.native.library import library
+from allyouneed.native.linear import PackedLinear
+
+ACTIVATIONS = "relu", "gelu", "swish"
+"""Activations in the order of `enum activation` in `kernels.h`."""
+
+
+@dataclass(frozen=True)
+class Norm:
+    """Layer normalisation."""
+
+    gains: Float[Tensor, " d_model"]
+    biases: Float[Tensor, " d_model"]
+    epsilon: float
+
+    def structure(self) -> ctypes.Structure:
+        """`struct norm`."""
+        for vector in (self.gains, self.biases):
+            assert vector.dtype == torch.float32
+            assert vector.is_contiguous()
+        return structures()["norm"](self.gains.data_ptr(), self.biases.data_ptr(), self.epsilon)
+
+
+@dataclass(frozen=True)
+class Sublayer:
+    """`last(f(first(x)))`, where f is attention or an activation, with its normalisation."""
+
+    first: PackedLinear
+    last: PackedLinear
+    norm: Norm
+
+    def structure(self) -> ctypes.Structure:
+        """`struct sublayer`."""
+        return structures()["sublayer"](self.first.address, self.last.address, self.norm.structure())
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A layer of the encoder or the decoder (paper 3.1).
+
+    The first map of self-attention returns concatenated queries, keys and values, that of cross-attention
+    queries. The first map of a feed-forward network with ReLU ends with it.
+    """
+
+    self_attention: Sublayer
+    cross_attention: Sublayer | None
+    feed_forward: Sublayer
+
+    def structure(self) -> ctypes.Structure:
+        """`struct layer`."""
+        cross = self.cross_attention
+        crossing = structures()["sublayer"]() if cross is None else cross.structure()
+        return structures()["layer"](self.self_attention.structure(), crossing, self.feed_forward.structure())
+
+
+@dataclass(frozen=True)
+class Form:
+    """What layers have in common.
+
+    Args:
+        pre_norm: Whether normalisation comes before a sub-layer, not after the sum.
+        activation: Activation of the feed-forward network, one of `ACTIVATIONS`.
+        zero_token: Token whose embedding is a zero vector, if there is one.
+        threads: Number of threads that share the tokens.
+    """
+
+    pre_norm: bool = False
+    activation: str = "relu"
+    zero_token: int | None = None
+    threads: int = 1
+
+
+@dataclass(frozen=True)
+class Tables:
+    """What is added at each position; a table covers all positions that are read.
+
+    Args:
+        encodings: Vectors added to the embeddings; None for no encodings.
+        angles: Cosine and sine that turn each pair of components of queries and keys; None without rotation.
+    """
+
+    encodings: Float[Tensor, "positions d_model"] | None = None
+    angles: Float[Tensor, "positions d_k"] | None = None
+
+    def addresses(self) -> tuple[int | None, ...]:
+        """The addresses of both."""
+        return tuple(None if table is None else table.data_ptr() for table in (self.encodings, self.angles))
+
+
+class PackedStack:
+    """An encoder or a decoder (paper 3.1) for inference, on the concatenated tokens of several sentences.
+
+    A row of the result is the same bit for bit, whatever the other tokens and the number of threads.
+
+    Args:
+        embeddings: Embedding of each token.
+        scale: Factor of the embeddings.
+        heads: Heads of self-attention; cross-attention has as many, of the same widths.
+        layers: Layers, the first one first.
+        norm: Normalisation after the last layer, if there is one.
+        form: What the layers have in common.
+    """
+
+    def __init__(
+        self,
+        embeddings: Float[Tensor, "vocab d_model"],
+        scale: float,
+        heads: Heads,
+        layers: Sequence[Layer],
+        norm: Norm | None = None,
+        form: Form = Form(),
+    ) -> None:
+        assert embeddings.dtype == torch.float32
+        assert embeddings.is_contiguous()
+        self.heads, self.num_layers = heads, len(layers)
+        self._is_decoder = layers[0].cross_attention is not None
+        self._vocab_size, self._d_model = embeddings.shape
+        self._layers = (structures()["layer"] * len(layers))(*(layer.structure() for layer in layers))
+        self._pointed_to = embeddings, layers, norm
+        self._stack = structures()["stack"](
+            len(layers),
+            self._d_model,
+            form.threads,
+            form.pre_norm,
+            ACTIVATIONS.index(form.activation),
+            -1 if form.zero_token is None else form.zero_token,
+            scale,
+            embeddings.data_ptr(),
+            ctypes.addressof(self._layers),
+            structures()["norm"]() if norm is None else norm.structure(),
+            heads.structure,
+        )
+        self._address = ctypes.addressof(self._stack)
+        self._library = library()
+
+    def __call__(
+        self,
+        ids: Int64[np.ndarray, " tokens"],
+        positions: Int64[np.ndarray, " tokens"],
+        tables: Tables,
+        keys_values: KeysValues,
+        own: Rows,
+        first: int = 0,
+        memory: KeysValues | None = None,
+        of_memory: Rows | None = None,
+    ) -> Float[Tensor, "tokens d_model"]:
+        """The hidden states after the last layer.
+
+        Args:
+            ids: Token ids.
+            positions: Position of each token in its sentence.
+            tables: What is added at each position.
+            keys_values: Keys and values of each layer; those of the tokens are written into them.
+            own: Rows of `keys_values` that each token attends to.
+            first: Row of `keys_values` for the first token; the others follow.
+            memory: Keys and values of the sources for each layer of a decoder.
+            of_memory: Rows of `memory` that each token attends to.
+        """
+        assert self._is_decoder == (memory is not None) == (of_memory is not None)
+        assert len(ids) == len(positions) == own.num_queries
+        assert of_memory is None or of_memory.num_queries == len(ids)
+        assert first + len(ids) <= keys_values.num_rows
+        for array in (ids, positions):
+            assert array.dtype == np.int64
+            assert array.flags.c_contiguous
+        assert ids.view(np.uint64).max() < self._vocab_size  # negative ones are large
+        hidden = torch.empty(len(ids), self._d_model)
+        tokens = structures()["tokens"](
+            len(ids),
+            address_of(ids),
+            address_of(positions),
+            *tables.addresses(),
+            first,
+            own.structure,
+            *(() if of_memory is None else (of_memory.structure,)),
+        )
+        done = self._library.stack_forward(
+            self._address,
+            ctypes.addressof(tokens),
+            keys_values.addresses,
+            None if memory is None else memory.addresses,
+            hidden.data_ptr(),
+        )
+        if not done:
+            raise MemoryError
+        return hidden
