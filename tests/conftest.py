@@ -31,11 +31,11 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
             pytest.skip("NOT RUN: needs a CUDA device")
 
 
-_COUNTED = "tests/reliability/", "tests/siege/"
+_COUNTED = "tests/native/", "tests/reliability/", "tests/siege/"
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Tell what the tests of reliability and of the siege counted, so that one that did nothing is seen."""
+    """Tell what the tests of some folders counted, so that one that did nothing is seen."""
     passed = [report for report in terminalreporter.getreports("passed") if report.when == "call"]
     for report in passed:
         if report.nodeid.startswith(_COUNTED) and report.user_properties:

@@ -22,10 +22,13 @@ from allyouneed.native.header import functions
 
 FORMS = "float32", "bfloat16", "int8"
 """Forms of packed weights, in the order of `enum form` in `kernels.h`."""
+SOURCES = Path(__file__).parent
+"""Folder of the C files and their headers."""
+FLAGS = "-O3", "-std=gnu11", "-ffp-contract=off"
+"""Compiler options for every instruction set."""
 
-_SOURCES = Path(__file__).parent
 _COMPILERS = "cc", "gcc", "clang"
-_FLAGS = "-O3", "-std=gnu11", "-ffp-contract=off", "-shared", "-fPIC"
+_SHARED = "-shared", "-fPIC"
 _SECONDS = 120
 
 
@@ -63,11 +66,16 @@ def library_for(name: str | None) -> Any:
         return None
 
 
+def find_compiler() -> str | None:
+    """Path of the C compiler, or None without one."""
+    return next((found for name in _COMPILERS if (found := shutil.which(name))), None)
+
+
 def _loaded(instructions: isa.InstructionSet) -> Any:
     """The library, cached or newly compiled; None without a compiler."""
-    compiler = next((found for name in _COMPILERS if (found := shutil.which(name))), None)
-    sources = sorted(_SOURCES.glob("*.[ch]"))
-    options = *_FLAGS, *instructions.options
+    compiler = find_compiler()
+    sources = sorted(SOURCES.glob("*.[ch]"))
+    options = *FLAGS, *_SHARED, *instructions.options
     parts = [*(source.read_bytes() for source in sources), str((options, platform.libc_ver())).encode()]
     digest = hashlib.sha256(bytes(1).join(parts)).hexdigest()[:16]
     name = f"kernels-{instructions.name}-{digest}.so"

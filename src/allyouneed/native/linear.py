@@ -16,7 +16,7 @@ _INT8_LIMIT = 127
 _LEAST_SCALE = 1e-30  # a row of smaller weights counts as zeros
 
 
-class _Packed(NamedTuple):
+class Packed(NamedTuple):
     """The tensors that `struct linear` points to."""
 
     weight: Tensor
@@ -48,7 +48,7 @@ class PackedLinear:
         self.num_outputs, self.num_inputs = weight.shape
         layout = structures()["layout"]()
         self._library.layout_of(FORMS.index(form), ctypes.addressof(layout))
-        self._packed = _pack(weight, weight.new_zeros(len(weight)) if bias is None else bias, form, layout)
+        self._packed = pack(weight, weight.new_zeros(len(weight)) if bias is None else bias, form, layout)
         self._layer = structures()["linear"](
             self.num_inputs,
             self.num_outputs,
@@ -95,9 +95,9 @@ class InPlaceLinear:
 
 
 @torch.no_grad()
-def _pack(
+def pack(
     weight: Float[Tensor, "outputs inputs"], bias: Float[Tensor, " outputs"], form: str, layout: Any
-) -> _Packed:
+) -> Packed:
     """Pack the weights in panels as `struct layout` describes, padded with zeros to whole panels."""
     weight, bias = weight.float(), bias.float()
     start, scale = bias, bias
@@ -109,7 +109,7 @@ def _pack(
     num_empty = -num_outputs % layout.columns
     padded = functional.pad(weight.to(getattr(torch, form)), (0, -num_inputs % layout.values, 0, num_empty))
     panels = padded.unflatten(1, (-1, layout.values)).unflatten(0, (-1, layout.columns))
-    return _Packed(
+    return Packed(
         panels.transpose(1, 2).contiguous(),  # (panels, words, columns, values of a word)
         *(functional.pad(tensor, (0, num_empty)) for tensor in (start, scale, bias)),
     )
