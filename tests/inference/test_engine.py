@@ -21,11 +21,17 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "learned positions": {"positions": "learned", "max_positions": 50},
     "untied, without bias": {"tied_embeddings": "none", "attention_bias": False},
     "released in 2017": {"positions": "concatenated", "decoder_start": "zeros", "target_space": True},
+    "pre-norm": {"norm": "pre"},
+    "rotary": {"positions": "rotary"},
+    "ALiBi": {"positions": "alibi", "target_space": True},
+    "GELU": {"activation": "gelu"},
+    "Swish": {"activation": "swish"},
+    "guided alignment, pre-norm": {"norm": "pre", "guided_alignment": 0.5},
 }
 """Of models that both engines know."""
 
 OTHERS: dict[str, dict[str, Any]] = {
-    "pre-norm": {"norm": "pre"},
+    "clipped offsets": {"positions": "relative"},
     "unscaled": {"attention": "unscaled"},
     "additive": {"attention": "additive"},
     "over parameters": {"feed_forward": "parameters", "parameter_heads": 2, "parameter_pairs": 7},

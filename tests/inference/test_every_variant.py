@@ -18,7 +18,7 @@ from allyouneed.model.masks import padding_mask
 from allyouneed.model.packing import pack
 from allyouneed.symbols import END, PADDING, START
 
-_CHOICES = "attention", "positions", "norm", "feed_forward", "decoder_start"
+_CHOICES = "attention", "positions", "norm", "feed_forward", "activation", "decoder_start"
 VARIANTS: list[dict[str, Any]] = [
     {name: value} for name in _CHOICES for value in get_args(ModelConfig.model_fields[name].annotation)
 ]

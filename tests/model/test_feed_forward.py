@@ -1,5 +1,8 @@
 """Equation 2 by hand, position by position."""
 
+import math
+
+import pytest
 import torch
 
 from allyouneed.model.feed_forward import FeedForward
@@ -19,6 +22,16 @@ def test_the_network_is_equation_2_by_hand() -> None:
     assert network(torch.tensor([3.0, 4.0])).tolist() == [1011.0, -1.0]
     # Inside: max(0, -5 + 2), max(0, 5 + 2), max(0, -3 + 7).
     assert network(torch.tensor([-5.0, 1.0])).tolist() == [1000.0 + 70 + 400, 7.0 - 4 - 1]
+
+
+@pytest.mark.parametrize(
+    ("activation", "expected"), [("relu", 2.0), ("gelu", 2 * 0.97725), ("swish", 2 / (1 + math.exp(-2)))]
+)
+def test_the_activation_can_be_another(activation: str, expected: float) -> None:
+    network = FeedForward(d_model=1, d_ff=1, activation=activation)
+    for parameter, value in zip(network.parameters(), (1.0, 0.0, 1.0, 0.0), strict=True):
+        torch.nn.init.constant_(parameter, value)
+    assert network(torch.tensor([2.0])).item() == pytest.approx(expected, rel=1e-5)
 
 
 def test_each_position_is_mapped_alike_and_alone() -> None:

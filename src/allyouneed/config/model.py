@@ -33,6 +33,7 @@ class Reach(NamedTuple):
 
 _TRANSFORMER = {"transformer"}
 _ARCHITECTURES_THAT_KNOW = {
+    "activation": _TRANSFORMER,
     "attention": _TRANSFORMER,
     "attention_bias": _TRANSFORMER,
     "attention_dropout": _TRANSFORMER,
@@ -87,8 +88,11 @@ class ModelConfig(Config):
     feed_forward: Literal["network", "parameters", "experts"] = "network"
     """Feed-forward layer: equation 2, attention over parameters (only in the paper's source), or a mixture
     of experts (Shazeer et al. 2017). Recurrent models have experts before the last layer of each stack."""
+    activation: Literal["relu", "gelu", "swish"] = "relu"
+    """Activation of the feed-forward network: ReLU (3.3), GELU (Hendrycks and Gimpel 2016), or Swish
+    (Ramachandran et al. 2017); `feed_forward = "network"` only."""
     feed_forward_dropout: Probability = 0.0
-    """Dropout rate after the ReLU, or on the values in attention over parameters; the paper has none."""
+    """Dropout rate after the activation, or on the values in attention over parameters; the paper has none."""
     parameter_heads: Heads = 8
     """Number of heads of attention over parameters, h_p."""
     parameter_d_k: Width = 64
@@ -201,6 +205,10 @@ class ModelConfig(Config):
         if self.architecture == "recurrent" and self.feed_forward_dropout and self.feed_forward == "network":
             dropout = f"feed_forward_dropout = {self.feed_forward_dropout}"
             raise ValueError(f'{dropout} needs feed_forward = "experts" in a recurrent model; leave it out')
+        if self.activation != "relu" and self.feed_forward != "network":
+            raise ValueError(
+                f'activation = "{self.activation}" needs feed_forward = "network"; leave one of them out'
+            )
         if self.architecture == "recurrent" and self.num_layers == 1:
             raise ValueError("num_layers = 1 is too few for a recurrent model; take 2 or more")
         if self.feed_forward == "experts" and self.experts_per_token >= self.num_experts:

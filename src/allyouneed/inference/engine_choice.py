@@ -21,8 +21,15 @@ from allyouneed.model.dropout import Dropout, SymbolDropout
 from allyouneed.model.embedding import Embeddings
 from allyouneed.model.encoder_decoder import StepwiseModel
 from allyouneed.model.feed_forward import FeedForward
-from allyouneed.model.layers import AddAndNorm, DecoderLayer, EncoderLayer
-from allyouneed.model.positional_encoding import LearnedPositions, SinusoidalPositions, TargetSpace
+from allyouneed.model.guided_alignment import GuidedAttention
+from allyouneed.model.layers import AddAndNorm, DecoderLayer, EncoderLayer, NormAndAdd
+from allyouneed.model.positional_encoding import (
+    LearnedPositions,
+    NoEncodings,
+    SinusoidalPositions,
+    TargetSpace,
+)
+from allyouneed.model.relative_positions import LinearBiases, RotaryPositions
 from allyouneed.native.library import available
 
 _KNOWN: set[type] = {
@@ -30,13 +37,18 @@ _KNOWN: set[type] = {
     EncoderLayer,
     DecoderLayer,
     AddAndNorm,
+    NormAndAdd,
     SelfAttention,
     CrossAttention,
     SoftmaxAttention,
+    GuidedAttention,
+    RotaryPositions,
+    LinearBiases,
     FeedForward,
     Embeddings,
     SinusoidalPositions,
     LearnedPositions,
+    NoEncodings,
     TargetSpace,
     Dropout,
     SymbolDropout,

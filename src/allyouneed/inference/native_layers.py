@@ -41,7 +41,7 @@ def pack_stack(model: Transformer, role: Role, form: str, threads: int) -> Packe
         _pack_norm(norm) if isinstance(norm, nn.LayerNorm) else None,
         Form(
             pre_norm=config.norm == "pre",
-            activation="relu",
+            activation=config.activation,
             zero_token=START if role == "target" and config.decoder_start == "zeros" else None,
             threads=threads,
         ),
@@ -111,7 +111,7 @@ def _pack_layer(layer: EncoderLayer | DecoderLayer, form: str, threads: int) -> 
     return Layer(
         sublayer(attention.query_key_value, attention.output, layer.after_self_attention),
         crossing,
-        sublayer(network.inner, network.outer, layer.after_feed_forward, relu=True),
+        sublayer(network.inner, network.outer, layer.after_feed_forward, relu=network.activate is torch.relu),
     )
 
 

@@ -43,6 +43,7 @@ _PAPER = {
     "attention": "scaled",
     "neighbourhood": None,
     "feed_forward": "network",
+    "activation": "relu",
     "norm": "post",
     "decoder_start": "symbol",
     "target_space": False,

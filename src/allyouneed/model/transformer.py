@@ -182,7 +182,7 @@ def _compatibility(config: ModelConfig) -> Compatibility:
 
 def _position_wise(config: ModelConfig) -> PositionWise:
     if config.feed_forward == "network":
-        return FeedForward(config.d_model, config.d_ff, config.feed_forward_dropout)
+        return FeedForward(config.d_model, config.d_ff, config.feed_forward_dropout, config.activation)
     if config.feed_forward == "experts":
         return build_experts(config)
     return AttentionOverParameters(
