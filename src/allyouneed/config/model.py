@@ -92,7 +92,8 @@ class ModelConfig(Config):
     """Activation of the feed-forward network: ReLU (3.3), GELU (Hendrycks and Gimpel 2016), or Swish
     (Ramachandran et al. 2017); `feed_forward = "network"` only."""
     feed_forward_dropout: Probability = 0.0
-    """Dropout rate after the activation, or on the values in attention over parameters; the paper has none."""
+    """Dropout rate after the activation, or on the values in attention over parameters; the paper has
+    none."""
     parameter_heads: Heads = 8
     """Number of heads of attention over parameters, h_p."""
     parameter_d_k: Width = 64

@@ -11,7 +11,7 @@ from typing import cast
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -160,25 +160,49 @@ class NativeDecoding:
 
     def step(self, tokens: Int[Tensor, "sentences beams"]) -> Float[Tensor, "sentences beams vocab"]:
         """Append a token to every hypothesis; return the logits of the next token."""
+        return self._projection(self._step(tokens.numpy(), None).view(*tokens.shape, -1))
+
+    @property
+    def skips(self) -> bool:
+        """Whether `step_some` can be used: not with a shortlist, whose columns differ between sentences."""
+        return self._projection.candidates is None
+
+    def step_some(
+        self, tokens: Int[Tensor, "sentences beams"], wanted: Bool[np.ndarray, "sentences beams"]
+    ) -> Float[Tensor, "wanted vocab"]:
+        """Append a token to some hypotheses; return the logits of their next tokens."""
+        return self._projection(self._step(tokens.numpy(), np.flatnonzero(wanted))[:, None])[:, 0]
+
+    def _step(
+        self, tokens: NDArray[np.int64], wanted: NDArray[np.int64] | None
+    ) -> Float[Tensor, "wanted d_model"]:
+        """The hidden states of some hypotheses, given as indices, or all."""
         engine, longest = self._engine, int(self._positions.max()) + 1
         self._make_room(longest)
-        first = self._written.reserve(tokens.numel())
-        own = np.arange(first, self._written.num_rows, dtype=np.int32).reshape(tokens.shape)
-        self._ancestry[self._places[:, 0], :, self._positions] = own
+        ids, positions, past, sources = tokens.ravel(), self._of_rows, self._past, self._sources
+        if wanted is not None:
+            ids, positions = ids[wanted], positions[wanted]
+            past, sources = past.of_some(wanted), sources.of_some(wanted)
+        first = self._written.reserve(len(ids))
+        rows = np.arange(first, self._written.num_rows, dtype=np.int32)
+        if wanted is not None:
+            of_all = np.full(tokens.size, first, np.int32)  # any row will do for the others
+            of_all[wanted], rows = rows, of_all
+        self._ancestry[self._places[:, 0], :, self._positions] = rows.reshape(tokens.shape)
         hidden = engine.decoder(
-            tokens.reshape(-1).numpy(),
-            self._of_rows,
+            ids,
+            positions,
             engine.target_tables.covering(longest),
             self._written,
-            self._past,
+            past,
             first,
             self._memory,
-            self._sources,
+            sources,
         )
         self._positions += 1
         self._of_rows += 1
         self._num_read += 1
-        return self._projection(hidden.view(*tokens.shape, -1))
+        return hidden
 
     @property
     def candidates(self) -> Candidates | None:

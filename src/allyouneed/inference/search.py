@@ -1,11 +1,11 @@
 """Beam search (paper 6.1) over any model that decodes one token at a time."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -13,7 +13,7 @@ from allyouneed.config.run import SearchConfig
 from allyouneed.inference.beams import Beams, Hypothesis, Rules
 from allyouneed.inference.restrictions import Constraint, Restrictions
 from allyouneed.inference.search_request import SearchRequest
-from allyouneed.inference.selection import Candidates, Restriction, top_log_probs
+from allyouneed.inference.selection import Candidates, Restriction, top_log_probs, top_log_probs_of_some
 
 LENGTH_PENALTIES: dict[str, Callable[[Any, float], Any]] = {
     "gnmt": lambda length, alpha: ((5 + length) / 6) ** alpha,
@@ -46,6 +46,20 @@ class Decoding(Protocol):
 
     def keep(self, sentences: Int[Tensor, " kept"]) -> None:
         """Keep only these sentences of the batch; an index may occur several times."""
+
+
+@runtime_checkable
+class SelectiveDecoding(Protocol):
+    """A `Decoding` that can leave out hypotheses."""
+
+    @property
+    def skips(self) -> bool:
+        """Whether it can in this case."""
+
+    def step_some(
+        self, tokens: Int[Tensor, "sentences beams"], wanted: Bool[np.ndarray, "sentences beams"]
+    ) -> Float[Tensor, "wanted vocab"]:
+        """Do what `step` does for some hypotheses only; the others may not be continued."""
 
 
 Select = Callable[
@@ -102,6 +116,7 @@ class BeamSearch:
         select: Select = most_probable,
     ) -> None:
         self._decoding, self._config, self._select = decoding, config, select
+        self._selective = decoding if isinstance(decoding, SelectiveDecoding) else None
         self._rules = self._rules_up_to(0)
         self._restrictions = Restrictions(config, constraint)
         self._beams = Beams.of(np.empty(0, np.int64), config.beam_size, n_best)
@@ -126,17 +141,9 @@ class BeamSearch:
             The sentences that leave, with their hypotheses, best first. Removal copies the rest of the batch,
             so sentences that are done stay, unchanged, until enough of them can leave together.
         """
-        beams = self._beams
-        logits = self._decoding.step(torch.from_numpy(beams.last_tokens()))
-        restriction = self._restrictions.of(beams)
-        columns = self._decoding.candidates
-        if columns is not None and (restriction is not None or self._select is not most_probable):
-            logits, columns = columns.spread(logits), None
-        log_probs, tokens = self._select(
-            logits, self._rules.num_candidates, restriction, self.sentences, beams.lengths
-        )
-        tokens = tokens if columns is None else columns.at(tokens)
-        parents, done = beams.advance(log_probs.cpu().numpy(), tokens.cpu().numpy(), self._rules)
+        beams, restriction = self._beams, self._restrictions.of(self._beams)
+        best = self._best_of_living(restriction) or self._best_of_all(restriction)
+        parents, done = beams.advance(*best, self._rules)
         self._decoding.reorder(torch.from_numpy(parents))
         self._restrictions.advance(parents, beams)
         return self._leave(done)
@@ -144,6 +151,33 @@ class BeamSearch:
     def stable_prefix(self, place: int) -> list[int]:
         """The leading tokens of sentence `place` that no further step can change."""
         return self._beams.common_prefix(place)
+
+    def _best_of_all(self, restriction: Restriction | None) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        """Log-probabilities and ids of the best next tokens (sentences, beams, k)."""
+        logits = self._decoding.step(torch.from_numpy(self._beams.last_tokens()))
+        columns = self._decoding.candidates
+        if columns is not None and (restriction is not None or self._select is not most_probable):
+            logits, columns = columns.spread(logits), None
+        log_probs, tokens = self._select(
+            logits, self._rules.num_candidates, restriction, self.sentences, self._beams.lengths
+        )
+        tokens = tokens if columns is None else columns.at(tokens)
+        return log_probs.cpu().numpy(), tokens.cpu().numpy()
+
+    def _best_of_living(
+        self, restriction: Restriction | None
+    ) -> tuple[NDArray[np.float32], NDArray[np.int64]] | None:
+        """The same without computing hypotheses that have no future; None if there are none or it cannot be.
+
+        They are the copies of a sentence's first one at its start, and those of sentences that wait to leave.
+        """
+        selective, alive = self._selective, self._beams.alive()
+        if np.count_nonzero(alive) == alive.size or self._select is not most_probable:
+            return None
+        if selective is None or not selective.skips or (restriction and restriction.restrict):
+            return None
+        logits = selective.step_some(torch.from_numpy(self._beams.last_tokens()), alive)
+        return top_log_probs_of_some(logits, alive, self._rules.num_candidates, restriction)
 
     def _rules_up_to(self, longest: int) -> Rules:
         """The rules for sentences of this maximum length."""

@@ -9,7 +9,6 @@ from torch.nn import functional
 
 from allyouneed.model.dropout import Dropout
 
-
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": torch.relu,
     "gelu": functional.gelu,

@@ -49,6 +49,13 @@ class Rows:
             *addresses, None if positions is None else address_of(positions), group
         )
         """`struct attended`, valid for the lifetime of this object."""
+        self._group = group
+
+    def of_some(self, queries: Int64[np.ndarray, " some"]) -> "Rows":
+        """The rows of some queries."""
+        rows, starts, counts, positions = self._arrays
+        own = None if positions is None else positions[queries]
+        return Rows(rows, starts[queries], counts[queries], self._group, own)
 
 
 class Heads:
