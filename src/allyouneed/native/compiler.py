@@ -1,4 +1,7 @@
-"""Compiles the C kernels, with an installed C compiler or the one in the package `ziglang`."""
+"""Compiles the C kernels, with an installed C compiler or the one in the package `ziglang`.
+
+It needs only the standard library, because `hatch_build.py` uses it, too.
+"""
 
 import hashlib
 import importlib.util
@@ -11,7 +14,7 @@ from pathlib import Path
 from allyouneed.native.isa import InstructionSet
 
 SOURCES = Path(__file__).parent
-"""The folder of the C files."""
+"""The folder of the C files; ready-made libraries lie beside them."""
 
 FLAGS = "-O3", "-std=gnu11", "-ffp-contract=off", "-shared", "-fPIC"
 COMPILERS = "cc", "gcc", "clang", "zig"

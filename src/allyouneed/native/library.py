@@ -1,6 +1,6 @@
-"""The library of C kernels, compiled on first use and cached.
+"""The library of C kernels: ready-made in the package, or compiled on first use and cached.
 
-Without a compiler there is no library, and PyTorch computes instead.
+Where there is neither a ready-made library nor a compiler, PyTorch computes instead.
 """
 
 import contextlib
@@ -15,10 +15,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import torch  # noqa: F401 - ready-made libraries use its OpenMP
+
 from allyouneed.config.variables import is_home
 from allyouneed.errors import printable, say
 from allyouneed.native import isa
-from allyouneed.native.compiler import COMPILERS, compile_library, find, library_name
+from allyouneed.native.compiler import COMPILERS, SOURCES, compile_library, find, library_name
 from allyouneed.native.header import functions
 
 FORMS = "float32", "bfloat16", "int8"
@@ -73,7 +75,7 @@ def library_for(name: str | None) -> Found:
     """
     instructions = isa.find(name)
     try:
-        result = _cached_or_compiled(instructions)
+        result = _ready_made(instructions) or _cached_or_compiled(instructions)
     except (OSError, RuntimeError, subprocess.SubprocessError, AttributeError) as error:
         result = Found(None, printable(str(error).partition("\n")[0]))
     if result.library is None:
@@ -82,6 +84,17 @@ def library_for(name: str | None) -> Found:
             f" without int8 ({result.origin}); set ALLYOUNEED_NATIVE=0 to hide this message"
         )
     return result
+
+
+def _ready_made(instructions: isa.InstructionSet) -> Found | None:
+    """The library that came with the package, if it was made of exactly these sources.
+
+    It may belong to any user, such as root: whoever can change it can change this file, too.
+    """
+    path = SOURCES / library_name(instructions)
+    with contextlib.suppress(OSError, AttributeError):  # absent, or without PyTorch's OpenMP
+        return Found(_open(path), "ready-made")
+    return None
 
 
 def _cached_or_compiled(instructions: isa.InstructionSet) -> Found:
