@@ -4,6 +4,7 @@
 # make check         format, lint, types, architecture
 # make bench         every benchmark
 # make multi30k      the Multi30k model, trained and scored; goes on where it was interrupted
+# make wheel         two wheels in dist/: pure Python, and with the C kernels ready-made for this platform (needs gcc)
 # make docs          the documentation as a site in site/
 # make clean         remove what the other targets cache and build
 #
@@ -14,7 +15,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-release check bench multi30k docs clean
+.PHONY: demo test test-release check bench multi30k wheel docs clean
 
 demo: OUT ?= runs/demo
 demo: $(READY)
@@ -38,6 +39,10 @@ bench: $(READY)
 multi30k: OUT ?= $(HOME)/allyouneed-multi30k
 multi30k: $(READY)
 	PATH="$(abspath $(BIN)):$$PATH" benchmarks/multi30k.sh "$(OUT)"
+
+wheel: $(READY)
+	$(BIN)/python -m pip wheel -q --no-deps --wheel-dir dist .
+	HATCH_BUILD_HOOK_ENABLE_CUSTOM=true $(BIN)/python -m pip wheel -q --no-deps --wheel-dir dist .
 
 docs: $(READY)
 	$(BIN)/python -m pip install -qq --editable '.[docs]'

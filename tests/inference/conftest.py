@@ -16,5 +16,4 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if metafunc.module.__name__.rpartition(".")[2] in DECODING:
         names = [found.name for found in isa.supported()]
         kinds = dict.fromkeys([names[0], *(name for name in names if name in ("avx2", "plain"))])
-        metafunc.fixturenames.append("instructions")
         metafunc.parametrize("instructions", list(kinds), indirect=True)

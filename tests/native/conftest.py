@@ -6,7 +6,6 @@ from allyouneed.native.library import library
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if metafunc.module.__name__.rpartition(".")[2] in ("test_kernels", "test_linear"):
-        metafunc.fixturenames.append("instructions")
         metafunc.parametrize("instructions", [found.name for found in isa.supported()], indirect=True)
 
 

@@ -1,13 +1,18 @@
 """The library is compiled once, found again, and done without where it cannot be."""
 
+import importlib.util
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
 
-from allyouneed.native.library import available, library, library_for
+from allyouneed.interfaces.cli import main
+from allyouneed.native import isa
+from allyouneed.native.compiler import compile_library
+from allyouneed.native.library import available, found, library, library_for
 from allyouneed.native.linear import PackedLinear
 
 
@@ -20,12 +25,21 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     library_for.cache_clear()
 
 
-def compiler(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let `cc` be this shell script, and the only compiler; it finds the true one by its path."""
+PATH = os.environ.get("PATH", "")
+
+
+def compiler(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch, name: str = "cc") -> None:
+    """Let a compiler be this shell script, and the only one; it finds the true `cc` by its path."""
     folder.mkdir()
-    (folder / "cc").write_text(f"#!/bin/sh\nPATH={os.environ['PATH']}\n{script}\n")
-    (folder / "cc").chmod(0o755)
-    monkeypatch.setenv("PATH", str(folder))
+    (folder / name).write_text(f"#!/bin/sh\nPATH={PATH}\n{script}\n")
+    (folder / name).chmod(0o755)
+    no_compiler(folder, monkeypatch)
+
+
+def no_compiler(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let there be no compiler but those in a folder."""
+    monkeypatch.setenv("PATH", str(path))
+    monkeypatch.setitem(sys.modules, "ziglang", None)
 
 
 def test_it_is_compiled_once_and_found_again(cache: Path) -> None:
@@ -42,14 +56,63 @@ def test_a_compiler_without_openmp_will_do(
 ) -> None:
     compiler(tmp_path / "bin", 'case "$*" in *-fopenmp*) exit 1 ;; esac\nexec cc "$@"', monkeypatch)
     assert library() is not None
+    assert found().origin == "compiled by cc, one thread per product"
+    library_for.cache_clear()
+    assert found().origin == "compiled by cc, one thread per product"
 
 
-def test_without_a_compiler_nothing_is_available(
+def test_the_library_of_a_preferred_compiler_replaces_that_of_another_and_outlives_it(
     cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    compiler(tmp_path / "first", 'exec cc "$@" -O0', monkeypatch, "clang")
+    origins = [found().origin]
+    compiler(tmp_path / "then", 'exec cc "$@" -O0', monkeypatch)
+    for folder in ("then", "missing"):
+        no_compiler(tmp_path / folder, monkeypatch)
+        library_for.cache_clear()
+        origins.append(found().origin)
+    assert origins == ["compiled by clang", "compiled by cc", "compiled by cc"]
+
+
+def test_ziglang_compiles_where_no_compiler_is_installed_and_leaves_only_the_library(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if importlib.util.find_spec("ziglang") is None:
+        pytest.skip("NOT RUN: needs the package ziglang: pip install 'allyouneed[compiler]'")
     monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("ALLYOUNEED_ISA", "plain")
+    assert found().origin == "compiled by zig, one thread per product"
+    y = PackedLinear(torch.ones(5, 8), None, "float32", num_threads=2)(torch.ones(3, 8))
+    assert torch.equal(y, torch.full((3, 5), 8.0))
+    assert [path.name for path in tmp_path.iterdir()] == ["cache"]
+    [file] = cache.iterdir()
+    assert file.name.startswith("zig-kernels-plain-")
+
+
+def test_zig_is_told_of_a_processor_instead_of_an_architecture_and_of_no_openmp(tmp_path: Path) -> None:
+    script = tmp_path / "zig"
+    script.write_text(f'#!/bin/sh\necho "$*" >{tmp_path}/arguments\n')
+    script.chmod(0o755)
+    [instructions] = [each for each in isa.ISAS if each.name == "neon_dotprod"]
+    compile_library("zig", [str(script), *instructions.options], tmp_path / "kernels.so")
+    arguments = (tmp_path / "arguments").read_text()
+    assert arguments.startswith("-mcpu=generic+dotprod ")
+    assert "-march" not in arguments
+    assert "-fopenmp" not in arguments
+
+
+def test_without_a_compiler_nothing_is_available_and_one_line_says_so(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    no_compiler(tmp_path, monkeypatch)
     assert library() is None
     assert available() == ()
+    [line] = capsys.readouterr().err.splitlines()
+    assert "PyTorch computes several times more slowly and without int8 (no C compiler is installed" in line
+    assert "run `pip install 'allyouneed[compiler]'` or install gcc" in line
+    assert main(["doctor"]) == 0
+    assert "kernels none, kernels library no C compiler is installed: run" in capsys.readouterr().out
     with pytest.raises(ValueError, match="no native kernel for float32 on this machine"):
         PackedLinear(torch.zeros(2, 2), None, "float32")
 
@@ -59,7 +122,10 @@ def test_a_compiler_that_fails_is_told_of_and_leaves_nothing(
 ) -> None:
     compiler(tmp_path / "bin", "exit 1", monkeypatch)
     assert library() is None
-    assert "the C kernels are not available, PyTorch computes more slowly" in capsys.readouterr().err
+    assert (
+        "the C kernels are not available, PyTorch computes several times more slowly"
+        in capsys.readouterr().err
+    )
     assert list(cache.iterdir()) == []
 
 
@@ -83,7 +149,7 @@ def test_what_others_can_write_to_is_not_loaded(
     [file] = cache.iterdir()
     (cache if what == "folder" else file).chmod(0o777)
     library_for.cache_clear()
-    monkeypatch.setenv("PATH", str(tmp_path))  # so that it cannot be made anew
+    no_compiler(tmp_path, monkeypatch)  # so that it cannot be made anew
     assert library() is None
 
 
@@ -100,7 +166,7 @@ def test_without_a_place_to_keep_it_it_is_made_each_time(
 
 def test_it_can_be_declined(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ALLYOUNEED_NATIVE", "0")
-    assert library() is None
+    assert found() == (None, "ALLYOUNEED_NATIVE is 0")
 
 
 @pytest.mark.parametrize("home", ["relative", ".", "", "missing"])

@@ -30,7 +30,7 @@ from allyouneed.model.positional_encoding import (
     TargetSpace,
 )
 from allyouneed.model.relative_positions import LinearBiases, RotaryPositions
-from allyouneed.native.library import available
+from allyouneed.native.library import REMEDY, available
 
 _KNOWN: set[type] = {
     Transformer,
@@ -88,8 +88,8 @@ def build_engine(
         )
     if precision == "int8":
         raise UsageError(
-            "precision int8: needs the C kernels, and so a C compiler (gcc or clang); install one, or take "
-            "float32 or bfloat16",
+            f"precision int8: needs the C kernels, and so a C compiler; {REMEDY}, or take float32 or "
+            "bfloat16",
             settings=["precision"],
         )
     model = copy.deepcopy(model).bfloat16() if precision == "bfloat16" else model

@@ -1,35 +1,44 @@
-"""The C kernels, compiled for the processor's instruction set on first use, and cached.
+"""The library of C kernels: ready-made in the package, or compiled on first use and cached.
 
-Without a compiler there is no library, and PyTorch computes instead.
+Where there is neither a ready-made library nor a compiler, PyTorch computes instead.
 """
 
+import contextlib
 import ctypes
 import functools
-import hashlib
 import os
 import platform
-import shutil
 import stat
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import torch  # noqa: F401 - ready-made libraries use its OpenMP
 
 from allyouneed.config.variables import is_home
 from allyouneed.errors import printable, say
 from allyouneed.native import isa
+from allyouneed.native.compiler import COMPILERS, SOURCES, compile_library, find, library_name
 from allyouneed.native.header import functions
 
 FORMS = "float32", "bfloat16", "int8"
 """Forms of packed weights, in the order of `enum form` in `kernels.h`."""
-SOURCES = Path(__file__).parent
-"""Folder of the C files and their headers."""
-FLAGS = "-O3", "-std=gnu11", "-ffp-contract=off"
-"""Compiler options for every instruction set."""
 
-_COMPILERS = "cc", "gcc", "clang"
-_SHARED = "-shared", "-fPIC"
-_SECONDS = 120
+REMEDY = "run `pip install 'allyouneed[compiler]'` or install gcc"
+"""What to do without a compiler."""
+
+_OPENMP = b"GOMP_parallel", b"__kmpc_fork_call"  # how GCC and Clang start threads
+
+
+class Found(NamedTuple):
+    """The library, and where it is from."""
+
+    library: Any
+    """None if there is none."""
+    origin: str
+    """What made the library, or why there is none."""
 
 
 def available() -> tuple[str, ...]:
@@ -43,65 +52,87 @@ def library() -> Any:
     Raises:
         UsageError: `ALLYOUNEED_ISA` names an instruction set that this processor does not have.
     """
-    declined = os.environ.get("ALLYOUNEED_NATIVE") == "0"
-    return None if declined else library_for(os.environ.get(isa.VARIABLE))
+    return found().library
+
+
+def found() -> Found:
+    """The library for the chosen instruction set and where it is from, or why there is none.
+
+    Raises:
+        UsageError: `ALLYOUNEED_ISA` names an instruction set that this processor does not have.
+    """
+    if os.environ.get("ALLYOUNEED_NATIVE") == "0":
+        return Found(None, "ALLYOUNEED_NATIVE is 0")
+    return library_for(os.environ.get(isa.VARIABLE))
 
 
 @functools.cache
-def library_for(name: str | None) -> Any:
-    """The library for an instruction set, by default the fastest; None if it is unavailable.
+def library_for(name: str | None) -> Found:
+    """The library for an instruction set, by default the fastest; it says once why there is none.
 
     Raises:
         UsageError: This processor does not have the instruction set.
     """
     instructions = isa.find(name)
     try:
-        return _loaded(instructions)
+        result = _ready_made(instructions) or _cached_or_compiled(instructions)
     except (OSError, RuntimeError, subprocess.SubprocessError, AttributeError) as error:
-        reason = printable(str(error).partition("\n")[0])
+        result = Found(None, printable(str(error).partition("\n")[0]))
+    if result.library is None:
         say(
-            f"allyouneed: the C kernels are not available, PyTorch computes more slowly ({reason});"
-            " set ALLYOUNEED_NATIVE=0 to hide this message"
+            "allyouneed: the C kernels are not available, PyTorch computes several times more slowly and"
+            f" without int8 ({result.origin}); set ALLYOUNEED_NATIVE=0 to hide this message"
         )
-        return None
+    return result
 
 
-def find_compiler() -> str | None:
-    """Path of the C compiler, or None without one."""
-    return next((found for name in _COMPILERS if (found := shutil.which(name))), None)
+def _ready_made(instructions: isa.InstructionSet) -> Found | None:
+    """The library that came with the package, if it was made of exactly these sources.
+
+    It may belong to any user, such as root: whoever can change it can change this file, too.
+    """
+    path = SOURCES / library_name(instructions)
+    with contextlib.suppress(OSError, AttributeError):  # absent, or without PyTorch's OpenMP
+        return Found(_open(path), "ready-made")
+    return None
 
 
-def _loaded(instructions: isa.InstructionSet) -> Any:
-    """The library, cached or newly compiled; None without a compiler."""
-    compiler = find_compiler()
-    sources = sorted(SOURCES.glob("*.[ch]"))
-    options = *FLAGS, *_SHARED, *instructions.options
-    parts = [*(source.read_bytes() for source in sources), str((options, platform.libc_ver())).encode()]
-    digest = hashlib.sha256(bytes(1).join(parts)).hexdigest()[:16]
-    name = f"kernels-{instructions.name}-{digest}.so"
-    cache = _cache()
-    if cache is not None and _is_ours(cache / name):
-        try:
-            return _open(cache / name)
-        except (OSError, AttributeError):  # for example truncated by a crash: compile it again
-            pass
-    if compiler is None:
-        return None
-    if cache is None:
+def _cached_or_compiled(instructions: isa.InstructionSet) -> Found:
+    """The library of the most preferred compiler, cached or newly compiled."""
+    cache, name = _cache(), library_name(instructions, str(platform.libc_ver()))
+    for compiler in COMPILERS:
+        kept = None if cache is None else cache / f"{compiler}-{name}"
+        if kept is not None and _is_ours(kept):
+            with contextlib.suppress(OSError, AttributeError):  # truncated by a crash: compile it again
+                return _opened(kept, compiler)
+        command = find(compiler)
+        if command is not None:
+            return _compiled(compiler, [*command, *instructions.options], kept)
+    return Found(None, f"no C compiler is installed: {REMEDY}")
+
+
+def _compiled(compiler: str, command: Sequence[str], kept: Path | None) -> Found:
+    """The library of a compiler, which is written to `kept` in the cache if there is one."""
+    if kept is None:
         say(
             "allyouneed: no cache directory for the C kernels, so every start compiles them, which takes"
             " seconds; set XDG_CACHE_HOME to a directory that you own and only you can write to"
         )
-    with tempfile.TemporaryDirectory(dir=cache) as folder:
-        made = Path(folder) / name
-        _compile([compiler, *options], [str(source) for source in sources if source.suffix == ".c"], made)
-        loaded = _open(made)
-        if cache is not None:
+    with tempfile.TemporaryDirectory(dir=kept and kept.parent) as folder:
+        made = Path(folder) / "kernels.so"
+        compile_library(compiler, command, made)
+        result = _opened(made, compiler)
+        if kept is not None:
             made.chmod(0o700)
             with made.open("rb") as file:
                 os.fsync(file.fileno())
-            made.replace(cache / name)  # atomic, because other processes may be compiling it too
-        return loaded
+            made.replace(kept)  # atomic, because other processes may be compiling it too
+        return result
+
+
+def _opened(path: Path, compiler: str) -> Found:
+    parallel = any(call in path.read_bytes() for call in _OPENMP)
+    return Found(_open(path), f"compiled by {compiler}{'' if parallel else ', one thread per product'}")
 
 
 def _open(path: Path) -> Any:
@@ -109,15 +140,6 @@ def _open(path: Path) -> Any:
     for name, arguments in functions().items():
         getattr(loaded, name).argtypes = arguments
     return loaded
-
-
-def _compile(compiler: list[str], sources: list[str], path: Path) -> None:
-    for more in (["-fopenmp"], []):
-        command = [*compiler, *more, "-o", str(path), *sources, "-lm"]
-        ended = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
-        if ended.returncode == 0:
-            return
-    raise RuntimeError(f"{compiler[0]} failed: {ended.stderr.strip()}")
 
 
 def _cache() -> Path | None:

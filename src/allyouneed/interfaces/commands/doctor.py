@@ -42,9 +42,12 @@ def versions() -> dict[str, str]:
 def cpu() -> dict[str, Any]:
     """The processor; `bfloat16` is whether it multiplies in that format natively, or None if unknown.
 
-    `kernels` is the instruction set of the C kernels for decoding, and why it was chosen.
+    `kernels` is the instruction set of the C kernels for decoding, and why it was chosen; `kernels_library`
+    is how their library was made, or why there is none.
     """
     import torch
+
+    from allyouneed.native.library import found
 
     flags = processor.features()
     return {
@@ -54,6 +57,7 @@ def cpu() -> dict[str, Any]:
         "vectors": torch.backends.cpu.get_cpu_capability(),
         "bfloat16": bool(flags & _BFLOAT16_FLAGS) if flags else None,
         "kernels": _kernels(),
+        "kernels_library": found().origin,
     }
 
 

@@ -1,0 +1,71 @@
+"""Puts ready-made C kernels into a wheel for this machine's platform: `make wheel`.
+
+Off unless `HATCH_BUILD_HOOK_ENABLE_CUSTOM=true`, so that no other build or installation needs a compiler.
+"""
+
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+
+class KernelsHook(BuildHookInterface):  # type: ignore[type-arg]
+    """Compiles the kernels for every instruction set of this machine's architecture."""
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Add the libraries and the tag of the platform to the wheel."""
+        if version == "editable":
+            return
+        sys.path.insert(0, str(Path(self.root) / "src"))
+        from allyouneed.native import compiler, isa
+
+        if sys.platform != "linux" or shutil.which("gcc") is None:
+            raise RuntimeError("a wheel with ready-made kernels is built on Linux, with gcc")
+        machine = platform.machine()
+        self.folder = tempfile.TemporaryDirectory()
+        libraries = {
+            Path(self.folder.name) / compiler.library_name(instructions): instructions.options
+            for instructions in isa.ISAS
+            if not instructions.machines or machine in instructions.machines
+        }
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(compile_for_pytorch, libraries, libraries.values()))
+        for path in libraries:
+            build_data["force_include"][str(path)] = f"allyouneed/native/{path.name}"
+        major, minor = max(map(glibc_needed, libraries))
+        build_data["pure_python"] = False
+        build_data["tag"] = f"py3-none-manylinux_{major}_{minor}_{machine}"
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
+        """Delete what was compiled."""
+        if version != "editable":
+            self.folder.cleanup()
+
+
+def compile_for_pytorch(path: Path, options: tuple[str, ...]) -> None:
+    """Compile a library that calls the OpenMP of the process, which is PyTorch's.
+
+    Linked to libgomp by name, it could need the system's, which machines without a compiler may lack.
+    """
+    from allyouneed.native.compiler import FLAGS, SOURCES
+
+    with tempfile.TemporaryDirectory() as objects:
+        sources = sorted(SOURCES.glob("*.c"))
+        subprocess.run(
+            ["gcc", *FLAGS, "-fPIC", *options, "-fopenmp", "-c", *sources], cwd=objects, check=True
+        )
+        parts = sorted(Path(objects).iterdir())
+        subprocess.run(["gcc", "-shared", "-s", "-o", path, *parts, "-lm"], check=True)
+
+
+def glibc_needed(library: Path) -> tuple[int, int]:
+    """The oldest version of glibc that has all symbols of a library."""
+    versions = re.findall(rb"\0GLIBC_(\d+)\.(\d+)", library.read_bytes())
+    return max((int(major), int(minor)) for major, minor in versions)
