@@ -13,8 +13,8 @@ from tests.native.cases import Case, file_of
 from tests.patience import PATIENCE_SECONDS
 
 from allyouneed.native import isa
-from allyouneed.native.header import functions, structures
 from allyouneed.native.compiler import COMPILERS, FLAGS, SOURCES, find
+from allyouneed.native.header import functions, structures
 from allyouneed.native.library import FORMS
 
 Layouts = Mapping[str, ctypes.Structure]

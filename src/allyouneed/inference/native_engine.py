@@ -38,7 +38,7 @@ class NativeEngine(Engine):
 
     Args:
         model: A float32 model on the CPU.
-        form: Precision of the matrix products; keys and values are in bfloat16 unless it is "float32".
+        form: Precision of the matrix products, and of keys and values.
         threads: Number of threads per matrix product.
         shortlist: Shortlist of target tokens; default: the whole vocabulary.
     """

@@ -49,13 +49,13 @@ def pack_stack(model: Transformer, role: Role, form: str, threads: int) -> Packe
 
 
 def pack_heads(attention: SelfAttention | CrossAttention, form: str) -> Heads:
-    """The heads of an attention; keys and values are stored in bfloat16 unless `form` is "float32"."""
+    """The heads of an attention, whose keys and values are stored in `form`."""
     scheme = attention.plain.relative
     return Heads(
         attention.num_heads,
         attention.d_k,
         attention.d_v,
-        "float32" if form == "float32" else "bfloat16",
+        form,
         scheme.slopes.float().contiguous() if isinstance(scheme, LinearBiases) else None,
     )
 

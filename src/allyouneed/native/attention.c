@@ -1,8 +1,8 @@
 /* Attention (paper 3.2.1) of single queries to lists of rows, as decoding and encoding without padding need it.
 
-A row holds the keys and values of a token in words of 32 bits: the keys of each head, then the values of each, every
-head filled up with zeros to whole vectors. A word is a float, or two values in bfloat16 that are LANES apart, the
-first in its low half.
+A row holds the keys of all heads of a token and then the values, every head filled up with zeros to whole vectors of
+words. In int8, the step sizes of keys and values of each head lie between them, and keys have the offset that the
+instructions want.
 
 The result of a query depends only on the query, its rows and their order, not on the other queries or the number
 of threads. */
@@ -11,101 +11,151 @@ of threads. */
 #include <string.h>
 
 #include "kernels.h"
+#include "products.h"
 #include "vector.h"
 
 enum {
-    KEYS = 4,                    /* number of keys that a query is compared with together */
-    TILE = 32,                   /* number of values that the queries of a group read together */
-    MOST_VECTORS = REGISTERS / 2 /* of columns that are summed together, in registers */
+    KEYS = 4,                     /* number of keys that a query is compared with together */
+    TILE = 32,                    /* number of values that the queries of a group read together */
+    MOST_VECTORS = REGISTERS / 2, /* of columns that are summed together, in registers */
+    SHARED = 4,                   /* number of queries that attend to the same rows and are mixed together */
+    NUM_STEPS = 2,                /* step sizes of each head in int8 */
+    CACHE_LINE = 64
 };
 
 static inline int64_t rounded_up(int64_t count, int64_t multiple) {
     return (count + multiple - 1) / multiple * multiple;
 }
 
-/* Number of values of a head with zeros. */
-static inline int64_t filled(const struct heads *heads, int64_t width) {
-    return rounded_up(width, heads->form == FLOAT32 ? LANES : 2 * LANES);
+/* Bytes of some values. */
+INLINE int64_t bytes_of(enum form form, int64_t num_values) {
+    return num_values * bytes_in_word(form) / values_in_word(form);
 }
 
-/* Number of words of all heads. */
-static inline int64_t words_of(const struct heads *heads, int64_t width) {
-    return heads->num_heads * filled(heads, width) / (heads->form == FLOAT32 ? 1 : 2);
+/* Where things are in a row, computed once because divisions are slow. */
+struct places {
+    int64_t key_space, value_space; /* number of values of a head, with zeros */
+    int64_t key_words;              /* of a head of a query */
+    int64_t steps, values, row;     /* bytes from the start of a row to its step sizes, its values, and its end */
+};
+
+static struct places places_of(const struct heads *heads) {
+    const int64_t of_vector = LANES * values_in_word(heads->form), num_heads = heads->num_heads;
+    const int64_t key_space = rounded_up(heads->d_k, of_vector), value_space = rounded_up(heads->d_v, of_vector);
+    const int64_t steps = num_heads * bytes_of(heads->form, key_space);
+    const int64_t of_steps = heads->form == INT8 ? NUM_STEPS * num_heads * (int64_t)sizeof(float) : 0;
+    const int64_t values = of_steps ? rounded_up(steps + of_steps, CACHE_LINE) : steps;
+    const int64_t end = values + num_heads * bytes_of(heads->form, value_space);
+    return (struct places){
+        key_space, value_space, key_space / values_in_word(heads->form), steps, values, rounded_up(end, CACHE_LINE)};
 }
 
 int row_words(const struct heads *heads) {
-    return (int)(words_of(heads, heads->d_k) + words_of(heads, heads->d_v));
+    return (int)(places_of(heads).row / (int64_t)sizeof(float));
 }
 
-/* Copies heads, each filled up with zeros. */
-static void fill_up(const struct heads *heads, const float *from, int64_t width, float *to) {
-    const int64_t space = filled(heads, width);
-    for (int head = 0; head < heads->num_heads; head++)
-        for (int64_t i = 0; i < space; i += LANES)
-            store(to + head * space + i, load_first(from + head * width + i, width - i, 0));
-}
-
-static void store_heads(const struct heads *heads, const float *from, int64_t width, float *to) {
-    const int64_t space = filled(heads, width);
-    if (heads->form == FLOAT32) {
-        fill_up(heads, from, width, to);
-        return;
-    }
-    for (int head = 0; head < heads->num_heads; head++, from += width)
-        for (int64_t i = 0; i < space; i += 2 * LANES, to += LANES) {
-            ivec low = (ivec)to_bfloat16(load_first(from + i, width - i, 0));
-            ivec high = (ivec)to_bfloat16(load_first(from + i + LANES, width - i - LANES, 0));
-            store(to, (vec)((low >> 16 & 0xffff) | high));
+/* Stores a head's key or value, filled up with zeros; in int8 with an offset. Returns its step size. */
+INLINE float store_head(enum form form, const float *from, int64_t width, int64_t space, int offset, char *to) {
+    float step = 1;
+    const float steps = form == INT8 ? steps_of(from, width, &step) : 1;
+    for (int64_t i = 0; i < space; i += LANES, to += bytes_of(form, LANES)) {
+        vec value = load_first(from + i, width - i, 0), rounded;
+        if (form == FLOAT32)
+            memcpy(to, &value, sizeof value);
+        else if (form == BFLOAT16) {
+            shorts halves = __builtin_convertvector((ivec)to_bfloat16(value) >> 16, shorts);
+            memcpy(to, &halves, sizeof halves);
+        } else {
+            bytes narrow = __builtin_convertvector(nearest(value * splat(steps), &rounded), bytes) ^ (int8_t)offset;
+            memcpy(to, &narrow, sizeof narrow);
         }
+    }
+    return step;
+}
+
+INLINE void store_row(
+    enum form form, const struct heads *heads, const struct places *places, const float *keys_values, char *row) {
+    const int num_heads = heads->num_heads, d_k = heads->d_k, d_v = heads->d_v;
+    const int64_t key_space = places->key_space, value_space = places->value_space;
+    const float *values = keys_values + num_heads * d_k;
+    float *steps = (float *)(row + places->steps);
+    for (int head = 0; head < num_heads; head++) {
+        char *key = row + head * bytes_of(form, key_space);
+        char *value = row + places->values + head * bytes_of(form, value_space);
+        float key_step = store_head(form, keys_values + head * d_k, d_k, key_space, INT8_OFFSET, key);
+        float value_step = store_head(form, values + head * d_v, d_v, value_space, 0, value);
+        if (form == INT8) {
+            steps[head] = key_step;
+            steps[num_heads + head] = value_step;
+        }
+    }
 }
 
 void store_keys_values(
     const struct heads *heads, int64_t num_rows, const float *keys_values, int64_t stride, float *rows) {
-    const int64_t key_words = words_of(heads, heads->d_k), words = row_words(heads);
-    for (int64_t row = 0; row < num_rows; row++, keys_values += stride, rows += words) {
-        store_heads(heads, keys_values, heads->d_k, rows);
-        store_heads(heads, keys_values + heads->num_heads * heads->d_k, heads->d_v, rows + key_words);
+    const struct places places = places_of(heads);
+    char *to = (char *)rows;
+    for (int64_t row = 0; row < num_rows; row++, keys_values += stride, to += places.row)
+        switch (heads->form) {
+        case FLOAT32: store_row(FLOAT32, heads, &places, keys_values, to); break;
+        case BFLOAT16: store_row(BFLOAT16, heads, &places, keys_values, to); break;
+        default: store_row(INT8, heads, &places, keys_values, to);
+        }
+}
+
+/* Besides the words of a head of a query: its step size, and the start of its sums, which undoes the offset of keys. */
+struct besides {
+    float step;
+    int32_t start;
+};
+
+/* Writes a query as words, head by head. */
+INLINE void prepare_query(
+    enum form form, const struct heads *heads, int64_t num_words, const float *query, int32_t *words,
+    struct besides *besides) {
+    for (int head = 0; head < heads->num_heads; head++, query += heads->d_k, words += num_words) {
+        float step = 1;
+        int32_t sum = 0;
+        memset(words, 0, num_words * sizeof *words);
+        if (form == FLOAT32)
+            memcpy(words, query, heads->d_k * sizeof *query);
+        else if (form == BFLOAT16)
+            round_row_bfloat16(query, heads->d_k, words);
+        else if (INT8_VALUES == 2)
+            step = round_row_int8(query, heads->d_k, words);
+        else {
+            step = store_head(INT8, query, heads->d_k, num_words * INT8_VALUES, 0, (char *)words);
+            for (int i = 0; i < heads->d_k; i++)
+                sum += ((const int8_t *)words)[i];
+        }
+        besides[head] = (struct besides){step, -INT8_OFFSET * sum};
     }
 }
 
-/* The first of the two values in each word. */
-INLINE vec first_values(vec words) {
-    return (vec)((ivec)words << 16);
-}
-
-INLINE vec second_values(vec words) {
-    return (vec)((ivec)words & splat_bits(~0xffff));
-}
-
-/* The dot products of a head's query with its part of four keys. */
-INLINE void four_dots(int form, const float *query, const float *const keys[KEYS], int64_t words, float *dots) {
-    vec sums[KEYS] = {splat(0), splat(0), splat(0), splat(0)};
-    for (int64_t i = 0; i < words; i += LANES) {
-        if (form == FLOAT32) {
-            vec part = load(query + i);
-            UNROLL for (int j = 0; j < KEYS; j++)
-                sums[j] = multiply_add(part, load(keys[j] + i), sums[j]);
-        } else {
-            vec part = load(query + 2 * i), next = load(query + 2 * i + LANES);
+/* The dot products of a query with four keys, head by head; the scores of successive heads are `stride` apart. */
+INLINE void score(
+    enum form form, int num_heads, const struct places *places, const int32_t *query, const struct besides *besides,
+    const char *const rows[KEYS], float *scores, int64_t stride) {
+    const int64_t num_words = places->key_words, of_head = num_words * bytes_in_word(form);
+    for (int head = 0; head < num_heads; head++, query += num_words, scores += stride) {
+        ivec start = splat_bits(0);
+        start[0] = besides[head].start;
+        ivec sums[KEYS] = {start, start, start, start};
+        vec totals[KEYS];
+        for (int64_t i = 0; i < num_words; i += LANES) {
+            ivec part;
+            memcpy(&part, query + i, sizeof part);
             UNROLL for (int j = 0; j < KEYS; j++) {
-                vec both = load(keys[j] + i);
-                sums[j] = multiply_add(part, first_values(both), sums[j]);
-                sums[j] = multiply_add(next, second_values(both), sums[j]);
+                ivec key = load_words(form, rows[j] + head * of_head + i * bytes_in_word(form));
+                sums[j] = add_products(form, sums[j], key, part);
             }
         }
-    }
-    four_sums(sums, dots);
-}
-
-/* The dot products of all heads of a query with four keys; the scores of successive heads are `stride` apart. */
-INLINE void score(
-    int form, int num_heads, const float *query, const float *const rows[KEYS], int64_t words, float *scores,
-    int64_t stride) {
-    for (int head = 0; head < num_heads; head++) {
-        const float *keys[KEYS];
         UNROLL for (int j = 0; j < KEYS; j++)
-            keys[j] = rows[j] + head * words;
-        four_dots(form, query + head * words * (form == FLOAT32 ? 1 : 2), keys, words, scores + head * stride);
+            totals[j] = form == INT8 ? __builtin_convertvector(sums[j], vec) : (vec)sums[j];
+        four_sums(totals, scores);
+        if (form == INT8)
+            UNROLL for (int j = 0; j < KEYS; j++)
+                scores[j] *= ((const float *)(rows[j] + places->steps))[head];
     }
 }
 
@@ -135,151 +185,215 @@ static void normalise(float *scores, int count, float scale, float slope, int64_
         store_first(scores + i, load_first(scores + i, count - i, 0) * factor, count - i);
 }
 
-/* Adds weighted values to `out` in the order of the rows, for some vectors of columns; `weights[v]` are the weights of
-the head that vector v belongs to. */
-INLINE void mix_columns(
-    int form, const float *const *weights, const float *values, int64_t stride, const int32_t *rows, int count,
-    int vectors, float *out) {
-    vec sums[MOST_VECTORS];
-    UNROLL for (int v = 0; v < vectors; v++)
-        sums[v] = load(out + v * LANES);
-    for (int j = 0; j < count; j++) {
-        const float *value = values + rows[j] * stride;
-        if (form == FLOAT32)
-            UNROLL for (int v = 0; v < vectors; v++)
-                sums[v] = multiply_add(splat(weights[v][j]), load(value + v * LANES), sums[v]);
-        else
-            UNROLL for (int v = 0; v < vectors; v += 2) {
-                vec both = load(value + v / 2 * LANES), weight = splat(weights[v][j]);
-                sums[v] = multiply_add(weight, first_values(both), sums[v]);
-                sums[v + 1] = multiply_add(weight, second_values(both), sums[v + 1]);
-            }
-    }
-    UNROLL for (int v = 0; v < vectors; v++)
-        store(out + v * LANES, sums[v]);
+INLINE vec load_values(enum form form, const char *from) {
+    vec values;
+    if (form == FLOAT32)
+        memcpy(&values, from, sizeof values);
+    else if (form == BFLOAT16) {
+        shorts halves;
+        memcpy(&halves, from, sizeof halves);
+        values = (vec)(__builtin_convertvector(halves, ivec) << 16);
+    } else
+        values = __builtin_convertvector(load_bytes(from), vec);
+    return values;
 }
 
-/* Adds weighted values to `out` for all columns of all heads, which are filled up with zeros. */
-INLINE void mix(
-    int form, const struct heads *heads, const float *scores, int64_t stride, const float *values,
-    int64_t value_stride, const int32_t *rows, int count, float *out) {
-    const int64_t space = filled(heads, heads->d_v), width = heads->num_heads * space;
+/* Values, and the queries that mix them with weights of their own. */
+struct mixture {
+    const struct places *places;
+    int64_t num_heads;
+    const char *values;
+    const int32_t *rows;
+    int count;
+    const float *weights;   /* (queries, heads, stride) */
+    int64_t stride;
+    float *out;             /* (queries, columns), filled up */
+};
+
+/* Adds weighted values to the results of some queries in the order of the rows, for some vectors of columns. */
+INLINE void mix_columns(
+    enum form form, int num_queries, int num_vectors, const struct mixture *mixture, int64_t column) {
+    const struct places *places = mixture->places;
+    const int64_t width = mixture->num_heads * places->value_space;
+    const float *weights[SHARED][MOST_VECTORS];
+    vec sums[SHARED][MOST_VECTORS];
+    float *out = mixture->out + column;
+    for (int q = 0; q < num_queries; q++)
+        for (int v = 0; v < num_vectors; v++) {
+            int64_t head = (column + v * LANES) / places->value_space;
+            weights[q][v] = mixture->weights + (q * mixture->num_heads + head) * mixture->stride;
+        }
+    UNROLL for (int q = 0; q < num_queries; q++)
+        UNROLL for (int v = 0; v < num_vectors; v++)
+            sums[q][v] = load(out + q * width + v * LANES);
+    for (int j = 0; j < mixture->count; j++) {
+        const char *value = mixture->values + mixture->rows[j] * places->row + bytes_of(form, column);
+        UNROLL for (int v = 0; v < num_vectors; v++) {
+            vec part = load_values(form, value + v * bytes_of(form, LANES));
+            UNROLL for (int q = 0; q < num_queries; q++)
+                sums[q][v] = multiply_add(splat(weights[q][v][j]), part, sums[q][v]);
+        }
+    }
+    UNROLL for (int q = 0; q < num_queries; q++)
+        UNROLL for (int v = 0; v < num_vectors; v++)
+            store(out + q * width + v * LANES, sums[q][v]);
+}
+
+/* Adds weighted values to all columns of some queries; the sums of a step are as many as registers can hold. */
+INLINE void mix(enum form form, int num_queries, const struct mixture *mixture) {
+    const int64_t width = mixture->num_heads * mixture->places->value_space;
     int64_t column = 0;
-    for (int vectors = MOST_VECTORS; vectors; vectors /= 2)
-        for (; column + vectors * LANES <= width; column += vectors * LANES) {
-            const float *weights[MOST_VECTORS];
-            for (int v = 0; v < vectors; v++)
-                weights[v] = scores + (column + v * LANES) / space * stride;
-            const float *part = values + column / (form == FLOAT32 ? 1 : 2);
-            float *sums = out + column;
+    for (int vectors = MOST_VECTORS / num_queries; vectors; vectors /= 2)
+        for (; column + vectors * LANES <= width; column += vectors * LANES)
             switch (vectors) { /* constants keep the sums in registers */
-#define CASE(vectors) \
-    case vectors: mix_columns(form, weights, part, value_stride, rows, count, vectors, sums); break;
-                CASE(8) CASE(4) CASE(2)
+#define CASE(vectors) case vectors: mix_columns(form, num_queries, vectors, mixture, column); break;
+                CASE(1) CASE(2) CASE(4) CASE(8)
 #if REGISTERS == 32
                 CASE(16)
 #endif
-            default:
-                if (form == FLOAT32) /* the vectors of a bfloat16 head are even in number */
-                    mix_columns(FLOAT32, weights, part, value_stride, rows, count, 1, sums);
             }
-        }
 }
 
 /* Prefetches a row; rows are too far apart for the processor to predict the next one. */
-static inline void fetch(const float *row, int64_t words) {
-    for (int64_t i = 0; i < words; i += 16) /* words in a cache line */
+static inline void fetch(const char *row, int64_t num_bytes) {
+    for (int64_t i = 0; i < num_bytes; i += CACHE_LINE)
         __builtin_prefetch(row + i);
 }
 
 /* A few queries that read the rows together, so that shared rows are in the cache. */
 struct group {
+    const struct heads *heads;
+    struct places places;
     const struct attended *attended;
     int64_t first, end;
-    int longest;      /* number of rows of the query that has most */
+    int64_t longest;  /* number of rows of the query that has most */
     int64_t stride;   /* scores of a head */
     float *scores;    /* (queries, heads, stride) */
-    float *queries;   /* (queries, words), filled up */
-    float *mixed;     /* (words), filled up */
+    int32_t *queries; /* (queries, words) */
+    struct besides *besides; /* (queries, heads) */
+    float *mixed;     /* (queries, columns), filled up */
 };
 
-INLINE void score_group(int form, const struct heads *heads, const struct group *group, const float *table) {
+static inline const int32_t *rows_of(const struct attended *attended, int64_t query) {
+    return attended->rows + attended->starts[query];
+}
+
+/* Whether a query and the next ones attend to the same rows. */
+static inline int share_rows(const struct attended *attended, int64_t query, int64_t end) {
+    for (int64_t i = query; i < query + SHARED; i++)
+        if (i >= end || attended->starts[i] != attended->starts[query] || attended->counts[i] != attended->counts[query])
+            return 0;
+    return 1;
+}
+
+INLINE void score_group(enum form form, const struct group *group, const char *table) {
     const struct attended *attended = group->attended;
-    const int64_t key_words = words_of(heads, heads->d_k), words = row_words(heads);
-    const int64_t query_width = heads->num_heads * filled(heads, heads->d_k);
+    const struct places *places = &group->places;
+    const int num_heads = group->heads->num_heads;
     for (int j = 0; j < group->longest; j += KEYS)
         for (int64_t i = group->first; i < group->end; i++) {
             const int count = attended->counts[i];
             if (j >= count)
                 continue;
-            const int32_t *own = attended->rows + attended->starts[i];
-            const float *rows[KEYS];
+            const int32_t *own = rows_of(attended, i);
+            const char *rows[KEYS];
             for (int k = 0; k < KEYS; k++)
-                rows[k] = table + own[j + k < count ? j + k : count - 1] * words;
+                rows[k] = table + own[j + k < count ? j + k : count - 1] * places->row;
             for (int k = j + KEYS; k < j + 2 * KEYS && k < count; k++)
-                fetch(table + own[k] * words, key_words);
+                fetch(table + own[k] * places->row, places->values);
             const int64_t place = i - group->first;
             score(
-                form, heads->num_heads, group->queries + place * query_width, rows, key_words / heads->num_heads,
-                group->scores + place * heads->num_heads * group->stride + j, group->stride);
+                form, num_heads, places, group->queries + place * num_heads * places->key_words,
+                group->besides + place * num_heads, rows,
+                group->scores + place * num_heads * group->stride + j, group->stride);
         }
 }
 
-INLINE void attend_group(
-    int form, const struct heads *heads, const struct group *group, const float *queries, int64_t query_stride,
-    const float *table, float *out) {
+/* Multiplies the weights of a query by the step sizes of the values. */
+static void weigh_steps(const struct group *group, const int32_t *rows, int count, const char *table, float *weights) {
+    const int num_heads = group->heads->num_heads;
+    const char *steps = table + group->places.steps + num_heads * sizeof(float);
+    for (int j = 0; j < count; j++) {
+        const float *of_row = (const float *)(steps + rows[j] * group->places.row);
+        for (int head = 0; head < num_heads; head++)
+            weights[head * group->stride + j] *= of_row[head];
+    }
+}
+
+/* Turns the scores of a query into the weights of its values. */
+INLINE void weigh(enum form form, const struct group *group, int64_t query, const char *table) {
+    const struct heads *heads = group->heads;
     const struct attended *attended = group->attended;
-    const int num_heads = heads->num_heads;
-    const int64_t space = filled(heads, heads->d_v), words = row_words(heads);
-    const float scale = 1.0f / sqrtf((float)heads->d_k), *values = table + words_of(heads, heads->d_k);
+    const int64_t place = query - group->first;
+    const int count = attended->counts[query];
+    const float scale = 1.0f / sqrtf((float)heads->d_k);
+    const struct besides *besides = group->besides + place * heads->num_heads;
+    float *scores = group->scores + place * heads->num_heads * group->stride;
+    for (int head = 0; head < heads->num_heads; head++)
+        normalise(
+            scores + head * group->stride, count, scale * besides[head].step, heads->slopes ? heads->slopes[head] : 0,
+            attended->positions ? attended->positions[query] : 0);
+    if (form == INT8)
+        weigh_steps(group, rows_of(attended, query), count, table, scores);
+}
+
+INLINE void attend_group(
+    enum form form, const struct group *group, const float *queries, int64_t query_stride, const char *table,
+    float *out) {
+    const struct attended *attended = group->attended;
+    const struct places *places = &group->places;
+    const int num_heads = group->heads->num_heads, d_v = group->heads->d_v;
+    const int64_t num_queries = group->end - group->first, width = num_heads * places->value_space;
+    for (int64_t i = 0; i < num_queries; i++)
+        prepare_query(
+            form, group->heads, places->key_words, queries + (group->first + i) * query_stride,
+            group->queries + i * num_heads * places->key_words, group->besides + i * num_heads);
+    score_group(form, group, table);
     for (int64_t i = group->first; i < group->end; i++)
-        fill_up(
-            heads, queries + i * query_stride, heads->d_k,
-            group->queries + (i - group->first) * num_heads * filled(heads, heads->d_k));
-    score_group(form, heads, group, table);
-    float *scores = group->scores;
-    for (int64_t i = group->first; i < group->end; i++)
-        for (int head = 0; head < num_heads; head++, scores += group->stride)
-            normalise(
-                scores, attended->counts[i], scale, heads->slopes ? heads->slopes[head] : 0,
-                attended->positions ? attended->positions[i] : 0);
-    const int64_t mixed_width = num_heads * space;
-    memset(group->mixed, 0, (group->end - group->first) * mixed_width * sizeof(float));
+        weigh(form, group, i, table);
+    memset(group->mixed, 0, num_queries * width * sizeof(float));
     for (int start = 0; start < group->longest; start += TILE)
-        for (int64_t i = group->first; i < group->end; i++) {
-            const int64_t place = i - group->first;
-            const int count = attended->counts[i] - start;
-            mix(
-                form, heads, group->scores + place * num_heads * group->stride + start, group->stride, values, words,
-                attended->rows + attended->starts[i] + start, count < TILE ? count : TILE,
-                group->mixed + place * mixed_width);
+        for (int64_t i = 0, together; i < num_queries; i += together) {
+            together = share_rows(attended, group->first + i, group->end) ? SHARED : 1;
+            const int count = attended->counts[group->first + i] - start;
+            const struct mixture mixture = {
+                places, num_heads, table + places->values, rows_of(attended, group->first + i) + start,
+                count < TILE ? count : TILE, group->scores + i * num_heads * group->stride + start, group->stride,
+                group->mixed + i * width};
+            if (together == SHARED)
+                mix(form, SHARED, &mixture);
+            else
+                mix(form, 1, &mixture);
         }
-    for (int64_t i = group->first; i < group->end; i++)
+    for (int64_t i = 0; i < num_queries; i++)
         for (int head = 0; head < num_heads; head++)
             memcpy(
-                out + (i * num_heads + head) * heads->d_v,
-                group->mixed + ((i - group->first) * num_heads + head) * space, heads->d_v * sizeof(float));
+                out + ((group->first + i) * num_heads + head) * d_v,
+                group->mixed + i * width + head * places->value_space, d_v * sizeof(float));
 }
 
 static int attend_from(
     const struct heads *heads, const struct attended *attended, int64_t first, int64_t end, const float *queries,
-    int64_t query_stride, const float *table, float *out) {
-    int longest = 0;
+    int64_t query_stride, const char *table, float *out) {
+    struct group group = {
+        .heads = heads, .places = places_of(heads), .attended = attended, .first = first, .end = end};
     for (int64_t i = first; i < end; i++)
-        longest = attended->counts[i] > longest ? attended->counts[i] : longest;
-    struct group group = {attended, first, end, longest, rounded_up(longest, KEYS), NULL, NULL, NULL};
+        group.longest = attended->counts[i] > group.longest ? attended->counts[i] : group.longest;
+    group.stride = rounded_up(group.longest, KEYS);
     const int64_t num_queries = end - first, num_heads = heads->num_heads;
-    const int64_t of_scores = num_heads * group.stride, of_query = num_heads * filled(heads, heads->d_k);
-    const int64_t of_mixed = num_heads * filled(heads, heads->d_v);
-    group.scores = malloc((size_t)num_queries * (of_scores + of_query + of_mixed) * sizeof(float));
+    const int64_t of_scores = num_heads * group.stride, of_mixed = num_heads * group.places.value_space;
+    const int64_t of_query = num_heads * group.places.key_words;
+    group.scores = malloc((size_t)num_queries * (of_scores + of_mixed + of_query + 2 * num_heads) * sizeof(float));
     if (!group.scores)
         return 0;
-    group.queries = group.scores + num_queries * of_scores;
-    group.mixed = group.queries + num_queries * of_query;
-    if (heads->form == FLOAT32)
-        attend_group(FLOAT32, heads, &group, queries, query_stride, table, out);
-    else
-        attend_group(BFLOAT16, heads, &group, queries, query_stride, table, out);
+    group.mixed = group.scores + num_queries * of_scores;
+    group.besides = (struct besides *)(group.mixed + num_queries * of_mixed);
+    group.queries = (int32_t *)(group.besides + num_queries * num_heads);
+    switch (heads->form) {
+    case FLOAT32: attend_group(FLOAT32, &group, queries, query_stride, table, out); break;
+    case BFLOAT16: attend_group(BFLOAT16, &group, queries, query_stride, table, out); break;
+    default: attend_group(INT8, &group, queries, query_stride, table, out);
+    }
     free(group.scores);
     return 1;
 }
@@ -291,7 +405,7 @@ int attend(
 #pragma omp parallel for num_threads(threads) schedule(static) reduction(| : failed) if (threads > 1)
     for (int64_t first = 0; first < num_queries; first += attended->group) {
         int64_t end = first + attended->group < num_queries ? first + attended->group : num_queries;
-        failed |= !attend_from(heads, attended, first, end, queries, query_stride, rows, out);
+        failed |= !attend_from(heads, attended, first, end, queries, query_stride, (const char *)rows, out);
     }
     return !failed;
 }

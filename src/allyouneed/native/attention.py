@@ -65,7 +65,7 @@ class Heads:
         num_heads: Number of heads.
         d_k: Width of the queries and keys of one head.
         d_v: Width of the values of one head.
-        form: Form of stored keys and values, "float32" or "bfloat16".
+        form: Form of stored keys and values, one of `FORMS`; in int8, each has a step size per head.
         slopes: What a score loses per position between query and key (ALiBi), per head.
     """
 

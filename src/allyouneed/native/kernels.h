@@ -35,7 +35,7 @@ struct linear {
 /* Heads of attention, and how their keys and values are stored. */
 struct heads {
     int32_t num_heads, d_k, d_v;
-    int32_t form;        /* of stored keys and values: FLOAT32 or BFLOAT16 */
+    int32_t form;        /* of stored keys and values */
     const float *slopes; /* what a score loses per position between query and key (ALiBi); NULL for nothing */
 };
 

@@ -9,6 +9,7 @@ only on W and the same row of x, not on the other rows or the numbers of rows an
 #include <stdlib.h>
 
 #include "kernels.h"
+#include "products.h"
 #include "vector.h"
 
 /* The sums of a block, the vectors of a panel and a value of x fit into the registers. */
@@ -22,25 +23,6 @@ enum { PANEL_VECTORS = 2, MAX_BLOCK_ROWS = 6 };
 enum { PANEL_COLUMNS = PANEL_VECTORS * LANES };
 enum { CACHE_LINE = 64, PREFETCH_BYTES = 8192 }; /* beyond a memory page, where processors do not prefetch by themselves */
 
-/* How int8 multiplies. Sums are exact everywhere, and so the same. With VNNI, x is in unsigned bytes, in which 128
-stands for 0. Without instructions for sums of bytes, x and W are multiplied in 16 bits: `vpmaddubsw` would multiply
-bytes, but adds pairs of products in 16 bits, where 2 * 255 * 127 saturates. */
-#if __AVX512VNNI__ || __AVXVNNI__
-#define INT8_DOT 1
-enum { INT8_VALUES = 4, INT8_OFFSET = 128 };
-#elif HAS_NEON && __ARM_FEATURE_DOTPROD
-#define INT8_DOT 1
-enum { INT8_VALUES = 4, INT8_OFFSET = 0 };
-#else
-enum { INT8_VALUES = 2, INT8_OFFSET = 0 };
-#endif
-#if HAS_AVX512 && __AVX512BF16__
-#define BFLOAT16_DOT 1
-enum { BFLOAT16_VALUES = 2 };
-#else
-enum { BFLOAT16_VALUES = 1 }; /* bfloat16 in memory, float32 in registers */
-#endif
-
 /* The rows of x in words of 32 bits. */
 struct rows {
     int64_t num_rows;
@@ -49,123 +31,8 @@ struct rows {
     const float *scale; /* int8 only: step size of each row */
 };
 
-INLINE int64_t values_in_word(enum form form) {
-    return form == FLOAT32 ? 1 : form == BFLOAT16 ? BFLOAT16_VALUES : INT8_VALUES;
-}
-
 void layout_of(int form, struct layout *layout) {
     *layout = (struct layout){PANEL_COLUMNS, (int32_t)values_in_word(form), INT8_OFFSET};
-}
-
-/* Bytes of a word of W. */
-INLINE int64_t bytes_in_word(enum form form) {
-    return form == FLOAT32 ? 4 : form == BFLOAT16 ? 2 * BFLOAT16_VALUES : INT8_VALUES;
-}
-
-/* A vector of words of W, in which the instructions of the form read them. */
-INLINE ivec load_words(enum form form, const char *from) {
-    ivec words;
-    if (bytes_in_word(form) == 4)
-        memcpy(&words, from, sizeof words);
-    else if (form == BFLOAT16) {
-        shorts halves;
-        memcpy(&halves, from, sizeof halves);
-        words = __builtin_convertvector(halves, ivec) << 16;
-    } else {
-#if HAS_AVX512
-        words = (ivec)_mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)from));
-#elif HAS_AVX2
-        words = (ivec)_mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)from));
-#elif HAS_NEON
-        words = (ivec)vmovl_s8(vld1_s8((const int8_t *)from));
-#else
-        int16_t pairs[2 * LANES];
-        for (int i = 0; i < 2 * LANES; i++)
-            pairs[i] = ((const int8_t *)from)[i];
-        memcpy(&words, pairs, sizeof words);
-#endif
-    }
-    return words;
-}
-
-/* Adds the products of the values of two words to the sum in each lane. */
-INLINE ivec add_products(enum form form, ivec sum, ivec x, ivec weight) {
-#if HAS_AVX512 || HAS_AVX2 /* in assembly, because GCC copies registers where it sees integers become floats */
-    if (form == FLOAT32 || (form == BFLOAT16 && BFLOAT16_VALUES == 1)) {
-        __asm__("vfmadd231ps %2, %1, %0" : "+v"(sum) : "v"(x), "v"(weight));
-        return sum;
-    }
-#else
-    if (form != INT8)
-        return (ivec)multiply_add((vec)x, (vec)weight, (vec)sum);
-#endif
-#if BFLOAT16_DOT
-    if (form == BFLOAT16) {
-        __asm__("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(x), "v"(weight));
-        return sum;
-    }
-#endif
-#if HAS_AVX512 && INT8_DOT
-    __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(x), "v"(weight));
-    return sum;
-#elif HAS_AVX512
-    return (ivec)_mm512_add_epi32((__m512i)sum, _mm512_madd_epi16((__m512i)x, (__m512i)weight));
-#elif HAS_AVX2 && INT8_DOT
-    return (ivec)_mm256_dpbusd_avx_epi32((__m256i)sum, (__m256i)x, (__m256i)weight);
-#elif HAS_AVX2
-    return (ivec)_mm256_add_epi32((__m256i)sum, _mm256_madd_epi16((__m256i)x, (__m256i)weight));
-#elif HAS_NEON && INT8_DOT
-    return (ivec)vdotq_s32((int32x4_t)sum, (int8x16_t)x, (int8x16_t)weight);
-#elif HAS_NEON
-    int16x8_t left = (int16x8_t)x, right = (int16x8_t)weight;
-    int32x4_t low = vmull_s16(vget_low_s16(left), vget_low_s16(right)), high = vmull_high_s16(left, right);
-    return sum + (ivec)vpaddq_s32(low, high);
-#else
-    /* The low and the high half of each word, as signed numbers. */
-    return sum + ((x << 16) >> 16) * ((weight << 16) >> 16) + (x >> 16) * (weight >> 16);
-#endif
-}
-
-/* Rounds a row to bfloat16, ties to even; a NaN stays one. */
-static float round_row_bfloat16(const float *x, int64_t num_inputs, int32_t *words) {
-    for (int64_t k = 0; k < num_inputs; k += LANES) {
-        vec value = load_first(x + k, num_inputs - k, 0);
-#if BFLOAT16_DOT
-        __m256bh rounded = _mm512_cvtneps_pbh(value);
-        memcpy(words + k / 2, &rounded, sizeof rounded);
-#else
-        store((float *)words + k, to_bfloat16(value));
-#endif
-    }
-    return 1;
-}
-
-/* Rounds a row to steps of max|x| / 127. Returns the step size. */
-static float round_row_int8(const float *x, int64_t num_inputs, int32_t *words) {
-    ivec largest = splat_bits(0); /* bits of max|x|; compared as integers, NaN is the largest */
-    for (int64_t k = 0; k < num_inputs; k += LANES) {
-        ivec bits = (ivec)load_first(x + k, num_inputs - k, 0) & 0x7fffffff;
-        ivec above = bits > largest;
-        largest = (bits & above) | (largest & ~above);
-    }
-    int32_t most = 0;
-    for (int i = 0; i < LANES; i++)
-        most = largest[i] > most ? largest[i] : most;
-    float value;
-    memcpy(&value, &most, sizeof value);
-    float steps = value < 1e-30f ? 0 : 127 / value; /* never infinite */
-    for (int64_t k = 0; k < num_inputs; k += LANES) {
-        vec rounded;
-        ivec whole = nearest(load_first(x + k, num_inputs - k, 0) * splat(steps), &rounded);
-        if (INT8_VALUES == 4) {
-            bytes narrow = __builtin_convertvector(whole, bytes) ^ (int8_t)INT8_OFFSET;
-            memcpy((char *)words + k, &narrow, sizeof narrow);
-        } else {
-            shorts narrow = __builtin_convertvector(whole, shorts);
-            memcpy((char *)words + 2 * k, &narrow, sizeof narrow);
-        }
-    }
-    return value / 127;
 }
 
 /* Writes a vector of y from the sums of its columns, from `column` on. */

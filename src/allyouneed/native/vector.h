@@ -194,6 +194,33 @@ INLINE vec to_bfloat16(vec v) {
     return (vec)((ivec)chosen((ivec)(v == v), (vec)rounded, (vec)quiet) & splat_bits(~0xffff));
 }
 
+/* Adds the products of both pairs of bfloat16 values in each word to the sum in each lane. */
+#if HAS_AVX512 && __AVX512BF16__
+#define BFLOAT16_DOT 1
+INLINE vec add_bfloat16_products(vec sum, vec x, vec y) {
+    __asm__("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(x), "v"(y)); /* GCC copies registers for the intrinsic */
+    return sum;
+}
+#endif
+
+/* LANES signed bytes as integers; GCC makes one move for each of them from a conversion of vectors. */
+INLINE ivec load_bytes(const char *from) {
+#if HAS_AVX512
+    return (ivec)_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)from));
+#elif HAS_AVX2
+    return (ivec)_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)from));
+#elif HAS_NEON
+    int32_t four;
+    memcpy(&four, from, sizeof four);
+    return (ivec)vmovl_s16(vget_low_s16(vmovl_s8(vreinterpret_s8_s32(vdup_n_s32(four)))));
+#else
+    ivec integers;
+    for (int i = 0; i < LANES; i++)
+        integers[i] = (int8_t)from[i];
+    return integers;
+#endif
+}
+
 /* e^x for x <= 0 to about 2 units in the last place; 0 below -87.
 
 x = n ln 2 + r with |r| <= ln 2 / 2, ln 2 in two parts; e^r by its Taylor polynomial of degree 7, with a
