@@ -1,78 +1,195 @@
-"""Whole layers by the kernels against the layers of the model."""
+"""The encoder and the decoder by the kernels against those of the model."""
 
-from typing import Any
+from typing import Any, cast
 
+import numpy as np
 import pytest
 import torch
-from torch import Tensor
+from numpy.typing import NDArray
+from tests.tiny import TinyModel
+from torch import Tensor, nn
 
-from allyouneed.inference.native_layers import pack_layer, pack_linear
-from allyouneed.model.layers import DecoderLayer, EncoderLayer
-from allyouneed.native.kernels import Rows
+from allyouneed.inference.native_layers import PositionTables, pack_heads, pack_linear, pack_stack
+from allyouneed.model import Transformer
+from allyouneed.model.embedding import Role
+from allyouneed.model.layers import DecoderLayer
+from allyouneed.model.masks import padding_mask
+from allyouneed.native.attention import KeysValues, Rows
 from allyouneed.native.library import available
+from allyouneed.native.stack import PackedStack, Tables
+from allyouneed.symbols import END, START
 
-NUM_ROWS, NUM_SOURCE_ROWS = 5, 7
+VARIANTS: list[dict[str, Any]] = [
+    {},
+    {"norm": "pre", "activation": "gelu", "d_k": 5, "d_v": 3},
+    {"positions": "alibi", "activation": "swish"},
+    {"positions": "rotary", "tied_embeddings": "none"},
+    {"positions": "learned", "max_positions": 9},
+    {"positions": "concatenated", "decoder_start": "zeros"},
+]
+SOURCES, TARGETS = [[5, 6, 7, 9, END], [9, END]], [[START, 8, 4], [START, 7, 7, 7, 5]]
+TOLERANCE: dict[str, Any] = {"atol": 1e-5, "rtol": 1e-5}
 
 
 @pytest.fixture
-def layers(tiny_model: Any) -> tuple[EncoderLayer, DecoderLayer]:
-    """With normalisations that do something."""
+def build(tiny_model: TinyModel) -> TinyModel:
+    """Models with normalisations that do something."""
     if "float32" not in available():
         pytest.skip("NOT RUN: needs a C compiler")
-    model = tiny_model().eval()
-    for name, parameter in model.named_parameters():
-        if ".norm." in name:
-            torch.nn.init.normal_(parameter)
-    return model.encoder[0], model.decoder[0]
+
+    def built(seed: int = 0, vocab_size: int = 11, **settings: Any) -> Transformer:
+        model = tiny_model(seed, vocab_size, **settings).eval()
+        for name, parameter in model.named_parameters():
+            if "norm." in name:
+                nn.init.normal_(parameter)
+        return model
+
+    return built
 
 
-def all_of(num_rows: int, counts: list[int]) -> Rows:
-    """Each query attends to the first rows, as many as it counts."""
-    rows = torch.arange(num_rows, dtype=torch.int32)
-    return Rows(rows, torch.zeros(len(counts), dtype=torch.int64), torch.tensor(counts, dtype=torch.int32))
+def concatenated(sequences: list[list[int]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Ids and positions."""
+    ids = [token for sequence in sequences for token in sequence]
+    return np.array(ids), np.concatenate([np.arange(len(sequence)) for sequence in sequences])
 
 
-def room(layer: Any, num_rows: int) -> Tensor:
-    return torch.full((num_rows, layer.keys_values_width), torch.nan)
+def rows_of(lists: list[list[int]], positions: NDArray[np.int64] | None = None, group: int = 1) -> Rows:
+    counts = np.array([len(rows) for rows in lists], np.int32)
+    starts = np.cumsum(counts, dtype=np.int64) - counts
+    return Rows(np.concatenate(lists).astype(np.int32), starts, counts, group, positions)
+
+
+def own_rows(sequences: list[list[int]], *, causal: bool) -> list[list[int]]:
+    """The rows of each token's sentence, or those up to its own."""
+    lists, start = [], 0
+    for sequence in sequences:
+        whole = list(range(start, start + len(sequence)))
+        lists += [whole[: i + 1] if causal else whole for i in range(len(sequence))]
+        start += len(sequence)
+    return lists
+
+
+def covering(model: Transformer, role: Role) -> Tables:
+    return PositionTables(model, role).covering(5)
+
+
+def room(stack: PackedStack, num_rows: int) -> KeysValues:
+    keys_values = KeysValues(stack.heads, stack.num_layers)
+    keys_values.reserve(num_rows)
+    return keys_values
+
+
+def memory_of(model: Transformer) -> tuple[list[Tensor], KeysValues]:
+    """The memory of each source, and its keys and values."""
+    memories = [model.encode(torch.tensor([source]))[0] for source in SOURCES]
+    crossings = [cast("DecoderLayer", layer).cross_attention for layer in model.decoder]
+    keys_values = KeysValues(pack_heads(crossings[0], "float32"), len(crossings))
+    keys_values.reserve(sum(map(len, SOURCES)))
+    for layer, crossing in enumerate(crossings):
+        keys_values.store(layer, pack_linear(crossing.key_value, "float32", 1)(torch.cat(memories)), 0)
+    return memories, keys_values
+
+
+def rows_of_memory() -> list[list[int]]:
+    """The rows that each token of the targets reads."""
+    first, second = list(range(len(SOURCES[0]))), list(range(len(SOURCES[0]), sum(map(len, SOURCES))))
+    return [first] * len(TARGETS[0]) + [second] * len(TARGETS[1])
 
 
 @torch.no_grad()
 @pytest.mark.parametrize("threads", [1, 2])
-def test_a_packed_layer_of_the_encoder_is_that_layer(layers: Any, threads: int) -> None:
-    layer, packed = layers[0], pack_layer(layers[0], "float32", threads)
-    x = torch.randn(NUM_ROWS, layer.after_feed_forward.norm.normalized_shape[0])
-    found = packed(x, room(packed, NUM_ROWS), 0, all_of(NUM_ROWS, [NUM_ROWS] * NUM_ROWS))
-    expected = layer(x[None], torch.ones(1, 1, 1, NUM_ROWS, dtype=torch.bool))[0]
-    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
+@pytest.mark.parametrize("variant", VARIANTS, ids=str)
+def test_a_packed_encoder_is_that_of_the_model(
+    build: TinyModel, variant: dict[str, Any], threads: int
+) -> None:
+    model = build(**variant)
+    stack, (ids, positions) = pack_stack(model, "source", "float32", threads), concatenated(SOURCES)
+    own = rows_of(own_rows(SOURCES, causal=False), positions, group=2)
+    found = stack(ids, positions, covering(model, "source"), room(stack, len(ids)), own)
+    expected = torch.cat([model.encode(torch.tensor([source]))[0] for source in SOURCES])
+    torch.testing.assert_close(found, expected, **TOLERANCE)
 
 
 @torch.no_grad()
-def test_a_packed_layer_of_the_decoder_writes_row_by_row_what_that_layer_gives(layers: Any) -> None:
-    layer, packed = layers[1], pack_layer(layers[1], "float32", 1)
-    d_model = layer.after_feed_forward.norm.normalized_shape[0]
-    x, memory = torch.randn(NUM_ROWS, d_model), torch.randn(NUM_SOURCE_ROWS, d_model)
-    of_memory = pack_linear(layer.cross_attention.key_value, "float32", 1)(memory)
-    table = room(packed, NUM_ROWS)
-    found = [
-        packed(
-            x[row : row + 1],
-            table,
-            row,
-            all_of(NUM_ROWS, [row + 1]),
-            of_memory,
-            all_of(NUM_SOURCE_ROWS, [NUM_SOURCE_ROWS]),
-        )
-        for row in range(NUM_ROWS)
+@pytest.mark.parametrize("variant", VARIANTS, ids=str)
+def test_a_packed_decoder_is_that_of_the_model_token_by_token_and_all_at_once(
+    build: TinyModel, variant: dict[str, Any]
+) -> None:
+    model = build(**variant)
+    stack, (ids, positions) = pack_stack(model, "target", "float32", 1), concatenated(TARGETS)
+    tables, past, read = covering(model, "target"), own_rows(TARGETS, causal=True), rows_of_memory()
+    memories, memory = memory_of(model)
+    of_memory = rows_of(read, group=3)
+    own, written = rows_of(past, positions, group=3), room(stack, len(ids))
+    at_once = stack(ids, positions, tables, written, own, memory=memory, of_memory=of_memory)
+    expected = torch.cat(
+        [
+            model.decode(torch.tensor([target]), encoded[None], padding_mask(torch.tensor([source])))[0]
+            for source, target, encoded in zip(SOURCES, TARGETS, memories, strict=True)
+        ]
+    )
+    torch.testing.assert_close(at_once, expected, **TOLERANCE)
+    written = KeysValues(stack.heads, stack.num_layers)
+    for i in range(len(ids)):
+        now = slice(i, i + 1)
+        own, of_memory = rows_of(past[now], positions[now].copy()), rows_of(read[now])
+        first = written.reserve(1)
+        [alone] = stack(ids[now], positions[now], tables, written, own, first, memory, of_memory)
+        assert torch.equal(alone, at_once[i])
+
+
+@torch.no_grad()
+def test_what_does_not_fit_is_refused(build: TinyModel) -> None:
+    model = build()
+    encoder, decoder = (pack_stack(model, role, "float32", 1) for role in ("source", "target"))
+    (ids, positions), tables = concatenated([[5, END]]), covering(model, "source")
+    own, (_, memory) = rows_of([[0, 1], [0, 1]]), memory_of(model)
+    complete: dict[str, Any] = {"memory": memory, "of_memory": rows_of([[0], [0]])}
+    encoder(ids, positions, tables, room(encoder, 2), own)
+    decoder(ids, positions, tables, room(decoder, 2), own, **complete)
+    refused: list[tuple[PackedStack, tuple[Any, ...], dict[str, Any]]] = [
+        (encoder, (ids, positions, tables, room(encoder, 1), own), {}),  # a row outside the table
+        (encoder, (ids, positions, tables, room(encoder, 2), own, 1), {}),
+        (encoder, (ids + 11, positions, tables, room(encoder, 2), own), {}),  # an id outside the vocabulary
+        (encoder, (-ids, positions, tables, room(encoder, 2), own), {}),
+        (encoder, (ids.astype(np.int32), positions, tables, room(encoder, 2), own), {}),
+        (encoder, (ids, positions[:1], tables, room(encoder, 2), own), {}),
+        (encoder, (ids, positions, tables, room(encoder, 2), rows_of([[0]])), {}),
+        (encoder, (ids, positions, tables, room(encoder, 2), own), complete),
+        (decoder, (ids, positions, tables, room(decoder, 2), own), {}),  # no memory
+        (decoder, (ids, positions, tables, room(decoder, 2), own), {"memory": memory}),
+        (
+            decoder,
+            (ids, positions, tables, room(decoder, 2), own),
+            {**complete, "of_memory": rows_of([[0]])},
+        ),
     ]
-    past = torch.ones(NUM_ROWS, NUM_ROWS, dtype=torch.bool).tril()[None, None]
-    everything = torch.ones(1, 1, 1, NUM_SOURCE_ROWS, dtype=torch.bool)
-    expected = layer(x[None], memory[None], past, everything)[0]
-    torch.testing.assert_close(torch.cat(found), expected, atol=1e-5, rtol=1e-5)
+    for stack, arguments, others in refused:
+        with pytest.raises(AssertionError):
+            stack(*arguments, **others)
 
 
-@torch.no_grad()
-def test_no_row_is_written_outside_the_table(layers: Any) -> None:
-    packed = pack_layer(layers[0], "float32", 1)
-    x = torch.randn(2, layers[0].after_feed_forward.norm.normalized_shape[0])
-    with pytest.raises(AssertionError):
-        packed(x, room(packed, 2), 1, all_of(2, [2, 2]))
+class Interrupting(nn.Module):
+    """Positional encodings; while they are computed, another thread asks for them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tables: PositionTables | None = None
+        self.found: list[Tables] = []
+
+    def forward(self, length: int) -> Tensor:
+        tables, self.tables = self.tables, None
+        if tables is not None:
+            self.found.append(tables.covering(length))
+        return torch.zeros(length, 12)
+
+
+def test_whoever_asks_while_encodings_are_computed_has_them_too(build: TinyModel) -> None:
+    model, encodings = build(), Interrupting()
+    model.source_positions = encodings  # type: ignore[assignment]
+    encodings.tables = tables = PositionTables(model, "source")
+    for length in (3, 2_000):
+        encodings.tables, encodings.found = tables, []
+        for found in (tables.covering(length), *encodings.found):
+            assert found.encodings is not None
+            assert len(found.encodings) >= length

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from allyouneed.native.header import functions, structures
 
-_TYPES = torch.float32, torch.bfloat16, torch.int32, torch.int64
+_TYPES = torch.float32, torch.bfloat16, torch.int32, torch.int64, torch.float64, torch.uint8
 """Types of output, in the order of `enum type` in `driver.c`."""
 _INTEGER, _NUMBER, _POINTER = range(3)
 _EXACT = 2**53
@@ -64,9 +64,21 @@ class Case:
 
     def structure(self, kind: str, **fields: Any) -> Address:
         """A structure of `kernels.h`; a field is a number, an address or a dictionary of fields, or 0."""
-        made = structures()[kind]()
-        self._fill(made, Address(len(self._buffers)), fields)
-        return self._buffer(bytes(made))
+        return self.structures(kind, [fields])
+
+    def structures(self, kind: str, rows: list[dict[str, Any]]) -> Address:
+        """Structures of `kernels.h`, one after the other."""
+        made = [structures()[kind]() for _ in rows]
+        for i, (each, fields) in enumerate(zip(made, rows, strict=True)):
+            self._fill(each, Address(len(self._buffers), i * ctypes.sizeof(each)), fields)
+        return self._buffer(b"".join(map(bytes, made)))
+
+    def pointers(self, targets: list[Address]) -> Address:
+        """Pointers, one after the other."""
+        size = ctypes.sizeof(ctypes.c_void_p)
+        for i, target in enumerate(targets):
+            self._pointers.append(Address(len(self._buffers), i * size).written() + target.written())
+        return self._buffer(bytes(size * len(targets)))
 
     def call(self, function: str, *arguments: float | Address | None) -> None:
         """Call a function of `kernels.h`; None is NULL."""

@@ -27,7 +27,7 @@ struct function {
 enum { GUARD = 64, GUARD_BYTE = 0xa5 }; /* around every buffer */
 enum { MAX_ARGUMENTS = 32 };
 enum kind { INTEGER, NUMBER, POINTER };
-enum type { FLOAT32, BFLOAT16, INT32, INT64 };
+enum type { OF_FLOAT32, OF_BFLOAT16, OF_INT32, OF_INT64, OF_FLOAT64, OF_BYTE };
 
 struct buffer {
     char *start;
@@ -147,10 +147,12 @@ static double element(enum type type, const char *bytes, int64_t index) {
     int32_t narrow;
     int64_t wide;
     switch (type) {
-    case FLOAT32: memcpy(&value, bytes + 4 * index, 4); return value.number;
-    case BFLOAT16: memcpy(&half, bytes + 2 * index, 2); value.bits = (uint32_t)half << 16; return value.number;
-    case INT32: memcpy(&narrow, bytes + 4 * index, 4); return narrow;
-    default: memcpy(&wide, bytes + 8 * index, 8); return wide;
+    case OF_FLOAT32: memcpy(&value, bytes + 4 * index, 4); return value.number;
+    case OF_BFLOAT16: memcpy(&half, bytes + 2 * index, 2); value.bits = (uint32_t)half << 16; return value.number;
+    case OF_INT32: memcpy(&narrow, bytes + 4 * index, 4); return narrow;
+    case OF_INT64: memcpy(&wide, bytes + 8 * index, 8); return wide;
+    case OF_FLOAT64: return real_at(bytes, index);
+    default: return (unsigned char)bytes[index];
     }
 }
 

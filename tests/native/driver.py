@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from tests.native.cases import Case, file_of
 from tests.patience import PATIENCE_SECONDS
 
@@ -24,6 +25,7 @@ _EMULATED = {"neon_dotprod": "cortex-a76", "neon": "cortex-a53"}
 """Instruction set -> a processor for `qemu-aarch64` that has it and nothing faster."""
 _EMULATORS = "qemu-aarch64", "qemu-aarch64-static"
 _CROSS_COMPILER = "aarch64-linux-gnu-gcc"
+_MOST_LANES = 16
 _MEMBERS = {ctypes.c_float: "number", ctypes.c_void_p: "pointer"}
 _RESULT_OF = """#include <stddef.h>
 #include "kernels.h"
@@ -82,6 +84,16 @@ class Driver:
         """How weights are packed for this instruction set."""
         report = self.run([_layout_case(form) for form in FORMS])
         return {form: structures()["layout"].from_buffer_copy(report.shown[form]) for form in FORMS}
+
+    def lanes(self) -> int:
+        """Number of floats in a vector: a head of width 1 is stored as a vector of keys and one of values."""
+        case = Case("lanes")
+        heads = case.structure("heads", num_heads=1, d_k=1, d_v=1, form=FORMS.index("float32"))
+        rows = case.room(_MOST_LANES * 2)
+        case.call("store_keys_values", heads, 1, case.tensor(torch.zeros(2)), 2, rows)
+        case.show(rows)
+        stored = torch.frombuffer(bytearray(self.run([case]).shown["lanes"]), dtype=torch.int32)
+        return int((stored == 0).sum()) // 2
 
 
 def build_driver(instructions: isa.InstructionSet, folder: Path) -> Driver:

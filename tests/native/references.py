@@ -7,6 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from allyouneed.symbols import END
+
 ROUNDING = 2.0**-24
 SHAPES = [(32, 64), (96, 256), (33, 67), (31, 1), (1, 5), (65, 514), (100, 127), (16, 2047)]
 """(outputs, inputs): whole panels and words of values, and what remains beside them."""
@@ -27,7 +29,8 @@ class Tolerance(TypedDict):
 ATTENTION = Tolerance(atol=2e-6, rtol=1e-5)
 NORM = Tolerance(atol=1e-5, rtol=1e-5)
 LOG_PROBS = Tolerance(atol=2e-6, rtol=1e-6)
-LAYER = Tolerance(atol=1e-5, rtol=1e-5)
+STACK = Tolerance(atol=2e-5, rtol=2e-5)
+ACTIVATION = Tolerance(atol=4e-7, rtol=1e-6)  # 5 * 1.5e-7 / 2, as erf is known to 1.5e-7
 EXACT = Tolerance(atol=0.0, rtol=0.0)
 
 
@@ -76,14 +79,65 @@ def lists_of_rows(lists: list[list[int]]) -> tuple[Tensor, Tensor, Tensor]:
     return torch.tensor([row for rows in lists for row in rows], dtype=torch.int32), starts, counts
 
 
-def attention(tensors: list[Tensor], lists: list[list[int]]) -> Tensor:
-    """Equation 1 for each query over its rows."""
+def attention(
+    tensors: list[Tensor],
+    lists: list[list[int]],
+    slopes: Tensor | None = None,
+    positions: Tensor | None = None,
+) -> Tensor:
+    """Equation 1 for each query over its rows, of which row j has position j, with linear biases."""
     queries, keys, values = (tensor.double().unflatten(1, (NUM_HEADS, -1)) for tensor in tensors)
     mixtures = []
-    for query, rows in zip(queries, lists, strict=True):
+    for i, (query, rows) in enumerate(zip(queries, lists, strict=True)):
         scores = torch.einsum("hd,rhd->hr", query, keys[rows]) / math.sqrt(keys.size(2))
+        if slopes is not None and positions is not None:
+            scores -= slopes.double()[:, None] * (positions[i] - torch.arange(len(rows))).abs()
         mixtures.append(torch.einsum("hr,rhd->hd", scores.softmax(-1), values[rows]).flatten())
     return torch.stack(mixtures)
+
+
+def biases_case() -> tuple[Tensor, Tensor]:
+    """A slope for each head, and positions of the queries: before, among and after those of their rows."""
+    return torch.tensor([0.5, 0.0, 0.03125]), torch.tensor([4, 0, 2, 39, 11])
+
+
+def keys_values_case(num_heads: int, d_k: int, d_v: int) -> Tensor:
+    """Rows of keys and values, with all kinds of numbers: ties between neighbours in bfloat16 among them."""
+    keys_values = random(23, num_heads * (d_k + d_v))
+    ulp = 2.0**-7  # distance of 1 to its neighbour in bfloat16
+    ties = [1 + ulp / 2, 1 + 3 * ulp / 2, -1 - ulp / 2, -1 - 3 * ulp / 2]
+    beside = [1 + ulp / 2 + 2.0**-23, 1 + 3 * ulp / 2 - 2.0**-23]
+    largest, smallest = torch.finfo(torch.float32).max, 2.0**-149
+    extremes = [largest, -largest, smallest, -smallest, math.inf, -math.inf, math.nan, -math.nan, 0.0]
+    special = torch.tensor([*ties, *beside, *extremes])
+    keys_values.flatten()[: 3 * len(special)] = special.repeat(3)[: keys_values.numel()]
+    keys_values[-1, 0] = torch.tensor(0x7F800001, dtype=torch.int32).view(torch.float32)  # NaN in a low bit
+    return keys_values
+
+
+def stored_rows(keys_values: Tensor, num_heads: int, d_k: int, d_v: int, form: str, lanes: int) -> Tensor:
+    """Rows as `attention.c` stores them, in float32 or bfloat16 as they lie in memory.
+
+    Each head is filled up with zeros. Words hold the first of two vectors in bfloat16 in their low halves.
+    """
+    unit = lanes if form == "float32" else 2 * lanes
+    parts = []
+    for part in keys_values.split([num_heads * d_k, num_heads * d_v], dim=1):
+        heads = part.unflatten(1, (num_heads, -1))
+        filled = functional.pad(heads, (0, -heads.size(2) % unit)).to(getattr(torch, form))
+        if form == "bfloat16":
+            filled = filled.unflatten(2, (-1, 2, lanes)).transpose(3, 4)
+        parts.append(filled.flatten(1))
+    return torch.cat(parts, dim=1)
+
+
+def activation_case() -> Tensor:
+    return torch.cat([torch.linspace(-20, 20, 1_001), torch.tensor([0.0, 1e-30, -1e-30, 90, -90, 1e4, -1e4])])
+
+
+def activated(name: str, x: Tensor) -> Tensor:
+    """The activation in float64."""
+    return functional.gelu(x.double()) if name == "gelu" else functional.silu(x.double())
 
 
 def norm_case(width: int) -> tuple[Tensor, Tensor, nn.LayerNorm]:
@@ -109,9 +163,13 @@ def logits_case(width: int) -> Tensor:
     return logits
 
 
-def most_probable(logits: Tensor, k: int, excluded: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+def most_probable(
+    logits: Tensor, k: int, excluded: tuple[int, ...], cannot_end: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
     """Log-probabilities and tokens, by a stable sort."""
     log_probs = logits.double().log_softmax(-1)
     log_probs[:, list(excluded)] = -math.inf
+    if cannot_end is not None:
+        log_probs[cannot_end, END] = -math.inf
     expected, places = log_probs.sort(dim=-1, descending=True, stable=True)
     return expected[:, :k], places[:, :k]

@@ -5,11 +5,14 @@ import math
 import torch
 from tests.native.cases import Address, Case
 from tests.native.references import (
+    ACTIVATION,
     EXACT,
     LOG_PROBS,
     NORM,
     VOCABULARIES,
     WIDTHS,
+    activated,
+    activation_case,
     logits_case,
     most_probable,
     norm_case,
@@ -17,10 +20,14 @@ from tests.native.references import (
 )
 from torch import Tensor
 
+from allyouneed.native.stack import ACTIVATIONS
+from allyouneed.symbols import END
+
 
 def row_cases() -> list[Case]:
     return [
         *map(add_norm_case, WIDTHS),
+        *map(activation_case_of, ("gelu", "swish")),
         *map(normalisers_case, VOCABULARIES),
         *map(top_case, VOCABULARIES),
         impossible_tokens_case(),
@@ -28,12 +35,26 @@ def row_cases() -> list[Case]:
 
 
 def add_norm_case(width: int) -> Case:
+    """The norm of a sum, of a sum in the place of x, and of x alone."""
     case = Case(f"add_norm {width}")
     x, y, norm = norm_case(width)
-    out = case.room(x.numel())
-    tensors = map(case.tensor, (x, y, norm.weight, norm.bias))
-    case.call("add_norm", len(x), width, *tensors, norm.eps, out, 1)
+    gains, biases = map(case.tensor, (norm.weight, norm.bias))
+    fields = case.structure("norm", gains=gains, biases=biases, epsilon=norm.eps)
+    left, right, out, alone = case.tensor(x), case.tensor(y), *(case.room(x.numel()) for _ in range(2))
+    case.call("add_norm", len(x), width, left, None, fields, alone, 1)
+    case.call("add_norm", len(x), width, left, right, fields, out, 1)
+    case.call("add_norm", len(x), width, left, right, fields, left, 1)
+    case.expect_close(alone, normed_sum(x, torch.zeros_like(x), norm), **NORM)
     case.expect_close(out, normed_sum(x, y, norm), **NORM)
+    case.expect_same_bits(out, left)
+    return case
+
+
+def activation_case_of(name: str) -> Case:
+    case, x = Case(f"activate {name}"), activation_case()
+    values = case.tensor(x)
+    case.call("activate", ACTIVATIONS.index(name), len(x), values)
+    case.expect_close(values, activated(name, x), **ACTIVATION)
     return case
 
 
@@ -47,16 +68,22 @@ def normalisers_case(width: int) -> Case:
 
 
 def top_case(width: int) -> Case:
-    """The best tokens, with computed normalisers and with given ones: zeros leave the logits."""
-    case, k, excluded = Case(f"top_log_probs {width}"), 6, (0, 3)
+    """The best tokens, with computed normalisers and with given ones: zeros leave the logits.
+
+    Every third row cannot end.
+    """
+    case, k, excluded = Case(f"top_log_probs {width}"), 5, (0, 3)
     logits = logits_case(width)
-    expected, ids = most_probable(logits, k, excluded)
+    logits[:, END] = 9.0
+    cannot_end = torch.arange(len(logits)) % 3 == 0
     given = case.tensor(torch.zeros(len(logits)))
-    for normalisers, values in ((None, expected), (given, logits.gather(1, ids))):
-        tolerance = LOG_PROBS if normalisers is None else EXACT
-        found, found_ids = call_top(case, logits, normalisers, k, excluded)
-        case.expect_close(found, values, **tolerance)
-        case.expect(found_ids, ids, dtype=torch.int64)
+    for rows in (None, cannot_end):
+        expected, ids = most_probable(logits, k, excluded, rows)
+        for normalisers, values in ((None, expected), (given, logits.gather(1, ids))):
+            tolerance = LOG_PROBS if normalisers is None else EXACT
+            found, found_ids = call_top(case, logits, normalisers, k, excluded, rows)
+            case.expect_close(found, values, **tolerance)
+            case.expect(found_ids, ids, dtype=torch.int64)
     return case
 
 
@@ -70,11 +97,17 @@ def impossible_tokens_case() -> Case:
 
 
 def call_top(
-    case: Case, logits: Tensor, normalisers: Address | None, k: int, excluded: tuple[int, ...]
+    case: Case,
+    logits: Tensor,
+    normalisers: Address | None,
+    k: int,
+    excluded: tuple[int, ...],
+    cannot_end: Tensor | None = None,
 ) -> tuple[Address, Address]:
     """Call `top_log_probs`; returns its values and ids."""
     values, ids = case.room(len(logits) * k), case.room(len(logits) * k, torch.int64)
     never = case.tensor(torch.tensor(excluded))
-    rows = *logits.shape, case.tensor(logits)
-    case.call("top_log_probs", *rows, normalisers, never, len(excluded), k, values, ids, 1)
+    endless = None if cannot_end is None else case.tensor(cannot_end)
+    rows = *logits.shape, case.tensor(logits), normalisers, never, len(excluded), endless, END
+    case.call("top_log_probs", *rows, k, values, ids, 1)
     return values, ids

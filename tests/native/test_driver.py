@@ -9,9 +9,10 @@ import torch
 from tests.native.attention_cases import attention_cases
 from tests.native.cases import Address, Case, file_of
 from tests.native.driver import Driver, Report, build_driver
-from tests.native.layer_cases import layer_cases
 from tests.native.linear_cases import linear_cases, linear_structure
 from tests.native.row_cases import row_cases
+from tests.native.search_cases import search_cases
+from tests.native.stack_cases import stack_cases
 from tests.tiny import TinyModel
 
 from allyouneed.native import isa
@@ -25,12 +26,9 @@ def test_every_case_passes(
     record_property: Callable[[str, int], None],
 ) -> None:
     driver = build_driver(instructions, tmp_path)
-    model = tiny_model(d_model=20, num_heads=5)
-    for name, parameter in model.named_parameters():
-        if ".norm." in name:
-            torch.nn.init.normal_(parameter)
-    layouts = driver.layouts()
-    cases = [*linear_cases(layouts), *attention_cases(), *row_cases(), *layer_cases(layouts, model.eval())]
+    layouts, lanes = driver.layouts(), driver.lanes()
+    cases = [*linear_cases(layouts), *attention_cases(lanes), *row_cases(), *search_cases()]
+    cases += stack_cases(layouts, lanes, tiny_model)
     report = driver.run(cases)
     assert not report.failures, "\n".join(report.failures)
     assert report.passed == [case.name for case in cases]

@@ -59,15 +59,20 @@ def test_doctor_says_which_and_why(
 
 
 def test_the_header_is_read_as_a_compiler_reads_it() -> None:
-    assert [name for name, _ in structures()["layer"]._fields_][:5] == [  # type: ignore[misc]
-        *("heads", "d_k", "d_v", "threads", "self_attention")
+    assert [name for name, _ in structures()["stack"]._fields_] == [  # type: ignore[misc]
+        *("num_layers", "d_model", "threads", "pre_norm", "activation", "zero_token", "embedding_scale"),
+        *("embeddings", "layers", "norm", "heads"),
     ]
     assert {name: len(arguments) for name, arguments in functions().items()} == {
         "layout_of": 2,
         "linear_forward": 4,
-        "attend": 13,
-        "add_norm": 9,
-        "layer_forward": 9,
+        "row_words": 1,
+        "store_keys_values": 5,
+        "attend": 8,
+        "add_norm": 7,
+        "activate": 3,
+        "stack_forward": 5,
         "normalisers_of": 5,
-        "top_log_probs": 10,
+        "top_log_probs": 12,
+        "advance_beams": 6,
     }

@@ -1,10 +1,12 @@
 """The kernels against PyTorch in double precision, and their bits against those of other calls."""
 
+import ctypes
 import math
 
 import pytest
 import torch
 from tests.native.references import (
+    ACTIVATION,
     ATTENTION,
     HEAD_WIDTHS,
     LOG_PROBS,
@@ -12,78 +14,146 @@ from tests.native.references import (
     NUM_HEADS,
     VOCABULARIES,
     WIDTHS,
+    activated,
+    activation_case,
     attention,
     attention_case,
+    biases_case,
+    keys_values_case,
     lists_of_rows,
     logits_case,
     most_probable,
     norm_case,
     normed_sum,
+    stored_rows,
 )
 from torch import Tensor, nn
 from torch.nn import functional
 
-from allyouneed.native.kernels import Rows, top_log_probs
+from allyouneed.native.attention import Heads, KeysValues, Rows
+from allyouneed.native.kernels import top_log_probs
 from allyouneed.native.library import library
+from allyouneed.native.stack import ACTIVATIONS, Norm
+from allyouneed.symbols import END
+
+ROW_FORMS = "float32", "bfloat16"
 
 
-def attend(
-    queries: Tensor, keys: Tensor, values: Tensor, rows: Rows, num_heads: int, threads: int = 1
-) -> Tensor:
-    out = torch.empty(len(queries), values.size(1))
-    widths = (tensor.size(1) // num_heads for tensor in (keys, values))
-    tables = (part for tensor in (queries, keys, values) for part in (tensor.data_ptr(), tensor.stride(0)))
-    assert library().attend(len(queries), num_heads, *widths, *tables, rows.address, out.data_ptr(), threads)
+def attend(queries: Tensor, stored: Tensor, rows: Rows, heads: Heads, threads: int = 1) -> Tensor:
+    d_v = heads.structure.d_v
+    out = torch.empty(len(queries), heads.structure.num_heads * d_v)
+    assert library().attend(
+        ctypes.addressof(heads.structure),
+        len(queries),
+        queries.data_ptr(),
+        queries.stride(0),
+        stored.data_ptr(),
+        ctypes.addressof(rows.structure),
+        out.data_ptr(),
+        threads,
+    )
     return out
 
 
-def add_norm(x: Tensor, y: Tensor, norm: nn.LayerNorm, threads: int = 1) -> Tensor:
+def add_norm(x: Tensor, y: Tensor | None, norm: nn.LayerNorm, threads: int = 1) -> Tensor:
     out = torch.empty_like(x)
-    pointers = (tensor.data_ptr() for tensor in (x, y, norm.weight, norm.bias))
-    library().add_norm(*x.shape, *pointers, norm.eps, out.data_ptr(), threads)
+    structure = Norm(norm.weight.detach(), norm.bias.detach(), norm.eps).structure()
+    terms = x.data_ptr(), None if y is None else y.data_ptr()
+    library().add_norm(*x.shape, *terms, ctypes.addressof(structure), out.data_ptr(), threads)
     return out
+
+
+def stored(heads: Heads, *parts: Tensor) -> Tensor:
+    """Rows of keys and values."""
+    rows = heads.room(len(parts[0]))
+    heads.store(torch.cat(parts, dim=1), rows)
+    return rows
+
+
+def rows_of(lists: list[list[int]], group: int = 1, positions: Tensor | None = None) -> Rows:
+    rows, starts, counts = (tensor.numpy() for tensor in lists_of_rows(lists))
+    return Rows(rows, starts, counts, group, None if positions is None else positions.numpy())
 
 
 def attended(
-    tensors: list[Tensor], lists: list[list[int]], heads: int = NUM_HEADS, threads: int = 1, group: int = 1
+    tensors: list[Tensor],
+    lists: list[list[int]],
+    form: str,
+    threads: int = 1,
+    group: int = 1,
+    biases: tuple[Tensor, Tensor] | None = None,
 ) -> Tensor:
-    queries, keys, values = tensors
-    return attend(queries, keys, values, Rows(*lists_of_rows(lists), group), heads, threads)
+    slopes, positions = biases or (None, None)
+    d_k, d_v = (tensor.size(1) // NUM_HEADS for tensor in tensors[1:])
+    heads = Heads(NUM_HEADS, d_k, d_v, form, slopes)
+    return attend(tensors[0], stored(heads, *tensors[1:]), rows_of(lists, group, positions), heads, threads)
 
 
+@pytest.mark.parametrize("form", ROW_FORMS)
 @pytest.mark.parametrize(("d_k", "d_v"), HEAD_WIDTHS)
-def test_attention_is_equation_1_over_the_rows_of_each_query(d_k: int, d_v: int) -> None:
+def test_keys_and_values_are_stored_to_the_bit(d_k: int, d_v: int, form: str) -> None:
+    heads, keys_values = Heads(NUM_HEADS, d_k, d_v, form), keys_values_case(NUM_HEADS, d_k, d_v)
+    lanes = Heads(1, 1, 1, "float32").row_words // 2
+    found = stored(heads, keys_values).view(getattr(torch, form))
+    expected = stored_rows(keys_values, NUM_HEADS, d_k, d_v, form, lanes)
+    torch.testing.assert_close(found, expected, rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize("form", ROW_FORMS)
+def test_tables_grow_and_are_tidied_without_a_change_of_rows(form: str) -> None:
+    heads = Heads(NUM_HEADS, 5, 3, form)
+    keys_values, table = keys_values_case(NUM_HEADS, 5, 3), KeysValues(heads, num_layers=2)
+    for row in range(len(keys_values)):
+        first = table.reserve(1)
+        assert first == row
+        for layer in range(2):
+            table.store(layer, keys_values[row : row + 1] + layer, first)
+    table.keep(torch.tensor([7, 3, 22]).numpy())
+    assert table.num_rows == 3
+    addresses = (ctypes.c_void_p * 2).from_address(table.addresses)
+    for layer, address in enumerate(addresses):
+        expected = stored(heads, keys_values[[7, 3, 22]] + layer)
+        words = (ctypes.c_float * expected.numel()).from_address(address)
+        assert bytes(words) == expected.numpy().tobytes()
+
+
+@pytest.mark.parametrize("biased", [False, True])
+@pytest.mark.parametrize("form", ROW_FORMS)
+@pytest.mark.parametrize(("d_k", "d_v"), HEAD_WIDTHS)
+def test_attention_is_equation_1_over_the_rows_of_each_query(
+    d_k: int, d_v: int, form: str, biased: bool
+) -> None:
     tensors, lists = attention_case(d_k, d_v)
-    found = attended(tensors, lists)
-    torch.testing.assert_close(found.double(), attention(tensors, lists), **ATTENTION)
+    biases = biases_case() if biased else None
+    found = attended(tensors, lists, form, biases=biases)
+    rounded = [tensors[0], *(tensor.to(getattr(torch, form)) for tensor in tensors[1:])]
+    torch.testing.assert_close(found.double(), attention(rounded, lists, *(biases or ())), **ATTENTION)
 
 
-def test_attention_takes_rows_that_lie_apart() -> None:
+def test_attention_takes_queries_that_lie_apart() -> None:
     tensors, lists = attention_case(16, 16)
-    apart = [functional.pad(tensor, (3, 5))[:, 3:-5] for tensor in tensors]
-    assert torch.equal(attended(apart, lists), attended(tensors, lists))
+    apart = [functional.pad(tensors[0], (3, 5))[:, 3:-5], *tensors[1:]]
+    assert torch.equal(attended(apart, lists, "float32"), attended(tensors, lists, "float32"))
 
 
-def test_the_bits_of_a_query_depend_on_its_own_rows_only() -> None:
-    tensors, lists = attention_case(32, 32)
-    whole = attended(tensors, lists)
-    assert torch.equal(attended(tensors, lists, threads=2), whole)
+@pytest.mark.parametrize("form", ROW_FORMS)
+def test_the_bits_of_a_query_depend_on_its_own_rows_only(form: str) -> None:
+    (tensors, lists), biases = attention_case(32, 32), biases_case()
+    whole = attended(tensors, lists, form, biases=biases)
+    assert torch.equal(attended(tensors, lists, form, threads=2, biases=biases), whole)
     for group in (2, 3, 8):
-        assert torch.equal(attended(tensors, lists, group=group, threads=2), whole)
+        assert torch.equal(attended(tensors, lists, form, threads=2, group=group, biases=biases), whole)
     for i, rows in enumerate(lists):
-        assert torch.equal(attended([tensors[0][i : i + 1], *tensors[1:]], [rows])[0], whole[i])
+        own = biases[0], biases[1][i : i + 1]
+        alone = attended([tensors[0][i : i + 1], *tensors[1:]], [rows], form, biases=own)
+        assert torch.equal(alone[0], whole[i])
 
 
-def test_large_and_infinite_scores_give_weights() -> None:
-    keys = torch.tensor([[1e4], [-1e4], [1e4]])
-    found = attend(
-        torch.tensor([[1.0]]),
-        keys,
-        torch.tensor([[1.0], [5.0], [3.0]]),
-        Rows(torch.arange(3, dtype=torch.int32), torch.tensor([0]), torch.tensor([3], dtype=torch.int32)),
-        num_heads=1,
-    )
-    assert found.tolist() == [[2.0]]
+@pytest.mark.parametrize("form", ROW_FORMS)
+def test_large_and_infinite_scores_give_weights(form: str) -> None:
+    heads = Heads(1, 1, 1, form)
+    rows = stored(heads, torch.tensor([[1e4], [-1e4], [1e4]]), torch.tensor([[1.0], [5.0], [3.0]]))
+    assert attend(torch.tensor([[1.0]]), rows, rows_of([[0, 1, 2]]), heads).tolist() == [[2.0]]
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -93,6 +163,24 @@ def test_add_norm_is_the_layer_norm_of_the_sum(width: int) -> None:
     torch.testing.assert_close(found.double(), normed_sum(x, y, norm), **NORM)
     assert torch.equal(add_norm(x, y, norm, threads=2), found)
     assert torch.equal(add_norm(x[2:3].clone(), y[2:3].clone(), norm)[0], found[2])
+    assert torch.equal(add_norm(x, None, norm), add_norm(x, torch.zeros_like(x), norm))
+
+
+@pytest.mark.parametrize("name", ["gelu", "swish"])
+def test_activations_are_those_of_pytorch(name: str) -> None:
+    x = activation_case()
+    for num_values in (1, 3, len(x)):
+        values = x[-num_values:].clone()
+        library().activate(ACTIVATIONS.index(name), num_values, values.data_ptr())
+        torch.testing.assert_close(values.double(), activated(name, x[-num_values:]), **ACTIVATION)
+
+
+def test_an_activation_of_what_is_no_number_is_none() -> None:
+    for name in ("gelu", "swish"):
+        values = torch.tensor([math.nan, 2.0, math.inf])
+        library().activate(ACTIVATIONS.index(name), 3, values.data_ptr())
+        assert values[0].isnan()
+        torch.testing.assert_close(values[1:].double(), activated(name, torch.tensor([2.0, math.inf])))
 
 
 @pytest.mark.parametrize("width", VOCABULARIES)
@@ -105,6 +193,17 @@ def test_the_most_probable_tokens_are_those_of_a_stable_sort(width: int) -> None
     by_two = top_log_probs(logits.clone(), 6, excluded, threads=2)
     assert torch.equal(by_two[0], values)
     assert torch.equal(by_two[1], ids)
+
+
+def test_only_rows_that_may_end_do() -> None:
+    logits = logits_case(33)
+    logits[:, END] = 9.0
+    cannot_end = torch.arange(30).view(10, 3) % 4 == 0
+    values, ids = top_log_probs(logits.view(10, 3, 33).clone(), 6, (0,), cannot_end=cannot_end.numpy())
+    expected, places = most_probable(logits, 6, (0,), cannot_end.flatten())
+    assert torch.equal(ids.view(30, 6), places)
+    assert torch.equal((ids == END).any(dim=2), ~cannot_end)
+    torch.testing.assert_close(values.view(30, 6).double(), expected, **LOG_PROBS)
 
 
 def test_all_tokens_can_be_asked_for_and_impossible_ones_come_last() -> None:

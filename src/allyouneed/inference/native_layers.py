@@ -75,14 +75,16 @@ class PositionTables:
         self._d_k = layers[0].self_attention.d_k
         learned = model.config.positions == "learned"
         self._most = model.config.max_positions if learned else None
-        self._length, self._tables = 0, Tables()
+        self._made = 0, Tables()
 
     def covering(self, length: int) -> Tables:
         """Tables of at least the first `length` positions."""
-        if length > self._length:
-            self._length = max(length, min(2 * length + _FIRST_POSITIONS, self._most or 2**62))
-            self._tables = self._make(self._length)
-        return self._tables
+        num_positions, tables = self._made  # together, as other threads may replace them
+        if length > num_positions:
+            num_positions = max(length, min(2 * length + _FIRST_POSITIONS, self._most or 2**62))
+            tables = self._make(num_positions)
+            self._made = num_positions, tables
+        return tables
 
     def _make(self, length: int) -> Tables:
         encodings = angles = None

@@ -59,9 +59,9 @@ class NativeBeams:
         tokens: Int64[np.ndarray, "sentences beams k"],
     ) -> tuple[Int64[np.ndarray, "sentences beams"], Bool[np.ndarray, " sentences"]]:
         """Extend every hypothesis by one token, as `Beams.advance`."""
+        log_probs, tokens = np.ascontiguousarray(log_probs), np.ascontiguousarray(tokens)
         for array, dtype in ((log_probs, np.float32), (tokens, np.int64)):
             assert array.dtype == dtype
-            assert array.flags.c_contiguous
             assert array.shape[:2] == self._shape
         parents, done = np.empty(self._shape, np.int64), np.empty(self._shape[0], np.bool_)
         addresses = (address_of(array) for array in (log_probs, tokens, parents, done))
