@@ -4,6 +4,7 @@ First, each contender tries its layouts on a sample of the sentences and the bes
 translates all sentences once per round. Ratios are taken within a round, so a busy machine slows all alike.
 """
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
@@ -23,6 +24,11 @@ from allyouneed.bench.decoding_contenders import (
 )
 from allyouneed.bench.decoding_team import Team, Turn
 from allyouneed.bench.decoding_workloads import Task
+from allyouneed.native import isa
+from allyouneed.native.library import library
+
+FORCED = "ALLYOUNEED_ISA", "CT2_FORCE_CPU_ISA", "ONEDNN_MAX_CPU_ISA", "ATEN_CPU_CAPABILITY"
+"""Environment variables that limit the contenders' instruction sets; CTranslate2 multiplies with oneDNN."""
 
 _CPU = torch.device("cpu")
 _TRIED_SENTENCES = 256
@@ -67,7 +73,7 @@ def bench_task(
     started = circumstances(_CPU)
     return {
         **started,
-        "environment": started["environment"] | {"threads": threads} | _versions(entries),
+        "environment": started["environment"] | {"threads": threads} | _versions(entries) | _instructions(),
         "model": task.model.model_dump(),
         "search": task.search.model_dump(),
         "sentences": len(task.sources),
@@ -202,6 +208,13 @@ def summarise(task: Task, measured: Mapping[Entry, Measured]) -> list[dict[str, 
 def seconds(found: Measured) -> np.ndarray[Any, np.dtype[np.float64]]:
     """Seconds of each turn, one per round."""
     return np.array([turn.seconds for turn in found.turns])
+
+
+def _instructions() -> dict[str, str]:
+    """The instruction set of our kernels, and what limits those of all."""
+    named = os.environ.get(isa.VARIABLE)
+    chosen = {"instructions": isa.find(named).name} if library() else {}
+    return chosen | {name: os.environ[name] for name in FORCED if name in os.environ}
 
 
 def _versions(entries: Sequence[Entry]) -> dict[str, str]:

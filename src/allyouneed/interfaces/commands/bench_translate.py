@@ -175,6 +175,8 @@ def _lengths(make: Make, conditions: Conditions) -> dict[str, Any]:
 
 
 def _speeds_as_text(name: str, result: Mapping[str, Any]) -> Iterator[str]:
+    from allyouneed.bench.decoding import FORCED
+
     search, environment = result["search"], result["environment"]
     yield (
         f"{name}: {size_of(result['model'])}; {result['sentences']:,} sentences, beam {search['beam_size']}, "
@@ -182,6 +184,9 @@ def _speeds_as_text(name: str, result: Mapping[str, Any]) -> Iterator[str]:
     )
     versions = (f"{name} {environment[name]}" for name in _PACKAGES if name in environment)
     yield ", ".join([f"{environment['cpu']}, {environment['threads']} threads", *versions])
+    forced = [f"{name}={environment[name]}" for name in FORCED if name in environment]
+    if "instructions" in environment:
+        yield f"kernels: {environment['instructions']}" + f" ({', '.join(forced)})" * bool(forced)
     yield ""
     yield from table([_cells(row, search["beam_size"]) for row in result["rows"]])
 
