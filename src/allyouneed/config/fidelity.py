@@ -56,6 +56,7 @@ _NOT_PART_OF_IT = {
 _REMARKS = {
     "model.architecture": "a rival of Table 2",
     "model.norm": "3.1 normalises after the sum; normalising before costs about 1 BLEU with 6 layers",
+    "model.activation": "3.3 has a ReLU",
     "model.attention": "3.2.1 divides by sqrt(d_k)",
     "model.neighbourhood": "section 4 leaves restricted self-attention to future work",
     "model.attention_dropout": "in the paper's source only, where 0.2 and 0.3 were tried",
