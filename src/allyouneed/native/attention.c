@@ -1,9 +1,5 @@
 /* Attention (paper 3.2.1) of single queries to lists of rows, as decoding and encoding without padding need it.
 
-A row holds the keys of all heads of a token and then the values, every head filled up with zeros to whole vectors of
-words. In int8, the step sizes of keys and values of each head lie between them, and keys have the offset that the
-instructions want.
-
 The result of a query depends only on the query, its rows and their order, not on the other queries or the number
 of threads. */
 
@@ -12,96 +8,15 @@ of threads. */
 
 #include "kernels.h"
 #include "products.h"
+#include "stored_rows.h"
 #include "vector.h"
 
 enum {
     KEYS = 4,                     /* number of keys that a query is compared with together */
     TILE = 32,                    /* number of values that the queries of a group read together */
     MOST_VECTORS = REGISTERS / 2, /* of columns that are summed together, in registers */
-    SHARED = 4,                   /* number of queries that attend to the same rows and are mixed together */
-    NUM_STEPS = 2,                /* step sizes of each head in int8 */
-    CACHE_LINE = 64
+    SHARED = 4                    /* number of queries that attend to the same rows and are mixed together */
 };
-
-static inline int64_t rounded_up(int64_t count, int64_t multiple) {
-    return (count + multiple - 1) / multiple * multiple;
-}
-
-/* Bytes of some values. */
-INLINE int64_t bytes_of(enum form form, int64_t num_values) {
-    return num_values * bytes_in_word(form) / values_in_word(form);
-}
-
-/* Where things are in a row, computed once because divisions are slow. */
-struct places {
-    int64_t key_space, value_space; /* number of values of a head, with zeros */
-    int64_t key_words;              /* of a head of a query */
-    int64_t steps, values, row;     /* bytes from the start of a row to its step sizes, its values, and its end */
-};
-
-static struct places places_of(const struct heads *heads) {
-    const int64_t of_vector = LANES * values_in_word(heads->form), num_heads = heads->num_heads;
-    const int64_t key_space = rounded_up(heads->d_k, of_vector), value_space = rounded_up(heads->d_v, of_vector);
-    const int64_t steps = num_heads * bytes_of(heads->form, key_space);
-    const int64_t of_steps = heads->form == INT8 ? NUM_STEPS * num_heads * (int64_t)sizeof(float) : 0;
-    const int64_t values = of_steps ? rounded_up(steps + of_steps, CACHE_LINE) : steps;
-    const int64_t end = values + num_heads * bytes_of(heads->form, value_space);
-    return (struct places){
-        key_space, value_space, key_space / values_in_word(heads->form), steps, values, rounded_up(end, CACHE_LINE)};
-}
-
-int row_words(const struct heads *heads) {
-    return (int)(places_of(heads).row / (int64_t)sizeof(float));
-}
-
-/* Stores a head's key or value, filled up with zeros; in int8 with an offset. Returns its step size. */
-INLINE float store_head(enum form form, const float *from, int64_t width, int64_t space, int offset, char *to) {
-    float step = 1;
-    const float steps = form == INT8 ? steps_of(from, width, &step) : 1;
-    for (int64_t i = 0; i < space; i += LANES, to += bytes_of(form, LANES)) {
-        vec value = load_first(from + i, width - i, 0), rounded;
-        if (form == FLOAT32)
-            memcpy(to, &value, sizeof value);
-        else if (form == BFLOAT16) {
-            shorts halves = __builtin_convertvector((ivec)to_bfloat16(value) >> 16, shorts);
-            memcpy(to, &halves, sizeof halves);
-        } else {
-            bytes narrow = __builtin_convertvector(nearest(value * splat(steps), &rounded), bytes) ^ (int8_t)offset;
-            memcpy(to, &narrow, sizeof narrow);
-        }
-    }
-    return step;
-}
-
-INLINE void store_row(
-    enum form form, const struct heads *heads, const struct places *places, const float *keys_values, char *row) {
-    const int num_heads = heads->num_heads, d_k = heads->d_k, d_v = heads->d_v;
-    const int64_t key_space = places->key_space, value_space = places->value_space;
-    const float *values = keys_values + num_heads * d_k;
-    float *steps = (float *)(row + places->steps);
-    for (int head = 0; head < num_heads; head++) {
-        char *key = row + head * bytes_of(form, key_space);
-        char *value = row + places->values + head * bytes_of(form, value_space);
-        float key_step = store_head(form, keys_values + head * d_k, d_k, key_space, INT8_OFFSET, key);
-        float value_step = store_head(form, values + head * d_v, d_v, value_space, 0, value);
-        if (form == INT8) {
-            steps[head] = key_step;
-            steps[num_heads + head] = value_step;
-        }
-    }
-}
-
-void store_keys_values(
-    const struct heads *heads, int64_t num_rows, const float *keys_values, int64_t stride, float *rows) {
-    const struct places places = places_of(heads);
-    char *to = (char *)rows;
-    for (int64_t row = 0; row < num_rows; row++, keys_values += stride, to += places.row)
-        switch (heads->form) {
-        case FLOAT32: store_row(FLOAT32, heads, &places, keys_values, to); break;
-        case BFLOAT16: store_row(BFLOAT16, heads, &places, keys_values, to); break;
-        default: store_row(INT8, heads, &places, keys_values, to);
-        }
-}
 
 /* Besides the words of a head of a query: its step size, and the start of its sums, which undoes the offset of keys. */
 struct besides {

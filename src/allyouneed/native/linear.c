@@ -21,7 +21,7 @@ enum { PANEL_VECTORS = 4, MAX_BLOCK_ROWS = 6 };
 enum { PANEL_VECTORS = 2, MAX_BLOCK_ROWS = 6 };
 #endif
 enum { PANEL_COLUMNS = PANEL_VECTORS * LANES };
-enum { CACHE_LINE = 64, PREFETCH_BYTES = 8192 }; /* beyond a memory page, where processors do not prefetch by themselves */
+enum { PREFETCH_BYTES = 8192 }; /* beyond a memory page, where processors do not prefetch by themselves */
 
 /* The rows of x in words of 32 bits. */
 struct rows {

@@ -32,6 +32,8 @@ instruction set has no section of its own, the compiler makes them from loops. P
 #define REGISTERS 16
 #endif
 
+enum { CACHE_LINE = 64 }; /* bytes */
+
 #define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 16")
 

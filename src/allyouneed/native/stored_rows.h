@@ -1,0 +1,62 @@
+/* Rows of keys and values, as they are stored.
+
+A row holds the keys of all heads of a token and then the values, every head filled up with zeros to whole vectors of
+words. In int8, the step sizes of keys and values of each head lie between them, and keys have the offset that the
+instructions want. */
+
+#ifndef ALLYOUNEED_STORED_ROWS_H
+#define ALLYOUNEED_STORED_ROWS_H
+
+#include "kernels.h"
+#include "products.h"
+#include "vector.h"
+
+enum { NUM_STEPS = 2 }; /* step sizes of each head in int8 */
+
+static inline int64_t rounded_up(int64_t count, int64_t multiple) {
+    return (count + multiple - 1) / multiple * multiple;
+}
+
+/* Bytes of some values. */
+INLINE int64_t bytes_of(enum form form, int64_t num_values) {
+    return num_values * bytes_in_word(form) / values_in_word(form);
+}
+
+/* Where things are in a row, computed once because divisions are slow. */
+struct places {
+    int64_t key_space, value_space; /* number of values of a head, with zeros */
+    int64_t key_words;              /* of a head of a query */
+    int64_t steps, values, row;     /* bytes from the start of a row to its step sizes, its values, and its end */
+};
+
+static struct places places_of(const struct heads *heads) {
+    const int64_t of_vector = LANES * values_in_word(heads->form), num_heads = heads->num_heads;
+    const int64_t key_space = rounded_up(heads->d_k, of_vector), value_space = rounded_up(heads->d_v, of_vector);
+    const int64_t steps = num_heads * bytes_of(heads->form, key_space);
+    const int64_t of_steps = heads->form == INT8 ? NUM_STEPS * num_heads * (int64_t)sizeof(float) : 0;
+    const int64_t values = of_steps ? rounded_up(steps + of_steps, CACHE_LINE) : steps;
+    const int64_t end = values + num_heads * bytes_of(heads->form, value_space);
+    return (struct places){
+        key_space, value_space, key_space / values_in_word(heads->form), steps, values, rounded_up(end, CACHE_LINE)};
+}
+
+/* Stores a head's key or value, filled up with zeros; in int8 with an offset. Returns its step size. */
+INLINE float store_head(enum form form, const float *from, int64_t width, int64_t space, int offset, char *to) {
+    float step = 1;
+    const float steps = form == INT8 ? steps_of(from, width, &step) : 1;
+    for (int64_t i = 0; i < space; i += LANES, to += bytes_of(form, LANES)) {
+        vec value = load_first(from + i, width - i, 0), rounded;
+        if (form == FLOAT32)
+            memcpy(to, &value, sizeof value);
+        else if (form == BFLOAT16) {
+            shorts halves = __builtin_convertvector((ivec)to_bfloat16(value) >> 16, shorts);
+            memcpy(to, &halves, sizeof halves);
+        } else {
+            bytes narrow = __builtin_convertvector(nearest(value * splat(steps), &rounded), bytes) ^ (int8_t)offset;
+            memcpy(to, &narrow, sizeof narrow);
+        }
+    }
+    return step;
+}
+
+#endif
