@@ -68,4 +68,6 @@ def compile_for_pytorch(path: Path, options: tuple[str, ...]) -> None:
 def glibc_needed(library: Path) -> tuple[int, int]:
     """The oldest version of glibc that has all symbols of a library."""
     versions = re.findall(rb"\0GLIBC_(\d+)\.(\d+)", library.read_bytes())
+    if not versions:
+        raise RuntimeError(f"{library.name} does not use glibc; build the platform wheel on Linux with glibc")
     return max((int(major), int(minor)) for major, minor in versions)

@@ -53,7 +53,7 @@ class Rules:
     early_stopping: bool = False
     """Whether a sentence is done when `num_ended` reaches the beam size."""
     native: bool = field(default_factory=lambda: library() is not None)
-    """Whether the kernel does the step; its results are the same."""
+    """Whether the kernel advances the hypotheses, with the same results as numpy."""
 
 
 @dataclass
@@ -156,7 +156,7 @@ class Beams:
         return parents, done
 
     def _native(self, rules: Rules) -> NativeBeams:
-        """The same for `advance_beams`, made anew when arrays are replaced."""
+        """The arrays for the kernel, made anew when they are replaced."""
         if self._prepared is None or self._prepared[0] is not rules:
             arrays = Arrays(**self._arrays(), penalties=rules.penalties)
             self._prepared = rules, NativeBeams(arrays, rules.num_candidates, rules.early_stopping)

@@ -30,7 +30,7 @@ from allyouneed.model.positional_encoding import (
     TargetSpace,
 )
 from allyouneed.model.relative_positions import LinearBiases, RotaryPositions
-from allyouneed.native.library import REMEDY, available
+from allyouneed.native.library import available, found
 
 _KNOWN: set[type] = {
     Transformer,
@@ -82,14 +82,14 @@ def build_engine(
         return NativeEngine(model, precision, threads, shortlist)
     if precision == "int8" and not knows(model):
         raise UsageError(
-            "precision int8: is for the paper's architecture, and this model is a variant of it; "
+            f"precision int8: the kernels do not support a part of this model ({_unknown_part(model)}); "
             "take float32 or bfloat16",
             settings=["precision"],
         )
     if precision == "int8":
         raise UsageError(
-            f"precision int8: needs the C kernels, and so a C compiler; {REMEDY}, or take float32 or "
-            "bfloat16",
+            f"precision int8: needs the C kernels, which are not available ({found().origin}); "
+            "take float32 or bfloat16",
             settings=["precision"],
         )
     model = copy.deepcopy(model).bfloat16() if precision == "bfloat16" else model
@@ -124,9 +124,14 @@ def knows(model: EncoderDecoder) -> TypeGuard[Transformer]:
 
     Other models are decoded by `Engine`, which uses the model's own modules.
     """
-    attentions = (module for module in model.modules() if isinstance(module, SoftmaxAttention))
-    return (
-        {type(module) for module in model.modules()} <= _KNOWN
-        and all(attention.compatibility is scaled_dot_products for attention in attentions)
-        and model.config.neighbourhood is None
-    )
+    return _unknown_part(model) is None
+
+
+def _unknown_part(model: EncoderDecoder) -> str | None:
+    """A part of the model that `NativeEngine` does not support; None if it supports all."""
+    for module in model.modules():
+        if type(module) not in _KNOWN:
+            return type(module).__name__
+        if isinstance(module, SoftmaxAttention) and module.compatibility is not scaled_dot_products:
+            return f"attention = {model.config.attention}"
+    return None if model.config.neighbourhood is None else "neighbourhood"

@@ -95,7 +95,7 @@ class NativeEngine(Engine):
         keys_values = KeysValues(self.decoder.heads, self.decoder.num_layers, shared=True)
         keys_values.reserve(len(read))
         tables = self.target_tables.covering(int(counts.max()))
-        hidden = self.decoder(read, positions, tables, keys_values, past, memory=memory, of_memory=of_memory)
+        hidden = self.decoder(read, positions, tables, keys_values, past, memory=(memory, of_memory))
         return log_probs_of(torch.tensor([token for ids in targets for token in ids]), hidden, self.project)
 
     def remember(self, sources: Sequence[Sequence[int]], memory: KeysValues) -> int:
@@ -196,8 +196,7 @@ class NativeDecoding:
             self._written,
             past,
             first,
-            self._memory,
-            sources,
+            (self._memory, sources),
         )
         self._positions += 1
         self._of_rows += 1

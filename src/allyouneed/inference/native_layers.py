@@ -16,7 +16,7 @@ from allyouneed.model.positional_encoding import NoEncodings
 from allyouneed.model.relative_positions import LinearBiases, RotaryPositions
 from allyouneed.native.attention import Heads
 from allyouneed.native.linear import PackedLinear
-from allyouneed.native.stack import Form, Layer, Norm, PackedStack, Sublayer, Tables
+from allyouneed.native.stack import Layer, Norm, PackedStack, StackSettings, Sublayer, Tables
 from allyouneed.symbols import START
 
 _FIRST_POSITIONS = 512
@@ -39,7 +39,7 @@ def pack_stack(model: Transformer, role: Role, form: str, threads: int) -> Packe
         pack_heads(layers[0].self_attention, form),
         [_pack_layer(layer, form, threads) for layer in layers],
         _pack_norm(norm) if isinstance(norm, nn.LayerNorm) else None,
-        Form(
+        StackSettings(
             pre_norm=config.norm == "pre",
             activation=config.activation,
             zero_token=START if role == "target" and config.decoder_start == "zeros" else None,

@@ -13,6 +13,7 @@ from allyouneed.config.run import SearchConfig
 from allyouneed.inference.beams import NOTHING, Beams
 from allyouneed.inference.search_request import SearchRequest
 from allyouneed.inference.selection import Restriction
+from allyouneed.symbols import END
 
 
 class Constraint(Protocol):
@@ -90,6 +91,7 @@ class Restrictions:
                 self._table = self._table.to(logits.device)
                 classes = torch.from_numpy(self._constraint.classify(self._states)).to(logits.device)
                 logits.masked_fill_(~self._table[classes], NOTHING)
+            logits[torch.from_numpy(too_short).to(logits.device), :, END] = NOTHING
             for (place, token), values in zip(forced, kept, strict=True):
                 logits[place] = NOTHING
                 logits[place, :, token] = values

@@ -54,7 +54,7 @@ class SelectiveDecoding(Protocol):
 
     @property
     def skips(self) -> bool:
-        """Whether it can in this case."""
+        """Whether `step_some` can be used."""
 
     def step_some(
         self, tokens: Int[Tensor, "sentences beams"], wanted: Bool[np.ndarray, "sentences beams"]
@@ -167,9 +167,10 @@ class BeamSearch:
     def _best_of_living(
         self, restriction: Restriction | None
     ) -> tuple[NDArray[np.float32], NDArray[np.int64]] | None:
-        """The same without computing hypotheses that have no future; None if there are none or it cannot be.
+        """The best next tokens, computed only for hypotheses that can be continued.
 
-        They are the copies of a sentence's first one at its start, and those of sentences that wait to leave.
+        None if all can be, or if all must be computed. The others are the copies of a sentence's first
+        hypothesis at its start, and the hypotheses of sentences that wait to leave.
         """
         selective, alive = self._selective, self._beams.alive()
         if np.count_nonzero(alive) == alive.size or self._select is not most_probable:

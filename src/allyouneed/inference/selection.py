@@ -52,7 +52,7 @@ class Restriction:
     cannot_end: NDArray[np.bool_]
     """(sentences): whether the hypotheses are too short to end."""
     restrict: Restrict | None = None
-    """Everything else that restricts them."""
+    """Restricts them in other ways, and by `cannot_end`, too."""
 
     def apply(
         self, logits: Float[Tensor, "sentences beams vocab"], normalisers: Float[Tensor, "sentences beams"]
@@ -60,7 +60,8 @@ class Restriction:
         """Lower the logits of disallowed tokens in place."""
         if self.restrict is not None:
             self.restrict(logits, normalisers)
-        logits[torch.from_numpy(self.cannot_end).to(logits.device), :, END] = _NOTHING
+        else:
+            logits[torch.from_numpy(self.cannot_end).to(logits.device), :, END] = _NOTHING
 
 
 def top_log_probs(
@@ -92,9 +93,10 @@ def top_log_probs_of_some(
     k: int,
     restriction: Restriction | None = None,
 ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """The same for the `wanted` hypotheses (sentences, beams); the others get log-probabilities of -inf.
+    """The k most probable tokens, as `top_log_probs` chooses them, of the `wanted` (sentences, beams) only.
 
-    The kernels must be available, and lengths must be all that `restriction` restricts.
+    The others get log-probabilities of -inf. The kernels must be available, and lengths must be all that
+    `restriction` restricts.
     """
     cannot_end = None
     if restriction is not None:

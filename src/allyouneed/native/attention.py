@@ -42,6 +42,8 @@ class Rows:
             assert array.dtype == dtype
             assert array.flags.c_contiguous
         assert len(starts) == len(counts)
+        assert positions is None or (positions.dtype == np.int64 and positions.flags.c_contiguous)
+        assert positions is None or len(positions) == len(counts)
         self.num_queries = len(counts)
         self._arrays = rows, starts, counts, positions
         addresses = (address_of(array) for array in (rows, starts, counts))
@@ -114,15 +116,14 @@ class KeysValues:
 
     def reserve(self, num_rows: int) -> int:
         """Make room for more rows; return the index of the first."""
-        first, self.num_rows = self.num_rows, self.num_rows + num_rows
-        if self.num_rows > len(self._tables[0]):
-            size = max(self.num_rows, 2 * len(self._tables[0]))
-            if self._shared:
-                self._set([self._grown(self._tables[0], first, size)] * self._num_layers)
-                return first
-            for number, table in enumerate(self._tables):  # in turn: only one table is doubled at a time
-                self._tables[number] = self._grown(table, first, size)
-            self._set(self._tables)
+        first, needed = self.num_rows, self.num_rows + num_rows
+        if self._shared and needed > len(self._tables[0]):
+            self._set([self._heads.room(needed)] * self._num_layers)
+        for number, table in enumerate(self._tables):  # in turn: only one table is doubled at a time
+            if needed > len(table):
+                self._tables[number] = self._grown(table, first, max(needed, 2 * len(table)))
+                self._pointers[number] = self._tables[number].data_ptr()
+        self.num_rows = needed
         return first
 
     def store(self, layer: int, keys_values: Float[Tensor, "rows keys_values"], first: int) -> None:

@@ -27,6 +27,10 @@ class Arrays(NamedTuple):
     penalties: Float64[np.ndarray, " lengths"]
 
 
+_TYPES = np.float64, np.int64, np.int64, np.int64, np.int64, np.float32, np.int64, None, np.float64
+"""Types of `Arrays`; that of `finished` is a structure of its own."""
+
+
 class NativeBeams:
     """The hypotheses of a batch, in arrays that `advance` changes in place.
 
@@ -38,6 +42,7 @@ class NativeBeams:
 
     def __init__(self, arrays: Arrays, num_candidates: int, early_stopping: bool) -> None:
         assert all(array.flags.c_contiguous for array in arrays)
+        assert all(array.dtype == dtype for array, dtype in zip(arrays, _TYPES, strict=False) if dtype)
         assert len(arrays.penalties) > arrays.max_lengths.max(initial=0)
         num_sentences, beam_size, num_positions = arrays.tokens.shape
         self._arrays, self._shape = arrays, (num_sentences, beam_size)
@@ -62,7 +67,7 @@ class NativeBeams:
         log_probs, tokens = np.ascontiguousarray(log_probs), np.ascontiguousarray(tokens)
         for array, dtype in ((log_probs, np.float32), (tokens, np.int64)):
             assert array.dtype == dtype
-            assert array.shape[:2] == self._shape
+            assert array.shape == (*self._shape, tokens.shape[2])
         parents, done = np.empty(self._shape, np.int64), np.empty(self._shape[0], np.bool_)
         addresses = (address_of(array) for array in (log_probs, tokens, parents, done))
         if not self._library.advance_beams(self._address, tokens.shape[2], *addresses):

@@ -132,7 +132,7 @@ void add_norm(
     int64_t num_rows, int width, const float *x, const float *y, const struct norm *norm, float *out, int threads);
 
 /* Applies an activation in place. */
-void activate(int activation, int64_t num_values, float *values);
+void activate(int activation, int64_t num_values, float *values, int threads);
 
 /* Maps tokens to the hidden states of the last layer, (num_tokens, d_model). `tables` has a table of keys and values
 for each layer, `memory` one of the sources' for each layer of the decoder. Returns 0 if out of memory. */

@@ -43,11 +43,14 @@ def top_log_probs(
         threads: Number of threads that share the rows.
     """
     _require_rows(logits)
+    num_rows = logits[..., 0].numel()
+    assert normalisers is None or (normalisers.numel() == num_rows and normalisers.is_contiguous())
+    assert cannot_end is None or (cannot_end.size == num_rows and cannot_end.dtype == np.bool_)
     values = torch.empty(*logits.shape[:-1], k)
     ids = torch.empty(*logits.shape[:-1], k, dtype=torch.int64)
     never = _array_of(tuple(excluded))
     library().top_log_probs(
-        logits[..., 0].numel(),
+        num_rows,
         logits.size(-1),
         logits.data_ptr(),
         None if normalisers is None else normalisers.data_ptr(),

@@ -74,10 +74,7 @@ def library_for(name: str | None) -> Found:
         UsageError: This processor does not have the instruction set.
     """
     instructions = isa.find(name)
-    try:
-        result = _ready_made(instructions) or _cached_or_compiled(instructions)
-    except (OSError, RuntimeError, subprocess.SubprocessError, AttributeError) as error:
-        result = Found(None, printable(str(error).partition("\n")[0]))
+    result = _ready_made(instructions) or _cached_or_compiled(instructions)
     if result.library is None:
         say(
             "allyouneed: the C kernels are not available, PyTorch computes several times more slowly and"
@@ -98,7 +95,8 @@ def _ready_made(instructions: isa.InstructionSet) -> Found | None:
 
 
 def _cached_or_compiled(instructions: isa.InstructionSet) -> Found:
-    """The library of the most preferred compiler, cached or newly compiled."""
+    """The library of the most preferred compiler that works, cached or newly compiled."""
+    failure = "no C compiler is installed"
     cache, name = _cache(), library_name(instructions, str(platform.libc_ver()))
     for compiler in COMPILERS:
         kept = None if cache is None else cache / f"{compiler}-{name}"
@@ -106,9 +104,13 @@ def _cached_or_compiled(instructions: isa.InstructionSet) -> Found:
             with contextlib.suppress(OSError, AttributeError):  # truncated by a crash: compile it again
                 return _opened(kept, compiler)
         command = find(compiler)
-        if command is not None:
+        if command is None:
+            continue
+        try:
             return _compiled(compiler, [*command, *instructions.options], kept)
-    return Found(None, f"no C compiler is installed: {REMEDY}")
+        except (OSError, RuntimeError, subprocess.SubprocessError, AttributeError) as error:
+            failure = printable(str(error).partition("\n")[0])
+    return Found(None, f"{failure}: {REMEDY}")
 
 
 def _compiled(compiler: str, command: Sequence[str], kept: Path | None) -> Found:

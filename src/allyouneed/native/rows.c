@@ -7,12 +7,12 @@ void add_norm(
     int64_t num_rows, int width, const float *x, const float *y, const struct norm *norm, float *out, int threads) {
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
     for (int64_t row = 0; row < num_rows; row++) {
-        const float *left = x + row * width, *right = y + row * width;
+        const float *left = x + row * width, *right = y ? y + row * width : NULL;
         float *result = out + row * width;
         vec sum = splat(0), squares = splat(0);
         for (int i = 0; i < width; i += LANES) {
             vec total = load_first(left + i, width - i, 0);
-            if (y)
+            if (right)
                 total += load_first(right + i, width - i, 0);
             store_first(result + i, total, width - i);
             sum += total;
@@ -52,7 +52,8 @@ INLINE vec normal_probability(vec x) {
     return chosen((ivec)(x < splat(0)), beyond, one - beyond);
 }
 
-void activate(int activation, int64_t num_values, float *values) {
+void activate(int activation, int64_t num_values, float *values, int threads) {
+#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
     for (int64_t i = 0; i < num_values; i += LANES) {
         vec x = load_first(values + i, num_values - i, 0);
         vec share = activation == GELU ? normal_probability(x) : sigmoid(x);

@@ -21,10 +21,10 @@ static void embed(const struct stack *stack, const struct tokens *tokens, float 
     for (int64_t row = 0; row < tokens->num_tokens; row++, x += d_model) {
         const int64_t id = tokens->ids[row];
         const float *embedding = stack->embeddings + id * d_model;
-        const float *encoding = tokens->encodings + tokens->positions[row] * d_model;
+        const float *encoding = tokens->encodings ? tokens->encodings + tokens->positions[row] * d_model : NULL;
         const float scale = id == stack->zero_token ? 0 : stack->embedding_scale;
         for (int i = 0; i < d_model; i++)
-            x[i] = embedding[i] * scale + (tokens->encodings ? encoding[i] : 0);
+            x[i] = embedding[i] * scale + (encoding ? encoding[i] : 0);
     }
 }
 
@@ -61,9 +61,11 @@ static int finish(
         return 0;
     if (!stack->pre_norm)
         add_norm(num_tokens, stack->d_model, x, mapped, &sublayer->norm, x, stack->threads);
-    else
+    else {
+#pragma omp parallel for num_threads(stack->threads) schedule(static) if (stack->threads > 1)
         for (int64_t i = 0; i < num_tokens * stack->d_model; i++)
             x[i] += mapped[i];
+    }
     return 1;
 }
 
@@ -105,7 +107,7 @@ static int feed_forward(
     if (!linear_forward(sublayer->in, read, num_tokens, space->inner))
         return 0;
     if (stack->activation != RELU)
-        activate(stack->activation, num_tokens * sublayer->in->num_outputs, space->inner);
+        activate(stack->activation, num_tokens * sublayer->in->num_outputs, space->inner, stack->threads);
     return finish(stack, sublayer, num_tokens, space->inner, space->mapped, x);
 }
 

@@ -67,8 +67,8 @@ class Layer:
 
 
 @dataclass(frozen=True)
-class Form:
-    """What layers have in common.
+class StackSettings:
+    """Settings that all layers of a stack share.
 
     Args:
         pre_norm: Whether normalisation comes before a sub-layer, not after the sum.
@@ -96,7 +96,7 @@ class Tables:
     angles: Float[Tensor, "positions d_k"] | None = None
 
     def addresses(self) -> tuple[int | None, ...]:
-        """The addresses of both."""
+        """The addresses of both tables, None for one that is absent."""
         return tuple(None if table is None else table.data_ptr() for table in (self.encodings, self.angles))
 
 
@@ -111,7 +111,7 @@ class PackedStack:
         heads: Heads of self-attention; cross-attention has as many, of the same widths.
         layers: Layers, the first one first.
         norm: Normalisation after the last layer, if there is one.
-        form: What the layers have in common.
+        settings: Settings that all layers share.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class PackedStack:
         heads: Heads,
         layers: Sequence[Layer],
         norm: Norm | None = None,
-        form: Form = Form(),
+        settings: StackSettings = StackSettings(),
     ) -> None:
         assert embeddings.dtype == torch.float32
         assert embeddings.is_contiguous()
@@ -133,10 +133,10 @@ class PackedStack:
         self._stack = structures()["stack"](
             len(layers),
             self._d_model,
-            form.threads,
-            form.pre_norm,
-            ACTIVATIONS.index(form.activation),
-            -1 if form.zero_token is None else form.zero_token,
+            settings.threads,
+            settings.pre_norm,
+            ACTIVATIONS.index(settings.activation),
+            -1 if settings.zero_token is None else settings.zero_token,
             scale,
             embeddings.data_ptr(),
             ctypes.addressof(self._layers),
@@ -154,8 +154,7 @@ class PackedStack:
         keys_values: KeysValues,
         own: Rows,
         first: int = 0,
-        memory: KeysValues | None = None,
-        of_memory: Rows | None = None,
+        memory: tuple[KeysValues, Rows] | None = None,
     ) -> Float[Tensor, "tokens d_model"]:
         """The hidden states after the last layer.
 
@@ -166,17 +165,12 @@ class PackedStack:
             keys_values: Keys and values of each layer; those of the tokens are written into them.
             own: Rows of `keys_values` that each token attends to.
             first: Row of `keys_values` for the first token; the others follow.
-            memory: Keys and values of the sources for each layer of a decoder.
-            of_memory: Rows of `memory` that each token attends to.
+            memory: Decoder only: keys and values of the sources for each layer, and the rows of them that
+                each token attends to.
         """
-        assert self._is_decoder == (memory is not None) == (of_memory is not None)
-        assert len(ids) == len(positions) == own.num_queries
-        assert of_memory is None or of_memory.num_queries == len(ids)
+        assert self._is_decoder == (memory is not None)
         assert first + len(ids) <= keys_values.num_rows
-        for array in (ids, positions):
-            assert array.dtype == np.int64
-            assert array.flags.c_contiguous
-        assert ids.view(np.uint64).max() < self._vocab_size  # negative ones are large
+        self._check(ids, positions, own, *(() if memory is None else (memory[1],)))
         hidden = torch.empty(len(ids), self._d_model)
         tokens = structures()["tokens"](
             len(ids),
@@ -185,15 +179,26 @@ class PackedStack:
             *tables.addresses(),
             first,
             own.structure,
-            *(() if of_memory is None else (of_memory.structure,)),
+            *(() if memory is None else (memory[1].structure,)),
         )
         done = self._library.stack_forward(
             self._address,
             ctypes.addressof(tokens),
             keys_values.addresses,
-            None if memory is None else memory.addresses,
+            None if memory is None else memory[0].addresses,
             hidden.data_ptr(),
         )
         if not done:
             raise MemoryError
         return hidden
+
+    def _check(
+        self, ids: Int64[np.ndarray, " tokens"], positions: Int64[np.ndarray, " tokens"], *read: Rows
+    ) -> None:
+        """Check what the kernel relies on."""
+        for array in (ids, positions):
+            assert array.dtype == np.int64
+            assert array.flags.c_contiguous
+            assert len(array) == len(ids)
+        assert all(rows.num_queries == len(ids) for rows in read)
+        assert ids.view(np.uint64).max() < self._vocab_size  # negative ones are large

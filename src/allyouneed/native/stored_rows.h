@@ -1,7 +1,7 @@
 /* Rows of keys and values, as they are stored.
 
-A row holds the keys of all heads of a token and then the values, every head filled up with zeros to whole vectors of
-words. In int8, the step sizes of keys and values of each head lie between them, and keys have the offset that the
+A row holds the keys of all heads of a token and then the values. Each key is filled up with zeros to whole vectors of
+words, each value to whole vectors of values. In int8, the step sizes of keys and values of each head lie between them, and keys have the offset that the
 instructions want. */
 
 #ifndef ALLYOUNEED_STORED_ROWS_H
@@ -31,7 +31,7 @@ struct places {
 
 static struct places places_of(const struct heads *heads) {
     const int64_t of_vector = LANES * values_in_word(heads->form), num_heads = heads->num_heads;
-    const int64_t key_space = rounded_up(heads->d_k, of_vector), value_space = rounded_up(heads->d_v, of_vector);
+    const int64_t key_space = rounded_up(heads->d_k, of_vector), value_space = rounded_up(heads->d_v, LANES);
     const int64_t steps = num_heads * bytes_of(heads->form, key_space);
     const int64_t of_steps = heads->form == INT8 ? NUM_STEPS * num_heads * (int64_t)sizeof(float) : 0;
     const int64_t values = of_steps ? rounded_up(steps + of_steps, CACHE_LINE) : steps;

@@ -24,6 +24,8 @@ _MODELS: dict[str, Mapping[str, Any]] = {
     "neighbourhood": {"neighbourhood": 16},
     "over_parameters": {"feed_forward": "parameters"},
     "experts": {"feed_forward": "experts", "num_experts": 8},
+    "gelu": {"activation": "gelu"},
+    "swish": {"activation": "swish"},
     "pre_norm": {"norm": "pre"},
     "attention_dropout": {"attention_dropout": 0.2},
     "symbol_dropout": {"symbol_dropout": 0.1},
