@@ -11,7 +11,7 @@ import torch
 from allyouneed.config.model import ModelConfig
 from allyouneed.config.run import SearchConfig
 from allyouneed.inference import Batching, generate
-from allyouneed.inference.native_engine import NativeEngine
+from allyouneed.inference.native_engine import NativeDecoding, NativeEngine
 from allyouneed.model import Transformer
 from allyouneed.native.library import FORMS, available
 from allyouneed.symbols import UNKNOWN
@@ -68,6 +68,40 @@ def test_ids_and_scores_do_not_depend_on_batch_order_threads_or_workers(
     model: Transformer, form: str
 ) -> None:
     assert len(digests(model, form, sources(24), (1, 3, 5, 64), num_orders=2)) == 1
+
+
+@pytest.mark.parametrize("min_length", [0, 4])
+@pytest.mark.parametrize("form", FORMS)
+def test_nor_on_whether_hypotheses_without_a_future_are_computed(
+    model: Transformer, form: str, min_length: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are skipped at the start of a sentence and while it waits to leave; prefixes turn this off."""
+    if form not in available():
+        pytest.skip("NOT RUN: needs a C compiler")
+    config = SearchConfig(max_extra_tokens=5, min_length=min_length)
+    texts = sources(24)
+    prefixes = [[UNKNOWN + 1] if i == 20 else [] for i in range(24)]
+
+    def found() -> list[list[tuple[list[int], str]]]:
+        batching = Batching(size=7)
+        results = generate(
+            NativeEngine(model, form), texts, config, n_best=3, prefixes=prefixes, batching=batching
+        )
+        return [[(h.ids, h.score.hex()) for h in hypotheses] for hypotheses in results]
+
+    skipping = found()
+    steps = []
+    some = NativeDecoding.step_some
+
+    def counted(decoding: NativeDecoding, *arguments: Any) -> torch.Tensor:
+        steps.append(1)
+        return some(decoding, *arguments)
+
+    monkeypatch.setattr(NativeDecoding, "step_some", counted)
+    assert found() == skipping
+    assert steps
+    monkeypatch.setattr(NativeDecoding, "skips", False)
+    assert found() == skipping
 
 
 @pytest.mark.release

@@ -121,7 +121,7 @@ def test_a_packed_decoder_is_that_of_the_model_token_by_token_and_all_at_once(
     memories, memory = memory_of(model)
     of_memory = rows_of(read, group=3)
     own, written = rows_of(past, positions, group=3), room(stack, len(ids))
-    at_once = stack(ids, positions, tables, written, own, memory=memory, of_memory=of_memory)
+    at_once = stack(ids, positions, tables, written, own, memory=(memory, of_memory))
     expected = torch.cat(
         [
             model.decode(torch.tensor([target]), encoded[None], padding_mask(torch.tensor([source])))[0]
@@ -134,7 +134,7 @@ def test_a_packed_decoder_is_that_of_the_model_token_by_token_and_all_at_once(
         now = slice(i, i + 1)
         own, of_memory = rows_of(past[now], positions[now].copy()), rows_of(read[now])
         first = written.reserve(1)
-        [alone] = stack(ids[now], positions[now], tables, written, own, first, memory, of_memory)
+        [alone] = stack(ids[now], positions[now], tables, written, own, first, (memory, of_memory))
         assert torch.equal(alone, at_once[i])
 
 
@@ -144,7 +144,7 @@ def test_what_does_not_fit_is_refused(build: TinyModel) -> None:
     encoder, decoder = (pack_stack(model, role, "float32", 1) for role in ("source", "target"))
     (ids, positions), tables = concatenated([[5, END]]), covering(model, "source")
     own, (_, memory) = rows_of([[0, 1], [0, 1]]), memory_of(model)
-    complete: dict[str, Any] = {"memory": memory, "of_memory": rows_of([[0], [0]])}
+    complete: dict[str, Any] = {"memory": (memory, rows_of([[0], [0]]))}
     encoder(ids, positions, tables, room(encoder, 2), own)
     decoder(ids, positions, tables, room(decoder, 2), own, **complete)
     refused: list[tuple[PackedStack, tuple[Any, ...], dict[str, Any]]] = [
@@ -157,11 +157,10 @@ def test_what_does_not_fit_is_refused(build: TinyModel) -> None:
         (encoder, (ids, positions, tables, room(encoder, 2), rows_of([[0]])), {}),
         (encoder, (ids, positions, tables, room(encoder, 2), own), complete),
         (decoder, (ids, positions, tables, room(decoder, 2), own), {}),  # no memory
-        (decoder, (ids, positions, tables, room(decoder, 2), own), {"memory": memory}),
         (
             decoder,
             (ids, positions, tables, room(decoder, 2), own),
-            {**complete, "of_memory": rows_of([[0]])},
+            {"memory": (memory, rows_of([[0]]))},
         ),
     ]
     for stack, arguments, others in refused:

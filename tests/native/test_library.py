@@ -117,6 +117,18 @@ def test_without_a_compiler_nothing_is_available_and_one_line_says_so(
         PackedLinear(torch.zeros(2, 2), None, "float32")
 
 
+def test_a_compiler_that_fails_gives_way_to_the_next(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A Mac without developer tools has a `cc` that does nothing but fail."""
+    compiler(tmp_path / "bin", 'exec cc "$@"', monkeypatch, name="clang")
+    (tmp_path / "bin" / "cc").write_text("#!/bin/sh\nexit 1\n")
+    (tmp_path / "bin" / "cc").chmod(0o755)
+    assert library() is not None
+    assert found().origin.startswith("compiled by clang")
+    assert capsys.readouterr().err == ""
+
+
 def test_a_compiler_that_fails_is_told_of_and_leaves_nothing(
     cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
