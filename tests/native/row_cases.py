@@ -27,7 +27,7 @@ from allyouneed.symbols import END
 def row_cases() -> list[Case]:
     return [
         *map(add_norm_case, WIDTHS),
-        *map(activation_case_of, ("gelu", "swish")),
+        *map(activation_case_of, ACTIVATIONS),
         *map(normalisers_case, VOCABULARIES),
         *map(top_case, VOCABULARIES),
         impossible_tokens_case(),

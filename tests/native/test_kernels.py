@@ -166,7 +166,7 @@ def test_add_norm_is_the_layer_norm_of_the_sum(width: int) -> None:
     assert torch.equal(add_norm(x, None, norm), add_norm(x, torch.zeros_like(x), norm))
 
 
-@pytest.mark.parametrize("name", ["gelu", "swish"])
+@pytest.mark.parametrize("name", ACTIVATIONS)
 def test_activations_are_those_of_pytorch(name: str) -> None:
     x = activation_case()
     for num_values in (1, 3, len(x)):
@@ -176,7 +176,7 @@ def test_activations_are_those_of_pytorch(name: str) -> None:
 
 
 def test_an_activation_of_what_is_no_number_is_none() -> None:
-    for name in ("gelu", "swish"):
+    for name in ACTIVATIONS:
         values = torch.tensor([math.nan, 2.0, math.inf])
         library().activate(ACTIVATIONS.index(name), 3, values.data_ptr())
         assert values[0].isnan()
