@@ -25,7 +25,8 @@ _EMULATED = {"neon_dotprod": "cortex-a76", "neon": "cortex-a53"}
 """Instruction set -> a processor for `qemu-aarch64` that has it and nothing faster."""
 _EMULATORS = "qemu-aarch64", "qemu-aarch64-static"
 _CROSS_COMPILER = "aarch64-linux-gnu-gcc"
-_MOST_LANES = 16
+_MOST_WORDS = 32
+"""In a row of one head of width 1, of any instruction set."""
 _MEMBERS = {ctypes.c_float: "number", ctypes.c_void_p: "pointer"}
 _RESULT_OF = """#include <stddef.h>
 #include "kernels.h"
@@ -34,6 +35,15 @@ _RESULT_OF = """#include <stddef.h>
 #define RESULT_OF(call) __builtin_choose_expr( \\
     __builtin_types_compatible_p(__typeof__(call), void), ((call), 1), (call))
 """
+
+
+@dataclass(frozen=True)
+class Target:
+    """What an instruction set decides about stored weights, keys and values."""
+
+    lanes: int
+    """Number of floats in a vector."""
+    layouts: Layouts
 
 
 @dataclass(frozen=True)
@@ -80,20 +90,16 @@ class Driver:
             },
         )
 
-    def layouts(self) -> Layouts:
-        """How weights are packed for this instruction set."""
-        report = self.run([_layout_case(form) for form in FORMS])
-        return {form: structures()["layout"].from_buffer_copy(report.shown[form]) for form in FORMS}
-
-    def lanes(self) -> int:
-        """Number of floats in a vector: a head of width 1 is stored as a vector of keys and one of values."""
+    def target(self) -> Target:
+        """What this instruction set decides; a key of width 1 fills a vector, after which its value lies."""
         case = Case("lanes")
         heads = case.structure("heads", num_heads=1, d_k=1, d_v=1, form=FORMS.index("float32"))
-        rows = case.room(_MOST_LANES * 2)
-        case.call("store_keys_values", heads, 1, case.tensor(torch.zeros(2)), 2, rows)
+        rows = case.room(_MOST_WORDS)
+        case.call("store_keys_values", heads, 1, case.tensor(torch.tensor([1.0, 2.0])), 2, rows)
         case.show(rows)
-        stored = torch.frombuffer(bytearray(self.run([case]).shown["lanes"]), dtype=torch.int32)
-        return int((stored == 0).sum()) // 2
+        shown = self.run([case, *map(_layout_case, FORMS)]).shown
+        lanes = torch.frombuffer(bytearray(shown["lanes"]), dtype=torch.float32).tolist().index(2.0)
+        return Target(lanes, {form: structures()["layout"].from_buffer_copy(shown[form]) for form in FORMS})
 
 
 def build_driver(instructions: isa.InstructionSet, folder: Path) -> Driver:

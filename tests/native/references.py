@@ -39,9 +39,17 @@ def random(*shape: int, seed: int = 1) -> Tensor:
 
 
 def rounded_to_steps(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Each row as integers from -127 to 127, and what a step is worth."""
-    largest = rows.abs().amax(dim=1, keepdim=True)
-    return (rows * torch.where(largest > 0, 127 / largest, 0)).round(), largest / 127
+    """Each row (of the last dimension) as integers from -127 to 127, and its step size; tiny rows are zeros."""
+    largest = rows.abs().amax(dim=-1, keepdim=True)
+    return (rows * torch.where(largest < 1e-30, 0, 127 / largest)).round(), largest / 127
+
+
+def rounded(rows: Tensor, form: str) -> Tensor:
+    """Queries, keys or values in a form, as float64; each row of the last dimension is a head."""
+    if form == "int8":
+        steps, size = rounded_to_steps(rows)
+        return steps.double() * size.double()
+    return rows.to(getattr(torch, form)).double()
 
 
 def int8_oracle(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
@@ -65,28 +73,33 @@ def product(x: Tensor, weight: Tensor, bias: Tensor, form: str) -> tuple[Tensor,
 
 
 def attention_case(d_k: int, d_v: int) -> tuple[list[Tensor], list[list[int]]]:
-    """Queries, keys and values, and the rows that each query attends to, in any order."""
+    """Queries, keys and values, and the rows that each query attends to, in any order; some attend to the same."""
     torch.manual_seed(d_k)
     lists = [[3], [0, 1, 2], [7, 2, 9, 4], list(range(40)), [39] * 17]
+    lists += [*[list(range(38, 3, -1))] * 9, [5, 6], *[[8]] * 5, [0, 1, 2], list(range(38, 3, -1))]
     shapes = (len(lists), NUM_HEADS * d_k), (40, NUM_HEADS * d_k), (40, NUM_HEADS * d_v)
     return [torch.randn(shape) for shape in shapes], lists
 
 
 def lists_of_rows(lists: list[list[int]]) -> tuple[Tensor, Tensor, Tensor]:
-    """The rows of all queries, and where those of each query start and how many they are."""
+    """The rows of all queries, and where those of each query start and how many they are; equal lists are shared."""
     counts = torch.tensor([len(rows) for rows in lists], dtype=torch.int32)
-    starts = functional.pad(counts.cumsum(0), (1, 0))[:-1]
+    starts = functional.pad(counts.cumsum(0), (1, 0))[[lists.index(rows) for rows in lists]]
     return torch.tensor([row for rows in lists for row in rows], dtype=torch.int32), starts, counts
 
 
 def attention(
     tensors: list[Tensor],
     lists: list[list[int]],
+    form: str,
     slopes: Tensor | None = None,
     positions: Tensor | None = None,
 ) -> Tensor:
-    """Equation 1 for each query over its rows, of which row j has position j, with linear biases."""
-    queries, keys, values = (tensor.double().unflatten(1, (NUM_HEADS, -1)) for tensor in tensors)
+    """Equation 1 for each query over its rows, of which row j has position j, with linear biases.
+
+    Queries, keys and values are rounded, nothing else is.
+    """
+    queries, keys, values = (rounded(tensor.unflatten(1, (NUM_HEADS, -1)), form) for tensor in tensors)
     mixtures = []
     for i, (query, rows) in enumerate(zip(queries, lists, strict=True)):
         scores = torch.einsum("hd,rhd->hr", query, keys[rows]) / math.sqrt(keys.size(2))
@@ -96,13 +109,13 @@ def attention(
     return torch.stack(mixtures)
 
 
-def biases_case() -> tuple[Tensor, Tensor]:
+def biases_case(num_queries: int) -> tuple[Tensor, Tensor]:
     """A slope for each head, and positions of the queries: before, among and after those of their rows."""
-    return torch.tensor([0.5, 0.0, 0.03125]), torch.tensor([4, 0, 2, 39, 11])
+    return torch.tensor([0.5, 0.0, 0.03125]), (4 + 33 * torch.arange(num_queries)) % 43
 
 
 def keys_values_case(num_heads: int, d_k: int, d_v: int) -> Tensor:
-    """Rows of keys and values, with all kinds of numbers: ties between neighbours in bfloat16 among them."""
+    """Rows of keys and values, with all kinds of numbers: ties between neighbours in bfloat16 and int8 among them."""
     keys_values = random(23, num_heads * (d_k + d_v))
     ulp = 2.0**-7  # distance of 1 to its neighbour in bfloat16
     ties = [1 + ulp / 2, 1 + 3 * ulp / 2, -1 - ulp / 2, -1 - 3 * ulp / 2]
@@ -111,24 +124,11 @@ def keys_values_case(num_heads: int, d_k: int, d_v: int) -> Tensor:
     extremes = [largest, -largest, smallest, -smallest, math.inf, -math.inf, math.nan, -math.nan, 0.0]
     special = torch.tensor([*ties, *beside, *extremes])
     keys_values.flatten()[: 3 * len(special)] = special.repeat(3)[: keys_values.numel()]
+    keys_values[-3] = 127 * keys_values[-3].sign()
+    keys_values[-3, 1::3], keys_values[-3, 2::3] = 0.5, -1.5  # steps are 1, in heads of more than two values
+    keys_values[-2], keys_values[-2, ::3] = 2.5 * keys_values[-2].sign(), -127
     keys_values[-1, 0] = torch.tensor(0x7F800001, dtype=torch.int32).view(torch.float32)  # NaN in a low bit
     return keys_values
-
-
-def stored_rows(keys_values: Tensor, num_heads: int, d_k: int, d_v: int, form: str, lanes: int) -> Tensor:
-    """Rows as `attention.c` stores them, in float32 or bfloat16 as they lie in memory.
-
-    Each head is filled up with zeros. Words hold the first of two vectors in bfloat16 in their low halves.
-    """
-    unit = lanes if form == "float32" else 2 * lanes
-    parts = []
-    for part in keys_values.split([num_heads * d_k, num_heads * d_v], dim=1):
-        heads = part.unflatten(1, (num_heads, -1))
-        filled = functional.pad(heads, (0, -heads.size(2) % unit)).to(getattr(torch, form))
-        if form == "bfloat16":
-            filled = filled.unflatten(2, (-1, 2, lanes)).transpose(3, 4)
-        parts.append(filled.flatten(1))
-    return torch.cat(parts, dim=1)
 
 
 def activation_case() -> Tensor:
@@ -137,7 +137,7 @@ def activation_case() -> Tensor:
 
 def activated(name: str, x: Tensor) -> Tensor:
     """The activation in float64."""
-    return functional.gelu(x.double()) if name == "gelu" else functional.silu(x.double())
+    return {"relu": functional.relu, "gelu": functional.gelu, "swish": functional.silu}[name](x.double())
 
 
 def norm_case(width: int) -> tuple[Tensor, Tensor, nn.LayerNorm]:

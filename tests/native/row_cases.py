@@ -27,7 +27,7 @@ from allyouneed.symbols import END
 def row_cases() -> list[Case]:
     return [
         *map(add_norm_case, WIDTHS),
-        *map(activation_case_of, ("gelu", "swish")),
+        *map(activation_case_of, ACTIVATIONS),
         *map(normalisers_case, VOCABULARIES),
         *map(top_case, VOCABULARIES),
         impossible_tokens_case(),
@@ -53,7 +53,7 @@ def add_norm_case(width: int) -> Case:
 def activation_case_of(name: str) -> Case:
     case, x = Case(f"activate {name}"), activation_case()
     values = case.tensor(x)
-    case.call("activate", ACTIVATIONS.index(name), len(x), values)
+    case.call("activate", ACTIVATIONS.index(name), len(x), values, 1)
     case.expect_close(values, activated(name, x), **ACTIVATION)
     return case
 

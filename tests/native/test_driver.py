@@ -26,9 +26,9 @@ def test_every_case_passes(
     record_property: Callable[[str, int], None],
 ) -> None:
     driver = build_driver(instructions, tmp_path)
-    layouts, lanes = driver.layouts(), driver.lanes()
-    cases = [*linear_cases(layouts), *attention_cases(lanes), *row_cases(), *search_cases()]
-    cases += stack_cases(layouts, lanes, tiny_model)
+    target = driver.target()
+    cases = [*linear_cases(target.layouts), *attention_cases(target), *row_cases(), *search_cases()]
+    cases += stack_cases(target, tiny_model)
     report = driver.run(cases)
     assert not report.failures, "\n".join(report.failures)
     assert report.passed == [case.name for case in cases]
@@ -93,7 +93,7 @@ def test_a_write_outside_of_memory_fails_the_case(plain: Driver) -> None:
 
 def test_a_function_that_runs_out_of_memory_fails_the_case(plain: Driver) -> None:
     case = Case("large")
-    layer = linear_structure(case, plain.layouts(), "int8", torch.zeros(1, 1), torch.zeros(1))
+    layer = linear_structure(case, plain.target().layouts, "int8", torch.zeros(1, 1), torch.zeros(1))
     case.call("linear_forward", layer, None, 2**50, None)
     assert plain.run([case]).failures == ["large: linear_forward returned 0"]
 

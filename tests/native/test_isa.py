@@ -70,7 +70,7 @@ def test_the_header_is_read_as_a_compiler_reads_it() -> None:
         "store_keys_values": 5,
         "attend": 8,
         "add_norm": 7,
-        "activate": 3,
+        "activate": 4,
         "stack_forward": 5,
         "normalisers_of": 5,
         "top_log_probs": 12,

@@ -131,8 +131,7 @@ INLINE float steps_of(const float *x, int64_t num_inputs, float *step) {
 INLINE float round_row_int8(const float *x, int64_t num_inputs, int32_t *words) {
     float step, steps = steps_of(x, num_inputs, &step);
     for (int64_t k = 0; k < num_inputs; k += LANES) {
-        vec rounded;
-        ivec whole = nearest(load_first(x + k, num_inputs - k, 0) * splat(steps), &rounded);
+        ivec whole = nearest(load_first(x + k, num_inputs - k, 0) * splat(steps));
         if (INT8_VALUES == 4) {
             bytes narrow = __builtin_convertvector(whole, bytes) ^ (int8_t)INT8_OFFSET;
             memcpy((char *)words + k, &narrow, sizeof narrow);

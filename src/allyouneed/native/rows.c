@@ -52,12 +52,19 @@ INLINE vec normal_probability(vec x) {
     return chosen((ivec)(x < splat(0)), beyond, one - beyond);
 }
 
+INLINE vec activated(enum activation activation, vec x) {
+    switch (activation) {
+    case RELU: return larger(splat(0), x);
+    case GELU: return x * normal_probability(x);
+    default: return x * sigmoid(x); /* SWISH */
+    }
+}
+
 void activate(int activation, int64_t num_values, float *values, int threads) {
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
     for (int64_t i = 0; i < num_values; i += LANES) {
         vec x = load_first(values + i, num_values - i, 0);
-        vec share = activation == GELU ? normal_probability(x) : sigmoid(x);
-        store_first(values + i, x * share, num_values - i);
+        store_first(values + i, activated(activation, x), num_values - i);
     }
 }
 

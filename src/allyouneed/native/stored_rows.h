@@ -45,14 +45,14 @@ INLINE float store_head(enum form form, const float *from, int64_t width, int64_
     float step = 1;
     const float steps = form == INT8 ? steps_of(from, width, &step) : 1;
     for (int64_t i = 0; i < space; i += LANES, to += bytes_of(form, LANES)) {
-        vec value = load_first(from + i, width - i, 0), rounded;
+        vec value = load_first(from + i, width - i, 0);
         if (form == FLOAT32)
             memcpy(to, &value, sizeof value);
         else if (form == BFLOAT16) {
             shorts halves = __builtin_convertvector((ivec)to_bfloat16(value) >> 16, shorts);
             memcpy(to, &halves, sizeof halves);
         } else {
-            bytes narrow = __builtin_convertvector(nearest(value * splat(steps), &rounded), bytes) ^ (int8_t)offset;
+            bytes narrow = __builtin_convertvector(nearest(value * splat(steps)), bytes) ^ (int8_t)offset;
             memcpy(to, &narrow, sizeof narrow);
         }
     }

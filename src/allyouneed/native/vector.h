@@ -39,6 +39,7 @@ enum { CACHE_LINE = 64 }; /* bytes */
 
 typedef float vec __attribute__((vector_size(4 * LANES)));
 typedef int32_t ivec __attribute__((vector_size(4 * LANES)));
+typedef uint32_t uvec __attribute__((vector_size(4 * LANES))); /* where a sum may overflow and is then not used */
 typedef int16_t shorts __attribute__((vector_size(2 * LANES)));
 typedef int8_t bytes __attribute__((vector_size(LANES)));
 
@@ -181,18 +182,18 @@ INLINE uint32_t lanes_above(vec v, float limit) {
 #endif
 }
 
-/* The nearest integers, ties to even, of values between -2^21 and 2^21: in the low bits of the sum with 1.5 * 2^23,
-whose last place is 1. */
-INLINE ivec nearest(vec v, vec *rounded) {
-    const float shift = 12582912.0f;
-    vec shifted = v + splat(shift);
-    *rounded = shifted - splat(shift);
-    return (ivec)shifted - (ivec)splat(shift);
+/* The sum with it, 1.5 * 2^23, has the nearest integer to a value between -2^21 and 2^21 in its low bits, ties to even:
+its last place is 1. */
+static const float INTEGER_SHIFT = 12582912.0f;
+
+/* The nearest integers, ties to even, of values between -2^21 and 2^21. */
+INLINE ivec nearest(vec v) {
+    return (ivec)(v + splat(INTEGER_SHIFT)) - (ivec)splat(INTEGER_SHIFT);
 }
 
 /* Rounded to bfloat16, ties to even: the low 16 bits become 0. A NaN stays one. */
 INLINE vec to_bfloat16(vec v) {
-    ivec bits = (ivec)v, rounded = bits + 0x7fff + (bits >> 16 & 1), quiet = bits | 0x400000;
+    uvec bits = (uvec)v, rounded = bits + 0x7fff + (bits >> 16 & 1), quiet = bits | 0x400000;
     return (vec)((ivec)chosen((ivec)(v == v), (vec)rounded, (vec)quiet) & splat_bits(~0xffff));
 }
 
@@ -228,8 +229,8 @@ INLINE ivec load_bytes(const char *from) {
 x = n ln 2 + r with |r| <= ln 2 / 2, ln 2 in two parts; e^r by its Taylor polynomial of degree 7, with a
 remainder below 2^-27; n is then added to the exponent. */
 INLINE vec exponential(vec x) {
-    vec n, one = splat(1.0f);
-    ivec exponent = nearest(x * splat(1.44269504089f), &n);
+    vec one = splat(1.0f), shifted = x * splat(1.44269504089f) + splat(INTEGER_SHIFT);
+    vec n = shifted - splat(INTEGER_SHIFT);
     vec r = multiply_add(n, splat(-0.693359375f), x);
     r = multiply_add(n, splat(2.12194440e-4f), r);
     vec sum = splat(1.0f / 5040);
@@ -240,7 +241,7 @@ INLINE vec exponential(vec x) {
     sum = multiply_add(sum, r, splat(0.5f));
     sum = multiply_add(sum, r, one);
     sum = multiply_add(sum, r, one);
-    vec power = (vec)((ivec)one + (exponent << 23));
+    vec power = (vec)((uvec)one + ((uvec)shifted << 23)); /* no power where x < -87 */
     return chosen((ivec)(x < splat(-87.0f)), splat(0.0f), sum * power);
 }
 
