@@ -1,7 +1,7 @@
 """What the kernels compute, in float64, and how far rounding to float32 may lead away from it."""
 
 import math
-from typing import TypedDict
+from typing import TypedDict, cast
 
 import torch
 from torch import Tensor, nn
@@ -39,7 +39,7 @@ def random(*shape: int, seed: int = 1) -> Tensor:
 
 
 def rounded_to_steps(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Each row (of the last dimension) as integers from -127 to 127, and its step size; tiny rows are zeros."""
+    """Each row as integers from -127 to 127, and its step size; tiny rows are zeros."""
     largest = rows.abs().amax(dim=-1, keepdim=True)
     return (rows * torch.where(largest < 1e-30, 0, 127 / largest)).round(), largest / 127
 
@@ -73,7 +73,7 @@ def product(x: Tensor, weight: Tensor, bias: Tensor, form: str) -> tuple[Tensor,
 
 
 def attention_case(d_k: int, d_v: int) -> tuple[list[Tensor], list[list[int]]]:
-    """Queries, keys and values, and the rows that each query attends to, in any order; some attend to the same."""
+    """Queries, keys and values, and the rows that each query attends to: in any order, some the same."""
     torch.manual_seed(d_k)
     lists = [[3], [0, 1, 2], [7, 2, 9, 4], list(range(40)), [39] * 17]
     lists += [*[list(range(38, 3, -1))] * 9, [5, 6], *[[8]] * 5, [0, 1, 2], list(range(38, 3, -1))]
@@ -82,7 +82,7 @@ def attention_case(d_k: int, d_v: int) -> tuple[list[Tensor], list[list[int]]]:
 
 
 def lists_of_rows(lists: list[list[int]]) -> tuple[Tensor, Tensor, Tensor]:
-    """The rows of all queries, and where those of each query start and how many they are; equal lists are shared."""
+    """All rows, and where those of each query start and how many they are; equal lists start alike."""
     counts = torch.tensor([len(rows) for rows in lists], dtype=torch.int32)
     starts = functional.pad(counts.cumsum(0), (1, 0))[[lists.index(rows) for rows in lists]]
     return torch.tensor([row for rows in lists for row in rows], dtype=torch.int32), starts, counts
@@ -115,7 +115,7 @@ def biases_case(num_queries: int) -> tuple[Tensor, Tensor]:
 
 
 def keys_values_case(num_heads: int, d_k: int, d_v: int) -> Tensor:
-    """Rows of keys and values, with all kinds of numbers: ties between neighbours in bfloat16 and int8 among them."""
+    """Rows of keys and values, with all kinds of numbers, among them ties in bfloat16 and int8."""
     keys_values = random(23, num_heads * (d_k + d_v))
     ulp = 2.0**-7  # distance of 1 to its neighbour in bfloat16
     ties = [1 + ulp / 2, 1 + 3 * ulp / 2, -1 - ulp / 2, -1 - 3 * ulp / 2]
@@ -137,7 +137,8 @@ def activation_case() -> Tensor:
 
 def activated(name: str, x: Tensor) -> Tensor:
     """The activation in float64."""
-    return {"relu": functional.relu, "gelu": functional.gelu, "swish": functional.silu}[name](x.double())
+    function = getattr(functional, "silu" if name == "swish" else name)
+    return cast("Tensor", function(x.double()))
 
 
 def norm_case(width: int) -> tuple[Tensor, Tensor, nn.LayerNorm]:

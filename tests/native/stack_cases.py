@@ -31,7 +31,7 @@ VOCAB_SIZE, D_MODEL = 11, 20
 LENGTHS, SOURCE_LENGTHS = (9, 1, 5), (4, 7, 2)
 """Of the sentences that are read together, and of the memory of each."""
 _NEAR_A_TIE = 5e-7
-"""How far float32 may lead a query, key or value away, in largest values of its head: it may be rounded differently."""
+"""How far float32 may lead a query, key or value away, as a share of the largest in its head."""
 
 
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -118,7 +118,7 @@ class StackCase:
         return case
 
     def _expect(self, case: Case, hidden: Address, reference: Any) -> None:
-        """Expect the hidden states of a reference with rounded queries, keys and values, and not of one without.
+        """Expect the hidden states of a reference that rounds queries, keys and values, and not of another.
 
         Where some are so near to a tie that float32 may round them differently, so may the reference.
         """

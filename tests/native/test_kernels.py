@@ -162,14 +162,14 @@ def test_activations_are_those_of_pytorch(name: str) -> None:
     x = activation_case()
     for num_values in (1, 3, len(x)):
         values = x[-num_values:].clone()
-        library().activate(ACTIVATIONS.index(name), num_values, values.data_ptr())
+        library().activate(ACTIVATIONS.index(name), num_values, values.data_ptr(), 1)
         torch.testing.assert_close(values.double(), activated(name, x[-num_values:]), **ACTIVATION)
 
 
 def test_an_activation_of_what_is_no_number_is_none() -> None:
     for name in ACTIVATIONS:
         values = torch.tensor([math.nan, 2.0, math.inf])
-        library().activate(ACTIVATIONS.index(name), 3, values.data_ptr())
+        library().activate(ACTIVATIONS.index(name), 3, values.data_ptr(), 1)
         assert values[0].isnan()
         torch.testing.assert_close(values[1:].double(), activated(name, torch.tensor([2.0, math.inf])))
 
