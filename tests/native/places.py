@@ -17,7 +17,7 @@ class Widths(NamedTuple):
 
 
 class Places(NamedTuple):
-    """`struct places` of `stored_rows.h`: values in a head with its zeros, and bytes from the start of a row."""
+    """`struct places` of `stored_rows.h`: values in a head with its zeros; bytes from the start of a row."""
 
     key_space: int
     value_space: int
