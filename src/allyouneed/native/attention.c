@@ -193,11 +193,24 @@ static inline const int32_t *rows_of(const struct attended *attended, int64_t qu
     return attended->rows + attended->starts[query];
 }
 
-/* Whether a query and the next ones attend to the same rows. */
-static inline int share_rows(const struct attended *attended, int64_t query, int64_t end) {
-    for (int64_t i = query; i < query + SHARED; i++)
-        if (i >= end || attended->starts[i] != attended->starts[query] || attended->counts[i] != attended->counts[query])
+/* Number of rows of a query in the tile from `start` on. */
+static inline int count_in_tile(const struct attended *attended, int64_t query, int start) {
+    const int count = attended->counts[query] - start;
+    return count < TILE ? count : TILE;
+}
+
+/* Whether a query and the next ones attend to the same rows in a tile, as beams with a common past do. */
+static int share_tile(const struct attended *attended, int64_t query, int64_t end, int start) {
+    const int count = count_in_tile(attended, query, start);
+    if (count <= 0 || query + SHARED > end)
+        return 0;
+    const int32_t *rows = rows_of(attended, query) + start;
+    for (int64_t i = query + 1; i < query + SHARED; i++) {
+        const int32_t *others = rows_of(attended, i) + start;
+        if (count_in_tile(attended, i, start) != count
+            || (others != rows && memcmp(others, rows, count * sizeof *rows) != 0))
             return 0;
+    }
     return 1;
 }
 
@@ -269,12 +282,12 @@ INLINE void attend_group(
     memset(group->mixed, 0, num_queries * width * sizeof(float));
     for (int start = 0; start < group->longest; start += TILE)
         for (int64_t i = 0, together; i < num_queries; i += together) {
-            together = share_rows(attended, group->first + i, group->end) ? SHARED : 1;
-            const int count = attended->counts[group->first + i] - start;
+            const int64_t query = group->first + i;
+            together = share_tile(attended, query, group->end, start) ? SHARED : 1;
             const struct mixture mixture = {
-                places, num_heads, table + places->values, rows_of(attended, group->first + i) + start,
-                count < TILE ? count : TILE, group->scores + i * num_heads * group->stride + start, group->stride,
-                group->mixed + i * width};
+                places, num_heads, table + places->values, rows_of(attended, query) + start,
+                count_in_tile(attended, query, start), group->scores + i * num_heads * group->stride + start,
+                group->stride, group->mixed + i * width};
             if (together == SHARED)
                 mix(form, SHARED, &mixture);
             else
