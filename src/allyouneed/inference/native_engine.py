@@ -31,6 +31,7 @@ _FIRST_POSITIONS = 32
 _GROUP = 8
 """Number of neighbouring positions whose attention is computed together."""
 _STEPS_BEFORE_TIDYING = 32
+"""Minimum number of steps between two sortings of the rows."""
 
 
 class NativeEngine(Engine):
@@ -184,10 +185,8 @@ class NativeDecoding:
             ids, positions = ids[wanted], positions[wanted]
             past, sources = past.of_some(wanted), sources.of_some(wanted)
         first = self._written.reserve(len(ids))
-        rows = np.arange(first, self._written.num_rows, dtype=np.int32)
-        if wanted is not None:
-            of_all = np.full(tokens.size, first, np.int32)  # any row will do for the others
-            of_all[wanted], rows = rows, of_all
+        rows = np.full(tokens.size, first, np.int32)  # any row will do for hypotheses that are not wanted
+        rows[slice(None) if wanted is None else wanted] = np.arange(first, self._written.num_rows)
         self._ancestry[self._places[:, 0], :, self._positions] = rows.reshape(tokens.shape)
         hidden = engine.decoder(
             ids,

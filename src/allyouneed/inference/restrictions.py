@@ -13,7 +13,6 @@ from allyouneed.config.run import SearchConfig
 from allyouneed.inference.beams import NOTHING, Beams
 from allyouneed.inference.search_request import SearchRequest
 from allyouneed.inference.selection import Restriction
-from allyouneed.symbols import END
 
 
 class Constraint(Protocol):
@@ -80,23 +79,19 @@ class Restrictions:
             if length <= len(ids)
         ]
         forbids_repetition = self._config.no_repeat_ngram_size or self._config.repetition_penalty != 1
-        if not (forced or forbids_repetition or self._constraint is not None):
-            return Restriction(too_short) if too_short.any() else None
+        restricts = forbids_repetition or self._constraint is not None
+        if not (restricts or forced or too_short.any()):
+            return None
 
         def restrict(logits: Tensor, normalisers: Tensor) -> None:
-            kept = [logits[place, :, token].clone() for place, token in forced]
             if forbids_repetition:
                 self._restrict_repetition(logits, normalisers, beams)
             if self._constraint is not None and self._table is not None:
                 self._table = self._table.to(logits.device)
                 classes = torch.from_numpy(self._constraint.classify(self._states)).to(logits.device)
                 logits.masked_fill_(~self._table[classes], NOTHING)
-            logits[torch.from_numpy(too_short).to(logits.device), :, END] = NOTHING
-            for (place, token), values in zip(forced, kept, strict=True):
-                logits[place] = NOTHING
-                logits[place, :, token] = values
 
-        return Restriction(too_short, restrict)
+        return Restriction(too_short, restrict if restricts else None, forced)
 
     def _restrict_repetition(self, logits: Tensor, normalisers: Tensor, beams: Beams) -> None:
         written = beams.written()

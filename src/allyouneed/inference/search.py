@@ -175,7 +175,7 @@ class BeamSearch:
         selective, alive = self._selective, self._beams.alive()
         if np.count_nonzero(alive) == alive.size or self._select is not most_probable:
             return None
-        if selective is None or not selective.skips or (restriction and restriction.restrict):
+        if selective is None or not selective.skips or (restriction and not restriction.is_of_lengths):
             return None
         logits = selective.step_some(torch.from_numpy(self._beams.last_tokens()), alive)
         return top_log_probs_of_some(logits, alive, self._rules.num_candidates, restriction)

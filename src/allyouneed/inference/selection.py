@@ -1,6 +1,6 @@
 """Selection of the most probable next tokens."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,8 +41,7 @@ class Candidates:
 
 
 Restrict = Callable[[Tensor, Tensor], None]
-"""Lowers logits (sentences, beams, vocab) of disallowed tokens in place; their normalisers (sentences, beams)
-stay."""
+"""Lowers logits (sentences, beams, vocab) in place; their normalisers (sentences, beams) stay."""
 
 
 @dataclass(frozen=True)
@@ -52,16 +51,26 @@ class Restriction:
     cannot_end: NDArray[np.bool_]
     """(sentences): whether the hypotheses are too short to end."""
     restrict: Restrict | None = None
-    """Restricts them in other ways, and by `cannot_end`, too."""
+    """Lowers the logits of tokens that are disallowed for other reasons."""
+    forced: Sequence[tuple[int, int]] = ()
+    """Sentences with the one token that each must choose, whatever else restricts it."""
+
+    @property
+    def is_of_lengths(self) -> bool:
+        """Whether `cannot_end` is all that restricts the hypotheses."""
+        return self.restrict is None and not self.forced
 
     def apply(
         self, logits: Float[Tensor, "sentences beams vocab"], normalisers: Float[Tensor, "sentences beams"]
     ) -> None:
         """Lower the logits of disallowed tokens in place."""
+        kept = [logits[sentence, :, token].clone() for sentence, token in self.forced]
         if self.restrict is not None:
             self.restrict(logits, normalisers)
-        else:
-            logits[torch.from_numpy(self.cannot_end).to(logits.device), :, END] = _NOTHING
+        logits[torch.from_numpy(self.cannot_end).to(logits.device), :, END] = _NOTHING
+        for (sentence, token), values in zip(self.forced, kept, strict=True):
+            logits[sentence] = _NOTHING
+            logits[sentence, :, token] = values
 
 
 def top_log_probs(
@@ -73,7 +82,7 @@ def top_log_probs(
     """
     k = min(k, logits.size(-1))
     native = logits.device.type == "cpu" and logits.dtype == torch.float32 and library() is not None
-    if native and (restriction is None or restriction.restrict is None):
+    if native and (restriction is None or restriction.is_of_lengths):
         cannot_end = None if restriction is None else restriction.cannot_end.repeat(logits.size(1))
         return kernels.top_log_probs(logits, k, NEVER_PRODUCED, cannot_end=cannot_end)
     logits = logits.float()
@@ -96,7 +105,7 @@ def top_log_probs_of_some(
     """The k most probable tokens, as `top_log_probs` chooses them, of the `wanted` (sentences, beams) only.
 
     The others get log-probabilities of -inf. The kernels must be available, and lengths must be all that
-    `restriction` restricts.
+    restricts them.
     """
     cannot_end = None
     if restriction is not None:
