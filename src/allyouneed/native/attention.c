@@ -18,8 +18,9 @@ enum {
     SHARED = 4                    /* number of queries that attend to the same rows and are mixed together */
 };
 
-/* Besides the words of a head of a query: its step size, and the start of its sums, which undoes the offset of keys. */
-struct besides {
+/* What belongs to the words of a head of a query: its step size, and the start of its sums, which undoes the offset of
+keys. */
+struct scaling {
     float step;
     int32_t start;
 };
@@ -27,7 +28,7 @@ struct besides {
 /* Writes a query as words, head by head. */
 INLINE void prepare_query(
     enum form form, const struct heads *heads, int64_t num_words, const float *query, int32_t *words,
-    struct besides *besides) {
+    struct scaling *scalings) {
     for (int head = 0; head < heads->num_heads; head++, query += heads->d_k, words += num_words) {
         float step = 1;
         int32_t sum = 0;
@@ -43,18 +44,18 @@ INLINE void prepare_query(
             for (int i = 0; i < heads->d_k; i++)
                 sum += ((const int8_t *)words)[i];
         }
-        besides[head] = (struct besides){step, -INT8_OFFSET * sum};
+        scalings[head] = (struct scaling){step, -INT8_OFFSET * sum};
     }
 }
 
 /* The dot products of a query with four keys, head by head; the scores of successive heads are `stride` apart. */
 INLINE void score(
-    enum form form, int num_heads, const struct places *places, const int32_t *query, const struct besides *besides,
+    enum form form, int num_heads, const struct places *places, const int32_t *query, const struct scaling *scalings,
     const char *const rows[KEYS], float *scores, int64_t stride) {
     const int64_t num_words = places->key_words, of_head = num_words * bytes_in_word(form);
     for (int head = 0; head < num_heads; head++, query += num_words, scores += stride) {
         ivec start = splat_bits(0);
-        start[0] = besides[head].start;
+        start[0] = scalings[head].start;
         ivec sums[KEYS] = {start, start, start, start};
         vec totals[KEYS];
         for (int64_t i = 0; i < num_words; i += LANES) {
@@ -101,16 +102,9 @@ static void normalise(float *scores, int count, float scale, float slope, int64_
 }
 
 INLINE vec load_values(enum form form, const char *from) {
-    vec values;
     if (form == FLOAT32)
-        memcpy(&values, from, sizeof values);
-    else if (form == BFLOAT16) {
-        shorts halves;
-        memcpy(&halves, from, sizeof halves);
-        values = (vec)(__builtin_convertvector(halves, ivec) << 16);
-    } else
-        values = __builtin_convertvector(load_bytes(from), vec);
-    return values;
+        return load((const float *)from);
+    return form == BFLOAT16 ? load_bfloat16(from) : __builtin_convertvector(load_bytes(from), vec);
 }
 
 /* Values, and the queries that mix them with weights of their own. */
@@ -170,7 +164,7 @@ INLINE void mix(enum form form, int num_queries, const struct mixture *mixture) 
 }
 
 /* Prefetches a row; rows are too far apart for the processor to predict the next one. */
-static inline void fetch(const char *row, int64_t num_bytes) {
+static inline void prefetch(const char *row, int64_t num_bytes) {
     for (int64_t i = 0; i < num_bytes; i += CACHE_LINE)
         __builtin_prefetch(row + i);
 }
@@ -181,12 +175,12 @@ struct group {
     struct places places;
     const struct attended *attended;
     int64_t first, end;
-    int64_t longest;  /* number of rows of the query that has most */
-    int64_t stride;   /* scores of a head */
-    float *scores;    /* (queries, heads, stride) */
-    int32_t *queries; /* (queries, words) */
-    struct besides *besides; /* (queries, heads) */
-    float *mixed;     /* (queries, columns), filled up */
+    int64_t longest;          /* number of rows of the query that has most */
+    int64_t stride;           /* scores of a head */
+    float *scores;            /* (queries, heads, stride) */
+    int32_t *queries;         /* (queries, words) */
+    struct scaling *scalings; /* (queries, heads) */
+    float *mixed;             /* (queries, columns), filled up */
 };
 
 static inline const int32_t *rows_of(const struct attended *attended, int64_t query) {
@@ -228,11 +222,11 @@ INLINE void score_group(enum form form, const struct group *group, const char *t
             for (int k = 0; k < KEYS; k++)
                 rows[k] = table + own[j + k < count ? j + k : count - 1] * places->row;
             for (int k = j + KEYS; k < j + 2 * KEYS && k < count; k++)
-                fetch(table + own[k] * places->row, places->values);
+                prefetch(table + own[k] * places->row, places->values);
             const int64_t place = i - group->first;
             score(
                 form, num_heads, places, group->queries + place * num_heads * places->key_words,
-                group->besides + place * num_heads, rows,
+                group->scalings + place * num_heads, rows,
                 group->scores + place * num_heads * group->stride + j, group->stride);
         }
 }
@@ -255,11 +249,11 @@ INLINE void weigh(enum form form, const struct group *group, int64_t query, cons
     const int64_t place = query - group->first;
     const int count = attended->counts[query];
     const float scale = 1.0f / sqrtf((float)heads->d_k);
-    const struct besides *besides = group->besides + place * heads->num_heads;
+    const struct scaling *scalings = group->scalings + place * heads->num_heads;
     float *scores = group->scores + place * heads->num_heads * group->stride;
     for (int head = 0; head < heads->num_heads; head++)
         normalise(
-            scores + head * group->stride, count, scale * besides[head].step, heads->slopes ? heads->slopes[head] : 0,
+            scores + head * group->stride, count, scale * scalings[head].step, heads->slopes ? heads->slopes[head] : 0,
             attended->positions ? attended->positions[query] : 0);
     if (form == INT8)
         weigh_steps(group, rows_of(attended, query), count, table, scores);
@@ -275,7 +269,7 @@ INLINE void attend_group(
     for (int64_t i = 0; i < num_queries; i++)
         prepare_query(
             form, group->heads, places->key_words, queries + (group->first + i) * query_stride,
-            group->queries + i * num_heads * places->key_words, group->besides + i * num_heads);
+            group->queries + i * num_heads * places->key_words, group->scalings + i * num_heads);
     score_group(form, group, table);
     for (int64_t i = group->first; i < group->end; i++)
         weigh(form, group, i, table);
@@ -315,8 +309,8 @@ static int attend_from(
     if (!group.scores)
         return 0;
     group.mixed = group.scores + num_queries * of_scores;
-    group.besides = (struct besides *)(group.mixed + num_queries * of_mixed);
-    group.queries = (int32_t *)(group.besides + num_queries * num_heads);
+    group.scalings = (struct scaling *)(group.mixed + num_queries * of_mixed);
+    group.queries = (int32_t *)(group.scalings + num_queries * num_heads);
     switch (heads->form) {
     case FLOAT32: attend_group(FLOAT32, &group, queries, query_stride, table, out); break;
     case BFLOAT16: attend_group(BFLOAT16, &group, queries, query_stride, table, out); break;

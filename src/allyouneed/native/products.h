@@ -39,11 +39,9 @@ INLINE ivec load_words(enum form form, const char *from) {
     ivec words;
     if (bytes_in_word(form) == 4)
         memcpy(&words, from, sizeof words);
-    else if (form == BFLOAT16) {
-        shorts halves;
-        memcpy(&halves, from, sizeof halves);
-        words = __builtin_convertvector(halves, ivec) << 16;
-    } else {
+    else if (form == BFLOAT16)
+        words = (ivec)load_bfloat16(from);
+    else {
 #if HAS_AVX512
         words = (ivec)_mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)from));
 #elif HAS_AVX2
@@ -132,10 +130,9 @@ INLINE float round_row_int8(const float *x, int64_t num_inputs, int32_t *words) 
     float step, steps = steps_of(x, num_inputs, &step);
     for (int64_t k = 0; k < num_inputs; k += LANES) {
         ivec whole = nearest(load_first(x + k, num_inputs - k, 0) * splat(steps));
-        if (INT8_VALUES == 4) {
-            bytes narrow = __builtin_convertvector(whole, bytes) ^ (int8_t)INT8_OFFSET;
-            memcpy((char *)words + k, &narrow, sizeof narrow);
-        } else {
+        if (INT8_VALUES == 4)
+            store_bytes((char *)words + k, whole, INT8_OFFSET);
+        else {
             shorts narrow = __builtin_convertvector(whole, shorts);
             memcpy((char *)words + 2 * k, &narrow, sizeof narrow);
         }

@@ -1,8 +1,8 @@
 /* Rows of keys and values, as they are stored.
 
 A row holds the keys of all heads of a token and then the values. Each key is filled up with zeros to whole vectors of
-words, each value to whole vectors of values. In int8, the step sizes of keys and values of each head lie between them, and keys have the offset that the
-instructions want. */
+words, each value to whole vectors of values. In int8, the step sizes of keys and values of each head lie between them,
+and keys have the offset that the instructions want. */
 
 #ifndef ALLYOUNEED_STORED_ROWS_H
 #define ALLYOUNEED_STORED_ROWS_H
@@ -51,10 +51,8 @@ INLINE float store_head(enum form form, const float *from, int64_t width, int64_
         else if (form == BFLOAT16) {
             shorts halves = __builtin_convertvector((ivec)to_bfloat16(value) >> 16, shorts);
             memcpy(to, &halves, sizeof halves);
-        } else {
-            bytes narrow = __builtin_convertvector(nearest(value * splat(steps)), bytes) ^ (int8_t)offset;
-            memcpy(to, &narrow, sizeof narrow);
-        }
+        } else
+            store_bytes(to, nearest(value * splat(steps)), offset);
     }
     return step;
 }

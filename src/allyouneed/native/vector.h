@@ -206,6 +206,19 @@ INLINE vec add_bfloat16_products(vec sum, vec x, vec y) {
 }
 #endif
 
+/* LANES values in bfloat16 as floats. */
+INLINE vec load_bfloat16(const char *from) {
+    shorts halves;
+    memcpy(&halves, from, sizeof halves);
+    return (vec)(__builtin_convertvector(halves, ivec) << 16);
+}
+
+/* Stores integers as signed bytes plus an offset of 0 or 128. */
+INLINE void store_bytes(char *to, ivec integers, int offset) {
+    bytes narrow = __builtin_convertvector(integers, bytes) ^ (int8_t)offset;
+    memcpy(to, &narrow, sizeof narrow);
+}
+
 /* LANES signed bytes as integers; GCC makes one move for each of them from a conversion of vectors. */
 INLINE ivec load_bytes(const char *from) {
 #if HAS_AVX512
