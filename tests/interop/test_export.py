@@ -54,6 +54,7 @@ def test_heads_of_other_widths_are_refused(name: str, random_model: RandomModel,
     "variant",
     [
         {"norm": "pre"},
+        {"activation": "gelu"},
         {"attention": "additive"},
         {"neighbourhood": 8},
         {"feed_forward": "parameters"},

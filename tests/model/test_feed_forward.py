@@ -1,11 +1,14 @@
 """Equation 2 by hand, position by position."""
 
 import math
+from typing import get_args
 
 import pytest
 import torch
 
-from allyouneed.model.feed_forward import FeedForward
+from allyouneed.config.model import ModelConfig
+from allyouneed.model.feed_forward import ACTIVATIONS, FeedForward
+from allyouneed.native.stack import ACTIVATIONS as NATIVE
 
 
 def test_the_network_is_equation_2_by_hand() -> None:
@@ -32,6 +35,10 @@ def test_the_activation_can_be_another(activation: str, expected: float) -> None
     for parameter, value in zip(network.parameters(), (1.0, 0.0, 1.0, 0.0), strict=True):
         torch.nn.init.constant_(parameter, value)
     assert network(torch.tensor([2.0])).item() == pytest.approx(expected, rel=1e-5)
+
+
+def test_the_model_the_kernels_and_the_setting_have_the_same_activations() -> None:
+    assert [*ACTIVATIONS] == [*NATIVE] == [*get_args(ModelConfig.model_fields["activation"].annotation)]
 
 
 def test_each_position_is_mapped_alike_and_alone() -> None:

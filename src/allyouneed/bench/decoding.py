@@ -27,7 +27,10 @@ from allyouneed.bench.decoding_workloads import Task
 from allyouneed.native import isa
 from allyouneed.native.library import library
 
-FORCED = "ALLYOUNEED_ISA", "CT2_FORCE_CPU_ISA", "ONEDNN_MAX_CPU_ISA", "ATEN_CPU_CAPABILITY"
+FORCED = (
+    *("ALLYOUNEED_ISA", "CT2_FORCE_CPU_ISA", "ONEDNN_MAX_CPU_ISA", "ATEN_CPU_CAPABILITY"),
+    "MKL_ENABLE_INSTRUCTIONS",
+)
 """Environment variables that limit the contenders' instruction sets; CTranslate2 multiplies with oneDNN."""
 
 _CPU = torch.device("cpu")

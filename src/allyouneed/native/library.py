@@ -26,9 +26,7 @@ from allyouneed.native.header import functions
 FORMS = "float32", "bfloat16", "int8"
 """Forms of packed weights, in the order of `enum form` in `kernels.h`."""
 
-REMEDY = "run `pip install 'allyouneed[compiler]'` or install gcc"
-"""What to do without a compiler."""
-
+_REMEDY = "run `pip install 'allyouneed[compiler]'` or install gcc"
 _OPENMP = b"GOMP_parallel", b"__kmpc_fork_call"  # how GCC and Clang start threads
 
 
@@ -110,7 +108,7 @@ def _cached_or_compiled(instructions: isa.InstructionSet) -> Found:
             return _compiled(compiler, [*command, *instructions.options], kept)
         except (OSError, RuntimeError, subprocess.SubprocessError, AttributeError) as error:
             failure = printable(str(error).partition("\n")[0])
-    return Found(None, f"{failure}: {REMEDY}")
+    return Found(None, f"{failure}: {_REMEDY}")
 
 
 def _compiled(compiler: str, command: Sequence[str], kept: Path | None) -> Found:
