@@ -186,6 +186,15 @@ def test_a_run_keeps_the_meaning_of_a_neighbourhood_that_it_began_with(copy: Pat
     assert resumed.model.neighbourhood_counts == "distances"
 
 
+def test_the_threads_of_a_run_share_what_they_shared_when_it_began(copy: Path, data: Path) -> None:
+    """Before `threads_share` was a setting, they shared operations."""
+    recorded = (copy / "config.toml").read_bytes().decode()
+    (copy / "config.toml").write_bytes(re.sub(r'threads_share = "\w+"\n', "", recorded).encode())
+    for given in None, CONFIG:
+        resumed = run_config(RunDirectory(copy), given, PreparedData(data), torch.device("cpu"))
+        assert resumed.training.threads_share == "operations"
+
+
 @pytest.mark.parametrize("config", [None, CONFIG])
 @pytest.mark.parametrize("tokenizer", ["byte", "bpe"])
 def test_other_data_is_refused(

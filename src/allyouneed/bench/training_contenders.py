@@ -6,6 +6,7 @@ their own examples do; ours is computed in micro-batches, as `train` does.
 
 import math
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Protocol
 
 import numpy as np
@@ -24,6 +25,7 @@ from allyouneed.model.positional_encoding import sinusoids
 from allyouneed.symbols import END, PADDING, START
 from allyouneed.training.gradients import FiniteWatch, Gradients
 from allyouneed.training.optimizer import build_optimizer, learning_rate
+from allyouneed.training.team import team_of
 from allyouneed.training.update import accumulate_gradient, seed_generators, use_fastest_attention
 
 
@@ -49,6 +51,8 @@ class OurStep:
         self._optimizer = build_optimizer(self.model, config.training)
         self._gradients = Gradients(list(self.model.parameters()))
         self._watch = FiniteWatch(self._optimizer, device)
+        smoothing = config.training.label_smoothing
+        self._team = team_of(self.model, self._gradients, config.training, smoothing)
 
     def step(self, batch: Batch) -> Tensor:
         """Take one step; return the loss without label smoothing."""
@@ -56,7 +60,10 @@ class OurStep:
         self._num_steps += 1
         self._gradients.clear()
         num_parts = -(-training.batch_tokens // training.resolved_micro_batch_tokens())
-        for number, part in enumerate(cut_rows(batch, num_parts)):
+        parts = cut_rows(batch, num_parts)
+        if self._team:
+            self._team.add_up(enumerate(map(nullcontext, parts)), self._num_steps, tokens)
+        for number, part in enumerate(() if self._team else parts):
             seed_generators(training.seed, self._num_steps, number)
             self._gradients.loss += accumulate_gradient(
                 self.model, part, tokens, training.label_smoothing, training.precision

@@ -46,6 +46,7 @@ _NOT_PART_OF_IT = {
         "keep_checkpoints",
         "validate_every_steps",
         "precision",
+        "threads_share",
         "sharded",
         "seed",
     },

@@ -102,6 +102,9 @@ class TrainingConfig(Config):
     # Deviation: the paper's products were in float32; see docs/paper.md.
     precision: Precision = "auto"
     """Precision of matrix products; "auto": bfloat16 if the hardware supports it. Weights stay float32."""
+    threads_share: Literal["micro_batches", "operations"] = "micro_batches"
+    """What the threads of a CPU share: micro-batches, each computed by one of them, or every operation.
+    Threads that share operations often wait for each other, which is slow on a busy machine."""
     sharded: bool = False
     """Shard weights, gradients and moments over processes (FSDP2); for models too large for one device."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
@@ -222,7 +225,7 @@ class RunConfig(Config):
         config = cls(
             model=ModelConfig(neighbourhood_counts="distances"),
             data=DataConfig(**WITHOUT_RECORD),
-            training=TrainingConfig(checkpoint_every_steps=None),
+            training=TrainingConfig(checkpoint_every_steps=None, threads_share="operations"),
         ).with_toml(path)
         if config.model.neighbourhood is None:
             config = config.replace(model={"neighbourhood_counts": "keys"})

@@ -7,6 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
+from allyouneed.model.random_stream import generator
 from allyouneed.symbols import PADDING, SENTINEL, START
 
 _LEVELS = 1 << 16
@@ -44,7 +45,7 @@ class SymbolDropout(nn.Module):
         """Drop symbols of `ids`; the identity outside training."""
         if not self.training or self.rate == 0.0:
             return ids
-        dropped = torch.rand(ids.shape, device=ids.device) < self.rate
+        dropped = torch.rand(ids.shape, device=ids.device, generator=generator()) < self.rate
         return ids.masked_fill(dropped & (ids != PADDING) & (ids != START), SENTINEL)
 
 
@@ -56,7 +57,8 @@ class _SixteenBitDropout(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, rate: float) -> Tensor:
-        words = torch.empty(-(-x.numel() // _DRAWS_PER_WORD), dtype=torch.int64).random_(-(2**63), None)
+        words = torch.empty(-(-x.numel() // _DRAWS_PER_WORD), dtype=torch.int64)
+        words.random_(-(2**63), None, generator=generator())
         draws = words.view(torch.int16)[: x.numel()].view(x.shape)
         # Deviation: the rate is rounded to a multiple of 2^-16; see docs/paper.md.
         dropped = min(round(rate * _LEVELS), _LEVELS - 1)

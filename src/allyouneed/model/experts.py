@@ -7,6 +7,7 @@ from torch.nn import functional
 
 from allyouneed.model.auxiliary_loss import AuxiliaryLoss
 from allyouneed.model.dropout import Dropout
+from allyouneed.model.random_stream import generator
 
 _SMALL = 1e-10
 """Keeps a quotient finite, as in the authors' code."""
@@ -51,7 +52,8 @@ class Experts(AuxiliaryLoss, nn.Module):
             values, chosen = clean.topk(self.per_token)
             return self._mixed(rows, values.softmax(dim=-1), chosen).view(x.shape)
         deviation = functional.softplus(self._compared(rows, self.noise))
-        noisy = clean + torch.randn_like(clean) * deviation
+        noise = torch.empty_like(clean).normal_(generator=generator())
+        noisy = clean + noise * deviation
         values, places = noisy.topk(self.per_token + 1)
         weights, chosen = values[:, :-1].softmax(dim=-1), places[:, :-1]
         importance = torch.zeros_like(clean).scatter(1, chosen, weights).sum(0)

@@ -190,7 +190,9 @@ def run_config(
         for name, unset in (("precision", "auto"), ("micro_batch_tokens", None))
         if getattr(training, name) == unset
     }
-    counts = {"neighbourhood_counts": recorded.model.neighbourhood_counts}  # of the version it began with
+    # Of the version it began with:
+    kept["threads_share"] = recorded.training.threads_share
+    counts = {"neighbourhood_counts": recorded.model.neighbourhood_counts}
     config = completed(given.replace(training=kept, model=counts), prepared, device)
     _require_same(directory.path, recorded, config)
     return config

@@ -3,19 +3,21 @@
 import math
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from allyouneed.config.run import TrainingConfig
-from allyouneed.data.batching import Indices, PlannedBatch, make_batch
+from allyouneed.data.batching import Batch, Indices, PlannedBatch, make_batch
 from allyouneed.data.store import PairStore
 from allyouneed.errors import ResourceError, is_out_of_memory
 from allyouneed.model import EncoderDecoder
 from allyouneed.training.distributed import Processes
 from allyouneed.training.gradients import Gradients
 from allyouneed.training.loss import smoothing_over_all
+from allyouneed.training.team import team_of
 from allyouneed.training.update import accumulate_gradient, seed_generators
 
 Say = Callable[[str], None]
@@ -51,6 +53,7 @@ class Accumulation:
         self._smoothing = smoothing_over_all(
             config.label_smoothing, config.label_smoothing_over, model.config.target_vocab_size
         )
+        self._team = team_of(model, gradients, config, self._smoothing)
 
     def add_up(
         self, planned: PlannedBatch, step: int, stopping: Callable[[], bool], *, in_step: bool = False
@@ -83,6 +86,9 @@ class Accumulation:
             self._cut(outgrown, step)
 
     def _add_all(self, planned: PlannedBatch, step: int, stopping: Callable[[], bool], in_step: bool) -> bool:
+        if self._team:
+            work = ((place, self._made(pairs)) for place, pairs in self._work(planned))
+            return self._team.add_up(work, step, planned.num_target_tokens, stopping)
         for place, pairs in self._work(planned):
             if stopping():
                 return False
@@ -94,12 +100,22 @@ class Accumulation:
         return True
 
     def _accumulate(self, pairs: Indices, num_target_tokens: float) -> Tensor:
-        config, batch = self._config, make_batch(self._store, pairs)
+        # A sharded model exchanges its parts in here.
+        with self._made(pairs) as batch, self._processes.losses_told():
+            return accumulate_gradient(
+                self._model,
+                batch,
+                num_target_tokens,
+                self._smoothing,
+                self._config.precision,
+                cached=self._config.threads_share == "operations",
+            )
+
+    @contextmanager
+    def _made(self, pairs: Indices) -> Iterator[Batch]:
+        """Yield the micro-batch of some pairs; an error names them if memory runs out in the context."""
         try:
-            with self._processes.losses_told():  # a sharded model exchanges its parts in here
-                return accumulate_gradient(
-                    self._model, batch, num_target_tokens, self._smoothing, config.precision
-                )
+            yield make_batch(self._store, pairs)
         except (MemoryError, RuntimeError) as error:
             if is_out_of_memory(error):
                 raise _OutgrownError(pairs) from None

@@ -1,6 +1,7 @@
 """The gradient of an update in one buffer, and the watch that skips non-finite updates."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -9,6 +10,13 @@ MOST_SKIPPED_IN_A_ROW = 3
 """A run ends after this many skipped updates in a row."""
 
 _ALIGNMENT = 16
+
+
+class Part(NamedTuple):
+    """The gradients of a micro-batch, None for parameters without part in the loss, and the loss."""
+
+    gradients: Sequence[Tensor | None]
+    loss: Tensor
 
 
 class Gradients:
@@ -25,12 +33,21 @@ class Gradients:
         *pieces, loss = self.buffer.split([*sizes, 1])
         for parameter, piece in zip(parameters, pieces, strict=True):
             parameter.grad = piece[: parameter.numel()].view_as(parameter)
+        self._views = [parameter.grad for parameter in parameters]
         self.loss = loss[0]
         """Sum of the losses of the batch so far, in nats; a scalar view of the buffer."""
 
     def clear(self) -> None:
         """Set everything to zero for the next update."""
         self.buffer.zero_()
+
+    def add(self, part: Part) -> None:
+        """Add what was computed apart from the parameters' `grad`."""
+        views, gradients = zip(
+            *((v, g) for v, g in zip(self._views, part.gradients, strict=True) if g is not None), strict=True
+        )
+        torch._foreach_add_(views, gradients)
+        self.loss += part.loss
 
 
 class FiniteWatch:

@@ -25,8 +25,13 @@ def seed_generators(seed: int, step: int, micro_batch: int) -> None:
 
     Steps count from 1; step 0 stands for initialisation.
     """
+    torch.manual_seed(seed_of(seed, step, micro_batch))
+
+
+def seed_of(seed: int, step: int, micro_batch: int) -> int:
+    """The seed of a micro-batch's random numbers; see `seed_generators`."""
     place = struct.pack("<QQQ", seed, step, micro_batch)
-    torch.manual_seed(int.from_bytes(hashlib.blake2b(place, digest_size=8).digest(), "little") >> 1)
+    return int.from_bytes(hashlib.blake2b(place, digest_size=8).digest(), "little") >> 1
 
 
 def use_fastest_attention(model: EncoderDecoder, precision: Precision) -> None:
@@ -36,13 +41,15 @@ def use_fastest_attention(model: EncoderDecoder, precision: Precision) -> None:
     model.use_attention(scaled_dot_product_attention if plain else fused_attention)
 
 
-def batch_loss(model: EncoderDecoder, batch: Batch, smoothing: float, precision: Precision) -> LossSums:
-    """Sum the losses of one micro-batch on the model's device."""
+def batch_loss(
+    model: EncoderDecoder, batch: Batch, smoothing: float, precision: Precision, *, cached: bool = True
+) -> LossSums:
+    """Sum the losses of one micro-batch on the model's device; see `accumulate_gradient`."""
     device = next(model.parameters()).device
     hidden_states = packed_hidden_states if _takes_flash(model, precision) else padded_hidden_states
     targets = torch.from_numpy(batch.target_output[batch.target_output != PADDING])
     try:
-        with torch.autocast(device.type, dtype=torch.bfloat16, enabled=precision == "bfloat16"):
+        with torch.autocast(device.type, torch.bfloat16, precision == "bfloat16", cache_enabled=cached):
             hidden = hidden_states(model, batch, device)
             matrix = model.embeddings.matrix("output")
             sums = projected_loss(hidden, matrix, sent(targets, device), smoothing)
@@ -87,7 +94,13 @@ def packed_hidden_states(
 
 
 def accumulate_gradient(
-    model: EncoderDecoder, batch: Batch, num_target_tokens: float, smoothing: float, precision: Precision
+    model: EncoderDecoder,
+    batch: Batch,
+    num_target_tokens: float,
+    smoothing: float,
+    precision: Precision,
+    *,
+    cached: bool = True,
 ) -> Tensor:
     """Add a micro-batch's part of the gradient of its global batch to the parameters' gradients.
 
@@ -98,10 +111,11 @@ def accumulate_gradient(
             gives the micro-batch weight zero.
         smoothing: Label smoothing.
         precision: Precision of the matrix products.
+        cached: Whether rounded weights are kept for their next use in the micro-batch.
 
     Returns:
         Sum of the unsmoothed negative log-likelihoods of the micro-batch's target tokens, in nats.
     """
-    loss = batch_loss(model, batch, smoothing, precision)
+    loss = batch_loss(model, batch, smoothing, precision, cached=cached)
     (loss.smoothed / num_target_tokens).backward()
     return loss.negative_log_likelihood

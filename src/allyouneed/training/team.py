@@ -1,0 +1,142 @@
+"""Threads of a CPU that compute the micro-batches of an update side by side.
+
+Threads that share each operation wait for each other thousands of times per update; if one of them has lost
+its core to another program, all wait. Threads with a micro-batch each wait once, and the fast take more.
+"""
+
+import copy
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager
+from itertools import chain
+from queue import SimpleQueue
+from threading import Barrier
+
+import torch
+
+from allyouneed.config.run import TrainingConfig
+from allyouneed.data.batching import Batch
+from allyouneed.hardware.threads import PYTORCH_THREADS
+from allyouneed.model import EncoderDecoder
+from allyouneed.model.random_stream import drawing_from
+from allyouneed.training.gradients import Gradients, Part
+from allyouneed.training.update import batch_loss, seed_of
+
+MicroBatch = tuple[int, AbstractContextManager[Batch]]
+"""Place in the batch, which determines the random numbers, and a context that makes the micro-batch."""
+
+_AHEAD = 2
+"""Number of micro-batches per thread that are begun before the first of them is added."""
+
+
+def team_of(
+    model: EncoderDecoder, gradients: Gradients, config: TrainingConfig, smoothing: float
+) -> "Team | None":
+    """The team that computes a run's micro-batches, None where one thread, or all together, compute each.
+
+    Args:
+        model: Model in training mode.
+        gradients: Buffer for the sum.
+        config: Training configuration, with precision and size of micro-batches resolved.
+        smoothing: Label smoothing.
+    """
+    on_cpu = next(model.parameters()).device.type == "cpu"
+    if not on_cpu or config.sharded or config.threads_share == "operations":
+        return None
+    num_threads = torch.get_num_threads()
+    size = min(num_threads, -(-config.batch_tokens // config.resolved_micro_batch_tokens()))
+    return Team(model, gradients, config, smoothing, size, num_threads // size) if size > 1 else None
+
+
+class Team:
+    """Computes the gradients of micro-batches, one per thread at a time, and adds them in their order.
+
+    So the sum has the same bits for any number of threads, if each computes alone: those of
+    `accumulate_gradient` without a cache. All threads have the same weights, but modules of their own, as
+    modules may remember what they have just computed.
+
+    Args:
+        model: Model in training mode, on the CPU.
+        gradients: Buffer for the sum.
+        config: Training configuration, with the precision resolved.
+        smoothing: Label smoothing.
+        size: Number of threads.
+        threads_each: Number of threads that share an operation of each of them.
+    """
+
+    def __init__(
+        self,
+        model: EncoderDecoder,
+        gradients: Gradients,
+        config: TrainingConfig,
+        smoothing: float,
+        size: int,
+        threads_each: int = 1,
+    ) -> None:
+        self._gradients, self._config, self._smoothing = gradients, config, smoothing
+        self._size, self._threads_each = size, threads_each
+        self._parameters = list(model.parameters())
+        self._models: SimpleQueue[EncoderDecoder] = SimpleQueue()
+        for _ in range(size):
+            shared = {id(tensor): tensor for tensor in chain(model.parameters(), model.buffers())}
+            self._models.put(copy.deepcopy(model, shared))
+        self._pool = ThreadPoolExecutor(self._size, thread_name_prefix="micro-batch")
+        all_started = Barrier(self._size)  # now, because a thread may need memory that is scarce later
+        wait([self._pool.submit(all_started.wait) for _ in range(self._size)])
+
+    def add_up(
+        self,
+        micro_batches: Iterator[MicroBatch],
+        step: int,
+        num_target_tokens: float,
+        stopping: Callable[[], bool] = lambda: False,
+    ) -> bool:
+        """Add the gradients and losses of micro-batches to the buffer.
+
+        Args:
+            micro_batches: Micro-batches of the update.
+            step: Number of the update, from 1.
+            num_target_tokens: Target tokens of the whole batch.
+            stopping: Function called before every micro-batch, in any thread; True stops the work.
+
+        Returns:
+            Whether the gradient is complete; False if `stopping` ended the work.
+        """
+
+        def compute(place: int, made: AbstractContextManager[Batch]) -> Part | None:
+            if stopping():
+                return None
+            stream = torch.Generator().manual_seed(seed_of(self._config.seed, step, place))
+            with drawing_from(stream), made as batch:
+                return self._part(batch, num_target_tokens)
+
+        begun: deque[Future[Part | None]] = deque()
+        try:
+            with PYTORCH_THREADS.limited_to(self._threads_each):
+                while True:
+                    while len(begun) < _AHEAD * self._size and (one := next(micro_batches, None)):
+                        begun.append(self._pool.submit(compute, *one))
+                    if not begun:
+                        return True
+                    if stopping():
+                        return False
+                    part = begun.popleft().result()
+                    if part is None:
+                        return False
+                    self._gradients.add(part)
+        finally:
+            for future in begun:
+                future.cancel()
+            wait(begun)
+
+    def _part(self, batch: Batch, num_target_tokens: float) -> Part:
+        model = self._models.get()
+        try:
+            # Threads share the cache of rounded weights, and the way of gradients would depend on its state.
+            loss = batch_loss(model, batch, self._smoothing, self._config.precision, cached=False)
+        finally:
+            self._models.put(model)
+        mean = loss.smoothed / num_target_tokens
+        gradients = torch.autograd.grad(mean, self._parameters, allow_unused=True)
+        return Part(gradients, loss.negative_log_likelihood)
