@@ -42,15 +42,15 @@ class FiniteWatch:
 
     def __init__(self, optimizer: torch.optim.Adam, device: torch.device) -> None:
         self._optimizer = optimizer
-        self._counts = torch.zeros(3, dtype=torch.float64, device=device)
+        self._counts = torch.zeros(3, dtype=torch.int64, device=device)
 
     def inspect(self, buffer: Tensor, step: int) -> None:
         """Allow the optimizer's next update only if all of `buffer` is finite."""
         in_row, skipped, halted_at = self._counts.clone().unbind()
-        bad = (~buffer.sum().isfinite()).double()
-        halted = (halted_at > 0).double()
+        bad = (~buffer.sum().isfinite()).long()
+        halted = (halted_at > 0).long()
         in_row = (in_row + 1) * bad
-        halted_at = torch.where((halted == 0) & (in_row >= MOST_SKIPPED_IN_A_ROW), float(step), halted_at)
+        halted_at = torch.where((halted == 0) & (in_row >= MOST_SKIPPED_IN_A_ROW), step, halted_at)
         self._counts.copy_(torch.stack((in_row, skipped + bad, halted_at)))
         # If this is 1, the fused kernel leaves weights, moments and its step count unchanged.
         self._optimizer.found_inf = torch.maximum(bad, halted).float()  # type: ignore[attr-defined]
@@ -58,8 +58,9 @@ class FiniteWatch:
 
     def counts(self) -> list[int]:
         """Updates skipped in a row, skipped in total, and the step of the halt or 0; waits for the device."""
-        return [int(count) for count in self._counts.tolist()]
+        counts: list[int] = self._counts.tolist()
+        return counts
 
     def restore(self, counts: list[int]) -> None:
         """Continue from the result of `counts`."""
-        self._counts.copy_(torch.tensor(counts, dtype=torch.float64))
+        self._counts.copy_(torch.tensor(counts))
