@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests.interfaces import conftest as of_interfaces
 from tests.interfaces.conftest import RunCommand
 from tests.rehearsal.backend import Rehearsal
 from tests.rehearsal.training import MODELS, model_of
@@ -19,10 +20,14 @@ from allyouneed.inference.beams import Hypothesis
 from allyouneed.inference.engine_choice import build_engine
 from allyouneed.inference.ensemble import Ensemble
 from allyouneed.inference.scoring import score_targets
+from allyouneed.inference.search import BeamSearch
+from allyouneed.inference.search_request import SearchRequest
 from allyouneed.interfaces.cli import main
 from allyouneed.model import EncoderDecoder
+from allyouneed.symbols import END
 from allyouneed.training.averaging import average
 
+run_command = of_interfaces.run_command
 SOURCES = [[5, 9, 10, 6], [6], [7, 7, 8, 5], [4 + n % 6 for n in range(20)]]
 SEARCHES: dict[str, dict[str, Any]] = {
     "beam": {},
@@ -67,6 +72,18 @@ def test_every_model_decodes_and_scores_as_on_the_cpu(formats: Rehearsal, name: 
         *(score_targets(engine, SOURCES, targets) for engine in (here, there)), strict=True
     ):
         assert score.token_log_probs == pytest.approx(expected.token_log_probs, abs=1e-4)
+
+
+@pytest.mark.parametrize("name", ["transformer", "bytenet"])
+def test_a_step_of_beam_search_waits_for_ties_scores_and_tokens_only(rehearsal: Rehearsal, name: str) -> None:
+    model = model_of(**MODELS[name]) if name in MODELS else model_of()
+    search = BeamSearch(engine_on(rehearsal, model.eval()).start(4), SearchConfig())
+    with torch.inference_mode():
+        search.admit([SearchRequest(0, [*SOURCES[0], END], 30)])
+        search.step()
+        before = rehearsal.num_waits
+        assert search.step() == []
+    assert rehearsal.num_waits - before == 3
 
 
 def test_an_ensemble_finds_what_the_cpu_finds(rehearsal: Rehearsal, tiny_model: TinyModel) -> None:

@@ -9,7 +9,6 @@ from allyouneed.hardware import machine
 from allyouneed.hardware.precision import widest_float
 from allyouneed.training.optimizer import skips_if_told
 
-pytest_plugins = ["tests.interfaces.conftest", "tests.training.conftest"]
 _REHEARSAL = Rehearsal()
 
 

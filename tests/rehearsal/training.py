@@ -12,6 +12,7 @@ import torch
 from tests.inference.test_every_variant import VARIANTS
 from tests.model.rivals.conftest import RIVALS
 from tests.rehearsal.backend import Rehearsal
+from tests.training import conftest as of_training
 from torch import Tensor
 
 from allyouneed.config.model import ModelConfig
@@ -31,7 +32,7 @@ from allyouneed.training.trainer import Corpus, Trainer
 from allyouneed.training.update import accumulate_gradient, seed_generators, use_fastest_attention
 from allyouneed.training.validation import validation_loss
 
-CPU = torch.device("cpu")
+corpus = of_training.corpus
 VOCAB_SIZE = 16
 VOCABULARIES: dict[str, Any] = {"source_vocab_size": VOCAB_SIZE, "target_vocab_size": VOCAB_SIZE}
 SIZES: dict[str, Any] = {

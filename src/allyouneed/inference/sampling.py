@@ -88,7 +88,8 @@ def draw(
     logits are divided by the temperature, and only the `nucleus` of the resulting distribution is kept.
     The logits of `NEVER_PRODUCED` are overwritten.
     """
-    logits[:, list(NEVER_PRODUCED)] = float("-inf")
+    for token in NEVER_PRODUCED:  # a list of them would have to be copied to the device
+        logits[:, token] = float("-inf")
     if config.top_k is not None:
         kept, ids = stable_top_k(logits, config.top_k)
         return ids.gather(1, _draw(kept, uniform, config))[:, 0]
