@@ -3,6 +3,7 @@
 # make test-release  what takes long: reliability and the siege with full counts, heads that align, what has to be learned; over two hours
 # make check         format, lint, types, architecture
 # make bench         every benchmark
+# make bench-gpu     an accelerator on one page: correct against the CPU, training speed, decoding speed
 # make multi30k      the Multi30k model, trained and scored; goes on where it was interrupted
 # make wheel         two wheels in dist/: pure Python, and with the C kernels ready-made for this platform (needs gcc)
 # make docs          the documentation as a site in site/
@@ -15,7 +16,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-release check bench multi30k wheel docs clean
+.PHONY: demo test test-release check bench bench-gpu multi30k wheel docs clean
 
 demo: OUT ?= runs/demo
 demo: $(READY)
@@ -35,6 +36,9 @@ check: $(READY)
 
 bench: $(READY)
 	for benchmark in benchmarks/*.py; do $(BIN)/python "$$benchmark" || exit 1; done
+
+bench-gpu: $(READY)
+	$(BIN)/python benchmarks/accelerator.py
 
 multi30k: OUT ?= $(HOME)/allyouneed-multi30k
 multi30k: $(READY)

@@ -229,10 +229,12 @@ def test_the_nucleus_is_the_fewest_entries_that_have_its_probability(
         assert row[row > least].sum() / row.sum() < top_p + 1e-6
 
 
-def test_a_token_is_drawn_where_the_cumulative_distribution_passes_the_number() -> None:
+@pytest.mark.parametrize("precision", [torch.float64, torch.float32])
+def test_a_token_is_drawn_where_the_cumulative_distribution_passes_the_number(precision: torch.dtype) -> None:
+    """Also in float32, for devices that have no float64, where the last number rounds to 1."""
     probabilities = torch.tensor([[0.0, 0.0, 0.25, 0.0, 0.25, 0.5]]).log()  # of 0 to 5, 0 1 3 never produced
     for number, token in ((0.0, 2), (0.249, 2), (0.251, 4), (0.499, 4), (0.501, 5), (1 - 2.0**-52, 5)):
-        uniform = torch.tensor([number], dtype=torch.float64)
+        uniform = torch.tensor([number], dtype=precision)
         assert draw(probabilities.clone(), uniform, sampling()).tolist() == [token]
 
 

@@ -31,7 +31,8 @@ from allyouneed.training.flops import training_flops
 _SEED = 1
 _MEMORY_STEPS = 2
 _NUM_TURNS_OF_OTHER_BATCHES = 2
-_LIMIT_SIZE = {"cpu": 2048, "cuda": 8192}
+_LIMIT_SIZE = 2048
+"""Rows and columns of the matrices whose product is the limit, on a CPU."""
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,7 @@ def play_rounds(
 
         take_turns(slice(None))
         for number in range(num_rounds):
-            size = _LIMIT_SIZE[device.type]
+            size = _LIMIT_SIZE if device.type == "cpu" else None
             limits: dict[Precision, float] = {
                 precision: matmul_peak(device, precision, size)
                 for _, precision in entries

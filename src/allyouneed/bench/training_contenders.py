@@ -68,9 +68,8 @@ class OurStep:
             self._gradients.loss += accumulate_gradient(
                 self.model, part, tokens, training.label_smoothing, training.precision
             )
-        self._watch.inspect(self._gradients.buffer, self._num_steps)
         _set_learning_rate(self._optimizer, self._num_steps, self._config)
-        self._optimizer.step()
+        self._watch.update(self._gradients.buffer, self._num_steps)
         loss: Tensor = self._gradients.loss / tokens
         return loss
 

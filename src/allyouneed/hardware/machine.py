@@ -12,8 +12,8 @@ import torch
 from allyouneed.config.run import Precision
 from allyouneed.version import __version__
 
-_MATRIX_SIZES = {"cpu": 1024, "cuda": 8192}
-"""Rows and columns by device: small enough to be quick, large enough to be limited by arithmetic."""
+_CPU_MATRIX_SIZE, _ACCELERATOR_MATRIX_SIZE = 1024, 8192
+"""Rows and columns: small enough to be quick, large enough to be limited by arithmetic."""
 _MEASURED_SECONDS = 0.1
 _FEWEST_PRODUCTS = 3
 _SMALLEST_SIZE = 128
@@ -33,7 +33,7 @@ def matmul_peak(device: torch.device, precision: Precision, size: int | None = N
         precision: Precision of the matrices.
         size: Number of rows and columns; by default one that suits the device.
     """
-    largest = size or _MATRIX_SIZES[device.type]
+    largest = size or (_CPU_MATRIX_SIZE if device.type == "cpu" else _ACCELERATOR_MATRIX_SIZE)
     size = min(_SMALLEST_SIZE, largest)
     left, right = _random_matrices(size, device, precision)
     _seconds_of_product(left, right)  # warm-up: loads the kernels and starts the threads
@@ -48,7 +48,6 @@ def matmul_peak(device: torch.device, precision: Precision, size: int | None = N
 
 def environment(device: torch.device) -> dict[str, Any]:
     """Versions, platform and hardware: what results depend on besides configuration and data."""
-    cpu = cpu_name()
     return {
         "allyouneed": __version__,
         "python": platform.python_version(),
@@ -56,11 +55,17 @@ def environment(device: torch.device) -> dict[str, Any]:
         "numpy": np.__version__,
         "platform": platform.platform(),
         "device": device.type,
-        "device_name": torch.cuda.get_device_name(device) if device.type == "cuda" else cpu,
-        "cpu": cpu,
+        "device_name": device_name(device),
+        "cpu": cpu_name(),
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
     }
+
+
+def device_name(device: torch.device) -> str:
+    """The device's model name; an Apple GPU has the name of its processor."""
+    name_of = getattr(torch.get_device_module(device), "get_device_name", None)
+    return str(name_of(device)) if name_of else cpu_name()
 
 
 def cpu_name() -> str:
@@ -70,9 +75,9 @@ def cpu_name() -> str:
 
 
 def wait_for(device: torch.device) -> None:
-    """Wait until the GPU has finished all queued work; a CPU has none."""
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
+    """Wait until an accelerator has finished all queued work; a CPU has none."""
+    if device.type != "cpu":
+        torch.accelerator.synchronize(device)
 
 
 def _random_matrices(

@@ -36,13 +36,39 @@ def require_memory(num_bytes: int) -> None:
 
 
 def memory_bytes(device: torch.device) -> int:
-    """Peak memory in bytes: of this process, or on a GPU of PyTorch's tensors."""
-    if device.type == "cuda":
-        return int(torch.cuda.max_memory_allocated(device))
+    """Peak memory in bytes: of this process, or on an accelerator of PyTorch's tensors.
+
+    Metal records no peak; on `mps` this is what its driver has allocated now, which rarely shrinks.
+    """
+    if device.type == "mps":
+        return torch.mps.driver_allocated_memory()
+    if device.type != "cpu":
+        return torch.accelerator.max_memory_allocated(device)
     if _STATUS.is_file():  # on Linux, `ru_maxrss` may be inherited from the parent process
         return 1024 * int(field_of(_STATUS, "VmHWM").split()[0])
     unit = 1 if sys.platform == "darwin" else 1024
     return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def total_memory_bytes(device: torch.device) -> int:
+    """Memory of an accelerator in bytes; on `mps` as much of the machine's memory as Metal recommends."""
+    if device.type == "mps":
+        return torch.mps.recommended_max_memory()
+    return torch.accelerator.get_memory_info(device)[1]
+
+
+def has_pinned_memory(device: torch.device) -> bool:
+    """Whether copies from pinned main memory to the device proceed while the host works on.
+
+    Not on `mps`: it shares the main memory, and PyTorch cannot pin memory for it.
+    """
+    return device.type not in ("cpu", "mps")
+
+
+def empty_cache(device: torch.device) -> None:
+    """Return the memory that PyTorch's allocator keeps for an accelerator to the system."""
+    if device.type != "cpu":
+        torch.get_device_module(device).empty_cache()
 
 
 def keep_freed_memory() -> None:

@@ -17,6 +17,7 @@ from allyouneed.inference.shortlist import Shortlist
 from allyouneed.model import EncoderDecoder, Transformer
 from allyouneed.model.layers import DecoderLayer
 from allyouneed.model.masks import Positions, padding_mask
+from allyouneed.model.packing import sent
 from allyouneed.symbols import PADDING, START
 
 _BLOCK_POSITIONS = 32
@@ -133,8 +134,8 @@ class TransformerDecoding:
         """Append a token to every hypothesis; return the logits of the next token."""
         entries = self._new_entries()
         encodings = self._model.target_positions(int(self._positions.max()) + 1)
-        embedded = self._model.embeddings.embed("target", tokens.to(self._device))
-        x = embedded + encodings[self._positions.to(self._device), None]
+        embedded = self._model.embeddings.embed("target", sent(tokens, self._device))
+        x = embedded + encodings[sent(self._positions, self._device), None]
         positions = self._places()
         for layer, written, memory in zip(self._layers, self._written, self._memory, strict=True):
             x = self._layer_step(layer, x, entries, written, memory, positions)
@@ -148,7 +149,7 @@ class TransformerDecoding:
 
     def reorder(self, parents: Int[Tensor, "sentences beams"]) -> None:
         """Make hypothesis b of each sentence a continuation of the former hypothesis `parents[:, b]`."""
-        parents = parents.to(self._device)
+        parents = sent(parents, self._device)
         self._ancestry = self._ancestry.gather(1, parents[:, :, None].expand_as(self._ancestry))
 
     def keep(self, sentences: Int[Tensor, " kept"]) -> None:
@@ -173,7 +174,7 @@ class TransformerDecoding:
         if needed > num_entries:
             self._ancestry = functional.pad(self._ancestry, (0, needed - num_entries))
         places = self._positions if self._kept is None else self._positions % self._kept
-        entries = (places[:, None] * beams + torch.arange(beams)).to(self._device)
+        entries = sent(places[:, None] * beams + torch.arange(beams), self._device)
         if self._kept is not None:  # the overwritten entries are out of reach
             self._ancestry.scatter_(2, entries[:, None].expand(-1, beams, -1), False)
         self._ancestry.scatter_(2, entries[:, :, None], True)
@@ -185,7 +186,7 @@ class TransformerDecoding:
         An entry that was never written gets a position too; no hypothesis descends from it.
         """
         beams, num_entries = self._ancestry.shape[1:]
-        query = self._positions[:, None].to(self._device)
+        query = sent(self._positions[:, None], self._device)
         key = torch.arange(num_entries, device=self._device)[None] // beams
         if self._kept is not None:  # the last position before the query's that is stored at this place
             key = query - (query - key) % self._kept

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
-from jaxtyping import Float, Float64, Int
+from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
 from allyouneed.config.run import SearchConfig
+from allyouneed.hardware.precision import widest_float
 from allyouneed.inference.search_request import SearchRequest
 from allyouneed.inference.selection import NEVER_PRODUCED, Restriction, stable_top_k
 
@@ -19,8 +20,6 @@ BLOCK_POSITIONS = 64
 """Number of positions per block of random numbers."""
 
 _BLOCK_WIDTH = 256
-_LARGEST_SHARE = 1 - 2.0**-52
-"""The largest share: x times this rounds below x, so a cumulative sum always exceeds its share."""
 
 
 class Sampler:
@@ -50,13 +49,14 @@ class Sampler:
         normalisers = rows.logsumexp(dim=1)
         if restriction is not None:
             restriction.apply(rows[:, None], normalisers[:, None])
-        drawn = draw(rows, self._uniform(sentences, lengths).to(rows.device), self._config)[:, None]
+        uniform = self._uniform(sentences, lengths).to(widest_float(rows.device)).to(rows.device)
+        drawn = draw(rows, uniform, self._config)[:, None]
         log_probs = rows.gather(1, drawn) - normalisers[:, None]
         return log_probs[:, None], drawn[:, None]
 
     def _uniform(
         self, sentences: Sequence[SearchRequest], lengths: NDArray[np.int64]
-    ) -> Float64[Tensor, " sentences"]:
+    ) -> Float[Tensor, " sentences"]:
         numbers = [
             _uniform_block(
                 self._config.seed, tuple(sentence.source), sentence.sample, length // BLOCK_POSITIONS
@@ -80,7 +80,7 @@ _uniform_block = functools.lru_cache(maxsize=4_096)(uniform_numbers)
 
 
 def draw(
-    logits: Float[Tensor, "rows vocab"], uniform: Float64[Tensor, " rows"], config: SearchConfig
+    logits: Float[Tensor, "rows vocab"], uniform: Float[Tensor, " rows"], config: SearchConfig
 ) -> Int[Tensor, " rows"]:
     """Draw one token per row: the first whose cumulative probability exceeds `uniform`.
 
@@ -88,7 +88,8 @@ def draw(
     logits are divided by the temperature, and only the `nucleus` of the resulting distribution is kept.
     The logits of `NEVER_PRODUCED` are overwritten.
     """
-    logits[:, list(NEVER_PRODUCED)] = float("-inf")
+    for token in NEVER_PRODUCED:  # a list of them would have to be copied to the device
+        logits[:, token] = float("-inf")
     if config.top_k is not None:
         kept, ids = stable_top_k(logits, config.top_k)
         return ids.gather(1, _draw(kept, uniform, config))[:, 0]
@@ -108,7 +109,7 @@ def nucleus(probabilities: Float[Tensor, "rows width"], top_p: float) -> Float[T
     """
     if top_p < 1.0:
         ascending = _ascending(probabilities)
-        left_out = torch.full_like(ascending[:, :1], 1 - top_p, dtype=torch.float64)
+        left_out = torch.full_like(ascending[:, :1], 1 - top_p, dtype=widest_float(ascending.device))
         least = ascending.gather(1, _crossing(ascending, left_out))
         probabilities[probabilities < least] = 0.0
     return probabilities
@@ -120,29 +121,32 @@ def _ascending(values: Float[Tensor, "rows width"]) -> Float[Tensor, "rows width
     return values.sort(dim=-1).values
 
 
-def _crossing(
-    weights: Float[Tensor, "rows width"], share: Float64[Tensor, "rows 1"]
-) -> Int[Tensor, "rows 1"]:
+def _crossing(weights: Float[Tensor, "rows width"], share: Float[Tensor, "rows 1"]) -> Int[Tensor, "rows 1"]:
     """The first place of each row where the cumulative sum of its weights exceeds `share` of the total.
 
-    Two short cumulative sums, over blocks and then within one block, replace a long one. A long sum loses
-    small weights in float32 and is slow in float64.
+    The sums have the precision of `share`. Two short cumulative sums, over blocks and then within one block,
+    replace a long one. A long sum loses small weights in float32 and is slow in float64.
     """
     blocks = functional.pad(weights, (0, -weights.size(1) % _BLOCK_WIDTH)).unflatten(1, (-1, _BLOCK_WIDTH))
-    block, rest = _cross(blocks.sum(dim=2), share.clamp(max=_LARGEST_SHARE))
+    block, rest = _cross(blocks.sum(dim=2), share.clamp(max=_largest_share(share)))
     inside = blocks.gather(1, block[:, :, None].expand(-1, -1, _BLOCK_WIDTH))[:, 0]
     place, _ = _cross(inside, rest)
     return block * _BLOCK_WIDTH + place
 
 
 def _cross(
-    weights: Float[Tensor, "rows width"], share: Float64[Tensor, "rows 1"]
-) -> tuple[Int[Tensor, "rows 1"], Float64[Tensor, "rows 1"]]:
+    weights: Float[Tensor, "rows width"], share: Float[Tensor, "rows 1"]
+) -> tuple[Int[Tensor, "rows 1"], Float[Tensor, "rows 1"]]:
     """The first place whose cumulative sum exceeds the share, and the fraction of its weight needed."""
-    cumulative = weights.cumsum(dim=1, dtype=torch.float64)
+    cumulative = weights.cumsum(dim=1, dtype=share.dtype)
     wanted = share * cumulative[:, -1:]
     place = torch.searchsorted(cumulative, wanted, right=True)
     place = place.clamp(max=weights.size(1) - 1)
-    weight = weights.gather(1, place).double()
+    weight = weights.gather(1, place).to(share.dtype)
     before = cumulative.gather(1, place) - weight
-    return place, ((wanted - before) / weight).clamp(0.0, _LARGEST_SHARE)
+    return place, ((wanted - before) / weight).clamp(0.0, _largest_share(share))
+
+
+def _largest_share(share: Tensor) -> float:
+    """The largest share: x times this rounds below x, so a cumulative sum always exceeds its share."""
+    return 1 - torch.finfo(share.dtype).eps

@@ -91,7 +91,8 @@ def top_log_probs(
         restriction.apply(logits, normalisers)
     if native:
         return kernels.top_log_probs(logits, k, NEVER_PRODUCED, normalisers)
-    logits[..., list(NEVER_PRODUCED)] = _NOTHING
+    for token in NEVER_PRODUCED:  # a list of them would have to be copied to the device
+        logits[..., token] = _NOTHING
     values, ids = stable_top_k(logits, k)
     return values - normalisers[..., None], ids
 

@@ -13,6 +13,7 @@ from allyouneed.inference.search import Decoding
 from allyouneed.inference.selection import Candidates
 from allyouneed.inference.shortlist import Shortlist
 from allyouneed.model.encoder_decoder import Memory, State, StepwiseModel
+from allyouneed.model.packing import sent
 
 
 class StepwiseEngine(Engine):
@@ -59,7 +60,7 @@ class StepwiseDecoding:
     def step(self, tokens: Int[Tensor, "sentences beams"]) -> Float[Tensor, "sentences beams vocab"]:
         """Append a token to every hypothesis; return the logits of the next token."""
         assert self._memory is not None
-        hidden, self._state = self._model.step(tokens.to(self._device), self._state, self._memory)
+        hidden, self._state = self._model.step(sent(tokens, self._device), self._state, self._memory)
         return self._projection(hidden)
 
     @property
@@ -69,7 +70,7 @@ class StepwiseDecoding:
 
     def reorder(self, parents: Int[Tensor, "sentences beams"]) -> None:
         """Make hypothesis b of each sentence a continuation of the former hypothesis `parents[:, b]`."""
-        parents = parents.to(self._device)
+        parents = sent(parents, self._device)
         sentences = torch.arange(len(parents), device=self._device)[:, None]
         self._state = tuple(part[sentences, parents] for part in self._state)
 

@@ -10,8 +10,11 @@ if TYPE_CHECKING:
     import torch
 
 Device = Annotated[
-    Literal["auto", "cpu", "cuda"],
-    Parameter(help="Device to compute on; `auto` uses a GPU if there is one."),
+    Literal["auto", "cpu", "cuda", "mps", "xpu"],
+    Parameter(
+        help="Device to compute on: `cuda` (NVIDIA, AMD), `mps` (Apple), `xpu` (Intel) or `cpu`; "
+        "`auto` uses the accelerator if there is one."
+    ),
 ]
 
 
@@ -38,4 +41,5 @@ def available_devices() -> list[str]:
     """Kinds of device that torch can use here, fastest first."""
     import torch
 
-    return ["cuda", "cpu"] if torch.cuda.is_available() else ["cpu"]
+    accelerator = torch.accelerator.current_accelerator(check_available=True)
+    return ["cpu"] if accelerator is None else [accelerator.type, "cpu"]

@@ -79,15 +79,20 @@ class Experts(AuxiliaryLoss, nn.Module):
             return functional.linear(rows.to(wide), gates.to(wide))
 
     def _mixed(self, rows: Tensor, weights: Tensor, chosen: Tensor) -> Tensor:
-        """Compute all tokens of each expert at once; on a GPU, wait to learn which experts are in use."""
+        """Compute all tokens of each expert at once; wait for an accelerator to learn how many each has."""
         if not len(rows):
             return rows
-        order = chosen.flatten().argsort(stable=True)  # (tokens * per_token), by expert
-        used, counts = (found.tolist() for found in chosen.unique(return_counts=True))
-        of_used = rows[order // self.per_token].split(counts)
+        numbers = chosen.flatten()
+        order = numbers.argsort(stable=True)  # (tokens * per_token), by expert
+        none = numbers.new_zeros(len(self.inner))
+        counts: list[int] = none.scatter_add(0, numbers, torch.ones_like(numbers)).tolist()
         inner, outer = self.inner.unbind(), self.outer.unbind()
         outputs = torch.cat(
-            [self.dropout((part @ inner[i]).relu()) @ outer[i] for i, part in zip(used, of_used, strict=True)]
+            [
+                self.dropout((part @ inner[i]).relu()) @ outer[i]
+                for i, part in enumerate(rows[order // self.per_token].split(counts))
+                if counts[i]
+            ]
         )
         by_token = outputs[order.argsort()].unflatten(0, chosen.shape)  # (tokens, per_token, d_model)
         mixed: Tensor = (weights.to(by_token.dtype)[:, :, None] * by_token).sum(1)

@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from allyouneed.config.model import Reach
+from allyouneed.hardware.memory import has_pinned_memory
 from allyouneed.model.masks import ImplicitMask, Positions
 from allyouneed.symbols import PADDING
 
@@ -34,7 +35,7 @@ class PackedIds:
 
 
 def pack(padded: Int[Tensor, "batch length"], device: torch.device) -> PackedIds:
-    """Pack sentences that are padded at the end, and send them from main memory without waiting for a GPU."""
+    """Pack sentences that are padded at the end, and send them from main memory without waiting for it."""
     real = padded != PADDING
     lengths = real.sum(1)
     positions = torch.arange(padded.size(1)).expand_as(padded)[real]
@@ -48,8 +49,10 @@ def pack(padded: Int[Tensor, "batch length"], device: torch.device) -> PackedIds
 
 
 def sent(tensor: Tensor, device: torch.device) -> Tensor:
-    """Send a tensor from main memory to `device` without waiting for a GPU."""
-    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor
+    """Send a tensor from main memory to `device` without waiting for an accelerator."""
+    return (
+        tensor.pin_memory().to(device, non_blocking=True) if has_pinned_memory(device) else tensor.to(device)
+    )
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
+from allyouneed.hardware.machine import wait_for
 from allyouneed.model.comparison.layers import ComparedLayer
 
 _LEAST_SECONDS = 0.02
@@ -160,8 +161,7 @@ def _seconds(run: Callable[[], None], device: torch.device) -> float:
     begin = time.perf_counter()
     while taken < _LEAST_SECONDS:
         run()
-        if device.type == "cuda":
-            torch.cuda.synchronize(device)
+        wait_for(device)
         repetitions += 1
         taken = time.perf_counter() - begin
     return taken / repetitions

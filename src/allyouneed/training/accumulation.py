@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from allyouneed.config.run import TrainingConfig
 from allyouneed.data.batching import Batch, Indices, PlannedBatch, make_batch
 from allyouneed.data.store import PairStore
 from allyouneed.errors import ResourceError, is_out_of_memory
+from allyouneed.hardware.memory import empty_cache
 from allyouneed.model import EncoderDecoder
 from allyouneed.training.distributed import Processes
 from allyouneed.training.gradients import Gradients
@@ -148,8 +148,7 @@ class Accumulation:
             )
         self._num_parts *= 2
         self._cut_from_tokens = min(self._cut_from_tokens, longest)
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
+        empty_cache(self._gradients.buffer.device)
         self._say(
             f"out of memory at update {step:,}: from now on micro-batches of sentences of "
             f"{self._cut_from_tokens} tokens and more are computed in {self._num_parts} parts"

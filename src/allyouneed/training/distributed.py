@@ -185,7 +185,9 @@ def joined_processes(device: torch.device) -> Iterator[Processes]:
     # The launcher's store outlives a restart; the prefix hides old entries.
     store = PrefixStore(f"start-{num_restarts()}", store)
     dist.init_process_group(
-        "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo",
+        "gloo"
+        if device.type == "cpu"
+        else f"cpu:gloo,{device.type}:{dist.get_default_backend_for_device(device)}",
         store=PrefixStore("group", store),
         rank=rank,
         world_size=size,
@@ -198,12 +200,21 @@ def joined_processes(device: torch.device) -> Iterator[Processes]:
 
 
 def device_of_process(device: torch.device) -> torch.device:
-    """The device of this process: with several GPUs the one that `torchrun` assigns to it."""
-    if device.type != "cuda":
+    """The device of this process: with several accelerators the one that `torchrun` assigns to it.
+
+    Raises:
+        UsageError: `torchrun` started more processes than there are accelerators.
+    """
+    if device.type == "cpu":
         return device
-    own = torch.device("cuda", number_given("LOCAL_RANK", device.index or 0))
-    torch.cuda.set_device(own)
-    return own
+    index, available = number_given("LOCAL_RANK", device.index or 0), torch.accelerator.device_count()
+    if index >= available:
+        raise UsageError(
+            f"LOCAL_RANK={index}: each process needs a {device.type} device of its own, and this machine has "
+            f"{available}; let torchrun start as many processes per machine"
+        )
+    torch.accelerator.set_device_index(index)
+    return torch.device(device.type, index)
 
 
 def num_restarts() -> int:

@@ -6,6 +6,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from allyouneed.training.optimizer import skips_if_told, step_unless
+
 MOST_SKIPPED_IN_A_ROW = 3
 """A run ends after this many skipped updates in a row."""
 
@@ -53,30 +55,32 @@ class Gradients:
 class FiniteWatch:
     """Makes Adam skip updates whose gradient or loss is not finite; after three in a row it skips all.
 
-    The check runs on the gradients' device, so the host need not wait. Once the watch has halted, the weights
-    stay those of the last good update.
+    The check runs on the gradients' device, so the host need not wait, unless the device's kernel ignores the
+    result. Once the watch has halted, the weights stay those of the last good update.
     """
 
     def __init__(self, optimizer: torch.optim.Adam, device: torch.device) -> None:
-        self._optimizer = optimizer
-        self._counts = torch.zeros(3, dtype=torch.float64, device=device)
+        self._optimizer, self._must_wait = optimizer, not skips_if_told(device)
+        self._counts = torch.zeros(3, dtype=torch.int64, device=device)
 
-    def inspect(self, buffer: Tensor, step: int) -> None:
-        """Allow the optimizer's next update only if all of `buffer` is finite."""
+    def update(self, buffer: Tensor, step: int) -> None:
+        """Step the optimizer if all of `buffer`, its gradients, is finite."""
         in_row, skipped, halted_at = self._counts.clone().unbind()
-        bad = (~buffer.sum().isfinite()).double()
-        halted = (halted_at > 0).double()
+        bad = (~buffer.sum().isfinite()).long()
+        halted = (halted_at > 0).long()
         in_row = (in_row + 1) * bad
-        halted_at = torch.where((halted == 0) & (in_row >= MOST_SKIPPED_IN_A_ROW), float(step), halted_at)
+        halted_at = torch.where((halted == 0) & (in_row >= MOST_SKIPPED_IN_A_ROW), step, halted_at)
         self._counts.copy_(torch.stack((in_row, skipped + bad, halted_at)))
         # If this is 1, the fused kernel leaves weights, moments and its step count unchanged.
-        self._optimizer.found_inf = torch.maximum(bad, halted).float()  # type: ignore[attr-defined]
-        self._optimizer.grad_scale = None  # type: ignore[attr-defined]
+        skips = torch.maximum(bad, halted).float()
+        if not (self._must_wait and skips):
+            step_unless(skips, self._optimizer)
 
     def counts(self) -> list[int]:
         """Updates skipped in a row, skipped in total, and the step of the halt or 0; waits for the device."""
-        return [int(count) for count in self._counts.tolist()]
+        counts: list[int] = self._counts.tolist()
+        return counts
 
     def restore(self, counts: list[int]) -> None:
         """Continue from the result of `counts`."""
-        self._counts.copy_(torch.tensor(counts, dtype=torch.float64))
+        self._counts.copy_(torch.tensor(counts))

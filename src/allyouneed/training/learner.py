@@ -91,10 +91,9 @@ class Learner:
         )
         if not self._in_step and (stopped_by := self._processes.most(0 if complete else reason_to_stop())):
             return stopped_by
-        self._watch.inspect(self._spread.add_up(), step)
-        optimizer = self._spread.optimizer
-        optimizer.param_groups[0]["lr"] = self.learning_rate(step)
-        optimizer.step()
+        gradients = self._spread.add_up()
+        self._spread.optimizer.param_groups[0]["lr"] = self.learning_rate(step)
+        self._watch.update(gradients, step)
         return 0
 
     def learning_rate(self, step: int) -> float:

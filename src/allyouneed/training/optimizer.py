@@ -1,5 +1,7 @@
 """Adam and the learning rate of equation 3 (paper 5.3)."""
 
+import functools
+
 import torch
 from torch import Tensor, nn
 
@@ -25,6 +27,21 @@ def build_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Ada
             "exp_avg_sq": torch.zeros_like(parameter, requires_grad=False),
         }
     return adam
+
+
+def step_unless(skips: Tensor, optimizer: torch.optim.Adam) -> None:
+    """Step a fused Adam, whose kernel changes nothing, its step count included, where `skips` is 1."""
+    optimizer.found_inf, optimizer.grad_scale = skips, None  # type: ignore[attr-defined]
+    optimizer.step()
+
+
+@functools.cache
+def skips_if_told(device: torch.device) -> bool:
+    """Whether the device's kernel heeds `step_unless`, found by trying; Apple's did not before mid-2026."""
+    weight = nn.Parameter(torch.zeros(1, device=device))
+    weight.grad = torch.ones_like(weight)
+    step_unless(torch.ones((), device=device), torch.optim.Adam([weight], fused=True))
+    return weight.item() == 0
 
 
 def moments(optimizer: torch.optim.Optimizer) -> list[Tensor]:

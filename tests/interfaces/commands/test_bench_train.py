@@ -28,7 +28,7 @@ MODEL = ModelConfig(
 
 def make_tiny(patch: pytest.MonkeyPatch) -> None:
     """Give the shapes a model that takes milliseconds, and a limit from matrices that do."""
-    patch.setitem(bench_training._LIMIT_SIZE, "cpu", 128)
+    patch.setattr(bench_training, "_LIMIT_SIZE", 128)
     patch.setitem(SHAPES, "small", Shape(MODEL, 300, 100, 1, {"short": multi30k_lengths}))
     patch.setitem(SHAPES, "base", Shape(MODEL, 100, 100, 1, {"a": partial(equal_lengths, 5)}))
 

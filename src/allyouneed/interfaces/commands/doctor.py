@@ -62,18 +62,25 @@ def cpu() -> dict[str, Any]:
 
 
 def devices() -> list[dict[str, Any]]:
-    """The GPUs that `--device` can select."""
+    """The accelerators that `--device` can select; `bfloat16` is whether they multiply in it natively."""
     import torch
 
-    found = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
+    from allyouneed.hardware.machine import device_name
+    from allyouneed.hardware.memory import total_memory_bytes
+    from allyouneed.hardware.precision import resolve_precision
+
+    kind = torch.accelerator.current_accelerator(check_available=True)
+    found = (
+        [] if kind is None else [torch.device(kind.type, i) for i in range(torch.accelerator.device_count())]
+    )
     return [
         {
-            "device": f"cuda:{index}",
-            "model": properties.name,
-            "memory_bytes": properties.total_memory,
-            "bfloat16": properties.major >= 8,
+            "device": str(device),
+            "model": device_name(device),
+            "memory_bytes": total_memory_bytes(device),
+            "bfloat16": resolve_precision("auto", device) == "bfloat16",
         }
-        for index, properties in enumerate(found)
+        for device in found
     ]
 
 

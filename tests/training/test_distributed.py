@@ -1,0 +1,30 @@
+"""What `torchrun` tells a process about its device; the exchanges are tested in tests/reliability."""
+
+import pytest
+import torch
+
+from allyouneed.errors import UsageError
+from allyouneed.training.distributed import device_of_process
+
+
+def test_a_process_on_the_cpu_needs_no_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOCAL_RANK", "7")
+    assert device_of_process(torch.device("cpu")) == torch.device("cpu")
+
+
+def test_each_process_takes_the_accelerator_of_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[int] = []
+    monkeypatch.setattr(torch.accelerator, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.accelerator, "set_device_index", taken.append)
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    assert device_of_process(torch.device("xpu")) == torch.device("xpu", 1)
+    assert taken == [1]
+
+
+def test_more_processes_than_accelerators_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.accelerator, "device_count", lambda: 2)
+    monkeypatch.setenv("LOCAL_RANK", "2")
+    with pytest.raises(
+        UsageError, match=r"LOCAL_RANK=2: .* a cuda device of its own, .* has 2; let torchrun"
+    ):
+        device_of_process(torch.device("cuda"))
