@@ -49,13 +49,29 @@ def test_the_version_is_told_at_once_without_torch(capfd: pytest.CaptureFixture[
     assert imported.isdisjoint({"torch", "numpy", "pydantic", "safetensors", "tokenizers", "matplotlib"})
 
 
-def test_listing_the_commands_imports_no_torch() -> None:
-    code = """
-import sys; from allyouneed.interfaces.cli import main
-main(["--help"])
-assert "torch" not in sys.modules
-"""
-    subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+def imported_by(*arguments: str | Path, stdin: bytes = b"") -> set[str]:
+    """The modules that a command has imported when it ends."""
+    code = "import sys; from allyouneed.interfaces.cli import main; main(sys.argv[1:]); print(*sys.modules)"
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    done = subprocess.run(command, input=stdin, capture_output=True, check=True)
+    return set(done.stdout.decode().split("\n")[-2].split())
+
+
+def test_listing_the_commands_imports_nothing_large() -> None:
+    imported = imported_by("--help")
+    assert "allyouneed.interfaces.commands.translate" in imported
+    assert imported.isdisjoint({"torch", "numpy", "sacrebleu", "safetensors", "tokenizers", "matplotlib"})
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_translating_on_a_cpu_imports_nothing_that_it_does_not_use(toy_model: Path, precision: str) -> None:
+    imported = imported_by(
+        *("translate", toy_model, "--device", "cpu", "--precision", precision), stdin=b"sun\n"
+    )
+    assert "allyouneed.inference.engine" in imported
+    # `import torch` alone imports none of these. The first three take a second.
+    assert imported.isdisjoint({"torch._dynamo", "torch._inductor", "torch.distributed.tensor", "sympy"})
+    assert imported.isdisjoint({"rich", "pygments", "sacrebleu", "lxml", "matplotlib", "transformers"})
 
 
 @pytest.mark.parametrize("arguments", [[], ["--help"], ["-h"]])

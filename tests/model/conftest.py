@@ -33,10 +33,13 @@ KINDS: dict[str, dict[str, Any]] = {
 """Every architecture, and every variant that has parts of its own."""
 
 
+def small(kind: str) -> ModelConfig:
+    """The settings of a kind of model, small."""
+    sizes = {"d_model": 12, "d_ff": 10, "num_layers": 2, "num_heads": 2}
+    return ModelConfig(**{"source_vocab_size": 17, "target_vocab_size": 17, **sizes, **KINDS[kind]})
+
+
 @pytest.fixture(params=KINDS)
 def any_config(request: pytest.FixtureRequest) -> ModelConfig:
     """The settings of every kind of model, small."""
-    sizes = {"d_model": 12, "d_ff": 10, "num_layers": 2, "num_heads": 2}
-    return ModelConfig(
-        **{"source_vocab_size": 17, "target_vocab_size": 17, **sizes, **KINDS[request.param]},
-    )
+    return small(request.param)

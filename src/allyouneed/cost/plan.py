@@ -4,13 +4,11 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-import torch
-
 from allyouneed.config.fidelity import Deviation, deviations, nearest_of_paper, sizes
 from allyouneed.config.model import ModelConfig
 from allyouneed.config.presets import PRESETS
 from allyouneed.config.run import RunConfig
-from allyouneed.model import build_model
+from allyouneed.model import outline_model
 from allyouneed.model.rivals.bytenet import unfolded_length
 from allyouneed.training.flops import pairs_in_reach, training_flops
 
@@ -131,10 +129,8 @@ def cost(config: RunConfig, length: int) -> Cost:
 
 def count_parameters(config: ModelConfig) -> dict[str, int]:
     """Part of the model -> its number of parameters, counted without allocating memory for them."""
-    with torch.device("meta"):
-        model = build_model(config)
     counts = Counter({"embeddings": 0, "positions": 0, "encoder": 0, "decoder": 0})
-    for name, parameter in model.named_parameters():
+    for name, parameter in outline_model(config).named_parameters():
         part = name.partition(".")[0]
         # Names that begin with `decoder`, such as decoder_norm, count as the decoder.
         counts["positions" if part.endswith("_positions") else part.partition("_")[0]] += parameter.numel()

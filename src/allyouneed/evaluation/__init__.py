@@ -1,7 +1,7 @@
 """Scores from strings and numbers (paper 6), each with a signature that makes it comparable."""
 
 from allyouneed.evaluation.bleu import bleu_13a, moses_bleu, moses_tokenizer
-from allyouneed.evaluation.chrf import chrf, pairwise_chrf
+from allyouneed.evaluation.chrf import chrf
 from allyouneed.evaluation.metrics import translation_metrics
 from allyouneed.evaluation.perplexity import perplexity
 from allyouneed.evaluation.score import Metric, Score, format_scores, scores_to_json
@@ -14,7 +14,6 @@ __all__ = [
     "format_scores",
     "moses_bleu",
     "moses_tokenizer",
-    "pairwise_chrf",
     "perplexity",
     "scores_to_json",
     "translation_metrics",

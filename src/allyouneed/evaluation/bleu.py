@@ -4,8 +4,6 @@ import importlib.metadata
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from sacrebleu import BLEU
-
 from allyouneed.errors import UsageError
 from allyouneed.evaluation.score import Metric, Score, require_aligned
 
@@ -14,6 +12,8 @@ def sacrebleu_metric(name: str, tokenizer: str, *, lowercase: bool) -> Metric:
     """BLEU as sacreBLEU computes it on plain text with one of its tokenisers."""
 
     def metric(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
+        from sacrebleu import BLEU
+
         require_aligned(hypotheses, references)
         # `force` only silences a warning that the text may be tokenised.
         bleu = BLEU(tokenize=tokenizer, lowercase=lowercase, force=True)
@@ -61,6 +61,8 @@ def multi_bleu(name: str, tokenize: Callable[[str], str], told: Mapping[str, str
     """
 
     def metric(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
+        from sacrebleu import BLEU
+
         require_aligned(hypotheses, references)
         bleu = BLEU(tokenize="none", smooth_method="none", force=True)
         tokenized = [tokenize(line) for line in hypotheses], [[tokenize(line) for line in references]]

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-from allyouneed.data.corpus_files import read_pairs
 from allyouneed.data.lines import read_aligned
 from allyouneed.errors import UsageError
 
@@ -17,6 +16,8 @@ def read_held_out(
         DataError: A file cannot be read, or the files have different numbers of lines.
     """
     if pairs is not None and source is None and reference is None:
+        from allyouneed.data.corpus_files import read_pairs
+
         return read_pairs(pairs)
     if pairs is not None or source is None or reference is None:
         raise UsageError(

@@ -5,8 +5,8 @@ Axis names in the signatures: `batch` (sentences), `source_len` and `target_len`
 (entries of a vocabulary). A mask is True where a query may attend.
 """
 
-from allyouneed.model.architectures import build_model, count_parameters
+from allyouneed.model.architectures import build_model, count_parameters, outline_model
 from allyouneed.model.encoder_decoder import EncoderDecoder
 from allyouneed.model.transformer import Transformer
 
-__all__ = ["EncoderDecoder", "Transformer", "build_model", "count_parameters"]
+__all__ = ["EncoderDecoder", "Transformer", "build_model", "count_parameters", "outline_model"]

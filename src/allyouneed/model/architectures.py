@@ -1,13 +1,13 @@
 """All model architectures: to add one, subclass a base class of `encoder_decoder.py` and list it here."""
 
-from collections.abc import Mapping
-from contextlib import nullcontext
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import torch
+from torch.overrides import TorchFunctionMode
 
 from allyouneed.config.model import ModelConfig
 from allyouneed.model.encoder_decoder import EncoderDecoder
-from allyouneed.model.initialisation import NoDraws
 from allyouneed.model.rivals.bytenet import ByteNet
 from allyouneed.model.rivals.convolutional import Convolutional
 from allyouneed.model.rivals.recurrent import Recurrent
@@ -29,11 +29,38 @@ def build_model(config: ModelConfig, *, draw: bool = True) -> EncoderDecoder:
         config: Architecture and sizes.
         draw: Whether to draw initial weights; if not, they are uninitialised memory, to be overwritten.
     """
-    with nullcontext() if draw else NoDraws():  # type: ignore[no-untyped-call]
+    if draw:
+        return ARCHITECTURES[config.architecture](config)
+    model = outline_model(config)
+    memory = {name: torch.empty(tensor.shape) for name, tensor in model.state_dict().items()}
+    model.load_state_dict(memory, assign=True)
+    return model
+
+
+def outline_model(config: ModelConfig) -> EncoderDecoder:
+    """Build a model whose parameters are on PyTorch's meta device: they have shapes, but no memory."""
+    with _ParametersOnMeta():
         return ARCHITECTURES[config.architecture](config)
 
 
 def count_parameters(config: ModelConfig) -> int:
     """Count the parameters of a model without allocating memory for them."""
-    with torch.device("meta"):
-        return sum(parameter.numel() for parameter in build_model(config).parameters())
+    return sum(parameter.numel() for parameter in outline_model(config).parameters())
+
+
+class _ParametersOnMeta(TorchFunctionMode):
+    """A context in which `torch.empty`, which makes all parameters, returns tensors on the meta device.
+
+    Buffers are computed as usual: on the meta device, PyTorch would import torch._dynamo and sympy to compute
+    them, which takes a second.
+    """
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: object,
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        on_meta = {"device": "meta"} if func is torch.empty else {}
+        return func(*args, **{**(kwargs or {}), **on_meta})

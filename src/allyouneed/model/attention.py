@@ -10,7 +10,6 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.nn.attention.varlen import varlen_attn
 
 from allyouneed.model.dropout import Dropout
 from allyouneed.model.masks import ImplicitMask, Positions
@@ -106,6 +105,8 @@ def fused_attention(
 
 def _flash_attention(query: Tensor, key: Tensor, value: Tensor, mask: PackedMask) -> Tensor:
     """Equation 1 within each sentence, by a kernel for packed sentences of different lengths."""
+    from torch.nn.attention.varlen import varlen_attn  # imports torch.compile, which takes a second
+
     queries, keys, values = (heads[0].transpose(0, 1) for heads in (query, key, value))
     before, after = mask.reach or (-1, -1)  # no limit
     attended = varlen_attn(  # (tokens, heads, width)

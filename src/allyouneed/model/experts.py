@@ -65,8 +65,6 @@ class Experts(AuxiliaryLoss, nn.Module):
         """Draw the experts' matrices Glorot uniform; set gates and their noise to zero (appendix A there)."""
         nn.init.zeros_(self.gate)
         nn.init.zeros_(self.noise)
-        if self.inner.is_meta:
-            return  # only parameters are counted, and there may be thousands of experts
         for matrix in (*self.inner, *self.outer):
             nn.init.xavier_uniform_(matrix)
 

@@ -1,12 +1,9 @@
 """Initial weights: those of the authors' code of 2017, as the paper gives none, and the rivals' own."""
 
 import math
-from collections.abc import Mapping
-from typing import Any
 
 import torch
 from torch import nn
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from allyouneed.model.attention import AdditiveCompatibility
 from allyouneed.model.attention_over_parameters import AttentionOverParameters
@@ -18,7 +15,7 @@ from allyouneed.model.rivals.convolution import Convolution
 
 
 def initialise(model: nn.Module) -> None:
-    """Draw all weights of `model` from PyTorch's generator.
+    """Draw all weights of `model` from PyTorch's generator; none on the meta device.
 
     Matrices are Glorot uniform over the whole *packed* matrix, so that queries, keys and values start
     smaller than in three separate matrices. Biases are 0, and normalisations are the identity. Embeddings
@@ -28,43 +25,35 @@ def initialise(model: nn.Module) -> None:
     In the rivals, the matrices of an LSTM are uniform within `units^-0.5`; its biases are 0, but 1 at the
     forget gate. Experts, convolutions and clipped offsets draw their own weights.
     """
+    if next(model.parameters()).is_meta:
+        return  # PyTorch would import torch._dynamo for them, which takes a second
     for module in model.modules():
-        if isinstance(module, nn.Linear):
-            nn.init.xavier_uniform_(module.weight)
-            if module.bias is not None:
-                nn.init.zeros_(module.bias)
-        elif isinstance(module, nn.LayerNorm):
-            nn.init.ones_(module.weight)
+        _initialise_module(module)
+
+
+def _initialise_module(module: nn.Module) -> None:
+    if isinstance(module, nn.Linear):
+        nn.init.xavier_uniform_(module.weight)
+        if module.bias is not None:
             nn.init.zeros_(module.bias)
-        elif isinstance(module, Embeddings | LearnedPositions):
-            for matrix in module.parameters():
-                nn.init.normal_(matrix, std=matrix.size(1) ** -0.5)
-        elif isinstance(module, TargetSpace):
-            nn.init.normal_(module.spaces, std=module.spaces.size(1) ** -0.5)
-        elif isinstance(module, AttentionOverParameters):
-            for parameter in (module.keys, module.values):
-                nn.init.normal_(parameter, std=1 / module.scale)
-        elif isinstance(module, AdditiveCompatibility):
-            bound = math.sqrt(6 / (module.weight.size(1) + 1))  # Glorot's, for each head's d_k -> 1 matrix
-            nn.init.uniform_(module.weight, -bound, bound)
-        elif isinstance(module, Experts | Convolution | ClippedOffsets):
-            module.draw()
-        elif isinstance(module, nn.LSTM):
-            _initialise_lstm(module)
-
-
-class NoDraws(TorchDispatchMode):
-    """A context in which random draws leave tensors as they are."""
-
-    def __torch_dispatch__(
-        self,
-        func: Any,
-        types: object,
-        args: tuple[Any, ...] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
-        draws = torch.Tag.nondeterministic_seeded in func.tags
-        return args[0] if draws else func(*args, **(kwargs or {}))
+    elif isinstance(module, nn.LayerNorm):
+        nn.init.ones_(module.weight)
+        nn.init.zeros_(module.bias)
+    elif isinstance(module, Embeddings | LearnedPositions):
+        for matrix in module.parameters():
+            nn.init.normal_(matrix, std=matrix.size(1) ** -0.5)
+    elif isinstance(module, TargetSpace):
+        nn.init.normal_(module.spaces, std=module.spaces.size(1) ** -0.5)
+    elif isinstance(module, AttentionOverParameters):
+        for parameter in (module.keys, module.values):
+            nn.init.normal_(parameter, std=1 / module.scale)
+    elif isinstance(module, AdditiveCompatibility):
+        bound = math.sqrt(6 / (module.weight.size(1) + 1))  # Glorot's, for each head's d_k -> 1 matrix
+        nn.init.uniform_(module.weight, -bound, bound)
+    elif isinstance(module, Experts | Convolution | ClippedOffsets):
+        module.draw()
+    elif isinstance(module, nn.LSTM):
+        _initialise_lstm(module)
 
 
 def _initialise_lstm(lstm: nn.LSTM) -> None:

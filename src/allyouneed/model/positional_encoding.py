@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-_FIRST_LENGTH = 512
+_SHORTEST_TABLE = 512
 
 
 def sinusoids(length: int, d_model: int) -> Float[Tensor, "{length} {d_model}"]:
@@ -33,13 +33,13 @@ class SinusoidalPositions(nn.Module):
     def __init__(self, d_model: int, encode: Callable[[int, int], Tensor] = sinusoids) -> None:
         super().__init__()
         self.d_model, self._encode = d_model, encode
-        self.register_buffer("table", encode(_FIRST_LENGTH, d_model), persistent=False)
+        self.register_buffer("table", encode(0, d_model), persistent=False)
 
     def forward(self, length: int) -> Float[Tensor, "{length} d_model"]:
         """The encodings of the first positions."""
         table = self.table  # another thread may replace it with a longer or shorter one
         if length > table.size(0):
-            self.table = table = self._encode(2 * length, self.d_model).to(table)
+            self.table = table = self._encode(max(2 * length, _SHORTEST_TABLE), self.d_model).to(table)
         return table[:length]
 
 

@@ -1,4 +1,4 @@
-"""Builds models from named weights, which are checked before memory for a model is allocated."""
+"""Builds models from named weights, which are checked first."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +11,7 @@ from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from allyouneed.config.model import ModelConfig
 from allyouneed.errors import ModelError
-from allyouneed.model.architectures import build_model
+from allyouneed.model.architectures import outline_model
 from allyouneed.model.encoder_decoder import EncoderDecoder
 
 Weights = dict[str, Tensor]
@@ -20,7 +20,7 @@ _TENSORS_THAT_MAY_BE_MISSING = 100  # so that a small model's are named even if 
 
 
 def model_from_weights(config: ModelConfig, weights: Weights, path: Path) -> EncoderDecoder:
-    """A model with these weights, on the CPU and in evaluation mode.
+    """A model with these weights, which are not copied, on the CPU and in evaluation mode.
 
     Args:
         config: The architecture.
@@ -30,10 +30,9 @@ def model_from_weights(config: ModelConfig, weights: Weights, path: Path) -> Enc
     Raises:
         ModelError: Weights are missing, left over, misshapen, of a wrong type, or not finite.
     """
-    with torch.device("meta"):
-        _require_weights_of(_without_weights(config, weights, path), weights, path)
-    model = build_model(config, draw=False)
-    model.load_state_dict(weights)
+    model = _without_weights(config, weights, path)
+    _require_weights_of(model, weights, path)
+    model.load_state_dict(weights, assign=True)
     return model.eval()
 
 
@@ -66,7 +65,7 @@ def _without_weights(config: ModelConfig, weights: Weights, path: Path) -> Encod
     """Build the model without its weights; reject sizes that cannot belong to this file of weights."""
     try:
         with _building_at_most(2 * len(weights) + _TENSORS_THAT_MAY_BE_MISSING):
-            return build_model(config)
+            return outline_model(config)
     except (RuntimeError, OverflowError, TypeError):  # too many tensors, or too large a tensor
         raise ModelError(
             f"{path}: has {len(weights):,} tensors, and is smaller than the model of its configuration "

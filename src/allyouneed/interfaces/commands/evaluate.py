@@ -13,7 +13,6 @@ from allyouneed.data.lines import read_aligned
 from allyouneed.errors import UsageError
 from allyouneed.evaluation import Metric, Score, format_scores, scores_to_json
 from allyouneed.evaluation.conventions import EXPLANATIONS
-from allyouneed.evaluation.significance import SIGNIFICANT, paired_bootstrap
 from allyouneed.interfaces.console import notice
 from allyouneed.interfaces.device import Device, torch_device
 from allyouneed.interfaces.held_out import read_held_out
@@ -142,6 +141,8 @@ def _score_files(systems: Sequence[Path], reference: Path, metrics: Sequence[Met
     if len(texts) == 1:
         _print([metric(*texts[0]) for metric in metrics], json_)
         return
+    from allyouneed.evaluation.significance import SIGNIFICANT, paired_bootstrap
+
     scores = [[metric(lines, references) for metric in metrics] for lines, references in texts]
     test = paired_bootstrap(texts[0][0], texts[1][0], texts[0][1])
     if json_:

@@ -58,7 +58,7 @@ class Convolutional(StepwiseModel):
         self.decoder_output = NormalisedConvolution(width, width)
         initialise(self)
         for positions in (self.source_positions, self.target_positions):
-            if isinstance(positions, LearnedPositions):
+            if isinstance(positions, LearnedPositions) and not positions.weight.is_meta:
                 nn.init.normal_(positions.weight)
 
     def encode(self, source: Int[Tensor, "batch source_len"]) -> Memory:

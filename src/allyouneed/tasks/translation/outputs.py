@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from allyouneed.evaluation import pairwise_chrf
 from allyouneed.inference.minimum_bayes_risk import rank_by_expected_utility
 
 _WRITTEN_WITHOUT_SPACES = {"bo", "dz", "ja", "km", "lo", "my", "th", "wuu", "yue", "zh"}
@@ -41,6 +40,8 @@ class Part(NamedTuple):
 
 def least_risk(drawn: Sequence[Translation]) -> list[Translation]:
     """The distinct samples, in order of expected risk, lowest first."""
+    from allyouneed.evaluation.pairwise_chrf import pairwise_chrf
+
     ranked = rank_by_expected_utility([translation.text for translation in drawn], pairwise_chrf)
     return [replace(drawn[index], score=utility) for index, utility in ranked]
 
