@@ -1,9 +1,11 @@
 """Threads that compute micro-batches side by side come to the bits of one, and stop and fail as one does."""
 
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import torch
@@ -94,9 +96,9 @@ def test_a_run_that_is_told_to_stop_goes_on_to_the_same_bits(
     new_run("whole", threads).train()
     for number in range(6):
         trainer = resume(new_run("stopped", threads))
-        questions = iter(range(4 * number + 3))
-        trainer._reason_to_stop = lambda questions=questions: next(questions, None) is None  # type: ignore[method-assign]
-        trainer.train()
+        answers = [0] * (4 * number + 3) + [int(signal.SIGTERM)] * 20
+        with patch.object(trainer, "_reason_to_stop", side_effect=answers):
+            trainer.train()
     resume(new_run("stopped", threads)).train()
     assert len(events(tmp_path / "stopped", "start")) == 7
     assert bits(tmp_path / "stopped", 4) == bits(tmp_path / "whole", 4)

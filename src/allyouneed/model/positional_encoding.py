@@ -6,6 +6,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from allyouneed.model.packing import sent
+
 _SHORTEST_TABLE = 512
 
 
@@ -39,7 +41,8 @@ class SinusoidalPositions(nn.Module):
         """The encodings of the first positions."""
         table = self.table  # another thread may replace it with a longer or shorter one
         if length > table.size(0):
-            self.table = table = self._encode(max(2 * length, _SHORTEST_TABLE), self.d_model).to(table)
+            longer = self._encode(max(2 * length, _SHORTEST_TABLE), self.d_model)
+            self.table = table = sent(longer.to(table.dtype), table.device)
         return table[:length]
 
 
