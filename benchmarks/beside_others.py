@@ -1,8 +1,8 @@
 """What share of its speed `train` and `translate` keep while other programs use half of the cores.
 
-Training takes turns with both values of `training.threads_share`, translation with one worker per core and with
-one worker whose threads share operations; each undisturbed and beside a program per two cores that never waits.
-All run in fresh processes on the demo's corpus; medians are reported.
+Training takes turns with both values of `training.threads_share`, translation with a worker per core and with
+one worker whose threads share operations; each undisturbed and beside programs that never wait, one per two
+cores. All run in fresh processes on the demo's corpus; medians are reported.
 """
 
 import json
