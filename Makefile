@@ -15,11 +15,12 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+INSTALLED := $(VENV)/.installed
 
 .PHONY: demo test test-release check bench bench-gpu multi30k wheel docs clean
 
 demo: OUT ?= runs/demo
-demo: $(READY)
+demo: $(INSTALLED)
 	$(BIN)/allyouneed demo --out "$(OUT)"
 
 test: $(READY)
@@ -56,7 +57,13 @@ clean:
 	rm -rf dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .cache
 	find src tests benchmarks -name __pycache__ -exec rm -rf {} +
 
-$(READY): pyproject.toml
-	$(PYTHON) -m venv $(VENV)
+$(INSTALLED): pyproject.toml
+	@echo "Installing PyTorch and the other packages that allyouneed needs into $(VENV), once; this takes minutes."
+	@began=$$(date +%s) && $(PYTHON) -m venv $(VENV) && $(BIN)/python -m pip install -qq --editable . \
+		&& echo "Installed in $$(($$(date +%s) - began)) seconds."
+	@touch $@
+
+$(READY): $(INSTALLED)
+	@echo "Installing the packages that tests and tools need."
 	$(BIN)/python -m pip install -qq --editable '.[all,dev]'
 	touch $@
