@@ -197,7 +197,8 @@ def _speed(
         learner.update(batch, 1, lambda: 0)
         wait_for(device)
 
-    longest = [plan.pairs[: plan.pair_bounds[1]]]  # the largest micro-batch takes the most memory
+    # The largest micro-batch takes the most memory, and several threads compute several at once.
+    longest = [plan.pairs[: plan.pair_bounds[1]]] * len(next(schedule.batches_from(0)).micro_batches)
     update(PlannedBatch(schedule.position(0), longest, plan.target_tokens(0)))
     # New shapes take longer, so the same updates are computed once more to be timed.
     batches = list(_for_some_seconds(update, schedule))
