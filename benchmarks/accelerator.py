@@ -80,18 +80,19 @@ def checks(device: torch.device) -> Iterator[tuple[str, bool]]:
 
 def training(device: torch.device, shape: Shape, precision: Literal["float32", "bfloat16"]) -> dict[str, Any]:
     """The best of several turns of training steps."""
+    torch.accelerator.reset_peak_memory_stats()
     (lengths,) = (draw() for draw in shape.workloads.values())
     drawn = make_batches(lengths, shape.batch_tokens, shape.model.target_vocab_size)
     batches = [next(drawn) for _ in range(shape.steps)]
     contender = build_contender(shape, Entry(OURS, precision), 1 + int(lengths.max()), device)
     turns = [take_turn(contender, batches, shape.model, device) for _ in range(1 + ROUNDS)][1:]
-    best = max(turns, key=lambda turn: turn.target_tokens_per_second)
+    best, memory = max(turns, key=lambda turn: turn.target_tokens_per_second), memory_bytes(device)
     return {
         "precision": precision,
         "target_tokens_per_second": best.target_tokens_per_second,
         "teraflops_per_second": best.flops_per_second / 1e12,
         "share_of_peak": best.flops_per_second / matmul_peak(device, precision),
-        "memory_bytes": memory_bytes(device),
+        "memory_bytes": memory,
     }
 
 
@@ -114,21 +115,22 @@ def decoding(device: torch.device, config: ModelConfig, precision: Precision) ->
     return result
 
 
-def gpu_tests() -> str:
-    """The last line of the tests that need a CUDA device."""
+def gpu_tests() -> tuple[str, bool]:
+    """The last line of the tests that need a CUDA device, and whether all passed."""
     command = [sys.executable, "-m", "pytest", "-q", "-m", "gpu", "tests"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    return (done.stdout.strip().splitlines() or ["no output"])[-1]
+    return (done.stdout.strip().splitlines() or ["no output"])[-1], done.returncode == 0
 
 
 def measure(device: torch.device) -> dict[str, Any]:
     """All results."""
+    said, passed = gpu_tests() if device.type == "cuda" else ("not of this device", True)
     return {
         "date": datetime.now(UTC).date().isoformat(),
         "command": "make bench-gpu",
         "environment": environment(device),
-        "checks": dict(checks(device)),
-        "gpu_tests": gpu_tests() if device.type == "cuda" else "not of this device",
+        "checks": dict(checks(device)) | {"tests marked gpu": passed},
+        "gpu_tests": said,
         "training": [training(device, TRAINED, precision) for precision in PRECISIONS],
         "decoding": [decoding(device, TRAINED.model, precision) for precision in PRECISIONS],
     }

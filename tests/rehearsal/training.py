@@ -160,7 +160,7 @@ def test_an_update_that_is_not_finite_changes_no_weight_and_waits_for_nothing(
     assert all(map(torch.equal, updates.weights(), (p.detach() for p in model.parameters())))
 
 
-def test_it_changes_none_either_where_the_optimizers_kernel_ignores_that_it_shall_not(
+def test_no_weight_changes_where_the_fused_kernel_ignores_found_inf(
     heedless: Rehearsal, batch: Batch, config: RunConfig
 ) -> None:
     model = model_of()

@@ -195,6 +195,14 @@ def test_the_threads_of_a_run_share_what_they_shared_when_it_began(copy: Path, d
         assert resumed.training.threads_share == "operations"
 
 
+def test_the_threads_of_a_run_cannot_share_other_work_from_now_on(copy: Path, data: Path) -> None:
+    given = CONFIG.replace(training={"threads_share": "operations"})
+    with pytest.raises(
+        UsageError, match=r"began with training\.threads_share = micro_batches, now operations"
+    ):
+        run_config(RunDirectory(copy), given, PreparedData(data), torch.device("cpu"))
+
+
 @pytest.mark.parametrize("config", [None, CONFIG])
 @pytest.mark.parametrize("tokenizer", ["byte", "bpe"])
 def test_other_data_is_refused(

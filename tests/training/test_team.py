@@ -1,5 +1,6 @@
 """Threads that compute micro-batches side by side come to the bits of one, and stop and fail as one does."""
 
+import itertools
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -11,10 +12,13 @@ import pytest
 import torch
 from tests.training.test_trainer import bits, events, resume
 from torch import nn
-from torch.nn.modules.module import register_module_forward_pre_hook
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
 from allyouneed.config.run import RunConfig
+from allyouneed.errors import ResourceError
 from allyouneed.storage.run_directory import RunDirectory
+from allyouneed.training.gradients import Gradients
+from allyouneed.training.team import team_of
 from allyouneed.training.trainer import Corpus, Trainer
 
 THREADS = 2, 3
@@ -107,36 +111,96 @@ def test_a_run_that_is_told_to_stop_goes_on_to_the_same_bits(
 def test_an_error_in_a_thread_ends_the_run_and_begins_no_more(
     new_run: NewRun, before_each_module: Callable[[Callable[[nn.Module], None]], None]
 ) -> None:
-    trainer = new_run("run", 2)
-    kind, computing = type(trainer.model), []
+    trainer = new_run("run", 2, micro_batch_tokens=20)  # more micro-batches than are submitted at once
+    kind, numbers = type(trainer.model), itertools.count(1)
+    begun = []
 
     def fail(module: nn.Module) -> None:
         if isinstance(module, kind):
-            computing.append(module)
-            if len(computing) == 3:
-                raise ArithmeticError("the third micro-batch")
+            begun.append(number := next(numbers))
+            if number == 1:
+                raise ArithmeticError("the first micro-batch")
 
     before_each_module(fail)
-    with pytest.raises(ArithmeticError, match="the third micro-batch"):
+    num_micro_batches = len(next(trainer.schedule.batches_from(0)).micro_batches)
+    with pytest.raises(ArithmeticError, match="the first micro-batch"):
         trainer.train()
-    assert len(computing) in (3, 4)  # the first, the second, and what was begun before the third failed
+    assert len(begun) < num_micro_batches
 
 
-def test_micro_batches_that_memory_cannot_hold_are_cut(
+def test_micro_batches_that_memory_cannot_hold_together_are_computed_one_at_a_time_to_the_same_bits(
     new_run: NewRun, tmp_path: Path, before_each_module: Callable[[Callable[[nn.Module], None]], None]
 ) -> None:
-    trainer, lock, num_failed = new_run("run", 2), threading.Lock(), 0
-    kind = type(trainer.model)
+    new_run("whole", 1).train()
+    trainer, computing, both = new_run("run", 2), threading.Semaphore(1), threading.Barrier(2)
+    kind, is_first = type(trainer.model), [True]
 
-    def fail_twice(module: nn.Module) -> None:
-        nonlocal num_failed
-        with lock:
-            if isinstance(module, kind) and num_failed < 2:
-                num_failed += 1
-                raise MemoryError
+    def fail_together(module: nn.Module) -> None:
+        if not isinstance(module, kind):
+            return
+        if is_first:
+            both.wait(60)
+            is_first.clear()
+            raise MemoryError
+        assert computing.acquire(blocking=False)  # nobody else computes
 
-    before_each_module(fail_twice)
+    before_each_module(fail_together)
+    handle = register_module_forward_hook(
+        lambda module, arguments, output: computing.release() if isinstance(module, kind) else None
+    )
     trainer.train()
+    handle.remove()
     (notice,) = events(tmp_path / "run", "notice")
-    assert notice["text"].startswith("out of memory at update 1: from now on micro-batches of sentences of ")
+    assert notice["text"] == (
+        "out of memory at update 1: from now on one micro-batch is computed at a time, not one per thread"
+    )
+    assert bits(tmp_path / "run", 4) == bits(tmp_path / "whole", 4)
+
+
+def test_micro_batches_that_memory_cannot_hold_alone_are_cut(new_run: NewRun, tmp_path: Path) -> None:
+    trainer = new_run("run", 2)
+    kind, longest = type(trainer.model), max(trainer.corpus.train.target_lengths) + 1
+
+    def refuse(module: nn.Module, arguments: tuple[Any, ...]) -> None:
+        """Stands for memory that holds the longest sentences only a few at a time."""
+        if isinstance(module, kind) and arguments[0].size(1) == longest and arguments[0].size(0) > 3:
+            raise MemoryError
+
+    handle = register_module_forward_pre_hook(refuse)
+    trainer.train()
+    handle.remove()
+    texts = [event["text"] for event in events(tmp_path / "run", "notice")]
+    assert "one micro-batch is computed at a time" in texts[0]
+    assert all("micro-batches of sentences of" in text for text in texts[1:])
+    assert len(texts) > 1
     assert trainer.step == 4
+
+
+def test_where_a_thread_cannot_be_started_one_line_says_so(new_run: NewRun) -> None:
+    start, numbers = threading.Thread.start, itertools.count(1)
+
+    def fail_second(thread: threading.Thread) -> None:
+        if next(numbers) == 2:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    with (
+        patch.object(threading.Thread, "start", fail_second),
+        pytest.raises(ResourceError, match=r"^cannot start 2 threads \(can't start new thread\); set OMP"),
+    ):
+        new_run("run", 2)
+
+
+@pytest.mark.parametrize(("threads", "processes", "size", "each"), [(4, 1, 4, 1), (8, 1, 4, 2), (4, 4, 1, 4)])
+def test_threads_are_divided_among_the_micro_batches_of_a_process(
+    new_run: NewRun, config: RunConfig, threads: int, processes: int, size: int, each: int
+) -> None:
+    model = new_run("run", 1).model
+    torch.set_num_threads(threads)
+    gradients = Gradients(list(model.parameters()))
+    team = team_of(model, gradients, config.training, 0.1, processes)
+    if size == 1:
+        assert team is None
+    else:
+        assert team is not None
+        assert (team.size, team.threads_each) == (size, each)

@@ -5,6 +5,7 @@ import functools
 import torch
 
 from allyouneed.config.run import Precision
+from allyouneed.errors import is_out_of_memory
 
 
 def resolve_precision(precision: Precision, device: torch.device) -> Precision:
@@ -24,6 +25,8 @@ def widest_float(device: torch.device) -> torch.dtype:
     """float64 if the device has it, else float32: Apple's GPUs and some of Intel's lack it."""
     try:
         torch.ones(1, dtype=torch.float64, device=device).cumsum(0)
-    except (TypeError, RuntimeError):
+    except (TypeError, RuntimeError) as error:
+        if is_out_of_memory(error):
+            raise
         return torch.float32
     return torch.float64

@@ -190,9 +190,9 @@ def run_config(
         for name, unset in (("precision", "auto"), ("micro_batch_tokens", None))
         if getattr(training, name) == unset
     }
-    # Of the version it began with:
-    kept["threads_share"] = recorded.training.threads_share
-    counts = {"neighbourhood_counts": recorded.model.neighbourhood_counts}
+    if recorded.training.threads_share == "operations":  # a run of before this was a setting has no other
+        kept["threads_share"] = "operations"
+    counts = {"neighbourhood_counts": recorded.model.neighbourhood_counts}  # of the version it began with
     config = completed(given.replace(training=kept, model=counts), prepared, device)
     _require_same(directory.path, recorded, config)
     return config

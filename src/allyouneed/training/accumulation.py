@@ -18,7 +18,7 @@ from allyouneed.training.distributed import Processes
 from allyouneed.training.gradients import Gradients
 from allyouneed.training.loss import smoothing_over_all
 from allyouneed.training.team import team_of
-from allyouneed.training.update import accumulate_gradient, seed_generators
+from allyouneed.training.update import accumulate_gradient, seed_generators, shares_micro_batches
 
 Say = Callable[[str], None]
 
@@ -53,7 +53,8 @@ class Accumulation:
         self._smoothing = smoothing_over_all(
             config.label_smoothing, config.label_smoothing_over, model.config.target_vocab_size
         )
-        self._team = team_of(model, gradients, config, self._smoothing)
+        self._cached = not shares_micro_batches(config, next(model.parameters()).device)
+        self._team = team_of(model, gradients, config, self._smoothing, processes.size)
 
     def add_up(
         self, planned: PlannedBatch, step: int, stopping: Callable[[], bool], *, in_step: bool = False
@@ -83,7 +84,14 @@ class Accumulation:
                     f"memory cannot hold a micro-batch of {len(outgrown)} sentence pairs, which is not cut "
                     "where the model is sharded; train a new run with a smaller training.micro_batch_tokens"
                 )
-            self._cut(outgrown, step)
+            if self._team and not self._team.takes_turns:
+                self._team.takes_turns = True
+                self._say(
+                    f"out of memory at update {step:,}: from now on one micro-batch is computed at a time, "
+                    "not one per thread"
+                )
+            else:
+                self._cut(outgrown, step)
 
     def _add_all(self, planned: PlannedBatch, step: int, stopping: Callable[[], bool], in_step: bool) -> bool:
         if self._team:
@@ -108,7 +116,7 @@ class Accumulation:
                 num_target_tokens,
                 self._smoothing,
                 self._config.precision,
-                cached=self._config.threads_share == "operations",
+                cached=self._cached,
             )
 
     @contextmanager

@@ -11,7 +11,7 @@ from allyouneed.data.batching import PlannedBatch, make_batch
 from allyouneed.data.store import PairStore
 from allyouneed.model import EncoderDecoder
 from allyouneed.training.loss import smoothing_over_all
-from allyouneed.training.update import batch_loss, seed_generators
+from allyouneed.training.update import batch_loss, seed_generators, shares_micro_batches
 
 _MOST_LINES = 20
 
@@ -31,10 +31,11 @@ def locate_non_finite(
     smoothing = smoothing_over_all(
         config.label_smoothing, config.label_smoothing_over, model.config.target_vocab_size
     )
+    cached = not shares_micro_batches(config, next(model.parameters()).device)
     for number, pairs in enumerate(planned.micro_batches):
         seed_generators(config.seed, step, number)
         with _first_non_finite(model) as modules:
-            loss = batch_loss(model, make_batch(store, pairs), smoothing, config.precision)
+            loss = batch_loss(model, make_batch(store, pairs), smoothing, config.precision, cached=cached)
         gradients = torch.autograd.grad(loss.smoothed, list(model.parameters()), allow_unused=True)
         names = [name for name, _ in model.named_parameters()]
         culprits = [

@@ -203,11 +203,13 @@ def device_of_process(device: torch.device) -> torch.device:
     """The device of this process: with several accelerators the one that `torchrun` assigns to it.
 
     Raises:
-        UsageError: `torchrun` started more processes than there are accelerators.
+        UsageError: There is no accelerator of that number; `torchrun` may have started too many processes.
     """
     if device.type == "cpu":
         return device
     index, available = number_given("LOCAL_RANK", device.index or 0), torch.accelerator.device_count()
+    if index >= available and number_given("LOCAL_RANK", -1) < 0:
+        raise UsageError(f"{device}: this machine has {available} such devices; numbers count from 0")
     if index >= available:
         raise UsageError(
             f"LOCAL_RANK={index}: each process needs a {device.type} device of its own, and this machine has "

@@ -44,7 +44,7 @@ class Gradients:
         self.buffer.zero_()
 
     def add(self, part: Part) -> None:
-        """Add what was computed apart from the parameters' `grad`."""
+        """Add the gradients and the loss of a micro-batch."""
         views, gradients = zip(
             *((v, g) for v, g in zip(self._views, part.gradients, strict=True) if g is not None), strict=True
         )

@@ -1,7 +1,8 @@
 """Threads of a CPU that compute the micro-batches of an update side by side.
 
 Threads that share each operation wait for each other thousands of times per update; if one of them has lost
-its core to another program, all wait. Threads with a micro-batch each wait once, and the fast take more.
+its core to another program, all wait. Threads with a micro-batch each wait once,
+and faster ones compute more of them.
 """
 
 import copy
@@ -17,11 +18,12 @@ import torch
 
 from allyouneed.config.run import TrainingConfig
 from allyouneed.data.batching import Batch
+from allyouneed.errors import ResourceError
 from allyouneed.hardware.threads import PYTORCH_THREADS
 from allyouneed.model import EncoderDecoder
 from allyouneed.model.random_stream import drawing_from
 from allyouneed.training.gradients import Gradients, Part
-from allyouneed.training.update import batch_loss, seed_of
+from allyouneed.training.update import batch_loss, seed_of, shares_micro_batches
 
 MicroBatch = tuple[int, AbstractContextManager[Batch]]
 """Place in the batch, which determines the random numbers, and a context that makes the micro-batch."""
@@ -31,30 +33,43 @@ _AHEAD = 2
 
 
 def team_of(
-    model: EncoderDecoder, gradients: Gradients, config: TrainingConfig, smoothing: float
+    model: EncoderDecoder,
+    gradients: Gradients,
+    config: TrainingConfig,
+    smoothing: float,
+    num_processes: int = 1,
 ) -> "Team | None":
-    """The team that computes a run's micro-batches, None where one thread, or all together, compute each.
+    """The team that computes a process's micro-batches; None for one thread, or if operations are shared.
 
     Args:
         model: Model in training mode.
         gradients: Buffer for the sum.
         config: Training configuration, with precision and size of micro-batches resolved.
         smoothing: Label smoothing.
+        num_processes: Number of processes that the micro-batches of an update are divided among.
+
+    Raises:
+        ResourceError: A thread cannot be started.
     """
-    on_cpu = next(model.parameters()).device.type == "cpu"
-    if not on_cpu or config.sharded or config.threads_share == "operations":
+    if not shares_micro_batches(config, next(model.parameters()).device):
         return None
+    of_batch = -(-config.batch_tokens // config.resolved_micro_batch_tokens())
     num_threads = torch.get_num_threads()
-    size = min(num_threads, -(-config.batch_tokens // config.resolved_micro_batch_tokens()))
+    size = min(num_threads, -(-of_batch // num_processes))
     return Team(model, gradients, config, smoothing, size, num_threads // size) if size > 1 else None
 
 
 class Team:
     """Computes the gradients of micro-batches, one per thread at a time, and adds them in their order.
 
-    So the sum has the same bits for any number of threads, if each computes alone: those of
+    The sum has the same bits for any number of threads, if each computes alone: those of
     `accumulate_gradient` without a cache. All threads have the same weights, but modules of their own, as
     modules may remember what they have just computed.
+
+    Attributes:
+        size: Number of threads.
+        threads_each: Number of threads that share an operation of each of them.
+        takes_turns: Whether one micro-batch is computed at a time, for lack of memory.
 
     Args:
         model: Model in training mode, on the CPU.
@@ -75,15 +90,26 @@ class Team:
         threads_each: int = 1,
     ) -> None:
         self._gradients, self._config, self._smoothing = gradients, config, smoothing
-        self._size, self._threads_each = size, threads_each
+        self.size, self.threads_each, self.takes_turns = size, threads_each, False
         self._parameters = list(model.parameters())
         self._models: SimpleQueue[EncoderDecoder] = SimpleQueue()
         for _ in range(size):
             shared = {id(tensor): tensor for tensor in chain(model.parameters(), model.buffers())}
             self._models.put(copy.deepcopy(model, shared))
-        self._pool = ThreadPoolExecutor(self._size, thread_name_prefix="micro-batch")
-        all_started = Barrier(self._size)  # now, because a thread may need memory that is scarce later
-        wait([self._pool.submit(all_started.wait) for _ in range(self._size)])
+        self._pool = ThreadPoolExecutor(self.size, thread_name_prefix="micro-batch")
+        self._start_threads()
+
+    def _start_threads(self) -> None:
+        """Start all threads now, because the memory that they need may be scarce later."""
+        all_started = Barrier(self.size)
+        try:
+            wait([self._pool.submit(all_started.wait) for _ in range(self.size)])
+        except RuntimeError as error:
+            all_started.abort()
+            self._pool.shutdown(cancel_futures=True)
+            raise ResourceError(
+                f"cannot start {self.size} threads ({error}); set OMP_NUM_THREADS to fewer"
+            ) from None
 
     def add_up(
         self,
@@ -113,9 +139,10 @@ class Team:
 
         begun: deque[Future[Part | None]] = deque()
         try:
-            with PYTORCH_THREADS.limited_to(self._threads_each):
+            with PYTORCH_THREADS.limited_to(self.threads_each):
                 while True:
-                    while len(begun) < _AHEAD * self._size and (one := next(micro_batches, None)):
+                    most = 1 if self.takes_turns else _AHEAD * self.size
+                    while len(begun) < most and (one := next(micro_batches, None)):
                         begun.append(self._pool.submit(compute, *one))
                     if not begun:
                         return True

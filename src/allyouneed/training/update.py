@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from allyouneed.config.run import Precision
+from allyouneed.config.run import Precision, TrainingConfig
 from allyouneed.data.batching import Batch
 from allyouneed.model import EncoderDecoder
 from allyouneed.model.attention import fused_attention, scaled_dot_product_attention
@@ -39,6 +39,11 @@ def use_fastest_attention(model: EncoderDecoder, precision: Precision) -> None:
     device = next(model.parameters()).device
     plain = device.type == "cpu" and precision == "bfloat16"
     model.use_attention(scaled_dot_product_attention if plain else fused_attention)
+
+
+def shares_micro_batches(config: TrainingConfig, device: torch.device) -> bool:
+    """Whether micro-batches are for single threads; then they have no cache of rounded weights in common."""
+    return device.type == "cpu" and config.threads_share == "micro_batches" and not config.sharded
 
 
 def batch_loss(
