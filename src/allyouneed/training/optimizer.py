@@ -38,9 +38,9 @@ def step_unless(skips: Tensor, optimizer: torch.optim.Adam) -> None:
 @functools.cache
 def skips_if_told(device: torch.device) -> bool:
     """Whether the device's kernel heeds `step_unless`, found by trying; Apple's did not before mid-2026."""
-    weight = nn.Parameter(torch.zeros(1, device=device))
+    weight = nn.Parameter(torch.zeros(1, dtype=torch.float32, device=device))
     weight.grad = torch.ones_like(weight)
-    step_unless(torch.ones((), device=device), torch.optim.Adam([weight], fused=True))
+    step_unless(torch.ones((), dtype=torch.float32, device=device), torch.optim.Adam([weight], fused=True))
     return weight.item() == 0
 
 
