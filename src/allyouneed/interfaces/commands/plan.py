@@ -111,7 +111,9 @@ def _as_text(config: "RunConfig", found: "Cost", length: int, tflops: float | No
     yield figure("  weights", megabytes(memory.weights))
     yield figure("  gradients", megabytes(memory.gradients))
     yield figure("  Adam's moments", megabytes(memory.adam_moments))
-    micro_batch = f"an estimate, for a micro-batch of {found.micro_batch_tokens:,} tokens a side"
+    micro_batch = (
+        f"an estimate, for {found.micro_batch_tokens:,} tokens a side: a micro-batch, on a CPU one per thread"
+    )
     yield figure("  activations, about", megabytes(memory.activations_estimate), micro_batch)
     yield "disk"
     yield figure("  a checkpoint", megabytes(found.checkpoint_bytes), f"{training.keep_checkpoints} are kept")
