@@ -138,8 +138,8 @@ class Team:
                 return self._part(batch, num_target_tokens)
 
         begun: deque[Future[Part | None]] = deque()
-        try:
-            with PYTORCH_THREADS.limited_to(self.threads_each):
+        with PYTORCH_THREADS.limited_to(self.threads_each):  # until the last of them is done
+            try:
                 while True:
                     most = 1 if self.takes_turns else _AHEAD * self.size
                     while len(begun) < most and (one := next(micro_batches, None)):
@@ -152,10 +152,10 @@ class Team:
                     if part is None:
                         return False
                     self._gradients.add(part)
-        finally:
-            for future in begun:
-                future.cancel()
-            wait(begun)
+            finally:
+                for future in begun:
+                    future.cancel()
+                wait(begun)
 
     def _part(self, batch: Batch, num_target_tokens: float) -> Part:
         model = self._models.get()
