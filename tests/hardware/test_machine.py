@@ -12,7 +12,8 @@ import pytest
 import torch
 
 from allyouneed.hardware import machine as hardware
-from allyouneed.hardware.machine import cpu_name, environment, matmul_peak
+from allyouneed.hardware import processor
+from allyouneed.hardware.machine import environment, matmul_peak
 from allyouneed.hardware.memory import memory_bytes
 
 CPU = torch.device("cpu")
@@ -71,7 +72,7 @@ def test_the_environment_names_versions_and_hardware_and_is_json() -> None:
     assert json.loads(json.dumps(found)) == found
     assert (found["python"], found["torch"]) == (platform.python_version(), torch.__version__)
     assert found["threads"] == torch.get_num_threads()
-    assert found["device_name"] == found["cpu"] == cpu_name() != ""
+    assert found["device_name"] == found["cpu"] == processor.model() != ""
 
 
 @pytest.mark.gpu

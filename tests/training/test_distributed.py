@@ -23,8 +23,15 @@ def test_each_process_takes_the_accelerator_of_its_number(monkeypatch: pytest.Mo
 
 def test_more_processes_than_accelerators_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.accelerator, "device_count", lambda: 2)
+    monkeypatch.setenv("WORLD_SIZE", "3")
     monkeypatch.setenv("LOCAL_RANK", "2")
     with pytest.raises(
         UsageError, match=r"LOCAL_RANK=2: .* a cuda device of its own, .* has 2; let torchrun"
     ):
         device_of_process(torch.device("cuda"))
+
+
+def test_an_accelerator_that_is_not_there_is_refused_by_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.accelerator, "device_count", lambda: 2)
+    with pytest.raises(UsageError, match=r"^cuda:5: this machine has 2 such devices; numbers count from 0$"):
+        device_of_process(torch.device("cuda:5"))

@@ -3,13 +3,13 @@
 import os
 import platform
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
 from allyouneed.config.run import Precision
+from allyouneed.hardware import processor
 from allyouneed.version import __version__
 
 _CPU_MATRIX_SIZE, _ACCELERATOR_MATRIX_SIZE = 1024, 8192
@@ -19,7 +19,6 @@ _FEWEST_PRODUCTS = 3
 _SMALLEST_SIZE = 128
 _LONGEST_SECONDS = 5.0
 """Upper limit for one product, which takes eight times as long with twice as many rows and columns."""
-_CPUINFO = Path("/proc/cpuinfo")
 
 
 def matmul_peak(device: torch.device, precision: Precision, size: int | None = None) -> float:
@@ -56,7 +55,7 @@ def environment(device: torch.device) -> dict[str, Any]:
         "platform": platform.platform(),
         "device": device.type,
         "device_name": device_name(device),
-        "cpu": cpu_name(),
+        "cpu": processor.model(),
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
     }
@@ -65,13 +64,7 @@ def environment(device: torch.device) -> dict[str, Any]:
 def device_name(device: torch.device) -> str:
     """The device's model name; an Apple GPU has the name of its processor."""
     name_of = getattr(torch.get_device_module(device), "get_device_name", None)
-    return str(name_of(device)) if name_of else cpu_name()
-
-
-def cpu_name() -> str:
-    """The processor's model name, as far as the system reports it."""
-    name = field_of(_CPUINFO, "model name") if _CPUINFO.is_file() else ""
-    return name or platform.processor() or platform.machine()
+    return str(name_of(device)) if name_of else processor.model()
 
 
 def wait_for(device: torch.device) -> None:
@@ -96,10 +89,3 @@ def _seconds_of_product(left: torch.Tensor, right: torch.Tensor) -> float:
     torch.mm(left, right)
     wait_for(left.device)
     return time.perf_counter() - began
-
-
-def field_of(path: Path, name: str) -> str:
-    """The value of the first `name : value` line in a file of the kernel, or an empty string."""
-    with path.open("rb") as file:
-        lines = (line.decode(errors="replace").partition(":") for line in file)
-        return next((value.strip() for key, _, value in lines if key.strip() == name), "")

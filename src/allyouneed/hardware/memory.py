@@ -9,7 +9,6 @@ from pathlib import Path
 import torch
 
 from allyouneed.errors import ResourceError
-from allyouneed.hardware.machine import field_of
 
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3
 """Parameters of `mallopt`, from glibc's malloc.h."""
@@ -45,7 +44,7 @@ def memory_bytes(device: torch.device) -> int:
     if device.type != "cpu":
         return torch.accelerator.max_memory_allocated(device)
     if _STATUS.is_file():  # on Linux, `ru_maxrss` may be inherited from the parent process
-        return 1024 * int(field_of(_STATUS, "VmHWM").split()[0])
+        return 1024 * int(_field_of(_STATUS, "VmHWM").split()[0])
     unit = 1 if sys.platform == "darwin" else 1024
     return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
@@ -96,3 +95,10 @@ def _mallopt(name: int, value: int) -> bool:
     """Set a parameter of glibc's allocator; return whether glibc accepted it."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     return sys.platform == "linux" and mallopt is not None and bool(mallopt(name, value))
+
+
+def _field_of(path: Path, name: str) -> str:
+    """The value of the first `name : value` line in a file of the kernel, or an empty string."""
+    with path.open("rb") as file:
+        lines = (line.decode(errors="replace").partition(":") for line in file)
+        return next((value.strip() for key, _, value in lines if key.strip() == name), "")

@@ -190,7 +190,7 @@ def run_config(
         for name, unset in (("precision", "auto"), ("micro_batch_tokens", None))
         if getattr(training, name) == unset
     }
-    if recorded.training.threads_share == "operations":  # a run of before this was a setting has no other
+    if recorded.training.threads_share == "operations":  # as before this was a setting
         kept["threads_share"] = "operations"
     counts = {"neighbourhood_counts": recorded.model.neighbourhood_counts}  # of the version it began with
     config = completed(given.replace(training=kept, model=counts), prepared, device)

@@ -208,9 +208,9 @@ def device_of_process(device: torch.device) -> torch.device:
     if device.type == "cpu":
         return device
     index, available = number_given("LOCAL_RANK", device.index or 0), torch.accelerator.device_count()
-    if index >= available and number_given("LOCAL_RANK", -1) < 0:
-        raise UsageError(f"{device}: this machine has {available} such devices; numbers count from 0")
     if index >= available:
+        if num_processes() == 1:
+            raise UsageError(f"{device}: this machine has {available} such devices; numbers count from 0")
         raise UsageError(
             f"LOCAL_RANK={index}: each process needs a {device.type} device of its own, and this machine has "
             f"{available}; let torchrun start as many processes per machine"

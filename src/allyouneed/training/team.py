@@ -1,8 +1,8 @@
 """Threads of a CPU that compute the micro-batches of an update side by side.
 
 Threads that share each operation wait for each other thousands of times per update; if one of them has lost
-its core to another program, all wait. Threads with a micro-batch each wait once,
-and faster ones compute more of them.
+its core to another program, all wait. Threads with a micro-batch each wait once, and faster ones compute more
+of them.
 """
 
 import copy
@@ -67,8 +67,6 @@ class Team:
     modules may remember what they have just computed.
 
     Attributes:
-        size: Number of threads.
-        threads_each: Number of threads that share an operation of each of them.
         takes_turns: Whether one micro-batch is computed at a time, for lack of memory.
 
     Args:
@@ -160,7 +158,7 @@ class Team:
     def _part(self, batch: Batch, num_target_tokens: float) -> Part:
         model = self._models.get()
         try:
-            # Threads share the cache of rounded weights, and the way of gradients would depend on its state.
+            # All threads would share one cache of rounded weights, and gradients would depend on its state.
             loss = batch_loss(model, batch, self._smoothing, self._config.precision, cached=False)
         finally:
             self._models.put(model)

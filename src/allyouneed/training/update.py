@@ -42,7 +42,7 @@ def use_fastest_attention(model: EncoderDecoder, precision: Precision) -> None:
 
 
 def shares_micro_batches(config: TrainingConfig, device: torch.device) -> bool:
-    """Whether micro-batches are for single threads; then they have no cache of rounded weights in common."""
+    """Whether each thread computes micro-batches of its own; rounded weights are then not cached."""
     return device.type == "cpu" and config.threads_share == "micro_batches" and not config.sharded
 
 
