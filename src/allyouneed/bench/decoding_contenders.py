@@ -13,9 +13,10 @@ import torch
 
 from allyouneed.bench.contenders import OURS, Precision
 from allyouneed.config.run import SearchConfig
+from allyouneed.inference.batching import Batching
 from allyouneed.inference.engine import pad
 from allyouneed.inference.engine_choice import build_engine
-from allyouneed.inference.generate import Batching, generate
+from allyouneed.inference.generate import generate
 from allyouneed.inference.selection import NEVER_PRODUCED
 from allyouneed.interop.length_normalization import length_exponent
 from allyouneed.native.library import available

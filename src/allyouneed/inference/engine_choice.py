@@ -9,9 +9,9 @@ from torch import nn
 from allyouneed.config.bounds import require_counts
 from allyouneed.config.run import DecodingPrecision
 from allyouneed.errors import UsageError
+from allyouneed.inference.batching import available_cores
 from allyouneed.inference.engine import Engine
 from allyouneed.inference.ensemble import Ensemble
-from allyouneed.inference.generate import available_cores
 from allyouneed.inference.native_engine import NativeEngine
 from allyouneed.inference.shortlist import Shortlist
 from allyouneed.inference.stepwise import StepwiseEngine

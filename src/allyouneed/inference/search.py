@@ -1,6 +1,6 @@
 """Beam search (paper 6.1) over any model that decodes one token at a time."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -120,8 +120,9 @@ class BeamSearch:
         self._rules = self._rules_up_to(0)
         self._restrictions = Restrictions(config, constraint)
         self._beams = Beams.of(np.empty(0, np.int64), config.beam_size, n_best)
+        self._told = np.empty(0, np.bool_)
         self.sentences: list[SearchRequest] = []
-        """The sentences in the batch."""
+        """The sentences in the batch, including those that are done but not yet removed."""
 
     def admit(self, sentences: Sequence[SearchRequest]) -> None:
         """Add sentences to the batch."""
@@ -129,6 +130,7 @@ class BeamSearch:
         self._restrictions.admit(sentences)
         max_lengths = np.array([sentence.max_length for sentence in sentences], np.int64)
         self._beams = self._beams.with_more(max_lengths)
+        self._told = np.append(self._told, np.zeros(len(sentences), np.bool_))
         longest = int(self._beams.max_lengths.max(initial=0))
         if longest >= len(self._rules.penalties):
             self._rules = self._rules_up_to(longest)
@@ -138,8 +140,8 @@ class BeamSearch:
         """Extend every hypothesis by one token.
 
         Returns:
-            The sentences that leave, with their hypotheses, best first. Removal copies the rest of the batch,
-            so sentences that are done stay, unchanged, until enough of them can leave together.
+            The sentences that are now done, with their hypotheses, best first. Removal copies the rest of the
+            batch, so they stay in `sentences`, unchanged, until enough of them can be removed together.
         """
         beams, restriction = self._beams, self._restrictions.of(self._beams)
         best = self._best_of_living(restriction) or self._best_of_all(restriction)
@@ -147,6 +149,10 @@ class BeamSearch:
         self._decoding.reorder(torch.from_numpy(parents))
         self._restrictions.advance(parents, beams)
         return self._leave(done)
+
+    def remove(self, keys: Container[int]) -> None:
+        """Remove the sentences with these keys, whether they are done or not."""
+        self._keep(np.array([sentence.key not in keys for sentence in self.sentences], np.bool_).nonzero()[0])
 
     def stable_prefix(self, place: int) -> list[int]:
         """The leading tokens of sentence `place` that no further step can change."""
@@ -193,13 +199,16 @@ class BeamSearch:
         num_done = np.count_nonzero(done)
         if not num_done:
             return []
+        news = (done & ~self._told).nonzero()[0].tolist()
+        self._told |= done
+        ended = [(self.sentences[place], self._beams.best(place)) for place in news]
         at_end = self._beams.lengths >= self._beams.max_lengths  # the model may have no further positions
-        if not at_end.any() and num_done < _LEAVING_SHARE * len(done):
-            return []
-        left = [(self.sentences[place], self._beams.best(place)) for place in done.nonzero()[0].tolist()]
-        kept = (~done).nonzero()[0]
+        if at_end.any() or num_done >= _LEAVING_SHARE * len(done):
+            self._keep((~done).nonzero()[0])
+        return ended
+
+    def _keep(self, kept: NDArray[np.int64]) -> None:
         self.sentences = [self.sentences[place] for place in kept]
-        self._beams = self._beams.keep(kept)
+        self._beams, self._told = self._beams.keep(kept), self._told[kept]
         self._restrictions.keep(kept)
         self._decoding.keep(torch.from_numpy(kept))
-        return left

@@ -145,7 +145,7 @@ def _speeds(make: Make, conditions: Conditions) -> dict[str, Any]:
     from allyouneed.bench.contenders import OURS, Entry
     from allyouneed.bench.decoding import bench_task, num_turns
     from allyouneed.bench.decoding_contenders import precisions
-    from allyouneed.inference.generate import available_cores
+    from allyouneed.inference.batching import available_cores
 
     peers, threads = tuple(installed(conditions.against)), conditions.threads or available_cores()
     entries = [

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 
-class Refusal(Exception):
+class Refusal(Exception):  # noqa: N818 - not always an error
     """A request that is refused or has failed.
 
     Args:

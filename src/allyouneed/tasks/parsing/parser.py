@@ -15,9 +15,10 @@ from allyouneed.data.sentences import too_long_error
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import DataError, UsageError
 from allyouneed.inference.attention_capture import capture_attention, only_model
+from allyouneed.inference.batching import Batching
 from allyouneed.inference.beams import Hypothesis
 from allyouneed.inference.engine_choice import build_engines
-from allyouneed.inference.generate import Batching, generate
+from allyouneed.inference.generate import generate
 from allyouneed.inference.restrictions import Constraint
 from allyouneed.model import EncoderDecoder
 from allyouneed.symbols import UNKNOWN

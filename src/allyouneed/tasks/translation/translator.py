@@ -14,9 +14,10 @@ from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import DataError
 from allyouneed.inference.alignment import align_words
 from allyouneed.inference.attention_capture import capture_attention, only_model
+from allyouneed.inference.batching import Batching
 from allyouneed.inference.beams import Hypothesis
 from allyouneed.inference.engine_choice import build_engines
-from allyouneed.inference.generate import Batching, follow, generate
+from allyouneed.inference.generate import follow, generate
 from allyouneed.inference.shortlist import Shortlist
 from allyouneed.model import EncoderDecoder
 from allyouneed.tasks.attention import Attention, Pieces, look_into

@@ -1,1 +1,1 @@
-"""One file per protocol: its endpoints, its errors and its treatment of unknown fields, on the same service."""
+"""One file per protocol on the same service: its endpoints, its errors, its treatment of unknown fields."""

@@ -1,0 +1,325 @@
+"""Searches sources of many callers in batches that sentences join and leave."""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import count
+from types import TracebackType
+from typing import NamedTuple, Self
+
+import torch
+
+from allyouneed.inference.batching import Batching
+from allyouneed.inference.beams import Hypothesis
+from allyouneed.inference.futures import gather, settle
+from allyouneed.inference.search import BeamSearch
+from allyouneed.inference.search_plan import SearchPlan
+from allyouneed.inference.search_request import SearchRequest
+
+Watch = Callable[[list[int]], None]
+"""Called by a worker with the tokens of the output that can no longer change, whenever there are more."""
+
+
+class Source(NamedTuple):
+    """A source to be searched."""
+
+    ids: Sequence[int]
+    """Token ids without end symbol. An empty source gets the empty hypothesis with score 0."""
+    prefix: Sequence[int] = ()
+    """Token ids that the outputs begin with."""
+
+
+class Scheduler:
+    """A queue of searches, and the workers that carry them out.
+
+    Searches begin in the order of submission. Those with equal plans share batches; a worker with batches of
+    several plans advances them in turn. Results do not depend on the batches if the engine computes the rows
+    of a batch independently, as `NativeEngine` does. Any number of threads may submit.
+
+    A search that is cancelled, or past its deadline, leaves its batch at the next step. If a batch fails, all
+    its searches fail, and the workers go on.
+
+    Use it as a context, which cancels what is left at its end. The engines must be ready to decode (see
+    `workers.ready_to_decode`) while workers run.
+
+    Args:
+        batching: Limits per worker, and the number of workers. No worker holds more than its equal share of
+            the sentences.
+    """
+
+    def __init__(self, batching: Batching) -> None:
+        self._batching = batching
+        self._waiting: deque[_Ticket] = deque()
+        self._changed = threading.Condition()
+        self._num_held = [0] * batching.workers
+        self._num_tokens = 0
+        self._keys = count()
+        self._closing = self._stopping = False
+        self._threads: list[threading.Thread] = []
+
+    def start(self) -> Self:
+        """Start the workers as threads."""
+        for number in range(self._batching.workers):
+            thread = threading.Thread(target=self._work, args=(number,), name=f"search-{number}", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+        return self
+
+    def work_off(self) -> None:
+        """Be the only worker, in the calling thread, until nothing is left."""
+        self._work(0, until_idle=True)
+
+    @property
+    def num_tokens(self) -> int:
+        """Source tokens, with end symbols, times the beam size, of all searches that are not done."""
+        return self._num_tokens
+
+    def submit(
+        self,
+        plan: SearchPlan,
+        source: Source,
+        *,
+        deadline: float | None = None,
+        watch: Watch | None = None,
+    ) -> Future[list[Hypothesis]]:
+        """Queue a search; the arguments are those of `submit_all`."""
+        [future] = self.submit_all(plan, [source], deadline=deadline, watch=watch)
+        return future
+
+    def submit_all(
+        self,
+        plan: SearchPlan,
+        sources: Iterable[Source],
+        *,
+        deadline: float | None = None,
+        watch: Watch | None = None,
+    ) -> list[Future[list[Hypothesis]]]:
+        """Queue searches.
+
+        Args:
+            plan: How the sources are searched.
+            sources: Sources, best sorted by falling length.
+            deadline: Value of `time.monotonic()` after which the searches fail with `TimeoutError`.
+            watch: Function that follows the growing output; not with sampling or a coverage penalty.
+
+        Returns:
+            For each source, the future of its hypotheses: best first, or samples as drawn. It can be
+            cancelled until it is done.
+
+        Raises:
+            RuntimeError: The scheduler is closed.
+        """
+        tickets: list[_Ticket] = []
+        futures = []
+        for source in sources:
+            of_source = [
+                _Ticket(plan, plan.request(next(self._keys), *source, sample), deadline, watch)
+                for sample in range(plan.num_samples if len(source.ids) else 0)
+            ]
+            tickets += of_source
+            futures.append(_joined([ticket.future for ticket in of_source], plan))
+        with self._changed:
+            if self._closing:
+                raise RuntimeError("the scheduler is closed")
+            self._num_tokens += sum(ticket.num_tokens for ticket in tickets)
+            self._waiting.extend(tickets)
+            self._changed.notify(len(tickets))
+        for ticket in tickets:
+            ticket.future.add_done_callback(ticket.when_done(self._forget))
+        return futures
+
+    def close(self, *, cancel: bool = False) -> None:
+        """Stop the workers when all searches are done, or at the next step if `cancel`."""
+        with self._changed:
+            self._closing = True
+            self._stopping = self._stopping or cancel
+            left = list(self._waiting) if cancel else []
+            self._changed.notify_all()
+        for ticket in left:
+            ticket.future.cancel()
+        for thread in self._threads:
+            thread.join()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close(cancel=True)
+
+    def _forget(self, ticket: "_Ticket") -> None:
+        with self._changed:
+            self._num_tokens -= ticket.num_tokens
+
+    def _work(self, number: int, *, until_idle: bool = False) -> None:
+        """Search until the scheduler is closed or, with `until_idle`, nothing is left."""
+        batches: dict[SearchPlan, _Batch] = {}
+        try:
+            with torch.inference_mode():  # applies to this thread only
+                while not self._stopping and self._has_work(number, batches, until_idle):
+                    for plan, batch in list(batches.items()):
+                        batch.step()
+                        if not batch.tickets:
+                            del batches[plan]
+        finally:
+            for batch in batches.values():
+                batch.cancel()
+
+    def _has_work(self, number: int, batches: "dict[SearchPlan, _Batch]", until_idle: bool) -> bool:
+        """Admit waiting searches; wait for some if there is nothing else to do. False at the end."""
+        if batches and not self._waiting:
+            return True
+        while True:
+            with self._changed:
+                self._num_held[number] = sum(len(batch.tickets) for batch in batches.values())
+                taken = self._take(number, batches)
+                if not (taken or batches or until_idle or self._closing):
+                    self._changed.wait()
+                    continue
+            for ticket in taken:  # outside of the lock, as a callback may be called
+                if ticket.plan not in batches:
+                    batches[ticket.plan] = _Batch(ticket.plan)
+                batches[ticket.plan].wait(ticket)
+            return bool(batches)
+
+    def _take(self, number: int, batches: "dict[SearchPlan, _Batch]") -> "list[_Ticket]":
+        """Take the searches that fit beside those of the worker; if it has none, at least one."""
+        room = _Room(self._batching, batches)
+        share = -(-(len(self._waiting) + sum(self._num_held)) // self._batching.workers)
+        taken: list[_Ticket] = []
+        while self._waiting:
+            ticket = self._waiting[0]
+            if not ticket.is_over() and not (self._num_held[number] < share and room.admits(ticket)):
+                break
+            self._waiting.popleft()
+            if not ticket.is_over():
+                taken.append(ticket)
+                self._num_held[number] += 1
+        return taken
+
+
+@dataclass(eq=False)
+class _Ticket:
+    """A search, and the future of its result."""
+
+    plan: SearchPlan
+    request: SearchRequest
+    deadline: float | None
+    watch: Watch | None
+    future: Future[list[Hypothesis]] = field(default_factory=Future)
+    num_certain: int = 0
+
+    @property
+    def num_tokens(self) -> int:
+        return len(self.request.source) * self.plan.beam_size
+
+    def when_done(self, forget: "Callable[[_Ticket], None]") -> Callable[[object], None]:
+        return lambda _: forget(self)
+
+    def is_over(self) -> bool:
+        """Whether nobody waits for the result any more."""
+        if self.deadline is not None and time.monotonic() > self.deadline:
+            settle(self.future, failure=TimeoutError("the deadline of the search has passed"))
+        return self.future.done()
+
+    def tell(self, certain: list[int]) -> None:
+        if self.watch is not None and len(certain) > self.num_certain:
+            self.num_certain = len(certain)
+            self.watch(certain)
+
+
+def _joined(parts: list[Future[list[Hypothesis]]], plan: SearchPlan) -> Future[list[Hypothesis]]:
+    """The hypotheses of all searches of a source."""
+    if len(parts) == 1:
+        return parts[0]
+    if parts:
+        return gather(parts, lambda found: [each for of_sample in found for each in of_sample])
+    future: Future[list[Hypothesis]] = Future()
+    future.set_result(plan.without_search())
+    return future
+
+
+class _Room:
+    """What a worker can take in addition."""
+
+    def __init__(self, batching: Batching, batches: "dict[SearchPlan, _Batch]") -> None:
+        self._batching = batching
+        self._sizes = {plan: batch.size() for plan, batch in batches.items()}
+
+    def admits(self, ticket: _Ticket) -> bool:
+        """Whether there is room for the search, which then is taken."""
+        num, longest = self._sizes.get(ticket.plan, (0, 0))
+        sizes = self._sizes | {ticket.plan: (num + 1, max(longest, len(ticket.request.source)))}
+        if self._sizes:
+            tokens = sum(num * longest * plan.beam_size for plan, (num, longest) in sizes.items())
+            if self._batching.tokens is not None and tokens > self._batching.tokens:
+                return False
+            if self._batching.size is not None and sum(n for n, _ in sizes.values()) > self._batching.size:
+                return False
+        self._sizes = sizes
+        return True
+
+
+class _Batch:
+    """The searches of one plan that a worker carries out together."""
+
+    def __init__(self, plan: SearchPlan) -> None:
+        self._plan = plan
+        self._new: list[_Ticket] = []
+        self.tickets: dict[int, _Ticket] = {}
+        """The searches that are not done, by the key of their request."""
+
+    @cached_property
+    def _search(self) -> BeamSearch:
+        """The batch, started by the first step, so that a failure is one of these searches."""
+        return self._plan.start()
+
+    def size(self) -> tuple[int, int]:
+        """Number of sentences and length of the longest."""
+        sources = [sentence.source for sentence in self._search.sentences]
+        return len(sources), max(map(len, sources), default=0)
+
+    def wait(self, ticket: _Ticket) -> None:
+        """Admit a search at the next step."""
+        self._new.append(ticket)
+        self.tickets[ticket.request.key] = ticket
+
+    def step(self) -> None:
+        """Extend all hypotheses by one token; tell the results of the searches that are done."""
+        try:
+            self._step()
+        except BaseException as error:
+            for ticket in self.tickets.values():
+                settle(ticket.future, failure=error)
+            self.tickets.clear()
+            if not isinstance(error, Exception):
+                raise
+
+    def _step(self) -> None:
+        over = {key for key, ticket in self.tickets.items() if ticket.is_over()}
+        for key in over:
+            del self.tickets[key]
+        if over:
+            self._search.remove(over)
+        if admitted := [ticket.request for ticket in self._new if ticket.request.key not in over]:
+            self._search.admit(admitted)
+        self._new.clear()
+        if not self.tickets:
+            return
+        for request, found in self._search.step():
+            if ticket := self.tickets.pop(request.key, None):
+                settle(ticket.future, self._plan.finished(request, found))
+        for place, sentence in enumerate(self._search.sentences):
+            ticket = self.tickets.get(sentence.key)
+            if ticket is not None and ticket.watch is not None:
+                ticket.tell(self._search.stable_prefix(place))
+
+    def cancel(self) -> None:
+        """Cancel all searches."""
+        for ticket in self.tickets.values():
+            ticket.future.cancel()
