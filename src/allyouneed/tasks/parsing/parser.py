@@ -3,7 +3,9 @@
 import math
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import count, tee
 from typing import NamedTuple, Unpack
 
@@ -18,8 +20,11 @@ from allyouneed.inference.attention_capture import capture_attention, only_model
 from allyouneed.inference.batching import Batching
 from allyouneed.inference.beams import Hypothesis
 from allyouneed.inference.engine_choice import build_engines
+from allyouneed.inference.futures import gather
 from allyouneed.inference.generate import generate
 from allyouneed.inference.restrictions import Constraint
+from allyouneed.inference.scheduler import Scheduler, Source
+from allyouneed.inference.search_plan import SearchPlan
 from allyouneed.model import EncoderDecoder
 from allyouneed.symbols import UNKNOWN
 from allyouneed.tasks.attention import Attention, Pieces, look_into
@@ -114,7 +119,8 @@ class Parser:
     ) -> None:
         self.config, self.vocabulary = config, vocabulary
         self._models = [model] if isinstance(model, EncoderDecoder) else model
-        self._engine, self._workers = build_engines(self._models, precision, threads)
+        self.engine, self._workers = build_engines(self._models, precision, threads)
+        """The engine, or the ensemble, that decodes."""
         self._tokenizer = tokenizer
 
     @takes(ParseConfig, SearchConfig)
@@ -152,6 +158,29 @@ class Parser:
         """
         return self._answers(map(self._encoded, requests), options)
 
+    def submit(
+        self, scheduler: Scheduler, sentence: TextOrWords, *, deadline: float | None = None
+    ) -> Future[Parse]:
+        """Queue the parsing of a sentence, constrained to trees, with the settings of the model.
+
+        Args:
+            scheduler: See `Translator.submit`.
+            sentence: Text, or its words.
+            deadline: Value of `time.monotonic()` after which parsing fails with `TimeoutError`.
+
+        Raises:
+            DataError: The sentence is not Unicode, or too long.
+            UsageError: There is text to be split and no NLTK.
+        """
+        words, ids = self._encode(sentence)
+        future = scheduler.submit(self._plan, Source(ids), deadline=deadline)
+        return gather([future], lambda found: self._parse(words, found[0][0]))
+
+    @cached_property
+    def _plan(self) -> SearchPlan:
+        search = self.config.search
+        return SearchPlan(self.engine, search, constraint=self._constraint(search))
+
     def attention(self, sentence: TextOrWords, tree: str | None = None) -> Attention:
         """The attention weights with which the model parses `sentence`, by default as it would itself."""
         return next(self.attentions([sentence], None if tree is None else [tree]))
@@ -174,7 +203,7 @@ class Parser:
         encoded = [(each.words, each.ids) for each in self._numbered(sentences)]
         if trees is None:
             found = generate(
-                self._engine,
+                self.engine,
                 (ids for _, ids in encoded),
                 config,
                 constraint=self._constraint(config),
@@ -196,7 +225,7 @@ class Parser:
 
     def _constraint(self, config: SearchConfig) -> Constraint:
         of_form = JoinedTreeConstraint if self.vocabulary.brackets == "joined" else TreeConstraint
-        return of_form(self.vocabulary, self._words_of, config, self._engine.max_positions)
+        return of_form(self.vocabulary, self._words_of, config, self.engine.max_positions)
 
     def _encode_tree(self, tree: str, words: list[str]) -> list[int]:
         """The ids of a tree over these words."""
@@ -207,7 +236,7 @@ class Parser:
         ids = self.vocabulary.encode(str(cleaned))
         if UNKNOWN in ids:
             raise DataError("the tree has brackets that the model cannot write, as no training tree has them")
-        if (positions := self._engine.max_positions) is not None and len(ids) >= positions:
+        if (positions := self.engine.max_positions) is not None and len(ids) >= positions:
             raise too_long_error(len(ids), positions - 1)
         return ids
 
@@ -234,7 +263,7 @@ class Parser:
         search = SearchConfig.checked(**self.config.search.model_dump() | given)
         to_parse, to_answer = tee(encoded)
         found = generate(
-            self._engine,
+            self.engine,
             ([] if isinstance(each, Failure) else each.ids for each in to_parse),
             search,
             constraint=self._constraint(search) if config.constrained else None,
@@ -251,7 +280,7 @@ class Parser:
             raise DataError("an empty word; leave it out")
         words = [one_word(word) for word in words]
         ids = self._tokenizer.encode(" ".join(words)) if words else []
-        limit = min(MAX_TOKENS, (self._engine.max_positions or MAX_TOKENS + 1) - 1)
+        limit = min(MAX_TOKENS, (self.engine.max_positions or MAX_TOKENS + 1) - 1)
         if len(ids) > limit:
             raise too_long_error(len(ids), limit)
         return words, ids

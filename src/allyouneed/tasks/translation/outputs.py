@@ -55,9 +55,28 @@ def join_parts(parts: Sequence[Part], language: str) -> list[Translation]:
         parts: Parts in the order of the text.
         language: Code of the target language, which decides whether a space separates sentences.
     """
+    return _joined(parts, space_between_sentences(language))
+
+
+def join_lines(lines: Sequence[Sequence[Part]], space: str) -> list[Translation]:
+    """Join the translations of the parts of each line, and those of the lines by line breaks.
+
+    Args:
+        lines: Parts of each line, at least one.
+        space: What separates the parts of a line.
+    """
+    whole = [Part(_joined(parts, space), " ".join(part.source for part in parts)) for parts in lines]
+    return _joined(whole, "\n")
+
+
+def space_between_sentences(language: str) -> str:
+    """What separates sentences in a language: a space, or nothing."""
+    return "" if language in _WRITTEN_WITHOUT_SPACES else " "
+
+
+def _joined(parts: Sequence[Part], space: str) -> list[Translation]:
     if len(parts) == 1:
         return parts[0].translations
-    space = "" if language in _WRITTEN_WITHOUT_SPACES else " "
     ranks = range(max(len(part.translations) for part in parts))
     return [
         _join(parts, [part.translations[min(rank, len(part.translations) - 1)] for part in parts], space)
@@ -66,15 +85,21 @@ def join_parts(parts: Sequence[Part], language: str) -> list[Translation]:
 
 
 def _join(parts: Sequence[Part], found: Sequence[Translation], space: str) -> Translation:
-    num_tokens = [len(each.tokens) + (each.tokens[-1:] != [END_PIECE]) for each in found]
+    num_tokens = [_num_scored(each) for each in found]
     total = sum(translation.score * num for translation, num in zip(found, num_tokens, strict=True))
     return Translation(
         space.join(translation.text for translation in found),
-        total / sum(num_tokens),
+        total / max(1, sum(num_tokens)),
         [token for translation in found for token in translation.tokens],
         [log_prob for translation in found for log_prob in translation.token_log_probs],
         _join_alignments(parts, found),
     )
+
+
+def _num_scored(translation: Translation) -> int:
+    """Number of tokens with the end symbol; 0 for the translation of a blank text."""
+    tokens = translation.tokens
+    return len(tokens) + (tokens[-1] != END_PIECE) if tokens else 0
 
 
 def _join_alignments(parts: Sequence[Part], found: Sequence[Translation]) -> list[tuple[int, int]] | None:

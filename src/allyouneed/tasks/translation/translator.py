@@ -1,6 +1,7 @@
 """Translates raw text to raw text (paper 5 and 6.1)."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from functools import partial
 from itertools import count, tee
 from typing import Literal, Unpack
@@ -12,20 +13,22 @@ from allyouneed.data.lines import is_blank
 from allyouneed.data.sentences import Divider, lost_sentences, too_long_error
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import DataError
-from allyouneed.inference.alignment import align_words
 from allyouneed.inference.attention_capture import capture_attention, only_model
 from allyouneed.inference.batching import Batching
-from allyouneed.inference.beams import Hypothesis
 from allyouneed.inference.engine_choice import build_engines
 from allyouneed.inference.generate import follow, generate
+from allyouneed.inference.scheduler import Scheduler
+from allyouneed.inference.search_plan import SearchPlan
 from allyouneed.inference.shortlist import Shortlist
 from allyouneed.model import EncoderDecoder
 from allyouneed.tasks.attention import Attention, Pieces, look_into
 from allyouneed.tasks.requests import Answer, Failure, ScoreRequest, TranslationRequest, require_all
 from allyouneed.tasks.translation.encoded_texts import EncodedText, encode_text, joined_answers, parts_of
 from allyouneed.tasks.translation.options import TranslateConfig, TranslateOptions, check_n_best, configured
-from allyouneed.tasks.translation.outputs import END_PIECE, Part, Translation, least_risk
+from allyouneed.tasks.translation.outputs import Part, Translation, space_between_sentences
 from allyouneed.tasks.translation.pair_scores import EncodedPair, PairEncoder, PairScore, answer_pairs
+from allyouneed.tasks.translation.parts import PartMaker
+from allyouneed.tasks.translation.submission import EncodedLines, TranslatedText, submit_lines
 
 MAX_TOKENS = 1_024
 """Longest text in one piece, as the cost grows with the square of the length; others are split or refused."""
@@ -58,7 +61,8 @@ class Translator:
         self.config = config
         self._shortlist = shortlist
         self._models = [model] if isinstance(model, EncoderDecoder) else model
-        self._engine, self._workers = build_engines(self._models, precision, threads, shortlist)
+        self.engine, self._workers = build_engines(self._models, precision, threads, shortlist)
+        """The engine, or the ensemble, that decodes."""
         self._source_tokenizer, self._target_tokenizer = source_tokenizer, target_tokenizer
 
     @takes(TranslateConfig, SearchConfig)
@@ -127,6 +131,53 @@ class Translator:
         config, search = configured(options, self.config.search)
         return self._answers(self._encoded(requests, config), n_best, config, search)
 
+    def submit(
+        self,
+        scheduler: Scheduler,
+        text: str,
+        *,
+        prefix: str = "",
+        n_best: int = 1,
+        deadline: float | None = None,
+        tell: Callable[[str], None] | None = None,
+        **options: Unpack[TranslateOptions],
+    ) -> Future[TranslatedText]:
+        """Queue the translation of a text of any number of lines; line breaks are kept.
+
+        The scheduler runs while `workers.ready_to_decode(translator.engine)`.
+
+        Args:
+            scheduler: Scheduler that many callers and models may share; its limits hold for batches.
+            text: A text; each line is translated as `answer` translates a text.
+            prefix: Whole words that the translation begins with.
+            n_best: Maximum number of translations.
+            deadline: Value of `time.monotonic()` after which the translation fails with `TimeoutError`.
+            tell: Called by a worker with the beginning of the translation that can no longer change, whenever
+                it has become longer; not with sampling or a coverage penalty.
+            **options: See `answer`.
+
+        Returns:
+            The future of the translations; it can be cancelled until it is done.
+
+        Raises:
+            DataError: The text is not Unicode, or too long and not to be split.
+            UsageError: An option is unknown, out of range, or has no effect.
+        """
+        config, search = configured(options, self.config.search)
+        check_n_best(n_best, search.mbr)
+        divided = [self._divider(config).divide(line) for line in text.split("\n")]
+        notices = tuple(notice for line in divided for notice in line.notices)
+        encoded = EncodedLines([line.parts for line in divided], notices, self._encode_prefix(prefix))
+        return submit_lines(
+            scheduler,
+            SearchPlan(self.engine, search, search.mbr or n_best),
+            encoded,
+            self._maker(search, n_best),
+            space_between_sentences(self.config.data.target_language),
+            deadline=deadline,
+            tell=tell,
+        )
+
     def lost_sentences(self, text: str, translation: str) -> str | None:
         """A message if a translation has fewer sentences than its text; otherwise None.
 
@@ -151,7 +202,7 @@ class Translator:
         source, (_, config) = self.encode(text), configured(search, self.config.search)
         if not source:
             return iter([""])
-        return map(self._target_tokenizer.decode, follow(self._engine, source, config))
+        return map(self._target_tokenizer.decode, follow(self.engine, source, config))
 
     def encode(self, text: str) -> list[int]:
         """Encode a source; a blank text has no ids.
@@ -236,7 +287,7 @@ class Translator:
         sources = [self.encode(text) for text in texts]
         if targets is None:
             batching = Batching(workers=self._workers)
-            found = generate(self._engine, sources, self.config.search, batching=batching)
+            found = generate(self.engine, sources, self.config.search, batching=batching)
             written = [hypotheses[0].ids[: self._max_tokens] for hypotheses in found]
         else:
             written = [self._encode_target(target) for target in targets]
@@ -248,7 +299,7 @@ class Translator:
     @property
     def _max_tokens(self) -> int:
         """Maximum number of tokens of a sentence; learned positions must leave one for a control symbol."""
-        positions = self._engine.max_positions
+        positions = self.engine.max_positions
         return MAX_TOKENS if positions is None else min(MAX_TOKENS, positions - 1)
 
     def _encode_target(self, text: str) -> list[int]:
@@ -276,19 +327,21 @@ class Translator:
         require_counts(workers=workers)
         _, search = configured(options, self.config.search)
         tokenizer = self._target_tokenizer
-        return answer_pairs(self._engine, encoded, tokenizer, search, workers=workers or self._workers)
+        return answer_pairs(self.engine, encoded, tokenizer, search, workers=workers or self._workers)
 
     def _encoded(
         self, requests: Iterable[TranslationRequest | Failure], config: TranslateConfig
     ) -> Iterator[EncodedText | Failure]:
-        divider = Divider(
+        return map(partial(encode_text, self._divider(config).divide, self._encode_prefix), requests)
+
+    def _divider(self, config: TranslateConfig) -> Divider:
+        return Divider(
             self._source_tokenizer,
             self._max_tokens,
             self.config.data.source_language,
             sentences=config.split_sentences,
             cut=config.too_long == "split",
         )
-        return map(partial(encode_text, divider.divide, self._encode_prefix), requests)
 
     def _answers(
         self,
@@ -312,7 +365,7 @@ class Translator:
     ) -> Iterator[Part]:
         first, second, again = tee(parts, 3)
         found = generate(
-            self._engine,
+            self.engine,
             (source for source, _ in first),
             config,
             n_best=config.mbr or n_best,
@@ -320,24 +373,8 @@ class Translator:
             batching=batching,
         )
 
-        def part(source: list[int], hypotheses: Sequence[Hypothesis]) -> Part:
-            translations = [self._translation(source, each, config.alignments) for each in hypotheses]
-            if config.mbr is not None:
-                translations = least_risk(translations)[:n_best]
-            return Part(translations, self._source_tokenizer.decode(source))
+        maker = self._maker(config, n_best)
+        return (maker.part(source, hypotheses) for (source, _), hypotheses in zip(again, found, strict=False))
 
-        return (part(source, hypotheses) for (source, _), hypotheses in zip(again, found, strict=False))
-
-    def _translation(self, source: list[int], hypothesis: Hypothesis, aligned: bool) -> Translation:
-        tokenizer, ids, alignment = self._target_tokenizer, hypothesis.ids, None
-        if aligned:
-            words = self._source_tokenizer.words(source), tokenizer.words(ids)
-            alignment = align_words(hypothesis.alignment, *words)
-        pieces = [*tokenizer.pieces(ids), END_PIECE]
-        return Translation(
-            tokenizer.decode(ids),
-            hypothesis.score,
-            pieces[: len(hypothesis.token_log_probs)],
-            hypothesis.token_log_probs,
-            alignment,
-        )
+    def _maker(self, config: SearchConfig, n_best: int) -> PartMaker:
+        return PartMaker(self._source_tokenizer, self._target_tokenizer, config, n_best)

@@ -1,0 +1,56 @@
+"""Makes translations from the hypotheses of a search."""
+
+from collections.abc import Sequence
+
+from allyouneed.config.run import SearchConfig
+from allyouneed.data.tokenizer import Tokenizer
+from allyouneed.inference.alignment import align_words
+from allyouneed.inference.beams import Hypothesis
+from allyouneed.tasks.translation.outputs import END_PIECE, Part, Translation, least_risk
+
+
+class PartMaker:
+    """Makes the translations of a part of a text.
+
+    Args:
+        source_tokenizer: Tokeniser of the texts.
+        target_tokenizer: Tokeniser of the translations.
+        search: Settings of the search: `alignments` and `mbr`.
+        n_best: Maximum number of translations.
+    """
+
+    def __init__(
+        self, source_tokenizer: Tokenizer, target_tokenizer: Tokenizer, search: SearchConfig, n_best: int
+    ) -> None:
+        self._source_tokenizer, self._target_tokenizer = source_tokenizer, target_tokenizer
+        self._search, self._n_best = search, n_best
+
+    def part(self, source: Sequence[int], hypotheses: Sequence[Hypothesis]) -> Part:
+        """The translations of a part, best first, or samples as drawn.
+
+        Args:
+            source: Token ids of the part.
+            hypotheses: What was found for them.
+        """
+        translations = [self._translation(source, each) for each in hypotheses]
+        if self._search.mbr is not None:
+            translations = least_risk(translations)[: self._n_best]
+        return Part(translations, self._source_tokenizer.decode(source))
+
+    def certain_text(self, ids: Sequence[int]) -> str:
+        """The text of the first ids of a translation, without a character of which bytes are missing."""
+        return self._target_tokenizer.decode(ids).rstrip("\N{REPLACEMENT CHARACTER}")
+
+    def _translation(self, source: Sequence[int], hypothesis: Hypothesis) -> Translation:
+        tokenizer, ids, alignment = self._target_tokenizer, hypothesis.ids, None
+        if self._search.alignments:
+            words = self._source_tokenizer.words(source), tokenizer.words(ids)
+            alignment = align_words(hypothesis.alignment, *words)
+        pieces = [*tokenizer.pieces(ids), END_PIECE]
+        return Translation(
+            tokenizer.decode(ids),
+            hypothesis.score,
+            pieces[: len(hypothesis.token_log_probs)],
+            hypothesis.token_log_probs,
+            alignment,
+        )
