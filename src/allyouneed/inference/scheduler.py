@@ -56,7 +56,7 @@ class Scheduler:
         self._waiting: deque[_Ticket] = deque()
         self._changed = threading.Condition()
         self._num_held = [0] * batching.workers
-        self._num_tokens = 0
+        self._num_tokens = self._num_tokens_done = 0
         self._keys = count()
         self._closing = self._stopping = False
         self._threads: list[threading.Thread] = []
@@ -77,6 +77,11 @@ class Scheduler:
     def num_tokens(self) -> int:
         """Source tokens, with end symbols, times the beam size, of all searches that are not done."""
         return self._num_tokens
+
+    @property
+    def num_tokens_done(self) -> int:
+        """Those of all searches since the start that are done or cancelled."""
+        return self._num_tokens_done
 
     def submit(
         self,
@@ -155,6 +160,7 @@ class Scheduler:
     def _forget(self, ticket: "_Ticket") -> None:
         with self._changed:
             self._num_tokens -= ticket.num_tokens
+            self._num_tokens_done += ticket.num_tokens
 
     def _work(self, number: int, *, until_idle: bool = False) -> None:
         """Search until the scheduler is closed or, with `until_idle`, nothing is left."""

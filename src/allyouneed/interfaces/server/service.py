@@ -1,104 +1,242 @@
 """What all protocols share: translation, parsing and attention, with bounds, deadlines and cancellation."""
 
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import Future
+from functools import partial
+from typing import Any, TypeVar
 
-from allyouneed.config.run import SearchSettings
-from allyouneed.tasks.parsing.parser import Parse
-from allyouneed.tasks.translation.outputs import Translation
+from allyouneed.errors import DataError, UserError
+from allyouneed.explorer.page import pack_weights
+from allyouneed.inference.scheduler import Scheduler
+from allyouneed.interfaces.server.admission import Admission
+from allyouneed.interfaces.server.ask import Ask, Translated
+from allyouneed.interfaces.server.detection import Detector
+from allyouneed.interfaces.server.directions import Direction, Route, Router, directions_of
+from allyouneed.interfaces.server.language_names import language_name
+from allyouneed.interfaces.server.models import ServedModel
+from allyouneed.interfaces.server.refusal import Refusal
+from allyouneed.interfaces.server.settings import MOST_BEAMS, MOST_TEXTS, ServerSettings
+from allyouneed.tasks.parsing.parser import Parse, Parser
+from allyouneed.tasks.translation.submission import TranslatedText
+from allyouneed.tasks.translation.translator import Translator
 
+Result = TypeVar("Result")
 
-@dataclass(frozen=True)
-class Direction:
-    """A pair of languages that can be translated, directly or over a third language."""
-
-    source: str
-    """Code of the source language, such as "en"."""
-    target: str
-    """Code of the target language."""
-    models: tuple[str, ...]
-    """Names of the models that translate one after the other."""
-
-
-@dataclass(frozen=True)
-class Ask:
-    """Options of a request to translate; the same for all its texts."""
-
-    source: str | None = None
-    """Code of the source language; None: the only one, or that of `model`; "auto": detected."""
-    target: str | None = None
-    """Code of the target language; None: the only one that is translated to from the source."""
-    model: str | None = None
-    """Name of the model; None: the one of that direction, or several over a third language."""
-    n_best: int = 1
-    """Number of translations per text."""
-    prefix: str = ""
-    """Whole words that the translation begins with."""
-    alignments: bool = False
-    """Whether to align words."""
-    search: SearchSettings = field(default_factory=SearchSettings)
-    """Settings of the search, by default the model's own."""
-
-
-@dataclass(frozen=True)
-class Translated:
-    """The translations of a text."""
-
-    translations: list[Translation]
-    """Best first; a text that is blank has one, as it is."""
-    source: str
-    """Code of the source language, given or detected."""
-    target: str
-    """Code of the target language."""
-    models: tuple[str, ...]
-    """Names of the models."""
-    num_tokens: tuple[int, int] = (0, 0)
-    """Number of tokens of the source and of the best translation."""
-    confidence: float | None = None
-    """Confidence of the detection of the source language, from 0 to 1; None if it was not detected."""
-    notices: tuple[str, ...] = ()
-    """What the user should know, such as that a text was split because it is too long."""
+_CHARACTERS_PER_TOKEN = 4
+_MOST_CHARACTERS_AT_ONCE = 2_000
+"""Longer texts are encoded in another thread, so that the event loop goes on."""
 
 
 class Service:
     """Answers requests of all protocols; its methods raise `Refusal`.
 
     Cancelling the task that awaits an answer, as the server does when the client has gone, stops the work.
+
+    Args:
+        models: The models, in order of preference.
+        settings: Limits.
+        scheduler: Scheduler that is running; the service does not close it.
     """
 
-    @property
-    def directions(self) -> Sequence[Direction]:
+    def __init__(
+        self, models: Sequence[ServedModel], settings: ServerSettings, scheduler: Scheduler
+    ) -> None:
+        self.models: dict[str, ServedModel] = {model.name: model for model in models}
+        self.settings = settings
+        self.directions: Sequence[Direction] = directions_of(models)
         """Pairs of languages, those of one model first, in order of the models."""
-        raise NotImplementedError
+        codes = {code for each in self.directions for code in (each.source, each.target)}
+        self.languages: Mapping[str, str] = {code: language_name(code) for code in sorted(codes)}
+        """Code -> English name of all source and target languages, sorted by code."""
+        self.num_translated_characters = 0
+        """Number of characters of all texts that were translated since the start."""
+        self._scheduler = scheduler
+        self._admission = Admission(settings.queue_tokens, settings.most_wait_seconds)
+        self._detector = Detector(sorted({each.source for each in self.directions}))
+        self._router = Router(self.models, self.directions, self._detector.detect)
+        self._attending = asyncio.Semaphore(1)
 
     @property
-    def languages(self) -> dict[str, str]:
-        """Code -> English name of all source and target languages, sorted by code."""
-        raise NotImplementedError
+    def num_queued_tokens(self) -> int:
+        """Number of source tokens in the queue, times the beam size."""
+        return self._scheduler.num_tokens
 
     def detect(self, text: str) -> list[tuple[str, float]]:
         """Source languages of the served models by falling probability (from 0 to 1) for a text."""
-        raise NotImplementedError
+        self._require([text])
+        return self._detector.detect(text)
 
     async def translate(self, texts: Sequence[str], ask: Ask = Ask()) -> list[Translated]:
         """Translate texts of any number of sentences and lines; line breaks are kept."""
-        raise NotImplementedError
+        self._require(texts, ask)
+        routes = [self._router.route(text, ask) for text in texts]
+        self._admit(texts, self._beam_size(routes[0].direction.models[0], ask) if routes else 1)
+        each = [self._translated(text, route, ask) for text, route in zip(texts, routes, strict=True)]
+        return await self._in_time(_all(each))
 
-    def stream(self, text: str, ask: Ask = Ask()) -> AsyncIterator[str | Translated]:
+    async def stream(self, text: str, ask: Ask = Ask()) -> AsyncIterator[str | Translated]:
         """Growing prefixes of the translation that can no longer change, and at last the whole."""
-        raise NotImplementedError
+        self._require([text], ask)
+        route = self._router.route(text, ask)
+        self._admit([text], self._beam_size(route.direction.models[0], ask))
+        told: asyncio.Queue[str | None] = asyncio.Queue()
+        tell = partial(asyncio.get_running_loop().call_soon_threadsafe, told.put_nowait)
+        work = asyncio.ensure_future(self._in_time(self._translated(text, route, ask, tell)))
+        work.add_done_callback(lambda _: told.put_nowait(None))
+        try:
+            while (certain := await told.get()) is not None:
+                yield certain
+            yield await work
+        finally:
+            work.cancel()
 
     async def parse(self, sentences: Sequence[str], model: str | None = None) -> list[Parse]:
-        """Parse sentences."""
-        raise NotImplementedError
+        """Parse sentences with the named model, by default the first parser."""
+        self._require(sentences)
+        parser = self._parser(model)
+        self._admit(sentences, parser.config.search.beam_size)
+        submit = partial(parser.submit, self._scheduler, deadline=self._deadline())
+        return await self._in_time(_all([_submitted(partial(submit, each), len(each)) for each in sentences]))
 
     async def attention(self, text: str, translation: str | None, ask: Ask = Ask()) -> dict[str, Any]:
         """The document of the explorer (`explorer.page.pack_weights`) for a text of one sentence.
 
         Args:
-            text: A sentence; also to be parsed, if `ask.model` is a parser.
-            translation: Its translation; None: the model's own.
+            text: A sentence; to be parsed, if `ask.model` is a parser.
+            translation: Its translation, or its tree in brackets; None: the model's own.
             ask: Direction or model.
         """
-        raise NotImplementedError
+        self._require([text, translation or ""], ask)
+        looking = self._model_to_look_into(text, ask)
+
+        def look() -> dict[str, Any]:
+            return pack_weights(looking.attention(text, translation).document())
+
+        async with self._attending:  # one at a time, as its memory grows with the square of the length
+            return await self._in_time(asyncio.to_thread(_in_refusals(look)))
+
+    def replace(self, model: ServedModel) -> None:
+        """Serve a model in place of the one with its name."""
+        self.models[model.name] = model
+
+    async def _translated(
+        self, text: str, route: Route, ask: Ask, tell: Callable[[str], None] | None = None
+    ) -> Translated:
+        """Translate a text, with one model after the other where several are needed."""
+        direction, passed, notices = route.direction, text, list[str]()
+        *before, last = direction.models
+        num_read = 0
+        for name in before:
+            step = await self._step(name, passed, Ask(search=ask.search))
+            passed, num_read = step.translations[0].text, num_read or step.num_tokens[0]
+            notices += step.notices
+        made = await self._step(last, passed, ask, tell)
+        self.num_translated_characters += len(text)
+        return Translated(
+            made.translations,
+            direction.source,
+            direction.target,
+            direction.models,
+            made.segments,
+            (num_read or made.num_tokens[0], made.num_tokens[1]),
+            route.confidence,
+            (*notices, *made.notices),
+        )
+
+    async def _step(
+        self, name: str, text: str, ask: Ask, tell: Callable[[str], None] | None = None
+    ) -> TranslatedText:
+        translator = self.models[name].loaded
+        assert isinstance(translator, Translator)
+        submit = partial(
+            translator.submit,
+            self._scheduler,
+            text,
+            prefix=ask.prefix,
+            n_best=ask.n_best,
+            deadline=self._deadline(),
+            tell=tell,
+            split_sentences=True,
+            **{**ask.search, "alignments": ask.alignments},
+        )
+        return await _submitted(submit, len(text))
+
+    def _parser(self, name: str | None) -> Parser:
+        for model in self.models.values():
+            if isinstance(model.loaded, Parser) and name in (None, model.name):
+                return model.loaded
+        raise Refusal(404, "no_model", "no such parser; GET /api/models lists the models")
+
+    def _model_to_look_into(self, text: str, ask: Ask) -> Translator | Parser:
+        if ask.model is not None and ask.model in self.models:
+            return self.models[ask.model].loaded
+        names = self._router.route(text, ask).direction.models
+        if len(names) > 1:
+            raise Refusal(422, "several_models", "only the attention of a single model can be shown")
+        return self.models[names[0]].loaded
+
+    def _beam_size(self, name: str, ask: Ask) -> int:
+        return ask.search.get("beam_size") or self.models[name].loaded.config.search.beam_size
+
+    def _deadline(self) -> float:
+        return time.monotonic() + self.settings.request_seconds
+
+    def _require(self, texts: Sequence[str], ask: Ask = Ask()) -> None:
+        """Refuse requests beyond the limits."""
+        longest = self.settings.most_characters
+        if len(texts) > MOST_TEXTS:
+            raise Refusal(413, "too_many_texts", f"more than {MOST_TEXTS} texts; send fewer at a time")
+        if max(map(len, [*texts, ask.prefix]), default=0) > longest:
+            raise Refusal(413, "too_long", f"a text has more than {longest:,} characters; divide it")
+        beams = max(ask.n_best, ask.search.get("beam_size") or 1)
+        if not 1 <= beams <= MOST_BEAMS:
+            raise Refusal(422, "out_of_range", f"n_best and beam_size are from 1 to {MOST_BEAMS}")
+
+    def _admit(self, texts: Sequence[str], beam_size: int) -> None:
+        num_tokens = sum(1 + len(text) // _CHARACTERS_PER_TOKEN for text in texts) * beam_size
+        queue = self._scheduler
+        self._admission.require_room(num_tokens, queue.num_tokens, queue.num_tokens_done)
+
+    async def _in_time(self, work: Awaitable[Result]) -> Result:
+        try:
+            async with asyncio.timeout(self.settings.request_seconds):
+                return await work
+        except TimeoutError:
+            seconds = f"{self.settings.request_seconds:g}"
+            raise Refusal(504, "deadline", f"not done within {seconds} s; send less text") from None
+
+
+async def _all(work: Sequence[Coroutine[Any, Any, Result]]) -> list[Result]:
+    """The results of all; the first that fails cancels the others."""
+    if len(work) == 1:
+        return [await work[0]]
+    tasks = [asyncio.ensure_future(each) for each in work]
+    try:
+        return list(await asyncio.gather(*tasks))
+    finally:
+        for task in tasks:
+            task.cancel()
+
+
+async def _submitted(submit: Callable[[], Future[Result]], num_characters: int) -> Result:
+    """The result of work that `submit` queues."""
+    submit = _in_refusals(submit)
+    long = num_characters > _MOST_CHARACTERS_AT_ONCE
+    future = await asyncio.to_thread(submit) if long else submit()
+    return await asyncio.wrap_future(future)
+
+
+def _in_refusals(work: Callable[[], Result]) -> Callable[[], Result]:
+    """The same work, with the errors of users as refusals."""
+
+    def refusing() -> Result:
+        try:
+            return work()
+        except DataError as error:
+            raise Refusal(422, error.label.removeprefix("E-").lower(), error.messages[0]) from None
+        except UserError as error:
+            raise Refusal(422, "out_of_range", error.messages[0]) from None
+
+    return refusing

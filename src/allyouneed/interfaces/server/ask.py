@@ -1,0 +1,50 @@
+"""What a request to translate asks for, and what it gets."""
+
+from dataclasses import dataclass, field
+
+from allyouneed.config.run import SearchSettings
+from allyouneed.tasks.translation.outputs import Translation
+from allyouneed.tasks.translation.submission import Segment
+
+
+@dataclass(frozen=True)
+class Ask:
+    """Options of a request to translate; the same for all its texts."""
+
+    source: str | None = None
+    """Code of the source language; None: the only one, or that of `model`; "auto": detected."""
+    target: str | None = None
+    """Code of the target language; None: the only one that is translated to from the source."""
+    model: str | None = None
+    """Name of the model; None: the one of that direction, or several over a third language."""
+    n_best: int = 1
+    """Number of translations per text."""
+    prefix: str = ""
+    """Whole words that the translation begins with."""
+    alignments: bool = False
+    """Whether to align words; has no effect over a third language."""
+    search: SearchSettings = field(default_factory=SearchSettings)
+    """Settings of the search, by default the model's own."""
+
+
+@dataclass(frozen=True)
+class Translated:
+    """The translations of a text."""
+
+    translations: list[Translation]
+    """Best first; a text that is blank has one, as it is."""
+    source: str
+    """Code of the source language, given or detected."""
+    target: str
+    """Code of the target language."""
+    models: tuple[str, ...]
+    """Names of the models."""
+    segments: list[Segment] = field(default_factory=list)
+    """The parts of the text that were translated separately; over a third language, those of the second
+    step."""
+    num_tokens: tuple[int, int] = (0, 0)
+    """Number of tokens of the source and of the best translation."""
+    confidence: float | None = None
+    """Confidence of the detection of the source language, from 0 to 1; None if it was not detected."""
+    notices: tuple[str, ...] = ()
+    """What the user should know, such as that a text was split because it is too long."""
