@@ -1,0 +1,28 @@
+"""English names of languages."""
+
+import pytest
+
+from allyouneed.interfaces.server.language_names import language_name
+
+
+@pytest.mark.parametrize(
+    ("code", "name"),
+    [
+        ("de", "German"),
+        ("DE", "German"),
+        ("nb", "Norwegian Bokmål"),
+        ("hsb", "Upper Sorbian"),
+        ("fy", "Western Frisian"),
+        ("pt-BR", "Portuguese (Brazil)"),
+        ("zh_Hans", "Chinese (Simplified)"),
+        ("zh-Hant-HK", "Chinese (Traditional, Hong Kong)"),
+        ("en-IN", "English (IN)"),
+    ],
+)
+def test_a_language_has_its_english_name(code: str, name: str) -> None:
+    assert language_name(code) == name
+
+
+@pytest.mark.parametrize("code", ["toy", "Toy", "", "x-y", "tree"])
+def test_an_unknown_code_is_its_own_name(code: str) -> None:
+    assert language_name(code) == code
