@@ -5,7 +5,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from allyouneed.errors import DataError, UserError
 from allyouneed.explorer.page import pack_weights
@@ -162,7 +162,7 @@ class Service:
     ) -> TranslatedText:
         translator = self.models[name].loaded
         assert isinstance(translator, Translator)
-        options: TranslateOptions = {**ask.search, "alignments": ask.alignments, "split_sentences": True}
+        options = {**ask.search, "alignments": ask.alignments, "split_sentences": True}
         submit = partial(
             translator.submit,
             self._scheduler,
@@ -171,7 +171,7 @@ class Service:
             n_best=ask.n_best,
             deadline=self._deadline(),
             tell=tell,
-            **options,
+            **cast(TranslateOptions, options),
         )
         return await _submitted(submit, len(text))
 
