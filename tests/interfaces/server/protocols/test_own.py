@@ -1,0 +1,157 @@
+"""The server's own endpoints, over real connections."""
+
+import json
+import re
+import threading
+from typing import Any
+
+import httpx
+import pytest
+from tests.interfaces.server.conftest import StartServer
+
+from allyouneed.interfaces.server.models import ServedModel
+
+
+def events_of(response: httpx.Response) -> list[tuple[str, Any]]:
+    found = re.findall(r"event: (\w+)\ndata: (.*)\n\n", response.text)
+    return [(name, json.loads(data)) for name, data in found]
+
+
+def test_one_text_and_many_are_translated(client: httpx.Client, models: list[ServedModel]) -> None:
+    translator: Any = models[0].loaded
+    [sun, moon] = translator.translate(["sun", "moon star"], split_sentences=True)
+    body = {"source": "en", "target": "de", "text": "sun"}
+    response = client.post("/api/translate", json=body)
+    assert response.status_code == 200
+    assert response.headers["cache-control"] == "no-store"
+    expected = {
+        "translations": [{"text": sun.text, "score": sun.score}],
+        "source": "en",
+        "target": "de",
+        "models": ["ende"],
+        "segments": [{"source": "sun", "text": sun.text, "line": 0}],
+        "notices": [],
+    }
+    assert response.json() == {"results": [expected]}
+    answer = client.post(
+        "/api/translate", json=body | {"text": ["sun", "moon star"], "alignments": True}
+    ).json()
+    texts = [result["translations"][0] for result in answer["results"]]
+    assert [text["text"] for text in texts] == [sun.text, moon.text]
+    assert texts[1]["alignment"] == [[0, 0], [1, 1]]
+
+
+def test_options_reach_the_search(client: httpx.Client, models: list[ServedModel]) -> None:
+    translator: Any = models[0].loaded
+    body = {"model": "ende", "text": "sun moon", "n_best": 3, "beam_size": 5, "length_penalty": 1.5}
+    found = client.post("/api/translate", json=body | {"prefix": "o"}).json()["results"][0]["translations"]
+    [expected] = translator.stream(["sun moon"], n_best=3, beam_size=5, length_penalty=1.5)
+    assert len(found) == 3
+    assert all(each["text"].startswith("o") for each in found)
+    found = client.post("/api/translate", json=body).json()["results"][0]["translations"]
+    assert found == [{"text": each.text, "score": each.score} for each in expected]
+
+
+def test_a_stream_has_events(client: httpx.Client) -> None:
+    body = {"source": "en", "target": "de", "text": "moon star"}
+    response = client.post("/api/stream", json=body)
+    assert response.headers["content-type"].startswith("text/event-stream")
+    *certain, (last, result) = events_of(response)
+    assert {name for name, _ in certain} == {"certain"}
+    assert last == "done"
+    assert result == client.post("/api/translate", json=body).json()["results"][0]
+    assert certain[-1][1]["text"] == result["translations"][0]["text"]
+    refused = client.post("/api/stream", json=body | {"target": "xx"})
+    assert (refused.status_code, refused.json()["error"]["label"]) == (404, "no_direction")
+
+
+def test_sentences_are_parsed_and_attention_is_shown(client: httpx.Client) -> None:
+    [parse] = client.post("/api/parse", json={"text": "the sun sees the moon ."}).json()["results"]
+    assert parse["tree"].startswith("(TOP (S (NP")
+    assert set(parse) == {"tree", "score", "confidence", "repaired"}
+    document = client.post("/api/attention", json={"text": "moon star", "model": "ende"}).json()
+    assert document["format"] == "allyouneed attention 1"
+    assert document["sequences"]["source"]["text"] == "moon star"
+
+
+def test_what_is_served_is_listed(client: httpx.Client, models: list[ServedModel]) -> None:
+    listed = client.get("/api/models").json()
+    assert [model["name"] for model in listed["models"]] == ["ende", "defr", "trees"]
+    assert listed["models"][0] == {
+        "name": "ende",
+        "task": "translation",
+        "precision": models[0].precision,
+        "source": "en",
+        "target": "de",
+    }
+    assert listed["directions"][2] == {"source": "en", "target": "fr", "models": ["ende", "defr"]}
+    assert listed["languages"]["de"] == "German"
+    assert listed["limits"] == {"characters": 5_000, "texts": 64, "beam_size": 16}
+    assert listed["needs_token"] is False
+    languages = client.post("/api/detect", json={"text": "Das Wetter ist heute sehr schön."}).json()
+    assert languages["languages"][0]["language"] == "de"
+
+
+def test_the_schema_lists_the_endpoints_and_their_limits(client: httpx.Client) -> None:
+    schema = client.get("/api/openapi.json").json()
+    assert set(schema["paths"]) == {
+        f"/api/{name}" for name in ("translate", "stream", "parse", "attention", "detect", "models")
+    }
+    assert schema["components"]["schemas"]["TranslateBody"]["properties"]["n_best"]["maximum"] == 16
+
+
+def test_the_state_of_the_server_is_told(client: httpx.Client) -> None:
+    assert client.get("/healthz").json() == {"status": "ok"}
+    assert client.get("/readyz").status_code == 200
+    client.post("/api/translate", json={"text": "sun", "model": "ende"})
+    client.get("/nothing")
+    metrics = client.get("/metrics").text
+    assert 'allyouneed_requests_total{path="/api/translate",status="200"} 1.0' in metrics
+    assert 'allyouneed_requests_total{path="other",status="404"} 1.0' in metrics
+    assert "allyouneed_translated_characters 3.0" in metrics
+    assert "allyouneed_queue_tokens 0.0" in metrics
+
+
+@pytest.mark.parametrize(
+    ("change", "status"),
+    [
+        ({"text": 7}, 422),
+        ({"n_best": 0}, 422),
+        ({"n_best": 17}, 422),
+        ({"beam_size": 10**9}, 422),
+        ({"n_best": True}, 422),
+        ({"n_best": 1.5}, 422),
+        ({"n_best": 5, "beam_size": 4}, 422),
+        ({"length_penalty": -1}, 422),
+        ({"unknown": 1}, 422),
+        ({"model": "../../etc"}, 422),
+        ({"model": "nobody"}, 404),
+        ({"text": ["sun"] * 65}, 422),
+        ({"text": "s" * 5_001}, 413),
+        ({"target": "xx"}, 404),
+    ],
+    ids=str,
+)
+def test_wrong_values_are_refused_in_one_form(
+    client: httpx.Client, change: dict[str, Any], status: int
+) -> None:
+    body = {"source": "en", "target": "de", "text": "sun"}
+    response = client.post("/api/translate", json=body | change)
+    assert response.status_code == status
+    error = response.json()["error"]
+    assert set(error) <= {"label", "message", "details"}
+    assert "\n" not in error["message"]
+
+
+def test_a_busy_server_says_when_to_come_back(start_server: StartServer) -> None:
+    address = start_server(most_wait_seconds=0.0)
+    with httpx.Client(base_url=address) as client:
+        slow = {"text": ["sun moon star " * 60] * 8, "source": "en", "target": "de"}
+        other = threading.Thread(target=lambda: httpx.post(f"{address}/api/translate", json=slow, timeout=60))
+        other.start()
+        while client.get("/metrics").text.count("allyouneed_queue_tokens 0.0"):
+            pass
+        refused = client.post("/api/translate", json={"text": "sun", "model": "ende"})
+        other.join()
+    assert (refused.status_code, refused.json()["error"]["label"]) == (429, "queue_full")
+    assert refused.headers["retry-after"] == "1"
