@@ -47,6 +47,7 @@ COMMANDS = (
     "average",
     "translate",
     "parse",
+    "serve",
     "shortlist",
     "score",
     "evaluate",

@@ -20,7 +20,7 @@ from allyouneed.model.layers import AddAndNorm, DecoderLayer, EncoderLayer, Resi
 from allyouneed.model.positional_encoding import LearnedPositions, SinusoidalPositions
 from allyouneed.storage.checkpoint import Checkpoint
 from allyouneed.symbols import CONTROL_SYMBOLS, END, START, UNKNOWN
-from allyouneed.tasks.translation.translator import MAX_TOKENS
+from allyouneed.tasks.translation.text_encoder import MAX_TOKENS
 from allyouneed.tasks.units import SOURCE_TOKENIZER, TARGET_TOKENIZER
 
 _README = """\

@@ -15,7 +15,8 @@ from allyouneed.storage.checkpoint import load_checkpoint
 from allyouneed.symbols import END, START
 from allyouneed.tasks.loading import load_translator, model_of
 from allyouneed.tasks.requests import Answer, Failure, ScoreRequest
-from allyouneed.tasks.translation.translator import MAX_TOKENS, Translator
+from allyouneed.tasks.translation.text_encoder import MAX_TOKENS
+from allyouneed.tasks.translation.translator import Translator
 
 
 @pytest.fixture(scope="module")

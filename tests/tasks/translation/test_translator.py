@@ -25,7 +25,8 @@ from allyouneed.tasks.loading import load_translator, model_of
 from allyouneed.tasks.requests import Answer, Failure, TranslationRequest, results
 from allyouneed.tasks.translation.options import TranslateOptions
 from allyouneed.tasks.translation.outputs import Translation
-from allyouneed.tasks.translation.translator import MAX_TOKENS, Translator
+from allyouneed.tasks.translation.text_encoder import MAX_TOKENS
+from allyouneed.tasks.translation.translator import Translator
 
 
 @pytest.fixture(scope="module")

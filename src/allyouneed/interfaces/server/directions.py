@@ -95,7 +95,9 @@ class Router:
     def _only(self, source: str | None, target: str | None) -> Direction:
         fitting = [each for each in self._directions if self._fits(each, source, target)]
         if not fitting:
-            raise Refusal(404, "no_direction", "no model translates that; GET /api/models lists the languages")
+            raise Refusal(
+                404, "no_direction", "no model translates that; GET /api/models lists the languages"
+            )
         if len(fitting) > 1 and not (source and target) and len(self._direct(fitting)) != 1:
             missing = "target" if source else "source"
             raise Refusal(422, "which_direction", f"several models fit; name the {missing} language")

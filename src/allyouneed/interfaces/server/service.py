@@ -40,9 +40,7 @@ class Service:
         scheduler: Scheduler that is running; the service does not close it.
     """
 
-    def __init__(
-        self, models: Sequence[ServedModel], settings: ServerSettings, scheduler: Scheduler
-    ) -> None:
+    def __init__(self, models: Sequence[ServedModel], settings: ServerSettings, scheduler: Scheduler) -> None:
         self.models: dict[str, ServedModel] = {model.name: model for model in models}
         self.settings = settings
         self.directions: Sequence[Direction] = directions_of(models)
@@ -50,6 +48,8 @@ class Service:
         codes = {code for each in self.directions for code in (each.source, each.target)}
         self.languages: Mapping[str, str] = {code: language_name(code) for code in sorted(codes)}
         """Code -> English name of all source and target languages, sorted by code."""
+        self.is_stopping = False
+        """Whether the server has been told to stop."""
         self.num_translated_characters = 0
         """Number of characters of all texts that were translated since the start."""
         self._scheduler = scheduler
@@ -116,6 +116,10 @@ class Service:
 
         async with self._attending:  # one at a time, as its memory grows with the square of the length
             return await self._in_time(asyncio.to_thread(_in_refusals(look)))
+
+    def stop(self) -> None:
+        """Say from now on that the server is not ready."""
+        self.is_stopping = True
 
     def replace(self, model: ServedModel) -> None:
         """Serve a model in place of the one with its name."""

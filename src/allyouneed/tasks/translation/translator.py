@@ -9,8 +9,6 @@ from typing import Literal, Unpack
 from allyouneed.config.bounds import require_counts
 from allyouneed.config.documented import takes
 from allyouneed.config.run import DecodingPrecision, RunConfig, SearchConfig, SearchSettings
-from allyouneed.data.lines import is_blank
-from allyouneed.data.sentences import Divider, lost_sentences, too_long_error
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import DataError
 from allyouneed.inference.attention_capture import capture_attention, only_model
@@ -29,9 +27,7 @@ from allyouneed.tasks.translation.outputs import Part, Translation, space_betwee
 from allyouneed.tasks.translation.pair_scores import EncodedPair, PairEncoder, PairScore, answer_pairs
 from allyouneed.tasks.translation.parts import PartMaker
 from allyouneed.tasks.translation.submission import EncodedLines, TranslatedText, submit_lines
-
-MAX_TOKENS = 1_024
-"""Longest text in one piece, as the cost grows with the square of the length; others are split or refused."""
+from allyouneed.tasks.translation.text_encoder import TextEncoder
 
 
 class Translator:
@@ -59,11 +55,17 @@ class Translator:
         shortlist: Shortlist | None = None,
     ) -> None:
         self.config = config
-        self._shortlist = shortlist
         self._models = [model] if isinstance(model, EncoderDecoder) else model
         self.engine, self._workers = build_engines(self._models, precision, threads, shortlist)
         """The engine, or the ensemble, that decodes."""
         self._source_tokenizer, self._target_tokenizer = source_tokenizer, target_tokenizer
+        self._encoder = TextEncoder(
+            source_tokenizer,
+            target_tokenizer,
+            config.data,
+            self.engine.max_positions,
+            takes_prefixes=shortlist is None,
+        )
 
     @takes(TranslateConfig, SearchConfig)
     def translate(self, texts: Sequence[str], **options: Unpack[TranslateOptions]) -> list[Translation]:
@@ -165,9 +167,9 @@ class Translator:
         """
         config, search = configured(options, self.config.search)
         check_n_best(n_best, search.mbr)
-        divided = [self._divider(config).divide(line) for line in text.split("\n")]
+        divided = [self._encoder.divider(config).divide(line) for line in text.split("\n")]
         notices = tuple(notice for line in divided for notice in line.notices)
-        encoded = EncodedLines([line.parts for line in divided], notices, self._encode_prefix(prefix))
+        encoded = EncodedLines([line.parts for line in divided], notices, self._encoder.prefix(prefix))
         return submit_lines(
             scheduler,
             SearchPlan(self.engine, search, search.mbr or n_best),
@@ -183,10 +185,7 @@ class Translator:
 
         Does not apply to translations made with `split_sentences`, which lose no sentences.
         """
-        data = self.config.data
-        message = lost_sentences(text, translation, data.source_language, data.target_language)
-        fits = message and len(self._source_tokenizer.encode(text)) <= self._max_tokens
-        return message if fits else None
+        return self._encoder.lost_sentences(text, translation)
 
     def follow(self, text: str, **search: Unpack[SearchSettings]) -> Iterator[str]:
         """Prefixes of the translation as they become certain, each longer, and finally the whole translation.
@@ -210,7 +209,7 @@ class Translator:
         Raises:
             DataError: The text is too long, or not Unicode.
         """
-        return [] if is_blank(text) else self._encode(self._source_tokenizer, text)
+        return self._encoder.source(text)
 
     def score(
         self,
@@ -288,38 +287,17 @@ class Translator:
         if targets is None:
             batching = Batching(workers=self._workers)
             found = generate(self.engine, sources, self.config.search, batching=batching)
-            written = [hypotheses[0].ids[: self._max_tokens] for hypotheses in found]
+            written = [hypotheses[0].ids[: self._encoder.max_tokens] for hypotheses in found]
         else:
-            written = [self._encode_target(target) for target in targets]
+            written = [self._encoder.target(target) for target in targets]
         for source, target in zip(sources, written, strict=True):
             weights = capture_attention(model, source, target)
             read = Pieces.of(self._source_tokenizer, source)
             yield look_into(weights, read, Pieces.of(self._target_tokenizer, target), self.config)
 
     @property
-    def _max_tokens(self) -> int:
-        """Maximum number of tokens of a sentence; learned positions must leave one for a control symbol."""
-        positions = self.engine.max_positions
-        return MAX_TOKENS if positions is None else min(MAX_TOKENS, positions - 1)
-
-    def _encode_target(self, text: str) -> list[int]:
-        return self._encode(self._target_tokenizer, text)
-
-    def _encode(self, tokenizer: Tokenizer, text: str) -> list[int]:
-        ids = tokenizer.encode(text)
-        if len(ids) > self._max_tokens:
-            raise too_long_error(len(ids), self._max_tokens)
-        return ids
-
-    def _encode_prefix(self, prefix: str) -> list[int]:
-        ids = self._encode_target(prefix)
-        if ids and self._shortlist is not None:
-            raise DataError("a target prefix cannot be used with a shortlist; leave out one")
-        return ids
-
-    @property
     def _pair_encoder(self) -> PairEncoder:
-        return PairEncoder(self.encode, self._encode_target)
+        return PairEncoder(self.encode, self._encoder.target)
 
     def _scores(
         self, encoded: Iterable[EncodedPair | Failure], workers: int | None, options: SearchSettings
@@ -332,16 +310,7 @@ class Translator:
     def _encoded(
         self, requests: Iterable[TranslationRequest | Failure], config: TranslateConfig
     ) -> Iterator[EncodedText | Failure]:
-        return map(partial(encode_text, self._divider(config).divide, self._encode_prefix), requests)
-
-    def _divider(self, config: TranslateConfig) -> Divider:
-        return Divider(
-            self._source_tokenizer,
-            self._max_tokens,
-            self.config.data.source_language,
-            sentences=config.split_sentences,
-            cut=config.too_long == "split",
-        )
+        return map(partial(encode_text, self._encoder.divider(config).divide, self._encoder.prefix), requests)
 
     def _answers(
         self,

@@ -1,0 +1,113 @@
+"""`allyouneed serve`: answers requests for translations over HTTP."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from allyouneed.config.run import DecodingPrecision
+from allyouneed.errors import UsageError
+from allyouneed.interfaces.device import Device
+from allyouneed.interfaces.number_options import AtLeastOne, Threads
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Access:
+    """Who may connect."""
+
+    host: str = "127.0.0.1"
+    """Address to listen on. Others than loopback's need --token-file or --insecure."""
+    port: Annotated[int, Parameter(help="Port to listen on; 0 chooses a free one.")] = 8000
+    token_file: Path | None = None
+    """File with the token that clients must send; only its owner may read it."""
+    insecure: bool = False
+    """Listen on any address without a token."""
+    allowed_host: tuple[str, ...] = ()
+    """Name that clients use for this server, for example that of a proxy; may be repeated."""
+    allowed_origin: tuple[str, ...] = ()
+    """Origin of a web site whose pages may use this server, such as https://example.org; may be repeated."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Limits:
+    """How much clients may ask for."""
+
+    max_characters: AtLeastOne = 5_000
+    """Maximum characters of a text."""
+    max_wait: float = 1.5
+    """Estimated seconds of waiting above which requests are refused with status 429."""
+    request_timeout: float = 30.0
+    """Maximum seconds for a request."""
+    drain_timeout: float = 30.0
+    """Maximum seconds for requests in progress when the server is told to stop."""
+
+
+def serve(
+    models: list[Path] | None = None,
+    /,
+    *,
+    direction: list[str] | None = None,
+    access: Access = Access(),
+    limits: Limits = Limits(),
+    precision: DecodingPrecision | None = None,
+    workers: Threads | None = None,
+    batch_tokens: AtLeastOne = 8_192,
+    device: Device = "auto",
+    log_format: Literal["text", "json"] = "text",
+) -> int:
+    """Serve models over HTTP: a page, a JSON API, and the protocols of other translation servers.
+
+    ```
+    allyouneed serve runs/first
+    allyouneed serve models/en-de models/de-en models/parser --port 8080
+    allyouneed serve --direction en-de=runs/first --direction de-fr=runs/second
+    allyouneed serve models/en-de --host 0.0.0.0 --token-file token.txt --allowed-host translate.example.org
+    ```
+
+    Open http://127.0.0.1:8000 in a browser. Clients of LibreTranslate, DeepL (version 2), OpenAI (chat) and
+    Marian's web socket work with this server's address. Where no model translates a direction, two are used
+    one after the other. A model that is replaced on disk is loaded again without a pause.
+
+    Args:
+        models: Runs, checkpoints in them, or model folders, of translation models and parsers.
+        direction: A translation model and its languages, SOURCE-TARGET=MODEL; may be repeated.
+        access: Who may connect.
+        limits: How much clients may ask for.
+        precision: Precision of matrix products; by default int8 where it is fast, else float32.
+        workers: Number of decoding threads; by default one per core.
+        batch_tokens: Maximum source tokens per batch, times the beam size; limits memory.
+        device: Device to compute on.
+        log_format: Format of the log on standard error: text or json.
+    """
+    from allyouneed.interfaces.device import torch_device
+    from allyouneed.interfaces.server.settings import ServerSettings
+
+    try:
+        from allyouneed.interfaces.server.models import ModelSource, direction_of
+        from allyouneed.interfaces.server.process import read_token, require_safe_address
+        from allyouneed.interfaces.server.running import Decoding, run
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            f"serve needs {error.name}; install it with: pip install 'allyouneed[serve]'"
+        ) from None
+    sources = [*map(ModelSource, models or []), *map(direction_of, direction or [])]
+    if not sources:
+        raise UsageError("no model is named; name a run or a model folder: allyouneed serve runs/first")
+    token = None if access.token_file is None else read_token(access.token_file)
+    settings = ServerSettings(
+        host=access.host,
+        port=access.port,
+        token=token,
+        allowed_hosts=access.allowed_host,
+        allowed_origins=access.allowed_origin,
+        most_characters=limits.max_characters,
+        most_wait_seconds=limits.max_wait,
+        request_seconds=limits.request_timeout,
+        drain_seconds=limits.drain_timeout,
+    )
+    require_safe_address(settings, insecure=access.insecure)
+    decoding = Decoding(precision, workers, batch_tokens, torch_device(device))
+    return run(sources, decoding, settings, log_format)

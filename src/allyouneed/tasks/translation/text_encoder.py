@@ -1,0 +1,86 @@
+"""Texts and translations as token ids, within the limits of a model."""
+
+from allyouneed.config.run import DataConfig
+from allyouneed.data.lines import is_blank
+from allyouneed.data.sentences import Divider, lost_sentences, too_long_error
+from allyouneed.data.tokenizer import Tokenizer
+from allyouneed.errors import DataError
+from allyouneed.tasks.translation.options import TranslateConfig
+
+MAX_TOKENS = 1_024
+"""Longest text in one piece, as the cost grows with the square of the length; others are split or refused."""
+
+
+class TextEncoder:
+    """Encodes texts for a model, and their translations.
+
+    Args:
+        source_tokenizer: Tokeniser of the texts.
+        target_tokenizer: Tokeniser of the translations.
+        data: Languages of the texts and translations.
+        max_positions: Number of positions of the model; None if it has no limit.
+        takes_prefixes: Whether translations can have prefixes.
+    """
+
+    def __init__(
+        self,
+        source_tokenizer: Tokenizer,
+        target_tokenizer: Tokenizer,
+        data: DataConfig,
+        max_positions: int | None,
+        *,
+        takes_prefixes: bool,
+    ) -> None:
+        self.source_tokenizer, self.target_tokenizer = source_tokenizer, target_tokenizer
+        self._data, self._takes_prefixes = data, takes_prefixes
+        self.max_tokens = MAX_TOKENS if max_positions is None else min(MAX_TOKENS, max_positions - 1)
+        """Maximum number of tokens of a sentence; learned positions must leave one for a control symbol."""
+
+    def source(self, text: str) -> list[int]:
+        """The ids of a source; a blank text has none.
+
+        Raises:
+            DataError: The text is too long, or not Unicode.
+        """
+        return [] if is_blank(text) else self._encode(self.source_tokenizer, text)
+
+    def target(self, text: str) -> list[int]:
+        """The ids of a translation.
+
+        Raises:
+            DataError: The text is too long, or not Unicode.
+        """
+        return self._encode(self.target_tokenizer, text)
+
+    def prefix(self, text: str) -> list[int]:
+        """The ids of the beginning of a translation.
+
+        Raises:
+            DataError: The text is too long, or not Unicode, or the model takes no prefixes.
+        """
+        ids = self.target(text)
+        if ids and not self._takes_prefixes:
+            raise DataError("a target prefix cannot be used with a shortlist; leave out one")
+        return ids
+
+    def divider(self, config: TranslateConfig) -> Divider:
+        """What divides texts into parts."""
+        return Divider(
+            self.source_tokenizer,
+            self.max_tokens,
+            self._data.source_language,
+            sentences=config.split_sentences,
+            cut=config.too_long == "split",
+        )
+
+    def lost_sentences(self, text: str, translation: str) -> str | None:
+        """A message if a translation has fewer sentences than its text; otherwise None."""
+        message = lost_sentences(text, translation, self._data.source_language, self._data.target_language)
+        fits = message and len(self.source_tokenizer.encode(text)) <= self.max_tokens
+        return message if fits else None
+
+    def _encode(self, tokenizer: Tokenizer, text: str) -> list[int]:
+        ids = tokenizer.encode(text)
+        if len(ids) > self.max_tokens:
+            raise too_long_error(len(ids), self.max_tokens)
+        return ids

@@ -1,0 +1,245 @@
+"""The queue of searches: who joins, who leaves, what is told and when."""
+
+import itertools
+import random
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from typing import Any
+
+import pytest
+import torch
+from tests.patience import PATIENCE_SECONDS
+
+from allyouneed.config.run import SearchConfig
+from allyouneed.inference import Batching, Engine, Hypothesis, generate
+from allyouneed.inference.engine_choice import build_engine
+from allyouneed.inference.futures import gather, settle
+from allyouneed.inference.scheduler import Scheduler, Source
+from allyouneed.inference.search import Decoding
+from allyouneed.inference.search_plan import SearchPlan
+from allyouneed.symbols import UNKNOWN
+
+VOCAB_SIZE = 11
+CONFIG = SearchConfig(max_extra_tokens=6)
+
+
+def random_sources(num: int, seed: int = 1) -> list[list[int]]:
+    draw = random.Random(seed)
+    return [[draw.randrange(UNKNOWN, VOCAB_SIZE) for _ in range(draw.randrange(1, 12))] for _ in range(num)]
+
+
+@pytest.fixture
+def engine(tiny_model: Any) -> Engine:
+    return build_engine(tiny_model(3).eval())
+
+
+class Held(Engine):
+    """Decodes only while it is allowed to."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__(model)
+        self.going = threading.Event()
+        self.num_steps = 0
+
+    def start(self, beam_size: int) -> Decoding:
+        decoding: Any = super().start(beam_size)
+        step = decoding.step
+
+        def held(tokens: torch.Tensor) -> torch.Tensor:
+            assert self.going.wait(PATIENCE_SECONDS)
+            self.num_steps += 1
+            found: torch.Tensor = step(tokens)
+            return found
+
+        decoding.step = held
+        return decoding
+
+
+@pytest.fixture
+def held(tiny_model: Any) -> Iterator[Held]:
+    engine = Held(tiny_model(3).eval())
+    yield engine
+    engine.going.set()
+
+
+def test_many_threads_get_the_same_bits_as_one_call(engine: Engine) -> None:
+    configs = [CONFIG, CONFIG.replace(beam_size=2), CONFIG.replace(length_penalty=1.0)]
+    sources = random_sources(60)
+    expected = {config: list(generate(engine, sources, config)) for config in configs}
+    with Scheduler(Batching(tokens=200, workers=3)).start() as scheduler, ThreadPoolExecutor(6) as callers:
+
+        def ask(number: int) -> tuple[int, SearchConfig, list[Hypothesis]]:
+            config = configs[number % 3]
+            plan = SearchPlan(engine, config)  # an equal plan each time
+            future = scheduler.submit(plan, Source(sources[number // 3]))
+            return number // 3, config, future.result(PATIENCE_SECONDS)
+
+        for number, config, found in callers.map(ask, range(180)):
+            assert found == expected[config][number]
+        assert scheduler.num_tokens == 0
+        assert scheduler.num_tokens_done == sum(
+            (len(source) + 1) * config.beam_size for source in sources for config in configs
+        )
+
+
+def test_equal_plans_share_a_batch_and_others_do_not(engine: Engine) -> None:
+    assert SearchPlan(engine, CONFIG) == SearchPlan(engine, SearchConfig(max_extra_tokens=6))
+    others = [
+        SearchPlan(engine, CONFIG, 2),
+        SearchPlan(engine, CONFIG.replace(beam_size=3)),
+        SearchPlan(build_engine(engine.model), CONFIG),
+    ]
+    assert len({SearchPlan(engine, CONFIG), *others}) == 4
+
+
+def test_samples_of_a_source_are_one_future(engine: Engine) -> None:
+    config = CONFIG.replace(sampling=True)
+    sources = random_sources(5)
+    with Scheduler(Batching(workers=2)).start() as scheduler:
+        plan = SearchPlan(engine, config, 7)
+        futures = scheduler.submit_all(plan, map(Source, [*sources, []]))
+        found = [future.result(PATIENCE_SECONDS) for future in futures]
+    assert found == list(generate(engine, [*sources, []], config, n_best=7))
+    assert [len(samples) for samples in found] == [7] * 6
+
+
+def test_a_cancelled_search_leaves_at_the_next_step_and_others_stay_as_they_are(held: Held) -> None:
+    sources = random_sources(9)
+    with Scheduler(Batching()).start() as scheduler:
+        futures = scheduler.submit_all(SearchPlan(held, CONFIG), map(Source, sources))
+        assert all(future.cancel() for future in futures[::2])
+        tokens_left = sum(4 * (len(source) + 1) for source in sources[1::2])
+        assert scheduler.num_tokens == tokens_left
+        held.going.set()
+        found = [future.result(PATIENCE_SECONDS) for future in futures[1::2]]
+        assert scheduler.num_tokens == 0
+    assert found == list(generate(Engine(held.model), sources[1::2], CONFIG))
+    assert all(future.cancelled() for future in futures[::2])
+
+
+def test_when_all_have_left_nothing_is_computed(held: Held) -> None:
+    with Scheduler(Batching()).start() as scheduler:
+        future = scheduler.submit(SearchPlan(held, CONFIG.replace(min_length=9)), Source([5] * 9))
+        future.cancel()
+        held.going.set()
+        scheduler.close()
+    assert held.num_steps <= 1  # that which had begun
+
+
+def test_a_search_past_its_deadline_fails_and_its_neighbour_goes_on(held: Held) -> None:
+    with Scheduler(Batching()).start() as scheduler:
+        plan, source = SearchPlan(held, CONFIG), Source([5, 6])
+        overdue = scheduler.submit(plan, source, deadline=time.monotonic() + 0.05)
+        other = scheduler.submit(plan, source, deadline=time.monotonic() + PATIENCE_SECONDS)
+        time.sleep(0.1)
+        held.going.set()
+        with pytest.raises(TimeoutError, match="deadline of the search has passed"):
+            overdue.result(PATIENCE_SECONDS)
+        assert other.result(PATIENCE_SECONDS)
+
+
+def test_what_is_certain_is_told_and_grows(engine: Engine) -> None:
+    told: list[list[int]] = []
+    with Scheduler(Batching()).start() as scheduler:
+        plan = SearchPlan(engine, SearchConfig(beam_size=2, max_extra_tokens=20))
+        future = scheduler.submit(plan, Source([5, 6, 7], [9, 4]), watch=told.append)
+        [best] = future.result(PATIENCE_SECONDS)
+    assert told[0][0] == 9
+    assert all(len(part) < len(longer) for part, longer in itertools.pairwise(told))
+    assert all(best.ids[: len(part)] == part for part in told)
+
+
+def test_a_failing_batch_fails_alone(engine: Engine, tiny_model: Any) -> None:
+    class Broken(Engine):
+        def start(self, beam_size: int) -> Decoding:
+            raise MemoryError("no room")
+
+    broken = Broken(tiny_model(3).eval())
+    with Scheduler(Batching()).start() as scheduler:
+        bad = [scheduler.submit(SearchPlan(broken, CONFIG), Source([5])) for _ in range(3)]
+        good = [scheduler.submit(SearchPlan(engine, CONFIG), Source([5])) for _ in range(3)]
+        for future in bad:
+            with pytest.raises(MemoryError, match="no room"):
+                future.result(PATIENCE_SECONDS)
+        assert all(future.result(PATIENCE_SECONDS) for future in good)
+        assert scheduler.num_tokens == 0
+
+
+def test_closing_finishes_what_was_submitted_or_cancels_it(held: Held) -> None:
+    first = Scheduler(Batching(size=1)).start()
+    futures = first.submit_all(SearchPlan(held, CONFIG), map(Source, random_sources(4)))
+    held.going.set()
+    first.close()
+    assert all(future.done() and not future.cancelled() for future in futures)
+    with pytest.raises(RuntimeError, match="closed"):
+        first.submit(SearchPlan(held, CONFIG), Source([5]))
+    held.going.clear()
+    with Scheduler(Batching(size=1)).start() as second:
+        futures = second.submit_all(SearchPlan(held, CONFIG), map(Source, random_sources(4)))
+        threading.Timer(0.1, held.going.set).start()
+    assert all(future.cancelled() for future in futures[1:])
+
+
+def test_workers_share_the_sentences_equally(tiny_model: Any) -> None:
+    """Else the first would take all that its batch has room for, and the others would wait."""
+    seen: list[set[int]] = [set(), set()]
+    together = threading.Barrier(2, timeout=PATIENCE_SECONDS)
+
+    class Watched(Engine):
+        def start(self, beam_size: int) -> Decoding:
+            mine = seen[int(threading.current_thread().name.removeprefix("search-"))]
+            decoding: Any = super().start(beam_size)
+            admit = decoding.admit
+
+            def admitting(sources: list[list[int]]) -> None:
+                if not mine:
+                    together.wait()
+                mine.add(len(sources))
+                admit(sources)
+
+            decoding.admit = admitting
+            return decoding
+
+    with Scheduler(Batching(workers=2)) as scheduler:
+        plan = SearchPlan(Watched(tiny_model(3).eval()), CONFIG)
+        futures = scheduler.submit_all(plan, map(Source, random_sources(10)))
+        scheduler.start()
+        assert all(future.result(PATIENCE_SECONDS) for future in futures)
+    assert seen == [{5}, {5}]
+
+
+def test_a_gathered_future_has_all_or_fails_with_the_first() -> None:
+    parts: list[Future[int]] = [Future() for _ in range(3)]
+    whole = gather(parts, sum)
+    for number, part in enumerate(parts):
+        assert not whole.done()
+        settle(part, number)
+    assert whole.result(0) == 3
+    parts = [Future() for _ in range(3)]
+    whole = gather(parts, sum)
+    settle(parts[1], failure=OSError("broken"))
+    with pytest.raises(OSError, match="broken"):
+        whole.result(0)
+    assert parts[0].cancelled()
+    settle(parts[2], 1)  # too late, and harmless
+    parts = [Future() for _ in range(3)]
+    whole = gather(parts, lambda numbers: numbers[0] // 0)
+    for part in parts:
+        settle(part, 1)
+    with pytest.raises(ZeroDivisionError):
+        whole.result(0)
+
+
+def test_cancelling_the_whole_cancels_the_parts_and_the_other_way_round() -> None:
+    parts: list[Future[int]] = [Future() for _ in range(2)]
+    whole = gather(parts, sum)
+    whole.cancel()
+    assert all(part.cancelled() for part in parts)
+    parts = [Future() for _ in range(2)]
+    whole = gather(parts, sum)
+    parts[0].cancel()
+    with pytest.raises(CancelledError):
+        whole.result(0)
+    assert parts[1].cancelled()
