@@ -25,8 +25,8 @@ from allyouneed.config.run import SearchConfig
 from allyouneed.hardware.machine import environment, matmul_peak, wait_for
 from allyouneed.hardware.memory import memory_bytes
 from allyouneed.inference import Engine, generate
-from allyouneed.inference.engine_choice import build_engine
 from allyouneed.inference.batching import Batching
+from allyouneed.inference.engine_choice import build_engine
 from allyouneed.model import build_model
 from allyouneed.training.update import accumulate_gradient
 

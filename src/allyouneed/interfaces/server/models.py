@@ -26,7 +26,7 @@ class Version(NamedTuple):
 
     directory: Path
     manifest: tuple[int, int, int]
-    """Inode, time of the last change in nanoseconds, and size of the manifest."""
+    """Inode, time of its last change in nanoseconds, and size of the manifest."""
 
 
 @dataclass
@@ -131,7 +131,7 @@ def _load(
 def _version(path: Path) -> Version:
     directory = resolve_model(path)
     status = (directory / MANIFEST).stat()
-    return Version(directory, (status.st_ino, status.st_mtime_ns, status.st_size))
+    return Version(directory, (status.st_ino, status.st_ctime_ns, status.st_size))
 
 
 def _has_fast_int8() -> bool:

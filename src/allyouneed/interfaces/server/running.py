@@ -2,38 +2,21 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Sequence
 
 import torch
 
-from allyouneed.config.run import DecodingPrecision
 from allyouneed.errors import UserError
 from allyouneed.hardware.memory import give_back_freed_memory
-from allyouneed.hardware.threads import PYTORCH_THREADS
-from allyouneed.inference.batching import Batching, available_cores
-from allyouneed.inference.scheduler import Scheduler
 from allyouneed.interfaces.console import notice
 from allyouneed.interfaces.server.application import create_app
-from allyouneed.interfaces.server.models import ModelSource, ServedModel, load_models, newer
+from allyouneed.interfaces.server.decoding import Decoding, serving
+from allyouneed.interfaces.server.models import ModelSource, load_models, newer
 from allyouneed.interfaces.server.process import LogFormat, serve
 from allyouneed.interfaces.server.service import Service
 from allyouneed.interfaces.server.settings import ServerSettings
 
 _SECONDS_BETWEEN_LOOKS = 2.0
-
-
-@dataclass(frozen=True)
-class Decoding:
-    """How the models compute."""
-
-    precision: DecodingPrecision | None
-    """Precision of the matrix products; None: int8 where it is fast, else float32."""
-    workers: int | None
-    """Number of decoding threads; None: one per core."""
-    batch_tokens: int
-    """Maximum source tokens per batch, times the beam size."""
-    device: torch.device
 
 
 def run(
@@ -50,15 +33,6 @@ def run(
         app = create_app(service, settings)
         app.router.lifespan_context = lambda _: _replacing(service, decoding.device)
         return serve(app, settings, log_format, when_stopping=service.stop)
-
-
-@contextlib.contextmanager
-def serving(models: Sequence[ServedModel], decoding: Decoding, settings: ServerSettings) -> Iterator[Service]:
-    """A service with its decoding threads."""
-    workers = decoding.workers or (available_cores() if decoding.device.type == "cpu" else 1)
-    batching = Batching(decoding.batch_tokens, workers=workers)
-    with PYTORCH_THREADS.limited_to(1), Scheduler(batching).start() as scheduler:
-        yield Service(models, settings, scheduler)
 
 
 @contextlib.asynccontextmanager

@@ -1,0 +1,236 @@
+"""What all protocols share, with real models."""
+
+import asyncio
+import shutil
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+import torch
+from tests.interfaces.server.conftest import DECODING, SETTINGS
+
+from allyouneed.config.run import SearchSettings
+from allyouneed.errors import ModelError, UsageError
+from allyouneed.interfaces.server.admission import Admission
+from allyouneed.interfaces.server.ask import Ask, Translated
+from allyouneed.interfaces.server.decoding import serving
+from allyouneed.interfaces.server.models import ModelSource, ServedModel, direction_of, load_models, newer
+from allyouneed.interfaces.server.refusal import Refusal
+from allyouneed.interfaces.server.service import Service
+
+Result = TypeVar("Result")
+
+
+def run(work: Awaitable[Result]) -> Result:
+    async def main() -> Result:
+        return await work
+
+    return asyncio.run(main())
+
+
+def refused(call: Callable[[], Awaitable[Any]]) -> Refusal:
+    with pytest.raises(Refusal) as caught:
+        run(call())
+    return caught.value
+
+
+def test_a_text_is_translated_as_by_the_command(service: Service, models: list[ServedModel]) -> None:
+    texts = ["sun moon", "star", "wolf sees bear"]
+    translator: Any = models[0].loaded
+    expected = translator.translate(texts, split_sentences=True)
+    found = run(service.translate(texts, Ask("en", "de")))
+    assert [each.translations for each in found] == [[translation] for translation in expected]
+    assert {(each.source, each.target, each.models) for each in found} == {("en", "de", ("ende",))}
+
+
+def test_line_breaks_and_blank_lines_are_kept(service: Service) -> None:
+    [found] = run(service.translate(["sun\n\n  \nmoon star\n"], Ask("en", "de", alignments=True)))
+    [best] = found.translations
+    assert best.text == "nuso\n\n\nnoomo ratso\n"
+    assert best.alignment == [(0, 0), (1, 1), (2, 2)]
+    assert [segment[1:] for segment in found.segments] == [("nuso", 0), ("noomo ratso", 3)]
+    assert found.num_tokens[0] > 0 < found.num_tokens[1]
+    [blank] = run(service.translate([" \n"], Ask("en", "de")))
+    assert blank.translations[0].text == "\n"
+
+
+def test_a_third_language_joins_two_models(service: Service, models: list[ServedModel]) -> None:
+    first, second = (model.loaded for model in models[:2])
+    assert [(each.source, each.target, each.models) for each in service.directions] == [
+        ("en", "de", ("ende",)),
+        ("de", "fr", ("defr",)),
+        ("en", "fr", ("ende", "defr")),
+    ]
+    [found] = run(service.translate(["sun moon"], Ask("en", "fr", n_best=2)))
+    between: Any = first
+    last: Any = second
+    [german] = between.translate(["sun moon"])
+    assert found.translations == next(last.stream([german.text], n_best=2))
+    assert (found.source, found.target, found.models) == ("en", "fr", ("ende", "defr"))
+    assert service.languages == {"de": "German", "en": "English", "fr": "French"}
+
+
+def test_a_stream_grows_to_the_translation(service: Service) -> None:
+    async def all_of(ask: Ask) -> list[str | Translated]:
+        return [each async for each in service.stream("sun moon\nbear", ask)]
+
+    for target in ("de", "fr"):
+        *certain, last = run(all_of(Ask("en", target)))
+        assert isinstance(last, Translated)
+        text = last.translations[0].text
+        assert certain
+        assert all(isinstance(each, str) and text.startswith(each) for each in certain)
+        assert sorted(certain, key=len) == certain
+        assert certain[-1] == text
+
+
+def test_sentences_are_parsed(service: Service) -> None:
+    [parse] = run(service.parse(["the sun sees the moon ."]))
+    assert str(parse).startswith("(TOP (S (NP")
+    assert refused(lambda: service.parse(["the sun"], "ende")).status == 404
+
+
+def test_attention_is_that_of_one_model(service: Service) -> None:
+    document = run(service.attention("moon star", None, Ask("en", "de")))
+    assert document["sequences"]["written"]["text"] == "noomo ratso"
+    document = run(service.attention("moon star", "nuso", Ask("en", "de")))
+    assert document["sequences"]["written"]["text"] == "nuso"
+    document = run(service.attention("the sun sees the moon .", None, Ask(model="trees")))
+    assert document["sequences"]["source"]["text"] == "the sun sees the moon ."
+    refusal = refused(lambda: service.attention("sun", None, Ask("en", "fr")))
+    assert (refusal.status, refusal.label) == (422, "several_models")
+
+
+@pytest.mark.parametrize(
+    ("ask", "status", "label"),
+    [
+        (Ask("en", "en"), 404, "no_direction"),
+        (Ask("xx", "de"), 404, "no_direction"),
+        (Ask(), 422, "which_direction"),
+        (Ask(model="nobody"), 404, "no_model"),
+        (Ask(model="trees"), 404, "no_model"),
+        (Ask("fr", model="ende"), 422, "other_languages"),
+        (Ask("en", "de", n_best=17), 422, "out_of_range"),
+        (Ask("en", "de", n_best=0), 422, "out_of_range"),
+        (Ask("en", "de", n_best=5, search=SearchSettings(beam_size=4)), 422, "out_of_range"),
+        (Ask("en", "de", prefix="\ud800"), 422, "utf8"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_translated_is_refused(service: Service, ask: Ask, status: int, label: str) -> None:
+    refusal = refused(lambda: service.translate(["sun"], ask))
+    assert (refusal.status, refusal.label) == (status, label)
+
+
+def test_the_rest_of_a_direction_is_found(service: Service) -> None:
+    assert run(service.translate(["sun"], Ask(target="de")))[0].models == ("ende",)
+    assert run(service.translate(["nuso"], Ask(model="defr")))[0].target == "fr"
+    assert run(service.translate(["nuso"], Ask("de")))[0].target == "fr"
+    [detected] = run(service.translate(["The weather is very nice today, is it not?"], Ask("auto", "de")))
+    assert detected.source == "en"
+    assert detected.confidence is not None
+    assert detected.confidence > 0.5
+
+
+def test_long_texts_and_many_are_refused(service: Service) -> None:
+    refusal = refused(lambda: service.translate(["a" * 5_001], Ask("en", "de")))
+    assert (refusal.status, refusal.label) == (413, "too_long")
+    assert "5,000" in refusal.message
+    assert refused(lambda: service.translate(["a"] * 65, Ask("en", "de"))).status == 413
+
+
+def test_a_client_that_goes_stops_the_work(service: Service) -> None:
+    async def leave() -> None:
+        slow = SearchSettings(min_length=900, max_length=1_000, max_extra_tokens=1_000)
+        asking = asyncio.create_task(service.translate(["sun " * 300] * 8, Ask("en", "de", search=slow)))
+        while not service.num_queued_tokens:
+            await asyncio.sleep(0.001)
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
+        assert service.num_queued_tokens == 0
+
+    run(leave())
+
+
+def test_a_request_that_takes_too_long_is_refused(models: list[ServedModel]) -> None:
+    slow = SearchSettings(min_length=900, max_length=1_000, max_extra_tokens=1_000)
+    settings = replace(SETTINGS, request_seconds=0.05)
+    with serving(models, DECODING, settings) as service:
+        refusal = refused(lambda: service.translate(["sun " * 300] * 8, Ask("en", "de", search=slow)))
+        assert (refusal.status, refusal.label) == (504, "deadline")
+        assert service.num_queued_tokens == 0
+
+
+def test_a_full_queue_is_refused_at_once_and_told_when_to_come_back(models: list[ServedModel]) -> None:
+    settings = replace(SETTINGS, queue_tokens=100)
+    with serving(models, DECODING, settings) as service:
+
+        async def ask_much() -> None:
+            large = service.translate(["sun moon star " * 50], Ask("en", "de"))  # an empty queue takes any
+            asking = asyncio.create_task(large)
+            await asyncio.sleep(0)
+            with pytest.raises(Refusal) as caught:
+                await service.translate(["sun"], Ask("en", "de"))
+            assert (caught.value.status, caught.value.headers) == (429, {"Retry-After": "1"})
+            await asking
+            await service.translate(["sun"], Ask("en", "de"))
+
+        run(ask_much())
+
+
+def test_admission_learns_the_speed_of_a_busy_server_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    admission = Admission(1_000_000, 2.0)
+    for second in range(1, 60):
+        now = float(second)
+        admission.observe(num_queued=100, num_done=100 * second)  # 100 tokens/s, as there are not more
+    admission.require_room(10, num_queued=7_900, num_done=5_900)
+    for second in range(60, 120):
+        now = float(second)
+        admission.observe(num_queued=5_000, num_done=5_900 + 1_000 * (second - 59))
+    with pytest.raises(Refusal, match="try again in 2 s"):
+        admission.require_room(10, num_queued=4_000, num_done=65_900)
+    admission.require_room(10, num_queued=1_800, num_done=65_900)
+    admission.require_room(10**9, num_queued=0, num_done=65_900)
+
+
+def test_a_direction_on_the_command_line() -> None:
+    assert direction_of("en-de=runs/a=b") == ModelSource(Path("runs/a=b"), ("en", "de"))
+    for wrong in ("en=runs/a", "en-de", "en-de=", "-de=runs/a", "en-d/e=x"):
+        with pytest.raises(UsageError, match=r"--direction .*: not of the form SOURCE-TARGET=MODEL"):
+            direction_of(wrong)
+
+
+def test_a_model_that_does_not_know_its_languages_wants_them(toy_model: Path, toy_parser: Path) -> None:
+    cpu = torch.device("cpu")
+    with pytest.raises(UsageError, match=r"does not know its languages; name them: --direction en-de="):
+        load_models([ModelSource(toy_model)], None, cpu)
+    names = [
+        model.name for model in load_models([ModelSource(toy_parser), ModelSource(toy_parser)], None, cpu)
+    ]
+    assert names == ["run", "run-2"]
+
+
+def test_a_replaced_model_is_loaded_and_a_damaged_one_is_not(
+    toy_run: Path, toy_model: Path, tmp_path: Path
+) -> None:
+    cpu, path = torch.device("cpu"), tmp_path / "model"
+    shutil.copytree(toy_model, path)
+    [model] = load_models([ModelSource(path, ("en", "de"))], None, cpu)
+    assert newer(model, cpu) is None
+    shutil.rmtree(path)
+    shutil.copytree(toy_run / "checkpoints" / "step-00000120", path)
+    (path / "model.safetensors").write_bytes(b"damaged")
+    with pytest.raises(ModelError):
+        newer(model, cpu)
+    assert newer(model, cpu) is None  # not tried again
+    shutil.rmtree(path)
+    shutil.copytree(toy_run / "checkpoints" / "step-00000120", path)
+    replacement = newer(model, cpu)
+    assert replacement is not None
+    assert (replacement.name, replacement.source, replacement.target) == ("model", "en", "de")
+    assert newer(replacement, cpu) is None
