@@ -2,91 +2,29 @@
 
 import html
 import json
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import httpx
 import pytest
-import torch
-import uvicorn
-from fastapi import FastAPI
-from libretranslatepy import LibreTranslateAPI
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.interfaces.server.conftest import SETTINGS
+from tests.interfaces.server.protocols.conftest import Offline, Serve
 
-from allyouneed.inference.batching import Batching
-from allyouneed.inference.scheduler import Scheduler
-from allyouneed.interfaces.server.models import ModelSource, ServedModel, load_models
 from allyouneed.interfaces.server.protocols import libretranslate
-from allyouneed.interfaces.server.service import Service
-from allyouneed.interfaces.server.settings import ServerSettings
-from allyouneed.tasks.translation.translator import Translator
+from allyouneed.interfaces.server.refusal import Refusal
 
-Offline = Callable[[str], str]
-Serve = Callable[[ServerSettings], AbstractContextManager[httpx.Client]]
 ENGLISH = "two dogs are running on the beach with a red ball"
 SPANISH = "dos perros corren por la playa con una pelota roja"
 
 
 @pytest.fixture(scope="module")
-def models(toy_model: Path) -> list[ServedModel]:
-    """A model under the names of several directions."""
-    sources = [ModelSource(toy_model, pair) for pair in (("en", "es"), ("es", "en"), ("es", "pt_BR"))]
-    return load_models(sources, None, torch.device("cpu"))
-
-
-@pytest.fixture(scope="module")
-def offline(models: list[ServedModel]) -> Callable[[str], str]:
-    """Translates without a server."""
-    translator = models[0].loaded
-    assert isinstance(translator, Translator)
-    return lambda text: translator.translate([text])[0].text
-
-
-@pytest.fixture(scope="module")
-def serve(models: list[ServedModel]) -> Serve:
-    """Starts servers."""
-
-    @contextmanager
-    def start(settings: ServerSettings) -> Iterator[httpx.Client]:
-        with Scheduler(Batching(2_048)).start() as scheduler:
-            app = FastAPI()
-            app.include_router(libretranslate.routes(Service(models, settings, scheduler), settings))
-            server = uvicorn.Server(uvicorn.Config(app, port=0, ws="none", log_level="error"))
-            thread = threading.Thread(target=server.run)
-            thread.start()
-            while not server.started:
-                assert thread.is_alive()
-            port = server.servers[0].sockets[0].getsockname()[1]
-            try:
-                with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
-                    yield client
-            finally:
-                server.should_exit = True
-                thread.join()
-
-    return start
-
-
-@pytest.fixture(scope="module")
 def client(serve: Serve) -> Iterator[httpx.Client]:
-    with serve(ServerSettings()) as client:
+    with serve(SETTINGS) as client:
         yield client
-
-
-def test_the_python_client_translates_detects_and_lists_languages(
-    client: httpx.Client, offline: Offline
-) -> None:
-    api = LibreTranslateAPI(str(client.base_url))
-    assert api.translate("sun moon", "en", "es") == offline("sun moon")
-    assert api.detect(SPANISH)[0]["language"] == "es"
-    assert api.languages() == [
-        {"code": "en", "name": "English", "targets": ["en", "es", "pt-BR"]},
-        {"code": "es", "name": "Spanish", "targets": ["en", "es", "pt-BR"]},
-        {"code": "pt-BR", "name": "Portuguese (Brazil)", "targets": ["pt-BR"]},
-    ]
 
 
 FIELDS = {"q": "sun moon", "source": "en", "target": "es"}
@@ -256,6 +194,39 @@ def test_a_wrong_field_is_refused_in_libretranslates_words(
     assert response.json() == {"error": message}
 
 
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda values: st.lists(values, max_size=3) | st.dictionaries(st.text(), values, max_size=3),
+    max_leaves=5,
+)
+NEEDED = {
+    "q": st.text(max_size=30) | st.lists(st.text(max_size=9), max_size=3) | VALUES,
+    "source": st.sampled_from(["auto", "en", "es"]) | VALUES,
+    "target": st.sampled_from(["es", "pb", "de"]) | VALUES,
+}
+OPTIONAL = {
+    "format": st.sampled_from(["text", "html", None]) | VALUES,
+    "alternatives": st.integers(0, 5) | VALUES,
+}
+
+
+@given(st.fixed_dictionaries(NEEDED, optional=OPTIONAL), st.booleans())
+@settings(max_examples=200)
+def test_every_request_is_translated_or_refused_with_a_reason(
+    client: httpx.Client, fields: dict[str, Any], is_json: bool
+) -> None:
+    as_text = {name: str(value) for name, value in fields.items()}
+    response = client.post("/translate", **{"json": fields} if is_json else {"data": as_text})  # type: ignore[arg-type]
+    answer = response.json()
+    if response.status_code == 200:
+        assert isinstance(answer["translatedText"], type(fields["q"]) if is_json else str)
+        assert "detectedLanguage" not in answer or str(fields["source"]).lower() == "auto"
+    else:
+        assert response.status_code == 400
+        assert answer.keys() == {"error"}
+        assert isinstance(answer["error"], str)
+
+
 @pytest.mark.parametrize("name", FIELDS)
 @pytest.mark.parametrize("how", ["json", "data", "params"])
 def test_a_missing_field_is_named(client: httpx.Client, name: str, how: str) -> None:
@@ -295,7 +266,7 @@ def test_a_broken_form_is_refused(client: httpx.Client) -> None:
 
 def test_the_languages_of_a_text_are_detected(client: httpx.Client) -> None:
     for fields in ({"json": {"q": SPANISH}}, {"data": {"q": SPANISH}}, {"json": {"q": [SPANISH, SPANISH]}}):
-        found = client.post("/detect", **fields).json()  # type: ignore[arg-type]
+        found = client.post("/detect", **fields).json()
         assert found[0]["language"] == "es"
         assert 90 < found[0]["confidence"] <= 100
     both = client.post("/detect", json={"q": "sol"}).json()
@@ -315,7 +286,7 @@ def test_the_settings_of_the_page_say_what_is_on(client: httpx.Client, serve: Se
         "source": {"code": "auto", "name": "Auto Detect"},
         "target": {"code": "es", "name": "Spanish"},
     }
-    with serve(ServerSettings(token="key", most_characters=70)) as guarded:
+    with serve(replace(SETTINGS, token="key", most_characters=70)) as guarded:
         settings = guarded.get("/frontend/settings").json()
         assert (settings["charLimit"], settings["keyRequired"], settings["apiKeys"]) == (70, True, True)
 
@@ -359,7 +330,7 @@ def test_other_methods_are_not_allowed(client: httpx.Client, method: str, path: 
 
 def test_requests_beyond_the_queue_are_told_to_slow_down(serve: Serve) -> None:
     fields = {**FIELDS, "q": " ".join(["sun moon"] * 500)}
-    with serve(ServerSettings(queue_tokens=1)) as client, ThreadPoolExecutor(8) as threads:
+    with serve(replace(SETTINGS, queue_tokens=1)) as client, ThreadPoolExecutor(8) as threads:
         responses = list(threads.map(lambda _: client.post("/translate", data=fields), range(8)))
     assert {response.status_code for response in responses} == {200, 429}
     for response in responses:
@@ -370,16 +341,22 @@ def test_requests_beyond_the_queue_are_told_to_slow_down(serve: Serve) -> None:
 
 @pytest.mark.parametrize("text_format", ["text", "html"])
 def test_a_request_past_its_deadline_is_refused(serve: Serve, text_format: str) -> None:
-    with serve(ServerSettings(request_seconds=1e-4)) as client:
+    with serve(replace(SETTINGS, request_seconds=1e-4)) as client:
         response = client.post("/translate", json={**FIELDS, "format": text_format})
     assert response.status_code == 504
     assert response.json() == {"error": "not done within 0.0001 s; send less text"}
 
 
-def test_wrong_and_missing_keys_are_refused_in_libretranslates_words() -> None:
-    for refusal, status, message in (
-        (libretranslate.NO_KEY, 400, "Please contact the server operator to get an API key"),
-        (libretranslate.WRONG_KEY, 403, "Invalid API key"),
-    ):
-        response = libretranslate.worded(refusal)
-        assert (response.status_code, json.loads(bytes(response.body))) == (status, {"error": message})
+@pytest.mark.parametrize(
+    ("refusal", "status", "message"),
+    [
+        (Refusal(401, "no_token", "x"), 400, "Please contact the server operator to get an API key"),
+        (Refusal(401, "wrong_token", "x"), 403, "Invalid API key"),
+        (Refusal(422, "unicode", "x"), 400, "x"),
+        (Refusal(413, "too_large", "x"), 413, "x"),
+        (Refusal(503, "draining", "x"), 503, "x"),
+    ],
+)
+def test_refusals_of_others_are_in_libretranslates_words(refusal: Refusal, status: int, message: str) -> None:
+    response = libretranslate.ERROR_FORMS["/translate"](refusal)
+    assert (response.status_code, json.loads(bytes(response.body))) == (status, {"error": message})

@@ -22,12 +22,8 @@ from allyouneed.interfaces.server.settings import MOST_TEXTS, ServerSettings
 
 OPEN_PATHS: Final = frozenset({"/languages", "/frontend/settings", "/health", "/spec"})
 """Paths for which clients send no token even if they have one."""
-GUARDED_PATHS: Final = frozenset({"/translate", "/detect", "/suggest", "/translate_file"})
-"""The other paths of this protocol."""
-NO_KEY: Final = Refusal(400, "no_key", "Please contact the server operator to get an API key")
-"""The refusal of a request without the token; `worded` gives it LibreTranslate's form."""
-WRONG_KEY: Final = Refusal(403, "wrong_key", "Invalid API key")
-"""The refusal of a request with a wrong token."""
+_NO_KEY: Final = Refusal(400, "no_key", "Please contact the server operator to get an API key")
+_WRONG_KEY: Final = Refusal(403, "wrong_key", "Invalid API key")
 _MOST_DETECTIONS: Final = 3
 _MILLISECONDS_BETWEEN_KEYS: Final = 500
 _SYMBOLS: Final = frozenset({"So", "Sk", "Zs", "Zl", "Zp", "Cc", "Cf", "Mn", "Me"})
@@ -59,10 +55,32 @@ def routes(service: Service, settings: ServerSettings) -> APIRouter:
 
 
 def worded(refusal: Refusal) -> JSONResponse:
-    """A refusal in LibreTranslate's form, which has 400 where others have 404, 413 or 422."""
-    status = 400 if refusal.status in (404, 413, 422) else refusal.status
+    """A refusal in LibreTranslate's form.
+
+    Args:
+        refusal: One of 401 is of a missing token if its label begins with "no", else of a wrong one.
+    """
+    if refusal.status == 401:
+        refusal = _NO_KEY if refusal.label.startswith("no") else _WRONG_KEY
+    status = 400 if refusal.status == 422 else refusal.status
     message = f"Slowdown: {refusal.message}" if status == 429 else refusal.message
     return JSONResponse({"error": message}, status, refusal.headers)
+
+
+ERROR_FORMS: Final = dict.fromkeys(
+    (
+        "/translate",
+        "/detect",
+        "/languages",
+        "/frontend",
+        "/spec",
+        "/suggest",
+        "/translate_file",
+        "/download_file",
+    ),
+    worded,
+)
+"""The form of refusals for the paths of this protocol, and for those below them."""
 
 
 class _Endpoints:
