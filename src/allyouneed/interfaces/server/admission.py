@@ -6,9 +6,8 @@ import time
 from allyouneed.interfaces.server.refusal import Refusal
 
 _SECONDS_PER_READING = 0.25
-_WEIGHT = 0.3
-"""Weight of a new reading of the speed."""
-_FIRST_SPEED = 4_000.0
+_WEIGHT_OF_HIGHER, _WEIGHT_OF_LOWER = 0.6, 0.3
+"""Weights of a new reading of the speed."""
 _TELLING_SHARE = 0.5
 """Share of the maximum wait from which readings may lower the speed: an idle server shows a low one."""
 
@@ -19,11 +18,12 @@ class Admission:
     Args:
         most_tokens: Maximum number of tokens in the queue.
         most_wait_seconds: Maximum estimated wait.
+        speed: Tokens per second, measured before.
     """
 
-    def __init__(self, most_tokens: int, most_wait_seconds: float) -> None:
+    def __init__(self, most_tokens: int, most_wait_seconds: float, speed: float) -> None:
         self._most_tokens, self._most_wait_seconds = most_tokens, most_wait_seconds
-        self._speed = _FIRST_SPEED
+        self._speed = speed
         self._since, self._done_then = time.monotonic(), 0
         self._was_busy = False
 
@@ -58,5 +58,6 @@ class Admission:
         speed = (num_done - self._done_then) / (now - self._since)
         is_telling = num_queued > _TELLING_SHARE * self._most_wait_seconds * self._speed
         if self._was_busy and (speed > self._speed or is_telling):
-            self._speed += _WEIGHT * (speed - self._speed)
+            weight = _WEIGHT_OF_HIGHER if speed > self._speed else _WEIGHT_OF_LOWER
+            self._speed += weight * (speed - self._speed)
         self._since, self._done_then, self._was_busy = now, num_done, num_queued > 0

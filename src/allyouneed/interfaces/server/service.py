@@ -5,7 +5,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from allyouneed.errors import DataError, UserError
 from allyouneed.explorer.page import pack_weights
@@ -19,6 +19,7 @@ from allyouneed.interfaces.server.models import ServedModel
 from allyouneed.interfaces.server.refusal import Refusal
 from allyouneed.interfaces.server.settings import MOST_BEAMS, MOST_TEXTS, ServerSettings
 from allyouneed.tasks.parsing.parser import Parse, Parser
+from allyouneed.tasks.translation.options import TranslateOptions
 from allyouneed.tasks.translation.submission import TranslatedText
 from allyouneed.tasks.translation.translator import Translator
 
@@ -38,9 +39,12 @@ class Service:
         models: The models, in order of preference.
         settings: Limits.
         scheduler: Scheduler that is running; the service does not close it.
+        speed: Tokens per second that the scheduler does, as it counts them, when little is asked.
     """
 
-    def __init__(self, models: Sequence[ServedModel], settings: ServerSettings, scheduler: Scheduler) -> None:
+    def __init__(
+        self, models: Sequence[ServedModel], settings: ServerSettings, scheduler: Scheduler, speed: float
+    ) -> None:
         self.models: dict[str, ServedModel] = {model.name: model for model in models}
         self.settings = settings
         self.directions: Sequence[Direction] = directions_of(models)
@@ -53,7 +57,7 @@ class Service:
         self.num_translated_characters = 0
         """Number of characters of all texts that were translated since the start."""
         self._scheduler = scheduler
-        self._admission = Admission(settings.queue_tokens, settings.most_wait_seconds)
+        self._admission = Admission(settings.queue_tokens, settings.most_wait_seconds, speed)
         self._detector = Detector(sorted({each.source for each in self.directions}))
         self._router = Router(self.models, self.directions, self._detector.detect)
         self._attending = asyncio.Semaphore(1)
@@ -82,7 +86,11 @@ class Service:
         route = self._router.route(text, ask)
         self._admit([text], self._beam_size(route.direction.models[0], ask))
         told: asyncio.Queue[str | None] = asyncio.Queue()
-        tell = partial(asyncio.get_running_loop().call_soon_threadsafe, told.put_nowait)
+        loop = asyncio.get_running_loop()
+
+        def tell(certain: str) -> None:
+            loop.call_soon_threadsafe(told.put_nowait, certain)
+
         work = asyncio.ensure_future(self._in_time(self._translated(text, route, ask, tell)))
         work.add_done_callback(lambda _: told.put_nowait(None))
         try:
@@ -154,6 +162,7 @@ class Service:
     ) -> TranslatedText:
         translator = self.models[name].loaded
         assert isinstance(translator, Translator)
+        options = {**ask.search, "alignments": ask.alignments, "split_sentences": True}
         submit = partial(
             translator.submit,
             self._scheduler,
@@ -162,8 +171,7 @@ class Service:
             n_best=ask.n_best,
             deadline=self._deadline(),
             tell=tell,
-            split_sentences=True,
-            **{**ask.search, "alignments": ask.alignments},
+            **cast(TranslateOptions, options),
         )
         return await _submitted(submit, len(text))
 
