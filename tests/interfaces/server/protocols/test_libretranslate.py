@@ -216,7 +216,7 @@ def test_every_request_is_translated_or_refused_with_a_reason(
     client: httpx.Client, fields: dict[str, Any], is_json: bool
 ) -> None:
     as_text = {name: str(value) for name, value in fields.items()}
-    response = client.post("/translate", **{"json": fields} if is_json else {"data": as_text})  # type: ignore[arg-type]
+    response = client.post("/translate", **{"json": fields} if is_json else {"data": as_text})
     answer = response.json()
     if response.status_code == 200:
         assert isinstance(answer["translatedText"], type(fields["q"]) if is_json else str)
