@@ -1,0 +1,135 @@
+"""The texts of an HTML document that are to be translated, and the document with their translations.
+
+Regular expressions that pass over the document once find its tags. The standard library's parser would do,
+too, but that of older Python versions takes time that grows with the square of the length where tags are
+not closed, half a second for 5,000 characters.
+"""
+
+import html
+import re
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+_MARKUP: Final = re.compile(
+    r"""
+      <!--(?:-?>|.*?(?:-->|\Z))              # a comment
+    | <(?:[!?]|/(?![A-Za-z]))[^>]*(?:>|\Z)   # a declaration, or what browsers take for a comment
+    | <(?P<end>/?)(?P<name>[A-Za-z][^\s/>]*)
+      (?P<attributes>(?:=\s*"[^"]*(?:"|\Z)|=\s*'[^']*(?:'|\Z)|[^>])*+)(?:>|\Z)
+    """,
+    re.DOTALL | re.VERBOSE,
+)
+"""Markup; where it is not closed, it reaches to the end of the document, as in browsers."""
+_ATTRIBUTE: Final = re.compile(r"""([^\s"'>/=]+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s>]+)))?""")
+_SPACES: Final = re.compile(r"[ \t\n\r\f]+")
+_RAW: Final = frozenset({"script", "style"})
+"""Elements that contain no markup."""
+_KEPT: Final = frozenset(
+    {*_RAW, "address", "applet", "audio", "canvas", "code", "embed", "math", "svg", "time", "video"}
+)
+"""Elements whose text is not translated."""
+_VOID: Final = frozenset(
+    {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
+)
+"""Elements that contain nothing."""
+_DEEPEST: Final = 512
+"""Number of nested elements above which further ones count as siblings, as in browsers."""
+
+
+class _Text(NamedTuple):
+    """A text, without entities, and the white space around it."""
+
+    before: str
+    core: str
+    after: str
+
+
+class _Element(NamedTuple):
+    """An element whose end tag has not been read yet."""
+
+    name: str
+    is_translated: bool
+    keeps_lines: bool
+
+
+class HtmlText:
+    """An HTML document, or a part of one, as the texts between its tags.
+
+    Texts of scripts, styles, code and the like, and of elements with `translate="no"` or the class
+    `notranslate`, are not translated.
+
+    Args:
+        document: The document; every string is one.
+    """
+
+    def __init__(self, document: str) -> None:
+        self._pieces: list[str | _Text] = []
+        self._open = [_Element("", is_translated=True, keeps_lines=False)]
+        position = 0
+        while found := _MARKUP.search(document, position):
+            self._add(document[position : found.start()])
+            self._pieces.append(found[0])
+            position = found.end()
+            if found["name"]:
+                self._nest(found)
+            if self._open[-1].name in _RAW:
+                position = self._pass_over_raw(document, position)
+        self._add(document[position:])
+
+    @property
+    def texts(self) -> list[str]:
+        """The texts to be translated, in order."""
+        return [piece.core for piece in self._pieces if isinstance(piece, _Text)]
+
+    def with_translations(self, translations: Sequence[str]) -> str:
+        """Return the document with translations in place of `texts`; everything else is as it was."""
+        remaining = iter(translations)
+        return "".join(
+            _escaped(piece.before + next(remaining) + piece.after) if isinstance(piece, _Text) else piece
+            for piece in self._pieces
+        )
+
+    def _add(self, raw: str) -> None:
+        text = html.unescape(raw)
+        if not self._open[-1].is_translated or not text.strip():
+            self._pieces.append(raw)
+            return
+        start = len(text) - len(text.lstrip())
+        end = len(text.rstrip())
+        core = text[start:end]
+        core = core if self._open[-1].keeps_lines else _SPACES.sub(" ", core)
+        self._pieces.append(_Text(text[:start], core, text[end:]))
+
+    def _nest(self, tag: re.Match[str]) -> None:
+        """Open or close an element."""
+        name, parent = tag["name"].lower(), self._open[-1]
+        if tag["end"]:
+            depth = next((i for i in reversed(range(1, len(self._open))) if self._open[i].name == name), None)
+            del self._open[depth or len(self._open) :]
+        elif name in _RAW or (name not in _VOID and len(self._open) < _DEEPEST):
+            is_translated = _is_translated(name, tag["attributes"], parent)
+            self._open.append(_Element(name, is_translated, parent.keeps_lines or name == "pre"))
+
+    def _pass_over_raw(self, document: str, position: int) -> int:
+        """Keep what is in an element without markup, and return where its end tag begins."""
+        name = self._open[-1].name
+        found = re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE).search(document, position)
+        end = found.start() if found else len(document)
+        self._pieces.append(document[position:end])
+        return end
+
+
+def _is_translated(name: str, attributes: str, parent: _Element) -> bool:
+    """Whether the text of an element is translated, from its start tag and the element around it."""
+    values = {each[1].lower(): each[2] or each[3] or each[4] for each in _ATTRIBUTE.finditer(attributes)}
+    if (values.get("translate") or "").lower() in ("yes", "no"):
+        return str(values["translate"]).lower() == "yes"
+    return (
+        parent.is_translated
+        and name not in _KEPT
+        and "notranslate" not in (values.get("class") or "").split()
+    )
+
+
+def _escaped(text: str) -> str:
+    return html.escape(text, quote=False).replace("\xa0", "&nbsp;")

@@ -1,0 +1,123 @@
+"""The texts of HTML documents."""
+
+import html
+from html.parser import HTMLParser
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from allyouneed.interfaces.server.html_text import HtmlText
+
+
+def upper(document: str) -> str:
+    """The document with its texts in upper case."""
+    found = HtmlText(document)
+    return found.with_translations([text.upper() for text in found.texts])
+
+
+@pytest.mark.parametrize(
+    ("document", "translated"),
+    [
+        ("plain", "PLAIN"),
+        ("", ""),
+        ("<p>a dog</p>", "<p>A DOG</p>"),
+        ("<p>a <b>big</b> dog</p>", "<p>A <b>BIG</b> DOG</p>"),
+        ("<A Href=\"x>y\" title='<b>'>link</A>", "<A Href=\"x>y\" title='<b>'>LINK</A>"),
+        ("a &lt; b &amp; c&nbsp;", "A &lt; B &amp; C&nbsp;"),
+        ("AT&T &copy; &#233;", "AT&amp;T © É"),
+        ("1 < 2 <3", "1 &lt; 2 &lt;3"),
+        ("one<br>two<br/>three", "ONE<br>TWO<br/>THREE"),
+        ("\n  <p>\n  a\n  dog </p>\n", "\n  <p>\n  A DOG </p>\n"),
+        ("<pre>a\n dog</pre>a\ndog", "<pre>A\n DOG</pre>A DOG"),
+        ("<!-- no --><!DOCTYPE html>yes", "<!-- no --><!DOCTYPE html>YES"),
+        ("<!-->yes<!---->yes", "<!-->YES<!---->YES"),
+        ("a<script>if (a < b) '<p>no</p>'</SCRIPT >b", "A<script>if (a < b) '<p>no</p>'</SCRIPT >B"),
+        ("<style>p > b {}</style>a", "<style>p > b {}</style>A"),
+        ("<style>p {}", "<style>p {}"),
+        ("<p>a <code>x = 1</code></p>", "<p>A <code>x = 1</code></p>"),
+        ("<i translate='no'>a <b>b</b></i> c", "<i translate='no'>a <b>b</b></i> C"),
+        ("<i translate=NO>a <b translate=yes>b</b></i>", "<i translate=NO>a <b translate=yes>B</b></i>"),
+        ('<i class="x notranslate">a</i>b', '<i class="x notranslate">a</i>B'),
+        ("<i class='notranslated'>a</i>", "<i class='notranslated'>A</i>"),
+        ('<i title="translate=no">a</i>', '<i title="translate=no">A</i>'),
+        ("a</p>b</i>c", "A</p>B</i>C"),
+        ("<div translate=no><p>a<br></div>b", "<div translate=no><p>a<br></div>B"),
+        ("a <b", "A <b"),
+        ('a <b title="x>y', 'A <b title="x>y'),
+        ("a <!-- b", "A <!-- b"),
+        ("a </ b> c </", "A </ b> C </"),
+    ],
+)
+def test_text_is_translated_and_markup_is_kept(document: str, translated: str) -> None:
+    assert upper(document) == translated
+
+
+MARKUP = st.lists(
+    st.sampled_from(
+        [
+            *("<p>", "</p>", "<br/>", "<b class='x'>", "</b>", "<i translate=no>", "</i>", "<!-- c -->"),
+            *("<code>", "</code>", "<script>", "</script>", "<img alt='>'>"),
+            *("a", " dog ", "&amp;", "&lt;b&gt;", "\n", "é"),
+        ]
+    )
+).map("".join)
+
+
+@given(MARKUP)
+def test_a_document_whose_texts_stay_is_the_same_but_for_white_space(document: str) -> None:
+    found = HtmlText(document)
+    assert found.with_translations(found.texts).split() == document.split()
+
+
+class Outline(HTMLParser):
+    """What the standard library finds: tags, and texts without white space."""
+
+    def __init__(self, document: str) -> None:
+        super().__init__(convert_charrefs=False)
+        self.tags: list[str] = []
+        self.text = ""
+        self.feed(document)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        self.tags.append(f"{tag} {attrs}")
+
+    def handle_endtag(self, tag: str) -> None:
+        self.tags.append(f"/{tag}")
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+    def handle_entityref(self, name: str) -> None:
+        self.text += f"&{name};"
+
+
+@given(MARKUP)
+def test_another_parser_finds_the_same_tags_and_text_in_the_result(document: str) -> None:
+    before, after = Outline(document), Outline(upper(document))
+    assert after.tags == before.tags
+    assert html.unescape(after.text).upper().split() == html.unescape(before.text).upper().split()
+
+
+@given(st.text(alphabet="<>/!-='\" \nabp&;"))
+def test_any_string_is_a_document(document: str) -> None:
+    found = HtmlText(document)
+    assert len(found.texts) == len(HtmlText(upper(document)).texts)
+
+
+@given(st.text(min_size=1))
+def test_translations_cannot_add_markup(translation: str) -> None:
+    assert Outline(HtmlText("<p>a</p>").with_translations([translation])).tags == ["p []", "/p"]
+
+
+@pytest.mark.parametrize("part", ["<a ", "<!--", "<a/", "<a b=", '<a b="', "<!", "</", "<?"])
+def test_a_tag_that_is_not_closed_reaches_to_the_end(part: str) -> None:
+    found = HtmlText(part * 1_000)  # only one is read: the time does not grow with the square of the length
+    assert found.texts == []
+    assert found.with_translations([]) == part * 1_000
+
+
+def test_more_elements_than_browsers_nest_do_not_change_the_result() -> None:
+    document = "<a>" * 2_000 + "x" + "</b>" * 2_000 + "<script>y</script>"
+    assert upper(document) == document.replace("x", "X")
