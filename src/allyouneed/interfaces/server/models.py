@@ -48,7 +48,7 @@ class ServedModel:
     @property
     def task(self) -> str:
         """The task of the model."""
-        return "parsing" if isinstance(self.loaded, Parser) else "translation"
+        return self.loaded.config.data.task
 
 
 @dataclass(frozen=True)
