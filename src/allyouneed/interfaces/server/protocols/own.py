@@ -1,5 +1,6 @@
 """The server's own endpoints, under `/api`; their schema is at `/api/openapi.json`."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from typing import Annotated, Any, Literal
@@ -162,7 +163,7 @@ def _analyse(router: APIRouter, service: Service) -> None:
     @router.post("/detect")
     async def detect(body: DetectBody) -> dict[str, Any]:
         """The language of a text, among the source languages of the models."""
-        found = service.detect(body.text)
+        found = await asyncio.to_thread(service.detect, body.text)
         return {"languages": [{"language": code, "confidence": share} for code, share in found]}
 
 
