@@ -5,13 +5,14 @@ import json
 from collections.abc import AsyncIterator
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from fastapi.responses import StreamingResponse
 from pydantic import Field
 
 from allyouneed.config.run import SearchSettings
 from allyouneed.interfaces.server.ask import Ask, Translated
 from allyouneed.interfaces.server.refusal import Refusal
+from allyouneed.interfaces.server.security import AUTHORISED
 from allyouneed.interfaces.server.service import Service
 from allyouneed.interfaces.server.settings import MOST_BEAMS, MOST_TEXTS, ServerSettings
 from allyouneed.interfaces.server.strict import Body, StrictRoute
@@ -103,9 +104,10 @@ def routes(service: Service, settings: ServerSettings) -> APIRouter:
     _analyse(router, service)
 
     @router.get("/models")
-    async def models() -> dict[str, Any]:
+    async def models(request: Request) -> dict[str, Any]:
         """The models, the directions that they translate, and the limits of requests."""
-        return listed(service) | {
+        nothing: dict[str, Any] = {"models": [], "directions": [], "languages": {}}
+        return (listed(service) if request.scope[AUTHORISED] else nothing) | {
             "limits": {
                 "characters": settings.most_characters,
                 "texts": MOST_TEXTS,
