@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from socket import SHUT_RDWR
 from typing import Any
 
 import pytest
@@ -138,8 +139,8 @@ def test_the_query_names_the_direction(models: list[ServedModel], offline: Offli
         }.items():
             with opened(address, query) as socket:
                 assert answer(socket, "sun") == expected + "\n"
-        with pytest.raises(InvalidStatus) as caught:
-            opened(address, "?source=fr")
+        with pytest.raises(InvalidStatus) as caught, opened(address, "?source=fr"):
+            pass
     assert caught.value.response.status_code == 404
     assert json.loads(caught.value.response.body)["error"]["label"] == "no_direction"
 
@@ -168,30 +169,29 @@ def test_a_message_without_time_left_closes_the_socket(open_socket: Connect) -> 
     assert closed(socket)[0] == 1011
 
 
-def test_closing_the_socket_cancels_what_it_asked_for(models: list[ServedModel]) -> None:
-    line = " ".join(["sun moon star"] * 20)
-    num_lines = 2_000
+def close(socket: ClientConnection) -> None:
+    socket.close()
+
+
+def vanish(socket: ClientConnection) -> None:
+    socket.socket.shutdown(SHUT_RDWR)
+
+
+@pytest.mark.parametrize("leave", [close, vanish])
+def test_a_client_that_leaves_cancels_what_it_asked_for(
+    models: list[ServedModel], leave: Callable[[ClientConnection], None]
+) -> None:
+    line, num_lines = " ".join(["sun moon star"] * 20), 2_000
     with served(models) as (address, service):
-        socket = opened(address)
-        socket.send("\n".join([line] * num_lines))
-        wait_until(lambda: service.num_queued_tokens)
-        socket.close()
-        wait_until(lambda: not service.num_queued_tokens)
+        with opened(address) as socket:
+            socket.send("\n".join([line] * num_lines))
+            wait_until(lambda: service.num_queued_tokens)
+            leave(socket)
+            wait_until(lambda: not service.num_queued_tokens)
         with opened(address) as another:
             answer(another, "sun")
         assert service.num_queued_tokens == 0
         assert service.num_translated_characters < num_lines * len(line) / 2
-
-
-def test_a_client_that_vanishes_cancels_what_it_asked_for(models: list[ServedModel]) -> None:
-    line = " ".join(["sun moon star"] * 20)
-    with served(models) as (address, service):
-        socket = opened(address)
-        socket.send("\n".join([line] * 2_000))
-        wait_until(lambda: service.num_queued_tokens)
-        socket.socket.close()
-        wait_until(lambda: not service.num_queued_tokens)
-        assert service.num_translated_characters < 1_000 * len(line)
 
 
 def test_a_message_waits_for_room_in_the_queue(
