@@ -25,11 +25,12 @@ Answer = Callable[[Request], Awaitable[Response]]
 _NANOSECONDS: Final = 10**9
 _METHODS: Final = ["GET", "POST", "PUT", "PATCH", "DELETE"]
 _CODES: Final = {
-    401: "invalid_api_key",
-    404: "model_not_found",
-    413: "context_length_exceeded",
-    429: "rate_limit_exceeded",
+    "no_model": "model_not_found",
+    "no_direction": "model_not_found",
+    "queue_full": "rate_limit_exceeded",
+    "too_long": "context_length_exceeded",
 }
+"""Labels of refusals that OpenAI names otherwise."""
 _DONE: Final = "data: [DONE]\n\n"
 
 
@@ -48,7 +49,8 @@ def routes(service: Service, settings: ServerSettings) -> APIRouter:
 
 def worded(refusal: Refusal) -> JSONResponse:
     """A refusal in OpenAI's form."""
-    return JSONResponse(_error(refusal), refusal.status, refusal.headers)
+    status = 400 if refusal.status == 422 or refusal.label == "too_long" else refusal.status
+    return JSONResponse(_error(refusal), status, refusal.headers)
 
 
 ERROR_FORMS: Final = {"/v1": worded}
@@ -136,14 +138,15 @@ def _error(refusal: Refusal) -> dict[str, Any]:
     if isinstance(refusal, Wrong):
         code, param = refusal.label or None, refusal.param
     else:
-        code, param = _CODES.get(refusal.status, refusal.label), None
+        code, param = _CODES.get(refusal.label, refusal.label), None
+        code = "invalid_api_key" if refusal.status == 401 else code
     kind = "server_error" if refusal.status >= 500 else "invalid_request_error"
     kind = "rate_limit_error" if refusal.status == 429 else kind
     return {"error": {"message": refusal.message, "type": kind, "param": param, "code": code}}
 
 
 def _completion(asked: Completion, found: Translated) -> dict[str, Any]:
-    choices = [
+    choices: list[dict[str, Any]] = [
         {
             "index": number,
             "message": {"role": "assistant", "content": each.text, "refusal": None, "annotations": []},
@@ -162,7 +165,8 @@ async def _events(
     frame = _frame(asked, "chat.completion.chunk") | ({"usage": None} if asked.has_usage else {})
     yield _event(frame | _choice({"role": "assistant", "content": "", "refusal": None}))
     try:
-        told, sent = first, ""
+        told: str | Translated = first
+        sent = ""
         while isinstance(told, str):
             yield _event(frame | _choice({"content": told[len(sent) :]}))
             told, sent = await anext(growing), told
