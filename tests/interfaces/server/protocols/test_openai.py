@@ -1,0 +1,255 @@
+"""OpenAI's protocol, with its own client over real connections."""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import httpx
+import openai
+import pytest
+from fastapi import FastAPI
+from tests.interfaces.server.conftest import DECODING, SETTINGS, running
+from tests.patience import PATIENCE_SECONDS
+
+from allyouneed.interfaces.server.decoding import serving
+from allyouneed.interfaces.server.models import ServedModel
+from allyouneed.interfaces.server.protocols import openai as protocol
+from allyouneed.interfaces.server.refusal import Refusal
+from allyouneed.interfaces.server.service import Service
+
+Offline = Callable[[str], str]
+MESSAGES: list[Any] = [
+    {"role": "system", "content": "You are a translator."},
+    {"role": "user", "content": "star"},
+    {"role": "assistant", "content": "ratso"},
+    {"role": "user", "content": "sun moon\nbear"},
+    {"role": "assistant", "content": "Is this right?"},
+]
+BODY: dict[str, Any] = {"model": "en-de", "messages": MESSAGES}
+
+
+@pytest.fixture(scope="module")
+def address(models: list[ServedModel]) -> Iterator[str]:
+    settings = replace(SETTINGS, most_characters=100)
+    with serving(models, DECODING, settings) as service:
+        app = FastAPI()
+        app.include_router(protocol.routes(service, settings))
+        with running(app) as address:
+            yield address
+
+
+@pytest.fixture(scope="module")
+def client(address: str) -> Iterator[openai.OpenAI]:
+    url = f"{address}/v1"
+    with openai.OpenAI(base_url=url, api_key="any", max_retries=0, timeout=PATIENCE_SECONDS) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def http(address: str) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=f"{address}/v1", timeout=PATIENCE_SECONDS) as http:
+        yield http
+
+
+@pytest.fixture(scope="module")
+def offline(models: list[ServedModel]) -> Offline:
+    """Translates lines without a server."""
+    translator: Any = models[0].loaded
+    return lambda text: "\n".join(translator.translate([line])[0].text for line in text.split("\n"))
+
+
+def test_models_and_directions_are_listed(client: openai.OpenAI) -> None:
+    found = client.models.list().data
+    assert [each.id for each in found] == ["ende", "defr", "en-de", "de-fr", "en-fr"]
+    assert {each.owned_by for each in found} == {"allyouneed"}
+    assert client.models.retrieve("en-fr") == found[4]
+    with pytest.raises(openai.NotFoundError) as caught:
+        client.models.retrieve("trees")
+    assert (caught.value.code, caught.value.param) == ("model_not_found", "model")
+
+
+@pytest.mark.parametrize("model", ["en-de", "ende"])
+def test_the_last_message_of_the_user_is_translated(
+    client: openai.OpenAI, offline: Offline, model: str
+) -> None:
+    found = client.chat.completions.create(model=model, messages=MESSAGES, temperature=0.3, seed=1)
+    [choice] = found.choices
+    assert choice.message.role == "assistant"
+    assert choice.message.content == offline("sun moon\nbear")
+    assert choice.finish_reason == "stop"
+    assert (found.object, found.model) == ("chat.completion", model)
+    assert found.usage
+    assert found.usage.total_tokens == found.usage.prompt_tokens + found.usage.completion_tokens
+    assert found.usage.prompt_tokens > 0 < found.usage.completion_tokens
+
+
+def test_a_direction_may_need_two_models(client: openai.OpenAI, models: list[ServedModel]) -> None:
+    first, second = (model.loaded for model in models[:2])
+    between: Any = first
+    last: Any = second
+    expected = last.translate([between.translate(["sun"])[0].text])[0].text
+    found = client.chat.completions.create(model="en-fr", messages=[{"role": "user", "content": "sun"}])
+    assert found.choices[0].message.content == expected
+
+
+def test_a_message_may_have_parts(client: openai.OpenAI, offline: Offline) -> None:
+    parts: list[Any] = [{"type": "text", "text": "sun"}, {"type": "text", "text": " moon"}]
+    found = client.chat.completions.create(model="en-de", messages=[{"role": "user", "content": parts}])
+    assert found.choices[0].message.content == offline("sun moon")
+
+
+@pytest.mark.parametrize("n", [2, 16])
+def test_choices_are_translations(client: openai.OpenAI, models: list[ServedModel], n: int) -> None:
+    translator: Any = models[0].loaded
+    beam_size = max(n, translator.config.search.beam_size)
+    [expected] = translator.stream(["sun moon"], n_best=n, beam_size=beam_size)
+    found = client.chat.completions.create(
+        model="en-de", messages=[{"role": "user", "content": "sun moon"}], n=n
+    )
+    assert [each.message.content for each in found.choices] == [each.text for each in expected]
+    assert [each.index for each in found.choices] == list(range(n))
+
+
+@pytest.mark.parametrize("model", ["en-de", "en-fr"])
+def test_a_stream_has_the_same_translation_in_chunks(client: openai.OpenAI, model: str) -> None:
+    whole = client.chat.completions.create(model=model, messages=MESSAGES)
+    with client.chat.completions.create(model=model, messages=MESSAGES, stream=True) as stream:
+        chunks = list(stream)
+    assert "".join(each.choices[0].delta.content or "" for each in chunks) == whole.choices[0].message.content
+    assert [each.choices[0].finish_reason for each in chunks] == [None] * (len(chunks) - 1) + ["stop"]
+    assert chunks[0].choices[0].delta.role == "assistant"
+    assert len({each.id for each in chunks}) == 1
+    assert len(chunks) > 3
+    assert all(each.usage is None for each in chunks)
+
+
+def test_a_stream_may_end_with_the_usage(client: openai.OpenAI) -> None:
+    whole = client.chat.completions.create(**BODY)
+    with client.chat.completions.create(
+        **BODY, stream=True, stream_options={"include_usage": True}
+    ) as stream:
+        *chunks, last = stream
+    assert last.usage == whole.usage
+    assert last.choices == []
+    assert all(each.usage is None for each in chunks)
+
+
+def test_a_stream_is_of_events_and_ends_with_done(http: httpx.Client) -> None:
+    response = http.post("/chat/completions", json=BODY | {"stream": True})
+    assert response.headers["content-type"].startswith("text/event-stream")
+    *events, done, empty = response.text.split("\n\n")
+    assert (done, empty) == ("data: [DONE]", "")
+    assert {json.loads(each.removeprefix("data: "))["object"] for each in events} == {"chat.completion.chunk"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "param", "code"),
+    [
+        ({"model": "gpt-4o"}, "model", "model_not_found"),
+        ({"model": None}, None, None),
+        ({"model": 3}, "model", "invalid_type"),
+        ({"messages": None}, "messages", "missing_required_parameter"),
+        ({"messages": "sun"}, "messages", "invalid_type"),
+        ({"messages": []}, "messages", None),
+        ({"messages": [{"role": "system", "content": "sun"}]}, "messages", None),
+        ({"messages": [{"role": "user", "content": 3}]}, "messages[0].content", "invalid_type"),
+        (
+            {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]},
+            "messages[0].content",
+            "invalid_value",
+        ),
+        ({"n": 0}, "n", "invalid_value"),
+        ({"n": 17}, "n", "invalid_value"),
+        ({"n": True}, "n", "invalid_type"),
+        ({"n": 2, "stream": True}, "n", "invalid_value"),
+        ({"stream": "yes"}, "stream", "invalid_type"),
+        ({"stream_options": {"include_usage": True}}, "stream_options", None),
+        ({"tools": [{"type": "function"}]}, "tools", "unsupported_parameter"),
+        ({"response_format": {"type": "json_object"}}, "response_format", "unsupported_parameter"),
+        ({"stop": "."}, "stop", "unsupported_parameter"),
+        ({"logprobs": True}, "logprobs", "unsupported_parameter"),
+        ({"messages": [{"role": "user", "content": "sun " * 26}]}, None, "context_length_exceeded"),
+    ],
+)
+@pytest.mark.parametrize("stream", [False, True])
+def test_wrong_fields_are_named(
+    http: httpx.Client, fields: dict[str, Any], param: str | None, code: str | None, stream: bool
+) -> None:
+    wrong_only_without_stream = fields.keys() & {"n", "stream", "stream_options"}
+    response = http.post(
+        "/chat/completions",
+        json=BODY | ({"stream": True} if stream and not wrong_only_without_stream else {}) | fields,
+    )
+    error = response.json()["error"]
+    assert response.status_code == (404 if code == "model_not_found" else 400)
+    assert (error["type"], error["param"], error["code"]) == ("invalid_request_error", param, code)
+    assert error["message"]
+
+
+def test_values_that_ask_for_nothing_are_accepted(http: httpx.Client) -> None:
+    fields: dict[str, Any] = {
+        "n": 1,
+        "stop": None,
+        "tools": [],
+        "response_format": {"type": "text"},
+        "logprobs": False,
+    }
+    assert http.post("/chat/completions", json=BODY | fields | {"max_tokens": 5}).status_code == 200
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"{", b"\xff", b'{"model": "a", "model": "b"}', b'{"n": NaN}'])
+def test_what_is_no_json_is_refused(http: httpx.Client, body: bytes) -> None:
+    response = http.post("/chat/completions", content=body)
+    assert response.status_code == 400
+    assert "could not parse the JSON body" in response.json()["error"]["message"]
+
+
+def test_an_unknown_field_is_refused_as_by_openai(client: openai.OpenAI) -> None:
+    with pytest.raises(openai.BadRequestError, match="Unrecognized request argument supplied: beams"):
+        client.chat.completions.create(**BODY, extra_body={"beams": 3})
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
+def test_other_paths_are_answered_in_the_same_form(http: httpx.Client, method: str) -> None:
+    for path in ("/embeddings", "/", "/audio/speech"):
+        response = http.request(method, path)
+        assert response.status_code == 404
+        assert response.json()["error"]["type"] == "invalid_request_error"
+
+
+def test_a_refusal_in_a_stream_that_has_begun_is_an_error_of_the_client(
+    client: openai.OpenAI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def breaking(*_: object) -> Any:
+        yield "nuso"
+        raise Refusal(504, "deadline", "not done in time")
+
+    monkeypatch.setattr(Service, "stream", breaking)
+    with (
+        client.chat.completions.create(**BODY, stream=True) as stream,
+        pytest.raises(openai.APIError, match="not done in time"),
+    ):
+        list(stream)
+
+
+@pytest.mark.parametrize(
+    ("refusal", "status", "kind", "code"),
+    [
+        (Refusal(401, "no_token", "send a token"), 401, "invalid_request_error", "invalid_api_key"),
+        (Refusal(429, "queue_full", "busy"), 429, "rate_limit_error", "rate_limit_exceeded"),
+        (Refusal(503, "stopping", "stopping"), 503, "server_error", "stopping"),
+        (Refusal(504, "deadline", "late"), 504, "server_error", "deadline"),
+        (Refusal(422, "encoding", "wrong"), 400, "invalid_request_error", "encoding"),
+    ],
+)
+def test_refusals_have_openais_form(refusal: Refusal, status: int, kind: str, code: str) -> None:
+    response = protocol.worded(refusal)
+    error = json.loads(bytes(response.body))["error"]
+    assert response.status_code == status
+    assert error == {"message": refusal.message, "type": kind, "param": None, "code": code}
+
+
+def test_a_refusal_keeps_its_headers() -> None:
+    response = protocol.worded(Refusal(429, "queue_full", "busy", {"Retry-After": "2"}))
+    assert response.headers["Retry-After"] == "2"
