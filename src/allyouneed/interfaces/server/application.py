@@ -6,19 +6,19 @@ from typing import Any
 from fastapi import FastAPI
 from starlette.types import ASGIApp
 
-from allyouneed.interfaces.server import metrics, pages
+from allyouneed.interfaces.server import metrics
 from allyouneed.interfaces.server.error_forms import ErrorForms
 from allyouneed.interfaces.server.error_handlers import answer_errors
 from allyouneed.interfaces.server.observation import Observed, Observer
-from allyouneed.interfaces.server.protocols import deepl, libretranslate, marian, openai, own
+from allyouneed.interfaces.server.protocols import libretranslate, marian, openai, own
 from allyouneed.interfaces.server.security import Guard
 from allyouneed.interfaces.server.service import Service
 from allyouneed.interfaces.server.settings import ServerSettings
 from allyouneed.version import __version__
 
-PROTOCOLS = (own, libretranslate, deepl, marian, openai)
+PROTOCOLS = (own, libretranslate, marian, openai)
 """Modules with the routes of the protocols."""
-FORMS = ErrorForms(libretranslate.ERROR_FORMS | deepl.ERROR_FORMS | openai.ERROR_FORMS)
+FORMS = ErrorForms(libretranslate.ERROR_FORMS | openai.ERROR_FORMS)
 """How refusals are worded, by paths."""
 
 
@@ -49,7 +49,6 @@ def create_app(
     app.include_router(metrics.routes(counted, lambda: not service.is_stopping))
     for protocol in PROTOCOLS:
         app.include_router(protocol.routes(service, settings))
-    app.include_router(pages.routes(service, settings))
     answer_errors(app, FORMS)
     guard = Guard(app, settings, FORMS, libretranslate.OPEN_PATHS, lambda: service.is_stopping)
     return Observed(guard, [counted.exchange, *observers])

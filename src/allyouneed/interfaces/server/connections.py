@@ -2,8 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
-from typing import Any, Literal
+from typing import Literal
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -104,6 +103,6 @@ class GuardedProtocol(H11Protocol):
         self.transport.close()
 
 
-def guarded(settings: ServerSettings) -> Callable[..., Any]:
+def guarded(settings: ServerSettings) -> type[GuardedProtocol]:
     """The class of the connections of one server, as uvicorn takes it."""
     return type("Guarded", (GuardedProtocol,), {"limits": Connections(settings)})

@@ -13,7 +13,8 @@ from allyouneed.config.run import DecodingPrecision
 from allyouneed.errors import UsageError
 from allyouneed.native import isa
 from allyouneed.native.library import available
-from allyouneed.storage.run_directory import MANIFEST, resolve_model
+from allyouneed.storage.publish import MANIFEST
+from allyouneed.storage.run_directory import resolve_model
 from allyouneed.tasks.loading import load
 from allyouneed.tasks.parsing.parser import Parser
 from allyouneed.tasks.translation.translator import Translator

@@ -48,9 +48,17 @@ class Observed:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        began, status, num_bytes = time.monotonic(), _CLIENT_GONE, 0
+        began, status, num_bytes, is_told = time.monotonic(), _CLIENT_GONE, 0, False
         given = Headers(scope=scope).get("x-request-id", "")
         request_id = given if _SAFE_ID.fullmatch(given) else secrets.token_hex(8)
+
+        def tell() -> None:
+            nonlocal is_told
+            if not is_told:
+                is_told = True
+                path, seconds = getattr(scope.get("route"), "path", "other"), time.monotonic() - began
+                for observer in self._observers:
+                    observer(Exchange(scope["method"], path, status, seconds, num_bytes, request_id))
 
         async def sending(message: Message) -> None:
             nonlocal status, num_bytes
@@ -60,16 +68,13 @@ class Observed:
                     **message,
                     "headers": [*message["headers"], (b"x-request-id", request_id.encode())],
                 }
-            else:
+            elif message["type"] == "http.response.body":
                 num_bytes += len(message.get("body", b""))
+                if not message.get("more_body", False):
+                    tell()  # before the client can ask again
             await send(message)
 
         try:
             await self._app(scope, receive, sending)
         finally:
-            path = getattr(scope.get("route"), "path", "other")
-            exchange = Exchange(
-                scope["method"], path, status, time.monotonic() - began, num_bytes, request_id
-            )
-            for observer in self._observers:
-                observer(exchange)
+            tell()

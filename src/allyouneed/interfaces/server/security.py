@@ -117,7 +117,8 @@ class Guard:
             message = await receive()
             if message["type"] == "http.disconnect":
                 return None
-            body += message.get("body", b"")
+            part: bytes = message.get("body", b"")
+            body += part
             if len(body) > MOST_BODY_BYTES:
                 raise _TOO_LARGE
             if not message.get("more_body", False):
