@@ -16,6 +16,7 @@ from tests.patience import PATIENCE_SECONDS
 
 from allyouneed.interfaces.server.decoding import Decoding, serving
 from allyouneed.interfaces.server.models import ModelSource, ServedModel, load_models
+from allyouneed.interfaces.server.process import configured
 from allyouneed.interfaces.server.service import Service
 from allyouneed.interfaces.server.settings import ServerSettings
 
@@ -45,9 +46,11 @@ def service(models: list[ServedModel]) -> Iterator[Service]:
 
 
 @contextlib.contextmanager
-def running(app: Any) -> Iterator[str]:
+def running(app: Any, settings: ServerSettings = SETTINGS) -> Iterator[str]:
     """Serve an application in a thread; yield its address."""
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", ws="websockets-sansio"))
+    config = configured(app, settings)
+    config.port = 0
+    server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)
     thread.start()
     try:
@@ -71,7 +74,7 @@ def start_server(models: list[ServedModel]) -> Iterator[StartServer]:
         def start(**changes: Any) -> str:
             settings = replace(SETTINGS, **changes)
             service = stack.enter_context(serving(models, DECODING, settings))
-            return stack.enter_context(running(create_app(service, settings)))
+            return stack.enter_context(running(create_app(service, settings), settings))
 
         yield start
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import math
 import os
 import signal
 import socket
@@ -51,24 +52,28 @@ def serve(
         UsageError: The address is not available.
     """
     with _listening(settings) as listener:
-        config = uvicorn.Config(
-            app,
-            http=guarded(settings),
-            ws="websockets-sansio",
-            ws_max_size=MOST_BODY_BYTES,
-            timeout_keep_alive=int(settings.idle_seconds),
-            timeout_graceful_shutdown=_CLOSING_SECONDS,
-            backlog=_BACKLOG,
-            server_header=False,
-            proxy_headers=False,
-            access_log=False,
-            log_config=None,
-        )
-        server = _Server(config, settings, stop, is_idle)
+        server = _Server(configured(app, settings), settings, stop, is_idle)
         host, port = listener.getsockname()[:2]
         notice(f"serving on http://{f'[{host}]' if ':' in host else host}:{port} (Ctrl-C stops)")
         server.run(sockets=[listener])
     return server.exit_code
+
+
+def configured(app: ASGIApp, settings: ServerSettings) -> uvicorn.Config:
+    """How uvicorn serves an application."""
+    return uvicorn.Config(
+        app,
+        http=guarded(settings),
+        ws="websockets-sansio",
+        ws_max_size=MOST_BODY_BYTES,
+        timeout_keep_alive=math.ceil(settings.idle_seconds),
+        timeout_graceful_shutdown=_CLOSING_SECONDS,
+        backlog=_BACKLOG,
+        server_header=False,
+        proxy_headers=False,
+        access_log=False,
+        log_config=None,
+    )
 
 
 class _Server(uvicorn.Server):

@@ -1,0 +1,124 @@
+"""Deadlines and limits of connections, with raw sockets."""
+
+import socket
+import time
+from contextlib import ExitStack, closing
+
+import httpx
+from tests.interfaces.server.conftest import StartServer
+from tests.patience import PATIENCE_SECONDS
+
+from allyouneed.interfaces.server.connections import Connections
+from allyouneed.interfaces.server.settings import ServerSettings
+
+HEAD = b"POST /api/translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+
+
+def connect(address: str) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2])), timeout=PATIENCE_SECONDS)
+
+
+def all_of(connection: socket.socket) -> bytes:
+    """What arrives until the server closes the connection."""
+    received = b""
+    while part := connection.recv(65_536):
+        received += part
+    return received
+
+
+def test_what_does_not_arrive_in_time_is_answered_by_408(start_server: StartServer) -> None:
+    address = start_server(header_seconds=0.2, body_seconds=0.2)
+    for sent in (
+        b"",
+        b"POST /api",
+        HEAD,
+        HEAD + b"Content-Length: 10\r\n\r\n",
+        HEAD + b"Content-Length: 10\r\n\r\n{",
+    ):
+        with connect(address) as connection:
+            connection.sendall(sent)
+            assert all_of(connection).startswith(b"HTTP/1.1 408 Request Timeout\r\nConnection: close"), sent
+
+
+def test_bytes_that_arrive_slowly_do_not_extend_the_deadline(start_server: StartServer) -> None:
+    address = start_server(header_seconds=0.3, body_seconds=0.3)
+    for head in (
+        b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: ",
+        HEAD + b"Content-Length: 100000\r\n\r\n",
+    ):
+        with connect(address) as connection:
+            connection.settimeout(0.02)
+            connection.sendall(head)
+            began, received = time.monotonic(), b""
+            while not received:
+                assert time.monotonic() - began < PATIENCE_SECONDS
+                connection.sendall(b"a")
+                try:
+                    received = connection.recv(100)
+                except TimeoutError:
+                    continue
+            assert received.startswith(b"HTTP/1.1 408")
+
+
+def test_the_second_request_of_a_connection_has_deadlines_too(start_server: StartServer) -> None:
+    address = start_server(header_seconds=0.3)
+    with connect(address) as connection:
+        connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert connection.recv(65_536).startswith(b"HTTP/1.1 200")
+        time.sleep(0.5)  # idle is not slow
+        connection.sendall(b"GET /hea")
+        assert all_of(connection).startswith(b"HTTP/1.1 408")
+
+
+def test_an_idle_connection_is_closed(start_server: StartServer) -> None:
+    address = start_server(idle_seconds=0.5)
+    with connect(address) as connection:
+        connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert all_of(connection).endswith(b'{"status":"ok"}')
+
+
+def test_a_translation_may_take_longer_than_any_deadline_of_connections(start_server: StartServer) -> None:
+    address = start_server(header_seconds=0.05, body_seconds=0.05)
+    asked = {"text": ["sun moon " * 200] * 2, "source": "en", "target": "de", "beam_size": 8}
+    response = httpx.post(f"{address}/api/translate", json=asked, timeout=PATIENCE_SECONDS)
+    assert response.status_code == 200
+    assert response.elapsed.total_seconds() > 0.05
+
+
+def test_more_connections_than_allowed_are_turned_away(start_server: StartServer) -> None:
+    address = start_server(most_connections=3)
+    with ExitStack() as stack:
+        kept = [stack.enter_context(connect(address)) for _ in range(3)]
+        for connection in kept:
+            connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert connection.recv(65_536).startswith(b"HTTP/1.1 200")
+        with connect(address) as connection:
+            assert all_of(connection).startswith(b"HTTP/1.1 503 Service Unavailable")
+        kept[0].close()
+        time.sleep(0.1)
+        assert httpx.get(f"{address}/healthz").status_code == 200
+
+
+def test_slow_connections_do_not_keep_others_waiting(start_server: StartServer) -> None:
+    address = start_server()
+    with ExitStack() as stack:
+        slow = [stack.enter_context(closing(connect(address))) for _ in range(300)]
+        for connection in slow:
+            connection.sendall(b"POST /api/translate HTTP/1.1\r\nHost: lo")
+        asked = {"text": "sun", "source": "en", "target": "de"}
+        response = httpx.post(f"{address}/api/translate", json=asked, timeout=PATIENCE_SECONDS)
+        assert response.status_code == 200
+
+
+def test_an_address_has_fewer_connections_than_all_but_not_this_machine() -> None:
+    connections = Connections(ServerSettings(most_connections=5, most_connections_per_address=2))
+    assert [connections.open("10.0.0.1") for _ in range(3)] == [True, True, False]
+    connections.close("10.0.0.1")
+    assert connections.open("127.0.0.1")
+    assert connections.open("127.0.0.1")
+    assert connections.open("127.0.0.1")
+    assert not connections.open("127.0.0.1")
+    for _ in range(4):
+        connections.close("127.0.0.1")
+    connections.close("10.0.0.1")
+    assert connections.open("10.0.0.1")

@@ -1,0 +1,177 @@
+"""The real program: its start, its signals, its log, and wrong uses."""
+
+import asyncio
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+from tests.patience import PATIENCE_SECONDS, wait_until
+
+SLOW = {"text": ["sun moon star " * 100] * 8, "source": "en", "target": "de", "beam_size": 16}
+
+
+class Program:
+    """A running `allyouneed serve`."""
+
+    def __init__(self, *arguments: str | Path) -> None:
+        command = [sys.executable, "-m", "allyouneed", "serve", *map(str, arguments), "--port", "0"]
+        self.process = subprocess.Popen(command, stderr=subprocess.PIPE)
+        assert self.process.stderr is not None
+        first = self.process.stderr.readline().decode()
+        found = re.search(r"serving on (http://127\.0\.0\.1:\d+) \(Ctrl-C stops\)", first)
+        assert found, first
+        self.address = found[1]
+
+    def end(self) -> tuple[int, str]:
+        """The exit code and the rest of standard error."""
+        _, said = self.process.communicate(timeout=PATIENCE_SECONDS)
+        return self.process.returncode, said.decode()
+
+
+@contextmanager
+def program(*arguments: str | Path) -> Iterator[Program]:
+    running = Program(*arguments)
+    try:
+        yield running
+    finally:
+        running.process.kill()
+        running.process.wait()
+
+
+def test_it_answers_logs_no_text_and_stops(toy_model: Path) -> None:
+    with program("--direction", f"en-de={toy_model}", "--log-format", "json") as running:
+        asked = {"text": "moon star", "source": "en"}
+        answer = httpx.post(f"{running.address}/api/translate?secret=moon", json=asked).json()
+        assert answer["results"][0]["translations"][0]["text"] == "noomo ratso"
+        httpx.get(f"{running.address}/moon/star")
+        os.kill(running.process.pid, signal.SIGTERM)
+        code, said = running.end()
+    assert code == 0
+    lines = [json.loads(line) for line in said.strip().split("\n")]
+    assert [(line["method"], line["path"], line["status"]) for line in lines] == [
+        ("POST", "/api/translate", 200),
+        ("GET", "other", 404),
+    ]
+    assert "moon" not in said
+    assert "star" not in said.replace("start", "")
+
+
+def test_what_was_asked_before_the_end_is_answered_and_what_comes_after_is_refused(toy_model: Path) -> None:
+    async def ask_and_stop(running: Program) -> tuple[httpx.Response, httpx.Response, httpx.Response]:
+        async with httpx.AsyncClient(base_url=running.address, timeout=PATIENCE_SECONDS) as client:
+            asking = asyncio.create_task(client.post("/api/translate", json=SLOW))
+            while "queue_tokens 0.0" in (await client.get("/metrics")).text:
+                await asyncio.sleep(0.001)
+            os.kill(running.process.pid, signal.SIGTERM)
+            while (readiness := await client.get("/readyz")).status_code == 200:
+                await asyncio.sleep(0.001)
+            late = await client.post("/api/translate", json=SLOW)
+            return await asking, readiness, late
+
+    with program("--direction", f"en-de={toy_model}") as running:
+        answer, readiness, late = asyncio.run(ask_and_stop(running))
+        code, _ = running.end()
+    assert answer.status_code == 200
+    assert len(answer.json()["results"]) == 8
+    assert (readiness.status_code, readiness.json()) == (503, {"status": "stopping"})
+    assert (late.status_code, late.json()["error"]["label"]) == (503, "stopping")
+    assert late.headers["connection"] == "close"
+    assert code == 0
+
+
+@pytest.mark.parametrize(("second", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_second_signal_ends_it_at_once(toy_model: Path, second: signal.Signals, code: int) -> None:
+    with program("--direction", f"en-de={toy_model}") as running, connected(running) as connection:
+        body = json.dumps(SLOW).encode()
+        connection.sendall(
+            b"POST /api/translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+            b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
+        )
+        wait_until(lambda: "queue_tokens 0.0" not in httpx.get(f"{running.address}/metrics").text)
+        os.kill(running.process.pid, signal.SIGTERM)
+        wait_until(lambda: httpx.get(f"{running.address}/readyz").status_code == 503)
+        os.kill(running.process.pid, second)
+        ended, _ = running.end()
+    assert ended == code
+
+
+def connected(running: Program) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", int(running.address.rpartition(":")[2])))
+
+
+def write_token(path: Path, content: bytes, mode: int = 0o600) -> Path:
+    path.write_bytes(content)
+    path.chmod(mode)
+    return path
+
+
+WRONG: list[tuple[Callable[[Path, Path], list[str | Path]], int, str]] = [
+    (lambda model, _: [], 2, "no model is named"),
+    (lambda model, _: [model], 2, "the model does not know its languages; name them: --direction en-de="),
+    (lambda model, _: ["--direction", f"ende={model}"], 2, "not of the form SOURCE-TARGET=MODEL"),
+    (lambda model, _: ["--direction", "en-de=/nothing"], 4, "/nothing: no such model"),
+    (
+        lambda model, _: ["--direction", f"en-de={model}", "--host", "0.0.0.0"],
+        2,
+        "add --token-file FILE, or --insecure",
+    ),
+    (
+        lambda model, _: ["--direction", f"en-de={model}", "--host", "no.such.invalid", "--insecure"],
+        2,
+        "no such host",
+    ),
+    (lambda model, _: ["--direction", f"en-de={model}", "--port", "70000"], 2, "port"),
+    (lambda model, at: ["--direction", f"en-de={model}", "--token-file", at / "none"], 2, "No such file"),
+    (
+        lambda model, at: [
+            "--direction",
+            f"en-de={model}",
+            "--token-file",
+            write_token(at / "t", b"x", 0o644),
+        ],
+        2,
+        "others can read it; run: chmod 600",
+    ),
+    (
+        lambda model, at: ["--direction", f"en-de={model}", "--token-file", write_token(at / "t", b"a\nb\n")],
+        2,
+        "is not one line of printable ASCII",
+    ),
+    (lambda model, at: ["--direction", f"en-de={model}", "--token-file", at], 2, "is no file"),
+    (lambda model, _: ["--direction", f"en-de={model}", "--max-wait", "-1"], 2, "max-wait"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "code", "message"), WRONG, ids=[each[2][:30] for each in WRONG])
+def test_wrong_uses_are_one_line(
+    run_command: Callable[..., tuple[int, bytes, str]],
+    toy_model: Path,
+    tmp_path: Path,
+    arguments: Callable[[Path, Path], list[str | Path]],
+    code: int,
+    message: str,
+) -> None:
+    ended, _, said = run_command("serve", *arguments(toy_model, tmp_path))
+    assert ended == code, said
+    assert message in said
+    assert said.count("\n") == 1
+
+
+def test_a_port_that_is_taken_is_one_line(
+    run_command: Callable[..., tuple[int, bytes, str]], toy_model: Path
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        code, _, said = run_command("serve", "--direction", f"en-de={toy_model}", "--port", str(port))
+    assert code == 2
+    assert "cannot listen (Address already in use" in said
+    assert said.count("\n") == 1

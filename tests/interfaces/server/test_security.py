@@ -1,0 +1,232 @@
+"""Hosts, origins, tokens, sizes and headers, over real connections."""
+
+import socket
+from typing import Any
+
+import httpx
+import pytest
+from tests.interfaces.server.conftest import StartServer
+from tests.patience import PATIENCE_SECONDS, wait_until
+
+from allyouneed.interfaces.server.origins import is_loopback
+from allyouneed.interfaces.server.security import POLICY
+
+TOKEN = "a-long-random-token"
+BODY = {"text": "sun", "source": "en", "target": "de"}
+JSON = b"Content-Type: application/json\r\n"
+
+
+def exchange(address: str, request: bytes, *, seconds: float = PATIENCE_SECONDS) -> bytes:
+    """Send bytes and read until the server closes the connection, or answers and waits."""
+    port = int(address.rpartition(":")[2])
+    with socket.create_connection(("127.0.0.1", port), timeout=seconds) as connection:
+        connection.sendall(request)
+        received = b""
+        while part := connection.recv(65_536):
+            received += part
+        return received
+
+
+def post(body: bytes, headers: bytes = JSON, path: bytes = b"/api/translate") -> bytes:
+    return b"POST %b HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n%bContent-Length: %d\r\n\r\n%b" % (
+        path,
+        headers,
+        len(body),
+        body,
+    )
+
+
+def status(answer: bytes) -> int:
+    return int(answer.split(b" ", 2)[1])
+
+
+@pytest.fixture
+def address(start_server: StartServer) -> str:
+    return start_server()
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "expected"),
+    [
+        (b"GET /healthz HTTP/1.1\r\nHost: localhost:1\r\nConnection: close\r\n\r\n", 200),
+        (b"GET /healthz HTTP/1.1\r\nHost: [::1]:80\r\nConnection: close\r\n\r\n", 200),
+        (b"GET /healthz HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n", 421),
+        (b"GET /healthz HTTP/1.1\r\nHost: 10.0.0.1\r\nConnection: close\r\n\r\n", 421),
+        (b"GET /healthz HTTP/1.1\r\nHost: localhost.evil.example\r\nConnection: close\r\n\r\n", 421),
+        (b"GET /healthz HTTP/1.0\r\n\r\n", 400),
+        (b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\r\n", 400),
+        (b"GET /%2e%2e/etc/passwd HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", 404),
+        (b"GET /web/..%2f..%2fetc%2fpasswd HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", 404),
+        (b"GET /web/%00 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", 404),
+        (b"DELETE /api/translate HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", 405),
+        (b"nonsense\r\n\r\n", 400),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" * 20 + b"\r\n\r\n", 400),
+        (post(b""), 400),
+        (post(b"{"), 400),
+        (post(b'{"text": "a", "text": "b"}'), 400),
+        (post(b'{"text": "\\ud800"}'), 400),
+        (post(b'{"text": "a", "n_best": NaN}'), 400),
+        (post(b'{"text": "a", "length_penalty": 1e999}'), 400),
+        (post(b"[" * 100_000), 400),
+        (post(b"\xff\xfe{"), 400),
+        (post(b'{"text": "a"}', b"Content-Type: text/plain\r\n"), 415),
+        (post(b'{"text": "a"}', b"Content-Type: application/json; charset=utf-16\r\n"), 415),
+        (post(b'{"text": "a"}', b""), 415),
+        (post(b"\x1f\x8b", JSON + b"Content-Encoding: gzip\r\n"), 415),
+        (post(b'{"text": "a", "model": "../../etc"}'), 422),
+        (b"POST /api/translate HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000000\r\n\r\n", 413),
+        (b"POST /x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd", 400),
+        (b"POST /x HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n", 400),
+        (
+            b"POST /x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n"
+            b"Connection: close\r\n\r\n0\r\n\r\n",
+            404,  # chunks count, as RFC 9112 says; what follows is not taken for another request
+        ),
+    ],
+    ids=lambda value: repr(value)[:60],
+)
+def test_malformed_requests_have_their_answers(address: str, request_bytes: bytes, expected: int) -> None:
+    assert status(exchange(address, request_bytes)) == expected
+
+
+def test_an_endless_body_ends_at_a_mebibyte(address: str) -> None:
+    head = (
+        b"POST /api/translate HTTP/1.1\r\nHost: localhost\r\n" + JSON + b"Transfer-Encoding: chunked\r\n\r\n"
+    )
+    chunk = b"10000\r\n" + b"a" * 65_536 + b"\r\n"
+    port = int(address.rpartition(":")[2])
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_SECONDS) as connection:
+        connection.sendall(head)
+        sent = 0
+        try:
+            while sent < 64 * 2**20:
+                connection.sendall(chunk)
+                sent += len(chunk)
+        except OSError:
+            pass  # the server has closed the connection
+        assert sent < 64 * 2**20
+    assert httpx.get(f"{address}/healthz").status_code == 200
+
+
+def test_every_answer_has_the_headers_that_protect(address: str) -> None:
+    for response in (
+        httpx.get(f"{address}/healthz"),
+        httpx.get(f"{address}/nothing"),
+        httpx.post(f"{address}/api/translate", json=BODY),
+        httpx.post(f"{address}/api/translate", json={}),
+    ):
+        assert response.headers["content-security-policy"] == POLICY
+        assert response.headers["x-content-type-options"] == "nosniff"
+        assert response.headers["referrer-policy"] == "no-referrer"
+        assert response.headers["cache-control"] == "no-store"
+        assert "server" not in response.headers
+
+
+def test_pages_of_other_sites_can_neither_ask_nor_read(start_server: StartServer) -> None:
+    address = start_server(allowed_origins=("https://good.example",))
+    with httpx.Client(base_url=address) as client:
+        for origin in ("https://evil.example", "null", "http://127.0.0.1:1"):
+            refused = client.post("/api/translate", json=BODY, headers={"Origin": origin})
+            assert (refused.status_code, refused.json()["error"]["label"]) == (403, "origin")
+            assert client.options("/api/translate", headers={"Origin": origin}).status_code == 403
+            read = client.get("/api/models", headers={"Origin": origin})
+            assert "access-control-allow-origin" not in read.headers
+        own = client.post("/api/translate", json=BODY, headers={"Origin": address})
+        assert own.status_code == 200
+        good = {"Origin": "https://good.example"}
+        answered = client.post("/api/translate", json=BODY, headers=good)
+        assert answered.headers["access-control-allow-origin"] == "https://good.example"
+        permitted = client.options("/api/translate", headers=good)
+        assert permitted.status_code == 204
+        assert permitted.headers["access-control-allow-methods"] == "GET, POST"
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        {"headers": {"Authorization": f"Bearer {TOKEN}"}},
+        {"headers": {"Authorization": f"DeepL-Auth-Key {TOKEN}"}},
+        {"headers": {"X-API-Key": TOKEN}},
+        {"params": {"api_key": TOKEN}},
+    ],
+    ids=str,
+)
+def test_the_token_is_taken_as_each_client_sends_it(start_server: StartServer, sent: dict[str, Any]) -> None:
+    address = start_server(token=TOKEN)
+    assert httpx.post(f"{address}/api/translate", json=BODY, **sent).status_code == 200
+    for wrong in ("x", TOKEN[:-1], TOKEN + "x"):
+        changed = {
+            kind: {key: value.replace(TOKEN, wrong) for key, value in of_kind.items()}
+            for kind, of_kind in sent.items()
+        }
+        refused = httpx.post(f"{address}/api/translate", json=BODY, **changed)
+        assert refused.status_code == 401
+        assert refused.headers["www-authenticate"].startswith("Bearer")
+        assert refused.json()["error"]["label"] in ("no_token", "wrong_token")
+
+
+def test_a_token_in_a_body_is_for_the_clients_of_libretranslate(start_server: StartServer) -> None:
+    address = start_server(token=TOKEN)
+    asked = {"q": "sun", "source": "en", "target": "de"}
+    for form in ("json", "data"):
+        body: dict[str, Any] = {form: asked | {"api_key": TOKEN}}
+        assert httpx.post(f"{address}/translate", **body).status_code == 200
+    assert httpx.post(f"{address}/translate", json=asked | {"api_key": "x"}).json() == {
+        "error": "Invalid API key"
+    }
+    assert httpx.post(f"{address}/api/translate", json=BODY | {"api_key": TOKEN}).status_code == 401
+
+
+def test_without_the_token_only_the_state_is_told(start_server: StartServer) -> None:
+    address = start_server(token=TOKEN)
+    assert httpx.get(f"{address}/healthz").status_code == 200
+    assert httpx.get(f"{address}/readyz").status_code == 200
+    listed = httpx.get(f"{address}/api/models").json()
+    assert (listed["needs_token"], listed["models"], listed["directions"]) == (True, [], [])
+    listed = httpx.get(f"{address}/api/models", headers={"X-API-Key": TOKEN}).json()
+    assert len(listed["models"]) == 3
+    for path in ("/metrics", "/api/openapi.json", "/nothing"):
+        assert httpx.get(f"{address}{path}").status_code == 401
+
+
+def test_a_host_must_be_named_unless_it_is_an_address_and_the_server_is_open(
+    start_server: StartServer,
+) -> None:
+    address = start_server(host="0.0.0.0", allowed_hosts=("translate.example",))
+    for host, expected in (
+        ("translate.example", 200),
+        ("10.1.2.3:80", 200),
+        ("[fe80::1]", 200),
+        ("x.example", 421),
+    ):
+        assert httpx.get(f"{address}/healthz", headers={"Host": host}).status_code == expected
+
+
+def test_what_is_loopback() -> None:
+    assert all(map(is_loopback, ("127.0.0.1", "127.8.8.8", "::1", "localhost")))
+    assert not any(map(is_loopback, ("0.0.0.0", "::", "10.0.0.1", "example.org", "")))
+
+
+def test_work_for_a_client_that_has_gone_is_stopped(start_server: StartServer) -> None:
+    address = start_server()
+    port = int(address.rpartition(":")[2])
+    body = b'{"source": "en", "target": "de", "text": ["' + b"sun moon " * 500 + b'"], "beam_size": 16}'
+    connection = socket.create_connection(("127.0.0.1", port))
+    connection.sendall(post(body))
+    with httpx.Client(base_url=address) as client:
+
+        def is_idle() -> bool:
+            return "allyouneed_queue_tokens 0.0" in client.get("/metrics").text
+
+        wait_until(lambda: not is_idle())
+        connection.close()
+        wait_until(is_idle)
+        metrics = client.get("/metrics").text
+    assert 'allyouneed_requests_total{path="/api/translate",status="499"} 1.0' in metrics
+
+
+def test_a_request_id_is_kept_if_it_is_plain(address: str) -> None:
+    kept = httpx.get(f"{address}/healthz", headers={"X-Request-Id": "abc-1"})
+    assert kept.headers["x-request-id"] == "abc-1"
+    changed = httpx.get(f"{address}/healthz", headers={"X-Request-Id": "a b"})
+    assert len(changed.headers["x-request-id"]) == 16
