@@ -169,7 +169,8 @@ async def _events(
         sent = ""
         while isinstance(told, str):
             yield _event(frame | _choice({"content": told[len(sent) :]}))
-            told, sent = await anext(growing), told
+            sent = told
+            told = await anext(growing)
         if told.translations[0].text[len(sent) :]:
             yield _event(frame | _choice({"content": told.translations[0].text[len(sent) :]}))
     except Refusal as refusal:
