@@ -2,7 +2,7 @@
 
 What has no equivalent here is accepted if a translation without it is still what was asked for: `context`,
 `model_type`, `preserve_formatting`, `outline_detection`, and the tags that do or do not split sentences.
-Sentences are always split, also with `split_sentences=0`. With tags, each text between two is translated alone.
+Sentences are always split, also with `split_sentences=0`, and each text between two tags is translated alone.
 """
 
 import asyncio
