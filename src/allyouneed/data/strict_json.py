@@ -7,24 +7,52 @@ from typing import Any, NoReturn
 from allyouneed.errors import DataError
 
 
-def parse_object(text: str) -> dict[str, Any]:
-    """Parse a JSON object.
+class JSONFault(ValueError):  # noqa: N818 - a fault of the text
+    """Why a text is not JSON; the exception's own message may quote the text.
+
+    Args:
+        message: Reason, with the part of the text that is wrong.
+        reason: Reason that quotes nothing; default: `message`.
+    """
+
+    def __init__(self, message: str, reason: str | None = None) -> None:
+        super().__init__(message)
+        self.reason = reason or message
+
+
+def parse_value(text: str) -> Any:
+    """Parse a JSON value.
 
     Raises:
-        DataError: The text is not a JSON object, a key occurs twice, a number is NaN, infinite or out of
-            range for a float, a string contains half a surrogate pair, or the nesting is too deep.
+        JSONFault: The text is not JSON, a key occurs twice, a number is NaN, infinite or out of range for a
+            float, a string contains half a surrogate pair, or the nesting is too deep.
     """
     try:
         value = json.loads(text, object_pairs_hook=_unique, parse_constant=_not_a_number, parse_float=_finite)
         json.dumps(value, ensure_ascii=False).encode()
+    except JSONFault:
+        raise
     except json.JSONDecodeError as error:
-        raise _error(f"{error.msg.removesuffix(' at')} at character {error.pos + 1}") from None
+        raise JSONFault(f"{error.msg.removesuffix(' at')} at character {error.pos + 1}") from None
     except UnicodeEncodeError:
-        raise _error("a string has half a surrogate pair") from None
-    except ValueError as error:  # of the hooks, and of integers with thousands of digits
-        raise _error(str(error)) from None
+        raise JSONFault("a string has half a surrogate pair") from None
+    except ValueError as error:  # of integers with thousands of digits
+        raise JSONFault(str(error), "an integer has too many digits") from None
     except RecursionError:
-        raise _error("it is nested too deep") from None
+        raise JSONFault("it is nested too deep") from None
+    return value
+
+
+def parse_object(text: str) -> dict[str, Any]:
+    """Parse a JSON object.
+
+    Raises:
+        DataError: The text is not JSON (see `parse_value`), or not an object.
+    """
+    try:
+        value = parse_value(text)
+    except JSONFault as fault:
+        raise _error(str(fault)) from None
     if not isinstance(value, dict):
         raise _error("an object is wanted")
     return value
@@ -38,17 +66,17 @@ def _unique(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:
-            raise ValueError(f"the key {key!r} occurs twice")
+            raise JSONFault(f"the key {key!r} occurs twice", "a key occurs twice")
         found[key] = value
     return found
 
 
 def _not_a_number(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no JSON")
+    raise JSONFault(f"{constant} is no JSON")
 
 
 def _finite(number: str) -> float:
     value = float(number)
     if value in (float("inf"), float("-inf")):
-        raise ValueError(f"{number[:20]} is too large")
+        raise JSONFault(f"{number[:20]} is too large", "a number is too large")
     return value

@@ -80,7 +80,7 @@ class Scheduler:
 
     @property
     def num_tokens_done(self) -> int:
-        """Those of all searches since the start that are done or cancelled."""
+        """Source tokens, likewise, of all searches since the start that are done or cancelled."""
         return self._num_tokens_done
 
     def submit(

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -10,6 +10,9 @@ from allyouneed.config.run import DecodingPrecision
 from allyouneed.errors import UsageError
 from allyouneed.interfaces.device import Device
 from allyouneed.interfaces.number_options import AtLeastOne, Threads
+
+if TYPE_CHECKING:
+    from allyouneed.interfaces.server.settings import ServerSettings
 
 
 @Parameter(name="*")
@@ -83,11 +86,10 @@ def serve(
         log_format: Format of the log on standard error: text or json.
     """
     from allyouneed.interfaces.device import torch_device
-    from allyouneed.interfaces.server.settings import ServerSettings
 
     try:
         from allyouneed.interfaces.server.models import ModelSource, direction_of
-        from allyouneed.interfaces.server.process import read_token, require_safe_address
+        from allyouneed.interfaces.server.process import require_safe_address
         from allyouneed.interfaces.server.running import Decoding, run
     except ModuleNotFoundError as error:
         raise UsageError(
@@ -96,11 +98,20 @@ def serve(
     sources = [*map(ModelSource, models or []), *map(direction_of, direction or [])]
     if not sources:
         raise UsageError("no model is named; name a run or a model folder: allyouneed serve runs/first")
-    token = None if access.token_file is None else read_token(access.token_file)
-    settings = ServerSettings(
+    settings = _settings(access, limits)
+    require_safe_address(settings, insecure=access.insecure)
+    decoding = Decoding(precision, workers, batch_tokens, torch_device(device))
+    return run(sources, decoding, settings, log_format)
+
+
+def _settings(access: Access, limits: Limits) -> "ServerSettings":
+    from allyouneed.interfaces.server.process import read_token
+    from allyouneed.interfaces.server.settings import ServerSettings
+
+    return ServerSettings(
         host=access.host,
         port=access.port,
-        token=token,
+        token=None if access.token_file is None else read_token(access.token_file),
         allowed_hosts=access.allowed_host,
         allowed_origins=access.allowed_origin,
         most_characters=limits.max_characters,
@@ -108,6 +119,3 @@ def serve(
         request_seconds=limits.request_timeout,
         drain_seconds=limits.drain_timeout,
     )
-    require_safe_address(settings, insecure=access.insecure)
-    decoding = Decoding(precision, workers, batch_tokens, torch_device(device))
-    return run(sources, decoding, settings, log_format)

@@ -1,25 +1,41 @@
 """The application: the list of everything that the server answers."""
 
-from fastapi import FastAPI
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from allyouneed.interfaces.server import metrics, pages
-from allyouneed.interfaces.server.protocols import deepl, libretranslate, marian, openai, own
-from allyouneed.interfaces.server.security import secured
+from fastapi import FastAPI
+from starlette.types import ASGIApp
+
+from allyouneed.interfaces.server import metrics
+from allyouneed.interfaces.server.error_forms import ErrorForms
+from allyouneed.interfaces.server.error_handlers import answer_errors
+from allyouneed.interfaces.server.observation import Observed, Observer
+from allyouneed.interfaces.server.protocols import libretranslate, marian, openai, own
+from allyouneed.interfaces.server.security import Guard
 from allyouneed.interfaces.server.service import Service
 from allyouneed.interfaces.server.settings import ServerSettings
-from allyouneed.interfaces.server.strict import answer_errors
 from allyouneed.version import __version__
 
-PROTOCOLS = (own, libretranslate, deepl, marian, openai)
+PROTOCOLS = (own, libretranslate, marian, openai)
 """Modules with the routes of the protocols."""
+FORMS = ErrorForms(libretranslate.ERROR_FORMS | openai.ERROR_FORMS)
+"""How refusals are worded, by paths."""
 
 
-def create_app(service: Service, settings: ServerSettings) -> FastAPI:
+def create_app(
+    service: Service,
+    settings: ServerSettings,
+    *,
+    observers: Sequence[Observer] = (),
+    lifespan: Callable[[FastAPI], Any] | None = None,
+) -> ASGIApp:
     """Make the application.
 
     Args:
         service: Answers the requests of all protocols.
         settings: Who may connect, and how much they may ask for.
+        observers: Called after each HTTP request.
+        lifespan: Context in which the application runs.
     """
     app = FastAPI(
         title="allyouneed",
@@ -27,13 +43,12 @@ def create_app(service: Service, settings: ServerSettings) -> FastAPI:
         openapi_url="/api/openapi.json",
         docs_url=None,
         redoc_url=None,
+        lifespan=lifespan,
     )
     counted = metrics.Metrics(service)
     app.include_router(metrics.routes(counted, lambda: not service.is_stopping))
     for protocol in PROTOCOLS:
         app.include_router(protocol.routes(service, settings))
-    app.include_router(pages.routes(service, settings))
-    answer_errors(app)
-    app.add_middleware(metrics.CountRequests, metrics=counted)
-    secured(app, settings)
-    return app
+    answer_errors(app, FORMS)
+    guard = Guard(app, settings, FORMS, libretranslate.OPEN_PATHS, lambda: service.is_stopping)
+    return Observed(guard, [counted.exchange, *observers])

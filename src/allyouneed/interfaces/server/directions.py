@@ -7,6 +7,7 @@ from itertools import product
 from allyouneed.interfaces.server.ask import Ask
 from allyouneed.interfaces.server.models import ServedModel
 from allyouneed.interfaces.server.refusal import Refusal
+from allyouneed.tasks.translation.translator import Translator
 
 AUTO = "auto"
 """Asks for the detection of the source language."""
@@ -36,7 +37,7 @@ class Route:
 def directions_of(models: Sequence[ServedModel]) -> list[Direction]:
     """The directions of the models, then those over a third language; the first model of each is taken."""
     found: dict[tuple[str, str], Direction] = {}
-    translators = [model for model in models if model.task == "translation"]
+    translators = [model for model in models if isinstance(model.loaded, Translator)]
     for model in translators:
         pair = model.source, model.target
         found.setdefault(pair, Direction(*pair, (model.name,)))
@@ -82,7 +83,7 @@ class Router:
 
     def _by_name(self, name: str, ask: Ask) -> Route:
         model = self._models.get(name)
-        if model is None or model.task != "translation":
+        if model is None or not isinstance(model.loaded, Translator):
             raise Refusal(404, "no_model", "no such translation model; GET /api/models lists them")
         direction = Direction(model.source, model.target, (name,))
         source = None if ask.source == AUTO else ask.source

@@ -1,14 +1,13 @@
 """What the server counts, in the format of Prometheus, and whether it is healthy."""
 
-import time
 from collections.abc import Callable
 
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse, Response
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from allyouneed.interfaces.server.observation import Exchange
 from allyouneed.interfaces.server.service import Service
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
@@ -43,37 +42,10 @@ class Metrics:
         """All metrics."""
         return generate_latest(self._registry)
 
-    def count(self, path: str, status: int, seconds: float) -> None:
+    def exchange(self, exchange: Exchange) -> None:
         """Count an answered request."""
-        self._requests.labels(path, str(status)).inc()
-        self._seconds.labels(path).observe(seconds)
-
-
-class CountRequests:
-    """Middleware that counts the requests of an application by the paths of its routes."""
-
-    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
-        self._app, self._metrics = app, metrics
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request and count it."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        began, status = time.monotonic(), 499  # the client has gone
-
-        async def sending(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-            await send(message)
-
-        try:
-            await self._app(scope, receive, sending)
-        finally:
-            route = scope.get("route")
-            path = getattr(route, "path", "other")
-            self._metrics.count(path, status, time.monotonic() - began)
+        self._requests.labels(exchange.path, str(exchange.status)).inc()
+        self._seconds.labels(exchange.path).observe(exchange.seconds)
 
 
 def routes(metrics: Metrics, is_ready: Callable[[], bool]) -> APIRouter:

@@ -13,7 +13,8 @@ from allyouneed.config.run import DecodingPrecision
 from allyouneed.errors import UsageError
 from allyouneed.native import isa
 from allyouneed.native.library import available
-from allyouneed.storage.run_directory import MANIFEST, resolve_model
+from allyouneed.storage.publish import MANIFEST
+from allyouneed.storage.run_directory import resolve_model
 from allyouneed.tasks.loading import load
 from allyouneed.tasks.parsing.parser import Parser
 from allyouneed.tasks.translation.translator import Translator
@@ -48,7 +49,7 @@ class ServedModel:
     @property
     def task(self) -> str:
         """The task of the model."""
-        return "parsing" if isinstance(self.loaded, Parser) else "translation"
+        return self.loaded.config.data.task
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,12 @@ import torch
 
 from allyouneed.errors import UserError
 from allyouneed.hardware.memory import give_back_freed_memory
-from allyouneed.interfaces.console import notice
+from allyouneed.interfaces.console import notice, talk
 from allyouneed.interfaces.server.application import create_app
 from allyouneed.interfaces.server.decoding import Decoding, serving
+from allyouneed.interfaces.server.logs import Log, LogFormat
 from allyouneed.interfaces.server.models import ModelSource, load_models, newer
-from allyouneed.interfaces.server.process import LogFormat, serve
+from allyouneed.interfaces.server.process import serve
 from allyouneed.interfaces.server.service import Service
 from allyouneed.interfaces.server.settings import ServerSettings
 
@@ -29,10 +30,16 @@ def run(
     """
     give_back_freed_memory()
     models = load_models(sources, decoding.precision, decoding.device)
+    log = Log(log_format, is_quiet=talk.quiet)
+    log.attach()
     with serving(models, decoding, settings) as service:
-        app = create_app(service, settings)
-        app.router.lifespan_context = lambda _: _replacing(service, decoding.device)
-        return serve(app, settings, log_format, when_stopping=service.stop)
+        app = create_app(
+            service,
+            settings,
+            observers=[log.exchange],
+            lifespan=lambda _: _replacing(service, decoding.device),
+        )
+        return serve(app, settings, stop=service.stop, is_idle=lambda: not service.num_queued_tokens)
 
 
 @contextlib.asynccontextmanager

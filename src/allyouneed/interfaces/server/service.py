@@ -13,7 +13,7 @@ from allyouneed.inference.scheduler import Scheduler
 from allyouneed.interfaces.server.admission import Admission
 from allyouneed.interfaces.server.ask import Ask, Translated
 from allyouneed.interfaces.server.detection import Detector
-from allyouneed.interfaces.server.directions import Direction, Route, Router, directions_of
+from allyouneed.interfaces.server.directions import AUTO, Direction, Route, Router, directions_of
 from allyouneed.interfaces.server.language_names import language_name
 from allyouneed.interfaces.server.models import ServedModel
 from allyouneed.interfaces.server.refusal import Refusal
@@ -75,6 +75,7 @@ class Service:
     async def translate(self, texts: Sequence[str], ask: Ask = Ask()) -> list[Translated]:
         """Translate texts of any number of sentences and lines; line breaks are kept."""
         self._require(texts, ask)
+        await self._load_detector(ask)
         routes = [self._router.route(text, ask) for text in texts]
         self._admit(texts, self._beam_size(routes[0].direction.models[0], ask) if routes else 1)
         each = [self._translated(text, route, ask) for text, route in zip(texts, routes, strict=True)]
@@ -83,6 +84,7 @@ class Service:
     async def stream(self, text: str, ask: Ask = Ask()) -> AsyncIterator[str | Translated]:
         """Growing prefixes of the translation that can no longer change, and at last the whole."""
         self._require([text], ask)
+        await self._load_detector(ask)
         route = self._router.route(text, ask)
         self._admit([text], self._beam_size(route.direction.models[0], ask))
         told: asyncio.Queue[str | None] = asyncio.Queue()
@@ -117,6 +119,7 @@ class Service:
             ask: Direction or model.
         """
         self._require([text, translation or ""], ask)
+        await self._load_detector(ask)
         looking = self._model_to_look_into(text, ask)
 
         def look() -> dict[str, Any]:
@@ -174,6 +177,11 @@ class Service:
             **cast(TranslateOptions, options),
         )
         return await _submitted(submit, len(text))
+
+    async def _load_detector(self, ask: Ask) -> None:
+        """Load the detector's model, which takes a second, before the event loop would have to."""
+        if ask.source == AUTO:
+            await asyncio.to_thread(self._detector.load)
 
     def _parser(self, name: str | None) -> Parser:
         for model in self.models.values():

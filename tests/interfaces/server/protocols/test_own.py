@@ -154,4 +154,4 @@ def test_a_busy_server_says_when_to_come_back(start_server: StartServer) -> None
         refused = client.post("/api/translate", json={"text": "sun", "model": "ende"})
         other.join()
     assert (refused.status_code, refused.json()["error"]["label"]) == (429, "queue_full")
-    assert refused.headers["retry-after"] == "1"
+    assert int(refused.headers["retry-after"]) >= 1

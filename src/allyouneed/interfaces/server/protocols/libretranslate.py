@@ -98,7 +98,7 @@ class _Endpoints:
         require_sizes(texts, self._settings.most_characters)
         given = None if source.lower() == AUTO else self._languages.require(source)
         to = self._languages.require(target)
-        passages = _Passages(_listed(texts), fields.is_html())
+        passages = await asyncio.to_thread(_Passages, _listed(texts), fields.is_html())
         origin, confidence = (given, 1.0) if given else await self._detect(passages.parts, to)
         hypotheses = passages.joined(
             await self._translations(passages.parts, origin, to, num_alternatives + 1)

@@ -62,7 +62,7 @@ def close_code(refusal: Refusal) -> int:
 
 
 def lines_of(message: str) -> list[str]:
-    """The lines of a message; its last line feed may be missing, and a carriage return at an end is dropped."""
+    """The lines of a message; the last line feed may be missing, a carriage return at an end is dropped."""
     lines = message.split("\n")
     if not lines[-1]:
         lines.pop()

@@ -1,16 +1,18 @@
 """The server's own endpoints, under `/api`; their schema is at `/api/openapi.json`."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from fastapi.responses import StreamingResponse
 from pydantic import Field
 
 from allyouneed.config.run import SearchSettings
 from allyouneed.interfaces.server.ask import Ask, Translated
 from allyouneed.interfaces.server.refusal import Refusal
+from allyouneed.interfaces.server.security import AUTHORISED
 from allyouneed.interfaces.server.service import Service
 from allyouneed.interfaces.server.settings import MOST_BEAMS, MOST_TEXTS, ServerSettings
 from allyouneed.interfaces.server.strict import Body, StrictRoute
@@ -98,6 +100,27 @@ class DetectBody(Body):
 def routes(service: Service, settings: ServerSettings) -> APIRouter:
     """The endpoints."""
     router = APIRouter(prefix="/api", route_class=StrictRoute, tags=["allyouneed"])
+    _translate(router, service)
+    _analyse(router, service)
+
+    @router.get("/models")
+    async def models(request: Request) -> dict[str, Any]:
+        """The models, the directions that they translate, and the limits of requests."""
+        nothing: dict[str, Any] = {"models": [], "directions": [], "languages": {}}
+        return (listed(service) if request.scope[AUTHORISED] else nothing) | {
+            "limits": {
+                "characters": settings.most_characters,
+                "texts": MOST_TEXTS,
+                "beam_size": MOST_BEAMS,
+            },
+            "needs_token": settings.token is not None,
+        }
+
+    return router
+
+
+def _translate(router: APIRouter, service: Service) -> None:
+    """Add the endpoints that translate."""
 
     @router.post("/translate")
     async def translate(body: TranslateBody) -> dict[str, Any]:
@@ -112,6 +135,10 @@ def routes(service: Service, settings: ServerSettings) -> APIRouter:
         growing = service.stream(body.text, body.ask())
         first = await anext(growing)  # a refusal is still an answer with its status
         return StreamingResponse(_events(first, growing, body.alignments), media_type="text/event-stream")
+
+
+def _analyse(router: APIRouter, service: Service) -> None:
+    """Add the endpoints that parse, show the attention and detect languages."""
 
     @router.post("/parse")
     async def parse(body: ParseBody) -> dict[str, Any]:
@@ -138,32 +165,24 @@ def routes(service: Service, settings: ServerSettings) -> APIRouter:
     @router.post("/detect")
     async def detect(body: DetectBody) -> dict[str, Any]:
         """The language of a text, among the source languages of the models."""
-        found = service.detect(body.text)
+        found = await asyncio.to_thread(service.detect, body.text)
         return {"languages": [{"language": code, "confidence": share} for code, share in found]}
 
-    @router.get("/models")
-    async def models() -> dict[str, Any]:
-        """The models, the directions that they translate, and the limits of requests."""
-        return {
-            "models": [
-                {"name": each.name, "task": each.task, "precision": each.precision}
-                | ({"source": each.source, "target": each.target} if each.source else {})
-                for each in service.models.values()
-            ],
-            "directions": [
-                {"source": each.source, "target": each.target, "models": each.models}
-                for each in service.directions
-            ],
-            "languages": service.languages,
-            "limits": {
-                "characters": settings.most_characters,
-                "texts": MOST_TEXTS,
-                "beam_size": MOST_BEAMS,
-            },
-            "needs_token": settings.token is not None,
-        }
 
-    return router
+def listed(service: Service) -> dict[str, Any]:
+    """The models and what they translate as JSON values."""
+    return {
+        "models": [
+            {"name": each.name, "task": each.task, "precision": each.precision}
+            | ({"source": each.source, "target": each.target} if each.source else {})
+            for each in service.models.values()
+        ],
+        "directions": [
+            {"source": each.source, "target": each.target, "models": each.models}
+            for each in service.directions
+        ],
+        "languages": service.languages,
+    }
 
 
 def result_of(found: Translated, alignments: bool) -> dict[str, Any]:

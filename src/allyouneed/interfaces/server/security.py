@@ -1,0 +1,201 @@
+"""The guard before the application: hosts, origins, tokens, sizes, and clients that have gone."""
+
+import asyncio
+import logging
+import traceback
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from allyouneed.interfaces.server.credentials import OPEN_PATHS, require_token
+from allyouneed.interfaces.server.error_forms import ErrorForms
+from allyouneed.interfaces.server.error_handlers import INTERNAL
+from allyouneed.interfaces.server.origins import Hosts, Origins
+from allyouneed.interfaces.server.refusal import Refusal
+from allyouneed.interfaces.server.settings import MOST_BODY_BYTES, ServerSettings
+
+AUTHORISED = "allyouneed.authorised"
+"""Key of the scope that tells whether the request has the token, or needs none."""
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
+    "frame-ancestors 'none'; base-uri 'none'; form-action 'none'; "
+    "require-trusted-types-for 'script'; trusted-types 'none'"
+)
+_HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+_STAYING_PATHS = ("/healthz", "/readyz", "/metrics")
+_TOO_LARGE = Refusal(
+    413, "too_large", f"the body has more than {MOST_BODY_BYTES:,} bytes; send less", {"Connection": "close"}
+)
+_log = logging.getLogger("allyouneed.server")
+
+
+class Guard:
+    """Lets only good requests through to an application, and stops its work when the client has gone.
+
+    Bodies are read whole before the application runs, as none is longer than `MOST_BODY_BYTES`.
+
+    Args:
+        app: The application.
+        settings: Who may connect.
+        forms: How refusals are worded.
+        open_paths: Paths that need no token, besides `OPEN_PATHS`.
+        is_stopping: Whether the server has been told to stop; requests are then refused (503).
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        settings: ServerSettings,
+        forms: ErrorForms,
+        open_paths: Iterable[str],
+        is_stopping: Callable[[], bool],
+    ) -> None:
+        self._app, self._settings, self._forms, self._is_stopping = app, settings, forms, is_stopping
+        self._hosts, self._origins = Hosts(settings), Origins(settings.allowed_origins)
+        self._open_paths = OPEN_PATHS | frozenset(open_paths)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        sending = _Sending(send, self._is_stopping())
+        try:
+            self._hosts.require(headers)
+            sending.headers |= self._origins.require(scope, headers)
+            if self._origins.is_preflight(scope, headers):
+                sending.headers |= self._origins.permission()
+                await sending.empty(204)
+                return
+            body = await self._body(scope, headers, receive)
+            if body is None:
+                return
+            self._require_token(scope, headers, body)
+            if sending.is_last and scope["path"] not in _STAYING_PATHS:
+                raise Refusal(503, "stopping", "the server is stopping; try again", {"Retry-After": "1"})
+        except Refusal as refusal:
+            await self._refuse(refusal, scope, receive, sending)
+            return
+        if scope["type"] == "websocket":
+            await self._app(scope, receive, send)
+        else:
+            await self._answer(scope, body, receive, sending)
+
+    def _require_token(self, scope: Scope, headers: Headers, body: bytes) -> None:
+        scope[AUTHORISED] = True
+        if self._settings.token is None:
+            return
+        is_open = scope["path"] in self._open_paths or scope["path"].startswith("/web/")
+        try:
+            require_token(self._settings.token, scope, headers, body)
+        except Refusal:
+            scope[AUTHORISED] = False
+            if not is_open:
+                raise
+
+    async def _body(self, scope: Scope, headers: Headers, receive: Receive) -> bytes | None:
+        """The whole body; None if the client has gone."""
+        if scope["type"] == "websocket":
+            return b""
+        if headers.get("content-encoding", "identity").lower() != "identity":
+            raise Refusal(
+                415, "encoding", "the body is compressed; send it as it is", {"Connection": "close"}
+            )
+        if int(headers.get("content-length", "0")) > MOST_BODY_BYTES:
+            raise _TOO_LARGE
+        body = b""
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return None
+            part: bytes = message.get("body", b"")
+            body += part
+            if len(body) > MOST_BODY_BYTES:
+                raise _TOO_LARGE
+            if not message.get("more_body", False):
+                return body
+
+    async def _refuse(self, refusal: Refusal, scope: Scope, receive: Receive, sending: "_Sending") -> None:
+        if scope["type"] == "websocket":
+            if "websocket.http.response" not in scope.get("extensions", {}):
+                await sending.send_as_it_is(
+                    {"type": "websocket.close", "code": 1008, "reason": refusal.label}
+                )
+                return
+            sending.prefix = "websocket."
+        await self._forms.response(scope["path"], refusal)(scope, receive, sending)
+
+    async def _answer(self, scope: Scope, body: bytes, receive: Receive, sending: "_Sending") -> None:
+        """Run the application until it has answered or the client has gone."""
+        gone = asyncio.Event()
+        messages = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def receive_again() -> Message:
+            if messages:
+                return messages.pop()
+            await gone.wait()
+            return {"type": "http.disconnect"}
+
+        answering = asyncio.ensure_future(self._app(scope, receive_again, sending))
+        leaving = asyncio.ensure_future(receive())
+        try:
+            await asyncio.wait([answering, leaving], return_when=asyncio.FIRST_COMPLETED)
+            gone.set()
+            if not answering.done() and not sending.is_complete:
+                answering.cancel()
+            await asyncio.wait([answering])
+        finally:
+            answering.cancel()
+            leaving.cancel()
+        if not answering.cancelled() and (error := answering.exception()) is not None:
+            _log.error("%s", _place(error))
+            if not sending.has_begun:
+                await self._refuse(INTERNAL, scope, receive, sending)
+
+
+class _Sending:
+    """Sends an answer with the headers that all answers have."""
+
+    def __init__(self, send: Send, is_last: bool) -> None:
+        self.send_as_it_is = send
+        self.is_last = is_last
+        """Whether the connection is closed after the answer."""
+        self.headers: dict[str, str] = {}
+        """Headers of this answer only."""
+        self.prefix = ""
+        self.has_begun = self.is_complete = False
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.has_begun = True
+            headers = MutableHeaders(raw=list(message.get("headers", [])))
+            for name, value in (_HEADERS | self.headers).items():
+                headers[name] = value
+            headers.setdefault("Cache-Control", "no-store")
+            if self.is_last:
+                headers["Connection"] = "close"
+            message = {**message, "headers": headers.raw}
+        elif message["type"] == "http.response.body":
+            self.is_complete = not message.get("more_body", False)
+        await self.send_as_it_is({**message, "type": self.prefix + message["type"]})
+
+    async def empty(self, status: int) -> None:
+        """Send an answer without content."""
+        await self({"type": "http.response.start", "status": status, "headers": []})
+        await self({"type": "http.response.body", "body": b""})
+
+
+def _place(error: BaseException) -> str:
+    """Where an unexpected exception arose, without its message, which may quote a user's text."""
+    frames = traceback.extract_tb(error.__traceback__)
+    places: list[Any] = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames]
+    return f"unexpected {type(error).__name__}: " + " < ".join(reversed(places))
