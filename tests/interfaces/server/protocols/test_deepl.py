@@ -10,7 +10,7 @@ import deepl
 import httpx
 import pytest
 from fastapi import FastAPI
-from tests.interfaces.server.conftest import DECODING, SETTINGS, running
+from tests.interfaces.server.conftest import DECODING, SETTINGS, StartServer, running
 from tests.patience import PATIENCE_SECONDS
 
 from allyouneed.interfaces.server.decoding import serving
@@ -307,3 +307,17 @@ def test_variants_are_listed_as_by_deepl() -> None:
     ]
     assert [each["language"] for each in languages.sources()] == ["DE", "EN", "NB", "PT", "ZH"]
     assert {"language": "PT", "name": "Portuguese"} in languages.sources()
+
+
+def test_the_clients_key_is_the_servers_token(start_server: StartServer, offline: Offline) -> None:
+    address = start_server(token="secret-token")
+    with closing(deepl.DeepLClient("secret-token", server_url=address)) as client:
+        found = client.translate_text("sun", source_lang="EN", target_lang="DE")
+        assert isinstance(found, deepl.TextResult)
+        assert found.text == offline("sun")
+    with (
+        closing(deepl.DeepLClient("another", server_url=address)) as client,
+        pytest.raises(deepl.AuthorizationException, match="the token is wrong"),
+    ):
+        client.translate_text("sun", source_lang="EN", target_lang="DE")
+    assert httpx.get(f"{address}/v2/usage").status_code == 403
