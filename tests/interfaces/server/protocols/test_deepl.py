@@ -321,3 +321,9 @@ def test_the_clients_key_is_the_servers_token(start_server: StartServer, offline
     ):
         client.translate_text("sun", source_lang="EN", target_lang="DE")
     assert httpx.get(f"{address}/v2/usage").status_code == 403
+
+
+def test_a_request_without_time_left_is_refused_in_deepls_form(start_server: StartServer) -> None:
+    response = httpx.post(f"{start_server(request_seconds=0.0)}/v2/translate", json=FIELDS)
+    assert response.status_code == 504
+    assert response.json().keys() == {"message"}
