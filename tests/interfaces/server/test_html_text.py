@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allyouneed.interfaces.server.html_text import HtmlText
+from allyouneed.interfaces.server.html_text import HTML, XML, HtmlText
 
 
 def upper(document: str) -> str:
@@ -121,3 +121,22 @@ def test_a_tag_that_is_not_closed_reaches_to_the_end(part: str) -> None:
 def test_more_elements_than_browsers_nest_do_not_change_the_result() -> None:
     document = "<a>" * 2_000 + "x" + "</b>" * 2_000 + "<script>y</script>"
     assert upper(document) == document.replace("x", "X")
+
+
+def test_names_of_elements_mean_nothing_in_xml() -> None:
+    document = "<a>x &amp; y<link>z</link><time>1\n2</time><script><b/>q</script><br>n</br></a>"
+    found = HtmlText(document, XML)
+    assert found.texts == ["x & y", "z", "1\n2", "q", "n"]
+    assert found.with_translations(found.texts) == document
+
+
+def test_xml_keeps_sections_comments_and_named_elements() -> None:
+    document = "<a><![CDATA[x > y]]>b<!-- c > d --><Keep>e<f>g</f></Keep><keep/>h</a>"
+    found = HtmlText(document, XML.without(["keep"]))
+    assert found.texts == ["b", "h"]
+    assert found.with_translations(["B", "H"]) == document.replace(">b", ">B").replace(">h", ">H")
+    assert HtmlText("<p>a <q>b</q></p>", HTML.without(["q"])).texts == ["a"]
+
+
+def test_xml_has_no_names_for_characters_of_html() -> None:
+    assert HtmlText("<a>x&#160;y</a>", XML).with_translations(["x\xa0<y"]) == "<a>x\xa0&lt;y</a>"

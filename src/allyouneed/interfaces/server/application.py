@@ -10,15 +10,15 @@ from allyouneed.interfaces.server import metrics
 from allyouneed.interfaces.server.error_forms import ErrorForms
 from allyouneed.interfaces.server.error_handlers import answer_errors
 from allyouneed.interfaces.server.observation import Observed, Observer
-from allyouneed.interfaces.server.protocols import libretranslate, marian, openai, own
+from allyouneed.interfaces.server.protocols import deepl, libretranslate, marian, openai, own
 from allyouneed.interfaces.server.security import Guard
 from allyouneed.interfaces.server.service import Service
 from allyouneed.interfaces.server.settings import ServerSettings
 from allyouneed.version import __version__
 
-PROTOCOLS = (own, libretranslate, marian, openai)
+PROTOCOLS = (own, libretranslate, deepl, marian, openai)
 """Modules with the routes of the protocols."""
-FORMS = ErrorForms(libretranslate.ERROR_FORMS | openai.ERROR_FORMS)
+FORMS = ErrorForms(libretranslate.ERROR_FORMS | deepl.ERROR_FORMS | openai.ERROR_FORMS)
 """How refusals are worded, by paths."""
 
 

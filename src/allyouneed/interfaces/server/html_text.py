@@ -1,4 +1,4 @@
-"""The texts of an HTML document that are to be translated, and the document with their translations.
+"""The texts of an HTML or XML document that are to be translated, and the document with their translations.
 
 Regular expressions that pass over the document once find its tags. The standard library's parser would do,
 too, but that of older Python versions takes time that grows with the square of the length where tags are
@@ -7,7 +7,7 @@ not closed, half a second for 5,000 characters.
 
 import html
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 _MARKUP: Final = re.compile(
@@ -20,6 +20,7 @@ _MARKUP: Final = re.compile(
     re.DOTALL | re.VERBOSE,
 )
 """Markup; where it is not closed, it reaches to the end of the document, as in browsers."""
+_XML_MARKUP: Final = re.compile(rf"<!\[CDATA\[.*?(?:\]\]>|\Z)|{_MARKUP.pattern}", _MARKUP.flags)
 _ATTRIBUTE: Final = re.compile(r"""([^\s"'>/=]+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s>]+)))?""")
 _SPACES: Final = re.compile(r"[ \t\n\r\f]+")
 _RAW: Final = frozenset({"script", "style"})
@@ -34,6 +35,44 @@ _VOID: Final = frozenset(
 """Elements that contain nothing."""
 _DEEPEST: Final = 512
 """Number of nested elements above which further ones count as siblings, as in browsers."""
+
+
+class Dialect(NamedTuple):
+    """What tags and white space mean."""
+
+    markup: re.Pattern[str]
+    """Matches a piece of markup."""
+    raw: frozenset[str]
+    """Elements that contain no markup."""
+    kept: frozenset[str]
+    """Elements whose text is not translated."""
+    void: frozenset[str]
+    """Elements that contain nothing."""
+    keeps_lines: bool
+    """Whether line breaks mean something in every element."""
+    has_empty_tags: bool
+    """Whether a tag like `<name/>` is a whole element."""
+    hard_space: str
+    """How a no-break space is written."""
+
+    def without(self, names: Iterable[str]) -> "Dialect":
+        """Return the same dialect with further elements whose text is not translated."""
+        return self._replace(kept=self.kept | {name.lower() for name in names})
+
+
+HTML: Final = Dialect(
+    _MARKUP, _RAW, _KEPT, _VOID, keeps_lines=False, has_empty_tags=False, hard_space="&nbsp;"
+)
+XML: Final = Dialect(
+    _XML_MARKUP,
+    raw=frozenset(),
+    kept=frozenset(),
+    void=frozenset(),
+    keeps_lines=True,
+    has_empty_tags=True,
+    hard_space="\xa0",
+)
+"""XML, in which the names of elements mean nothing; CDATA sections are not translated."""
 
 
 class _Text(NamedTuple):
@@ -60,19 +99,21 @@ class HtmlText:
 
     Args:
         document: The document; every string is one.
+        dialect: Language of the document.
     """
 
-    def __init__(self, document: str) -> None:
+    def __init__(self, document: str, dialect: Dialect = HTML) -> None:
+        self._dialect = dialect
         self._pieces: list[str | _Text] = []
-        self._open = [_Element("", is_translated=True, keeps_lines=False)]
+        self._open = [_Element("", is_translated=True, keeps_lines=dialect.keeps_lines)]
         position = 0
-        while found := _MARKUP.search(document, position):
+        while found := dialect.markup.search(document, position):
             self._add(document[position : found.start()])
             self._pieces.append(found[0])
             position = found.end()
             if found["name"]:
                 self._nest(found)
-            if self._open[-1].name in _RAW:
+            if self._open[-1].name in dialect.raw:
                 position = self._pass_over_raw(document, position)
         self._add(document[position:])
 
@@ -85,7 +126,7 @@ class HtmlText:
         """Return the document with translations in place of `texts`; everything else is as it was."""
         remaining = iter(translations)
         return "".join(
-            _escaped(piece.before + next(remaining) + piece.after) if isinstance(piece, _Text) else piece
+            self._escaped(piece.before + next(remaining) + piece.after) if isinstance(piece, _Text) else piece
             for piece in self._pieces
         )
 
@@ -106,8 +147,10 @@ class HtmlText:
         if tag["end"]:
             depth = next((i for i in reversed(range(1, len(self._open))) if self._open[i].name == name), None)
             del self._open[depth or len(self._open) :]
-        elif name in _RAW or (name not in _VOID and len(self._open) < _DEEPEST):
-            is_translated = _is_translated(name, tag["attributes"], parent)
+        elif self._dialect.has_empty_tags and tag["attributes"].endswith("/"):
+            return
+        elif name in self._dialect.raw or (name not in self._dialect.void and len(self._open) < _DEEPEST):
+            is_translated = _is_translated(tag["attributes"], parent, name in self._dialect.kept)
             self._open.append(_Element(name, is_translated, parent.keeps_lines or name == "pre"))
 
     def _pass_over_raw(self, document: str, position: int) -> int:
@@ -118,18 +161,13 @@ class HtmlText:
         self._pieces.append(document[position:end])
         return end
 
+    def _escaped(self, text: str) -> str:
+        return html.escape(text, quote=False).replace("\xa0", self._dialect.hard_space)
 
-def _is_translated(name: str, attributes: str, parent: _Element) -> bool:
+
+def _is_translated(attributes: str, parent: _Element, is_kept: bool) -> bool:
     """Whether the text of an element is translated, from its start tag and the element around it."""
     values = {each[1].lower(): each[2] or each[3] or each[4] for each in _ATTRIBUTE.finditer(attributes)}
     if (values.get("translate") or "").lower() in ("yes", "no"):
         return str(values["translate"]).lower() == "yes"
-    return (
-        parent.is_translated
-        and name not in _KEPT
-        and "notranslate" not in (values.get("class") or "").split()
-    )
-
-
-def _escaped(text: str) -> str:
-    return html.escape(text, quote=False).replace("\xa0", "&nbsp;")
+    return parent.is_translated and not is_kept and "notranslate" not in (values.get("class") or "").split()

@@ -125,13 +125,9 @@ class Guard:
                 return body
 
     async def _refuse(self, refusal: Refusal, scope: Scope, receive: Receive, sending: "_Sending") -> None:
-        if scope["type"] == "websocket":
-            if "websocket.http.response" not in scope.get("extensions", {}):
-                await sending.send_as_it_is(
-                    {"type": "websocket.close", "code": 1008, "reason": refusal.label}
-                )
-                return
-            sending.prefix = "websocket."
+        if scope["type"] == "websocket" and "websocket.http.response" not in scope.get("extensions", {}):
+            await sending.send_as_it_is({"type": "websocket.close", "code": 1008, "reason": refusal.label})
+            return
         await self._forms.response(scope["path"], refusal)(scope, receive, sending)
 
     async def _answer(self, scope: Scope, body: bytes, receive: Receive, sending: "_Sending") -> None:
@@ -171,11 +167,11 @@ class _Sending:
         """Whether the connection is closed after the answer."""
         self.headers: dict[str, str] = {}
         """Headers of this answer only."""
-        self.prefix = ""
         self.has_begun = self.is_complete = False
 
     async def __call__(self, message: Message) -> None:
-        if message["type"] == "http.response.start":
+        kind = message["type"].removeprefix("websocket.")  # which responses to a handshake have
+        if kind == "http.response.start":
             self.has_begun = True
             headers = MutableHeaders(raw=list(message.get("headers", [])))
             for name, value in (_HEADERS | self.headers).items():
@@ -184,9 +180,9 @@ class _Sending:
             if self.is_last:
                 headers["Connection"] = "close"
             message = {**message, "headers": headers.raw}
-        elif message["type"] == "http.response.body":
+        elif kind == "http.response.body":
             self.is_complete = not message.get("more_body", False)
-        await self.send_as_it_is({**message, "type": self.prefix + message["type"]})
+        await self.send_as_it_is(message)
 
     async def empty(self, status: int) -> None:
         """Send an answer without content."""

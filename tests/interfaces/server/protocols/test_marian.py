@@ -11,7 +11,7 @@ import pytest
 from fastapi import FastAPI
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.interfaces.server.conftest import DECODING, SETTINGS, running
+from tests.interfaces.server.conftest import DECODING, SETTINGS, StartServer, running
 from tests.patience import PATIENCE_SECONDS, wait_until
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
@@ -217,3 +217,15 @@ def test_refusals_have_codes(status: int, code: int) -> None:
 def test_lines_are_what_ends_in_a_line_feed(lines: list[str]) -> None:
     assert marian.lines_of("".join(line + "\n" for line in lines)) == lines
     assert marian.lines_of("".join(line + "\r\n" for line in lines)) == lines
+
+
+def test_the_token_is_in_the_query_or_a_header(start_server: StartServer, offline: Offline) -> None:
+    address = start_server(token="secret-token")
+    with opened(address, "?token=secret-token") as socket:
+        assert answer(socket, "sun") == offline("sun") + "\n"
+    for query in ("", "?token=another"):
+        with pytest.raises(InvalidStatus) as caught, opened(address, query):
+            pass
+        response = caught.value.response
+        assert response.status_code in (400, 403)  # as LibreTranslate says it, which has the same path
+        assert response.headers["X-Content-Type-Options"] == "nosniff"

@@ -9,7 +9,7 @@ import httpx
 import openai
 import pytest
 from fastapi import FastAPI
-from tests.interfaces.server.conftest import DECODING, SETTINGS, running
+from tests.interfaces.server.conftest import DECODING, SETTINGS, StartServer, running
 from tests.patience import PATIENCE_SECONDS
 
 from allyouneed.interfaces.server.decoding import serving
@@ -253,3 +253,18 @@ def test_refusals_have_openais_form(refusal: Refusal, status: int, kind: str, co
 def test_a_refusal_keeps_its_headers() -> None:
     response = protocol.worded(Refusal(429, "queue_full", "busy", {"Retry-After": "2"}))
     assert response.headers["Retry-After"] == "2"
+
+
+def test_the_clients_key_is_the_servers_token(start_server: StartServer, offline: Offline) -> None:
+    url = start_server(token="secret-token") + "/v1"
+    with openai.OpenAI(base_url=url, api_key="secret-token", max_retries=0) as client:
+        found = client.chat.completions.create(**BODY)
+        assert found.choices[0].message.content == offline("sun moon\nbear")
+        with client.chat.completions.create(**BODY, stream=True) as stream:
+            assert len(list(stream)) > 3
+    with (
+        openai.OpenAI(base_url=url, api_key="another", max_retries=0) as client,
+        pytest.raises(openai.AuthenticationError) as caught,
+    ):
+        client.models.list()
+    assert caught.value.code == "invalid_api_key"

@@ -88,7 +88,7 @@ class _Endpoints:
         """What each name of a model or direction asks for; that of a model comes first."""
         directions = self._service.directions
         by_direction = {f"{each.source}-{each.target}": Ask(each.source, each.target) for each in directions}
-        translators = [each for each in self._service.models.values() if each.task == "translation"]
+        translators = [each for each in self._service.models.values() if each.source]  # no parsers
         by_name = {each.name: Ask(model=each.name) for each in translators}
         return by_name | {name: ask for name, ask in by_direction.items() if name not in by_name}
 
@@ -169,7 +169,8 @@ async def _events(
         sent = ""
         while isinstance(told, str):
             yield _event(frame | _choice({"content": told[len(sent) :]}))
-            told, sent = await anext(growing), told
+            sent = told
+            told = await anext(growing)
         if told.translations[0].text[len(sent) :]:
             yield _event(frame | _choice({"content": told.translations[0].text[len(sent) :]}))
     except Refusal as refusal:
