@@ -43,6 +43,7 @@ Whole = Annotated[int, Parameter(converter=_whole)]
 AtLeastOne = Annotated[int, between(1, MAX_COUNT)]
 Threads = Annotated[int, between(1, MAX_THREADS)]
 """Number of threads or processes."""
+Port = Annotated[int, between(0, 65_535)]
 Outputs = Annotated[int, between(1, MAX_OUTPUTS)]
 """Number of outputs per input."""
 Positive = Annotated[float, Parameter(validator=_check_positive)]

@@ -2,14 +2,14 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
 from cyclopts import Parameter
 
 from allyouneed.config.run import DecodingPrecision
 from allyouneed.errors import UsageError
 from allyouneed.interfaces.device import Device
-from allyouneed.interfaces.number_options import AtLeastOne, Threads
+from allyouneed.interfaces.number_options import AtLeastOne, Port, Positive, Threads
 
 if TYPE_CHECKING:
     from allyouneed.interfaces.server.settings import ServerSettings
@@ -22,7 +22,8 @@ class Access:
 
     host: str = "127.0.0.1"
     """Address to listen on. Others than loopback's need --token-file or --insecure."""
-    port: Annotated[int, Parameter(help="Port to listen on; 0 chooses a free one.")] = 8000
+    port: Port = 8000
+    """Port to listen on; 0 chooses a free one."""
     token_file: Path | None = None
     """File with the token that clients must send; only its owner may read it."""
     insecure: bool = False
@@ -40,11 +41,11 @@ class Limits:
 
     max_characters: AtLeastOne = 5_000
     """Maximum characters of a text."""
-    max_wait: float = 1.5
+    max_wait: Positive = 1.5
     """Estimated seconds of waiting above which requests are refused with status 429."""
-    request_timeout: float = 30.0
+    request_timeout: Positive = 30.0
     """Maximum seconds for a request."""
-    drain_timeout: float = 30.0
+    drain_timeout: Positive = 30.0
     """Maximum seconds for requests in progress when the server is told to stop."""
 
 

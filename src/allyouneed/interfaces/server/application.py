@@ -6,7 +6,7 @@ from typing import Any
 from fastapi import FastAPI
 from starlette.types import ASGIApp
 
-from allyouneed.interfaces.server import metrics
+from allyouneed.interfaces.server import metrics, pages
 from allyouneed.interfaces.server.error_forms import ErrorForms
 from allyouneed.interfaces.server.error_handlers import answer_errors
 from allyouneed.interfaces.server.observation import Observed, Observer
@@ -49,6 +49,7 @@ def create_app(
     app.include_router(metrics.routes(counted, lambda: not service.is_stopping))
     for protocol in PROTOCOLS:
         app.include_router(protocol.routes(service, settings))
+    app.include_router(pages.routes(service, settings))
     answer_errors(app, FORMS)
     guard = Guard(app, settings, FORMS, libretranslate.OPEN_PATHS, lambda: service.is_stopping)
     return Observed(guard, [counted.exchange, *observers])

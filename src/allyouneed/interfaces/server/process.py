@@ -130,8 +130,6 @@ def _listening(settings: ServerSettings) -> Iterator[socket.socket]:
             settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
         listener = socket.create_server(address[:2], family=family, backlog=_BACKLOG)
-    except OverflowError:
-        raise UsageError(f"{place}: the port is out of range; choose one from 0 to 65535") from None
     except socket.gaierror:
         raise UsageError(f"{place}: no such host; name an address of this machine") from None
     except OSError as error:

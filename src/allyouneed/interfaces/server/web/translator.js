@@ -1,0 +1,144 @@
+// The translator: write, and see the translation as it becomes certain.
+
+import { element } from "./explorer/elements.js";
+import { Refused, ask, stream, untilAnswered } from "./api.js";
+import { showAttention } from "./dialog.js";
+import { languageChoice } from "./languages.js";
+import { openMenu } from "./menu.js";
+import { alternativesOf, linksOf, placeOf, segmentsOf, textOf, wordsOf } from "./result.js";
+import { sourceField } from "./source.js";
+import { targetField } from "./target.js";
+
+const PAUSE = 300; // milliseconds without a key before the text is sent
+const ALTERNATIVES = 8;
+const WITHOUT_SPACES = ["bo", "dz", "ja", "km", "lo", "my", "th", "wuu", "yue", "zh"]; // between sentences
+
+/** The node of the translator, and what to do when it is shown. */
+export function translatorView(served) {
+  const languages = languageChoice(served, () => translate(0));
+  const status = element("p", { class: "status", role: "status", "aria-live": "polite" });
+  const copy = element("button", { type: "button", class: "quiet", onclick: copyText }, "Copy");
+  const undo = element("button", { type: "button", class: "quiet", onclick: takeBack }, "Undo");
+  const look = element("button", { type: "button", class: "quiet", onclick: lookInto }, "Attention");
+  const clear = element("button", { type: "button", class: "quiet", onclick: () => { source.text = ""; translate(0); source.area.focus(); } }, "Clear");
+  const source = sourceField(
+    { label: "Text to translate", placeholder: "Write or paste text", most: served.limits.characters },
+    () => translate(PAUSE), (word) => mark(word, 0));
+  const target = targetField((word) => { pointed = word ?? pointed; mark(word, 1); }, showAlternatives);
+  let shown = null; // {result, segments}
+  let before = []; // what `undo` brings back
+  let pointed = 0, timer = 0, asking = new AbortController();
+
+  function translate(pause) {
+    clearTimeout(timer);
+    asking.abort();
+    asking = new AbortController();
+    timer = setTimeout(() => work(asking.signal), pause);
+  }
+  async function work(signal) {
+    say("");
+    if (!source.text.trim()) return put(null, "");
+    if (source.isTooLong) return say(`The text is longer than ${served.limits.characters.toLocaleString()} characters; shorten it.`, true);
+    const content = { text: source.text, source: languages.from, target: languages.to, alignments: true };
+    target.node.setAttribute("aria-busy", "true");
+    try {
+      const result = await untilAnswered(
+        () => stream(content, (text) => { say(""); target.show(text, false); }, signal),
+        ({ message, seconds }) => say(`${message[0].toUpperCase()}${message.slice(1)} Trying again in ${seconds} s.`, true),
+        signal);
+      before = [];
+      put({ result, segments: segmentsOf(result) }, result.translations[0].text);
+      languages.tell(languages.from === "auto" ? result.source : "");
+      say(result.notices.join(" "));
+    } catch (error) {
+      if (error.name === "AbortError") return;
+      put(null, "");
+      say(error.message, true);
+      if (!(error instanceof Refused)) throw error;
+    } finally {
+      if (!signal.aborted) target.node.removeAttribute("aria-busy");
+    }
+  }
+  function put(next, text) {
+    shown = next;
+    target.show(text, true);
+    target.node.lang = languages.to;
+    mark(null, 0);
+    for (const button of [copy, look]) button.disabled = !shown;
+    undo.hidden = !before.length;
+    clear.hidden = !source.text;
+  }
+  function say(text, isWrong = false) {
+    status.textContent = text;
+    status.classList.toggle("wrong", isWrong);
+  }
+  /** Mark a word of one side and those linked to it. */
+  function mark(word, side) {
+    const links = shown && word !== null ? linksOf(shown.segments) : [];
+    const linked = [new Set(), new Set()];
+    for (const link of links) {
+      if (link[side] === word) linked[1 - side].add(link[1 - side]);
+    }
+    if (linked[1 - side].size) linked[side].add(word);
+    source.mark(linked[0]);
+    target.mark(linked[1]);
+  }
+  async function showAlternatives(word, node) {
+    const place = shown && placeOf(shown.segments, word);
+    if (!place) return;
+    const segment = shown.segments[place.number];
+    const leaving = new AbortController();
+    const menu = openMenu(node, ({ text, links }) => replace(place.number, text, links, word), () => leaving.abort());
+    const prefix = wordsOf(segment.text).slice(0, place.place).join(" ");
+    const model = shown.result.models.at(-1);
+    const content = { text: segment.source, model, prefix, n_best: ALTERNATIVES, beam_size: ALTERNATIVES, alignments: true };
+    try {
+      const result = await untilAnswered(() => ask("/api/translate", content, leaving.signal), ({ message }) => menu.fail(message), leaving.signal);
+      menu.show(alternativesOf(result.results[0], segment, place.place));
+    } catch (error) {
+      if (error.name !== "AbortError") menu.fail(error.message);
+    }
+  }
+  function replace(number, text, links, word) {
+    before.push(shown);
+    const segments = shown.segments.map((each, i) => (i === number ? { ...each, text, links } : each));
+    show({ ...shown, segments });
+    target.focusOn(word);
+  }
+  function takeBack() {
+    show(before.pop());
+    target.focusOn(pointed);
+  }
+  function show(next) {
+    const space = WITHOUT_SPACES.includes(next.result.target) ? "" : " ";
+    put(next, textOf(next.segments, source.text.split("\n").length, space));
+  }
+  async function copyText() {
+    const space = WITHOUT_SPACES.includes(shown.result.target) ? "" : " ";
+    try {
+      await navigator.clipboard.writeText(textOf(shown.segments, source.text.split("\n").length, space));
+      say("Copied.");
+    } catch {
+      say("The browser does not allow copying; select the text instead.", true);
+    }
+  }
+  function lookInto() {
+    const { number } = placeOf(shown.segments, pointed) ?? { number: 0 };
+    const { source: text, text: translation } = shown.segments[number];
+    showAttention(() => ask("/api/attention", { text, translation, model: shown.result.models.at(-1) }));
+  }
+  languages.swap.addEventListener("click", () => {
+    const [from, to] = [languages.known, languages.to], text = target.node.textContent;
+    languages.choose(to, from);
+    if (text) source.text = text;
+    translate(0);
+  });
+  addEventListener("online", () => translate(0));
+  put(null, "");
+  const node = element("div", { class: "translator" },
+    element("div", { class: "languages" }, languages.source, languages.swap, languages.target),
+    element("section", { class: "pane", "aria-label": "Source" }, source.node, element("footer", {}, source.count, clear)),
+    element("section", { class: "pane", "aria-label": "Result" }, target.node, element("footer", {}, undo, look, copy)),
+    status);
+  return { node, start: () => source.area.focus() };
+}
