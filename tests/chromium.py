@@ -9,7 +9,7 @@ import pytest
 SCREEN = {"width": 1200, "height": 900}
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # while it is there, the thread has an event loop, and can run no other
 def browser() -> Iterator[Any]:
     """Chromium without a window, with a context for pages on an ordinary screen."""
     playwright = pytest.importorskip("playwright.sync_api", reason="NOT RUN: needs playwright")

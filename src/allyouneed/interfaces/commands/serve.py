@@ -89,9 +89,10 @@ def serve(
     from allyouneed.interfaces.device import torch_device
 
     try:
+        from allyouneed.interfaces.server.decoding import Decoding
         from allyouneed.interfaces.server.models import ModelSource, direction_of
         from allyouneed.interfaces.server.process import require_safe_address
-        from allyouneed.interfaces.server.running import Decoding, run
+        from allyouneed.interfaces.server.running import run
     except ModuleNotFoundError as error:
         raise UsageError(
             f"serve needs {error.name}; install it with: pip install 'allyouneed[serve]'"

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar, cast
 
@@ -20,12 +21,16 @@ from allyouneed.interfaces.server.refusal import Refusal
 from allyouneed.interfaces.server.settings import MOST_BEAMS, MOST_TEXTS, ServerSettings
 from allyouneed.tasks.parsing.parser import Parse, Parser
 from allyouneed.tasks.translation.options import TranslateOptions
+from allyouneed.tasks.translation.outputs import Translation
+from allyouneed.tasks.translation.queued import QueuedTranslator
 from allyouneed.tasks.translation.submission import TranslatedText
 from allyouneed.tasks.translation.translator import Translator
 
 Result = TypeVar("Result")
 
 _CHARACTERS_PER_TOKEN = 4
+_ALTERNATIVES = 8
+"""Maximum number of next tokens that are tried."""
 _MOST_CHARACTERS_AT_ONCE = 2_000
 """Longer texts are encoded in another thread, so that the event loop goes on."""
 
@@ -102,6 +107,18 @@ class Service:
         finally:
             work.cancel()
 
+    async def alternatives(self, text: str, ask: Ask) -> list[Translation]:
+        """Translations of a sentence that go on differently after `ask.prefix`, the likeliest first."""
+        self._require([text], ask)
+        await self._load_detector(ask)
+        [*_, name] = self._router.route(text, ask).direction.models
+        self._admit([text] * _ALTERNATIVES, self._beam_size(name, ask))
+        seek = partial(self._queued(name).continuations, text, ask.prefix, _ALTERNATIVES)
+        begun = await self._in_time(_submitted(partial(seek, deadline=self._deadline()), len(text)))
+        asked = replace(ask, n_best=1)
+        found = await self._in_time(_all([self._step(name, text, asked, prefix=ids) for ids in begun]))
+        return [each.translations[0] for each in found]
+
     async def parse(self, sentences: Sequence[str], model: str | None = None) -> list[Parse]:
         """Parse sentences with the named model, by default the first parser."""
         self._require(sentences)
@@ -161,16 +178,18 @@ class Service:
         )
 
     async def _step(
-        self, name: str, text: str, ask: Ask, tell: Callable[[str], None] | None = None
+        self,
+        name: str,
+        text: str,
+        ask: Ask,
+        tell: Callable[[str], None] | None = None,
+        prefix: Sequence[int] | None = None,
     ) -> TranslatedText:
-        translator = self.models[name].loaded
-        assert isinstance(translator, Translator)
-        options = {**ask.search, "alignments": ask.alignments, "split_sentences": True}
+        options = {**ask.search, "alignments": ask.alignments, "split_sentences": prefix is None}
         submit = partial(
-            translator.submit,
-            self._scheduler,
+            self._queued(name).submit,
             text,
-            prefix=ask.prefix,
+            prefix=ask.prefix if prefix is None else prefix,
             n_best=ask.n_best,
             deadline=self._deadline(),
             tell=tell,
@@ -182,6 +201,11 @@ class Service:
         """Load the detector's model, which takes a second, before the event loop would have to."""
         if ask.source == AUTO:
             await asyncio.to_thread(self._detector.load)
+
+    def _queued(self, name: str) -> QueuedTranslator:
+        translator = self.models[name].loaded
+        assert isinstance(translator, Translator)
+        return translator.on(self._scheduler)
 
     def _parser(self, name: str | None) -> Parser:
         for model in self.models.values():

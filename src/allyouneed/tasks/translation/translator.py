@@ -1,7 +1,6 @@
 """Translates raw text to raw text (paper 5 and 6.1)."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import count, tee
 from typing import Literal, Unpack
@@ -16,17 +15,16 @@ from allyouneed.inference.batching import Batching
 from allyouneed.inference.engine_choice import build_engines
 from allyouneed.inference.generate import follow, generate
 from allyouneed.inference.scheduler import Scheduler
-from allyouneed.inference.search_plan import SearchPlan
 from allyouneed.inference.shortlist import Shortlist
 from allyouneed.model import EncoderDecoder
 from allyouneed.tasks.attention import Attention, Pieces, look_into
 from allyouneed.tasks.requests import Answer, Failure, ScoreRequest, TranslationRequest, require_all
 from allyouneed.tasks.translation.encoded_texts import EncodedText, encode_text, joined_answers, parts_of
 from allyouneed.tasks.translation.options import TranslateConfig, TranslateOptions, check_n_best, configured
-from allyouneed.tasks.translation.outputs import Part, Translation, space_between_sentences
+from allyouneed.tasks.translation.outputs import Part, Translation
 from allyouneed.tasks.translation.pair_scores import EncodedPair, PairEncoder, PairScore, answer_pairs
 from allyouneed.tasks.translation.parts import PartMaker
-from allyouneed.tasks.translation.submission import EncodedLines, TranslatedText, submit_lines
+from allyouneed.tasks.translation.queued import QueuedTranslator
 from allyouneed.tasks.translation.text_encoder import TextEncoder
 
 
@@ -133,52 +131,12 @@ class Translator:
         config, search = configured(options, self.config.search)
         return self._answers(self._encoded(requests, config), n_best, config, search)
 
-    def submit(
-        self,
-        scheduler: Scheduler,
-        text: str,
-        *,
-        prefix: str = "",
-        n_best: int = 1,
-        deadline: float | None = None,
-        tell: Callable[[str], None] | None = None,
-        **options: Unpack[TranslateOptions],
-    ) -> Future[TranslatedText]:
-        """Queue the translation of a text of any number of lines; line breaks are kept.
+    def on(self, scheduler: Scheduler) -> QueuedTranslator:
+        """This translator on a scheduler that callers, and other models, share.
 
         The scheduler runs while `workers.ready_to_decode(translator.engine)`.
-
-        Args:
-            scheduler: Scheduler that many callers and models may share; its limits hold for batches.
-            text: A text; each line is translated as `answer` translates a text.
-            prefix: Whole words that the translation begins with.
-            n_best: Maximum number of translations.
-            deadline: Value of `time.monotonic()` after which the translation fails with `TimeoutError`.
-            tell: Called by a worker with the beginning of the translation that can no longer change, whenever
-                it has become longer; not with sampling or a coverage penalty.
-            **options: See `answer`.
-
-        Returns:
-            The future of the translations; it can be cancelled until it is done.
-
-        Raises:
-            DataError: The text is not Unicode, or too long and not to be split.
-            UsageError: An option is unknown, out of range, or has no effect.
         """
-        config, search = configured(options, self.config.search)
-        check_n_best(n_best, search.mbr)
-        divided = [self._encoder.divider(config).divide(line) for line in text.split("\n")]
-        notices = tuple(notice for line in divided for notice in line.notices)
-        encoded = EncodedLines([line.parts for line in divided], notices, self._encoder.prefix(prefix))
-        return submit_lines(
-            scheduler,
-            SearchPlan(self.engine, search, search.mbr or n_best),
-            encoded,
-            self._maker(search, n_best),
-            space_between_sentences(self.config.data.target_language),
-            deadline=deadline,
-            tell=tell,
-        )
+        return QueuedTranslator(self.engine, self.config, self._encoder, scheduler)
 
     def lost_sentences(self, text: str, translation: str) -> str | None:
         """A message if a translation has fewer sentences than its text; otherwise None.
@@ -342,8 +300,5 @@ class Translator:
             batching=batching,
         )
 
-        maker = self._maker(config, n_best)
+        maker = PartMaker(self._source_tokenizer, self._target_tokenizer, config, n_best)
         return (maker.part(source, hypotheses) for (source, _), hypotheses in zip(again, found, strict=False))
-
-    def _maker(self, config: SearchConfig, n_best: int) -> PartMaker:
-        return PartMaker(self._source_tokenizer, self._target_tokenizer, config, n_best)

@@ -65,6 +65,20 @@ def test_a_stream_has_events(client: httpx.Client) -> None:
     assert (refused.status_code, refused.json()["error"]["label"]) == (404, "no_direction")
 
 
+def test_alternatives_go_on_differently_after_the_prefix(client: httpx.Client) -> None:
+    body = {"model": "ende", "text": "moon star", "alignments": True}
+    [best] = client.post("/api/translate", json=body).json()["results"][0]["translations"]
+    for prefix in ("", "noomo"):
+        found = client.post("/api/alternatives", json=body | {"prefix": prefix}).json()["alternatives"]
+        texts = [each["text"] for each in found]
+        assert len(set(texts)) == len(texts) > 1
+        assert all(text.startswith(prefix) for text in texts)
+        assert best["text"] in texts
+        assert all("alignment" in each for each in found)
+    refused = client.post("/api/alternatives", json=body | {"prefix": "a " * 2_000})
+    assert (refused.status_code, refused.json()["error"]["label"]) == (422, "too-long")
+
+
 def test_sentences_are_parsed_and_attention_is_shown(client: httpx.Client) -> None:
     [parse] = client.post("/api/parse", json={"text": "the sun sees the moon ."}).json()["results"]
     assert parse["tree"].startswith("(TOP (S (NP")
@@ -95,7 +109,8 @@ def test_what_is_served_is_listed(client: httpx.Client, models: list[ServedModel
 def test_the_schema_lists_the_endpoints_and_their_limits(client: httpx.Client) -> None:
     schema = client.get("/api/openapi.json").json()
     assert set(schema["paths"]) == {
-        f"/api/{name}" for name in ("translate", "stream", "parse", "attention", "detect", "models")
+        f"/api/{name}"
+        for name in ("translate", "stream", "alternatives", "parse", "attention", "detect", "models")
     }
     assert schema["components"]["schemas"]["TranslateBody"]["properties"]["n_best"]["maximum"] == 16
 

@@ -16,6 +16,7 @@ from allyouneed.interfaces.server.security import AUTHORISED
 from allyouneed.interfaces.server.service import Service
 from allyouneed.interfaces.server.settings import MOST_BEAMS, MOST_TEXTS, ServerSettings
 from allyouneed.interfaces.server.strict import Body, StrictRoute
+from allyouneed.tasks.translation.outputs import Translation
 
 _LONGEST_TEXT = 1_000_000  # the server's own limit is lower, and may be set
 Text = Annotated[str, Field(max_length=_LONGEST_TEXT)]
@@ -64,6 +65,12 @@ class TranslateBody(TranslateOptions):
 
 class StreamBody(TranslateOptions):
     """A text to translate, answered while it is translated."""
+
+    text: Text
+
+
+class AlternativesBody(TranslateOptions):
+    """A sentence, and the beginning of its translation that is to be gone on from."""
 
     text: Text
 
@@ -136,6 +143,12 @@ def _translate(router: APIRouter, service: Service) -> None:
         first = await anext(growing)  # a refusal is still an answer with its status
         return StreamingResponse(_events(first, growing, body.alignments), media_type="text/event-stream")
 
+    @router.post("/alternatives")
+    async def alternatives(body: AlternativesBody) -> dict[str, Any]:
+        """Translations that go on differently after the prefix, the likeliest next word first."""
+        found = await service.alternatives(body.text, body.ask())
+        return {"alternatives": [translation_of(each, body.alignments) for each in found]}
+
 
 def _analyse(router: APIRouter, service: Service) -> None:
     """Add the endpoints that parse, show the attention and detect languages."""
@@ -185,14 +198,16 @@ def listed(service: Service) -> dict[str, Any]:
     }
 
 
+def translation_of(translation: Translation, alignments: bool) -> dict[str, Any]:
+    """A translation as JSON values."""
+    aligned = {"alignment": translation.alignment or []} if alignments else {}
+    return {"text": translation.text, "score": translation.score} | aligned
+
+
 def result_of(found: Translated, alignments: bool) -> dict[str, Any]:
     """The translations of a text as JSON values."""
     result: dict[str, Any] = {
-        "translations": [
-            {"text": each.text, "score": each.score}
-            | ({"alignment": each.alignment or []} if alignments else {})
-            for each in found.translations
-        ],
+        "translations": [translation_of(each, alignments) for each in found.translations],
         "source": found.source,
         "target": found.target,
         "models": found.models,

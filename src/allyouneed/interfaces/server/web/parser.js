@@ -62,7 +62,9 @@ export function parserView(served, parsers) {
       status.textContent = "The browser does not allow copying; select the brackets instead.";
     }
   }
-  const lookInto = () => showAttention(() => ask("/api/attention", { text: field.text.replaceAll("\n", " "), model: model.value }));
+  function lookInto() {
+    showAttention(() => ask("/api/attention", { text: field.text.replaceAll("\n", " "), model: model.value }));
+  }
   put(null);
   const node = element("div", { class: "parser" }, model,
     element("section", { class: "pane", "aria-label": "Sentence" }, field.node, element("footer", {}, field.count)),

@@ -51,16 +51,15 @@ export function placeOf(segments, word) {
   return null;
 }
 
-/** Other translations of a segment that begin with the words before `place`, each with another next word. */
-export function alternativesOf(result, segment, place) {
-  const before = wordsOf(segment.text).slice(0, place);
+/** Translations of a segment that begin with the words before `place`, each with another next word. */
+export function alternativesOf(translations, segment, place) {
+  const own = wordsOf(segment.text), before = own.slice(0, place);
   const found = new Map();
-  for (const translation of result.translations) {
-    const words = wordsOf(translation.text);
+  for (const { text, alignment } of translations) {
+    const words = wordsOf(text), next = words[place];
     const isSame = before.every((word, i) => words[i] === word);
-    const next = words[place];
-    if (!isSame || next === undefined || next === wordsOf(segment.text)[place] || found.has(next)) continue;
-    found.set(next, { next, rest: words.slice(place + 1).join(" "), text: translation.text, links: translation.alignment ?? [] });
+    if (!isSame || next === undefined || next === own[place] || found.has(next)) continue;
+    found.set(next, { next, rest: words.slice(place + 1).join(" "), text, links: alignment });
   }
   return [...found.values()];
 }

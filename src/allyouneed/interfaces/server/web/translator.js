@@ -9,8 +9,8 @@ import { alternativesOf, linksOf, placeOf, segmentsOf, textOf, wordsOf } from ".
 import { sourceField } from "./source.js";
 import { targetField } from "./target.js";
 
+const HINT = "Click a word of the translation for alternatives; point at it to see what it translates.";
 const PAUSE = 300; // milliseconds without a key before the text is sent
-const ALTERNATIVES = 8;
 const WITHOUT_SPACES = ["bo", "dz", "ja", "km", "lo", "my", "th", "wuu", "yue", "zh"]; // between sentences
 
 /** The node of the translator, and what to do when it is shown. */
@@ -49,7 +49,7 @@ export function translatorView(served) {
       before = [];
       put({ result, segments: segmentsOf(result) }, result.translations[0].text);
       languages.tell(languages.from === "auto" ? result.source : "");
-      say(result.notices.join(" "));
+      say(result.notices.join(" ") || HINT);
     } catch (error) {
       if (error.name === "AbortError") return;
       put(null, "");
@@ -91,10 +91,11 @@ export function translatorView(served) {
     const menu = openMenu(node, ({ text, links }) => replace(place.number, text, links, word), () => leaving.abort());
     const prefix = wordsOf(segment.text).slice(0, place.place).join(" ");
     const model = shown.result.models.at(-1);
-    const content = { text: segment.source, model, prefix, n_best: ALTERNATIVES, beam_size: ALTERNATIVES, alignments: true };
+    const content = { text: segment.source, model, prefix, alignments: true };
     try {
-      const result = await untilAnswered(() => ask("/api/translate", content, leaving.signal), ({ message }) => menu.fail(message), leaving.signal);
-      menu.show(alternativesOf(result.results[0], segment, place.place));
+      const { alternatives } = await untilAnswered(
+        () => ask("/api/alternatives", content, leaving.signal), ({ message }) => menu.fail(message), leaving.signal);
+      menu.show(alternativesOf(alternatives, segment, place.place));
     } catch (error) {
       if (error.name !== "AbortError") menu.fail(error.message);
     }
