@@ -3,7 +3,6 @@
 import itertools
 import random
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from typing import Any
@@ -43,7 +42,7 @@ class Held(Engine):
         self.going = threading.Event()
         self.num_steps = 0
 
-    def start(self, beam_size: int) -> Decoding:
+    def start(self, beam_size: int) -> Any:
         decoding: Any = super().start(beam_size)
         step = decoding.step
 
@@ -128,12 +127,16 @@ def test_when_all_have_left_nothing_is_computed(held: Held) -> None:
     assert held.num_steps <= 1  # that which had begun
 
 
-def test_a_search_past_its_deadline_fails_and_its_neighbour_goes_on(held: Held) -> None:
+def test_a_search_past_its_deadline_fails_and_its_neighbour_goes_on(
+    held: Held, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 0.0
+    monkeypatch.setattr("allyouneed.inference.scheduler.time.monotonic", lambda: now)
     with Scheduler(Batching()).start() as scheduler:
         plan, source = SearchPlan(held, CONFIG), Source([5, 6])
-        overdue = scheduler.submit(plan, source, deadline=time.monotonic() + 0.05)
-        other = scheduler.submit(plan, source, deadline=time.monotonic() + PATIENCE_SECONDS)
-        time.sleep(0.1)
+        soon, late = {"deadline": 1.0}, {"deadline": 3.0}
+        overdue, other = (scheduler.submit(plan, source, **when) for when in (soon, late))
+        now = 2.0  # the batch waits in its first step, or has not begun
         held.going.set()
         with pytest.raises(TimeoutError, match="deadline of the search has passed"):
             overdue.result(PATIENCE_SECONDS)
@@ -188,7 +191,7 @@ def test_workers_share_the_sentences_equally(tiny_model: Any) -> None:
     together = threading.Barrier(2, timeout=PATIENCE_SECONDS)
 
     class Watched(Engine):
-        def start(self, beam_size: int) -> Decoding:
+        def start(self, beam_size: int) -> Any:
             mine = seen[int(threading.current_thread().name.removeprefix("search-"))]
             decoding: Any = super().start(beam_size)
             admit = decoding.admit

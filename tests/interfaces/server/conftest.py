@@ -2,7 +2,6 @@
 
 import contextlib
 import threading
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +11,7 @@ import httpx
 import pytest
 import torch
 import uvicorn
-from tests.patience import PATIENCE_SECONDS
+from tests.patience import PATIENCE_SECONDS, wait_until
 
 from allyouneed.interfaces.server.decoding import Decoding, serving
 from allyouneed.interfaces.server.models import ModelSource, ServedModel, load_models
@@ -54,9 +53,7 @@ def running(app: Any, settings: ServerSettings = SETTINGS) -> Iterator[str]:
     thread = threading.Thread(target=server.run)
     thread.start()
     try:
-        end = time.monotonic() + PATIENCE_SECONDS
-        while not server.started and time.monotonic() < end:
-            time.sleep(0.005)
+        wait_until(lambda: server.started)
         port = server.servers[0].sockets[0].getsockname()[1]
         yield f"http://127.0.0.1:{port}"
     finally:

@@ -44,7 +44,7 @@ def open_page(browser: Any, faults: list[str]) -> Iterator[Any]:
         page = context.new_page()
         page.on("pageerror", lambda error: faults.append(str(error)))
         page.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
-        page.on("dialog", lambda dialog: (faults.append(dialog.message), dialog.dismiss()))
+        page.on("dialog", lambda dialog: faults.append(dialog.message))
         page.goto(address)
         page.wait_for_selector("textarea, dialog, [role=alert]")
         return page

@@ -155,7 +155,7 @@ def test_the_token_is_taken_as_each_client_sends_it(start_server: StartServer, s
     address = start_server(token=TOKEN)
     assert httpx.post(f"{address}/api/translate", json=BODY, **sent).status_code == 200
     for wrong in ("x", TOKEN[:-1], TOKEN + "x"):
-        changed = {
+        changed: Any = {
             kind: {key: value.replace(TOKEN, wrong) for key, value in of_kind.items()}
             for kind, of_kind in sent.items()
         }

@@ -24,14 +24,14 @@ class Connections:
         self.settings = settings
         self._of_address: Counter[str] = Counter()
 
-    def open(self, address: str) -> bool:
+    def admit(self, address: str) -> bool:
         """Count a connection; return whether it may stay."""
         self._of_address[address] += 1
         if self._of_address.total() > self.settings.most_connections:
             return False
         return is_loopback(address) or self._of_address[address] <= self.settings.most_connections_per_address
 
-    def close(self, address: str) -> None:
+    def forget(self, address: str) -> None:
         """Count a connection no more."""
         self._of_address[address] -= 1
         if not self._of_address[address]:
@@ -49,7 +49,7 @@ class GuardedProtocol(H11Protocol):
         self._phase: Phase | None = None
         self._deadline: asyncio.TimerHandle | None = None
         self._address = self.client[0] if self.client else ""
-        if self.limits.open(self._address):
+        if self.limits.admit(self._address):
             self._watch()
         else:
             self._turn_away(b"503 Service Unavailable")
@@ -57,7 +57,7 @@ class GuardedProtocol(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
         self._set_phase(None)
-        self.limits.close(self._address)
+        self.limits.forget(self._address)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
