@@ -26,7 +26,7 @@ import torch
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
-from tests.http_load import Connection, load  # noqa: E402
+from tests.http_load import Connection, Tally, load  # noqa: E402
 
 from allyouneed.bench.decoding_workloads import task_of_shape  # noqa: E402
 from allyouneed.config.model import ModelConfig  # noqa: E402
@@ -41,6 +41,7 @@ SECONDS = float(sys.argv[2]) if len(sys.argv) > 2 else 20
 RESULTS = Path(__file__).parent / "results" / "serving.json"
 CLIENTS, LENGTH, BEAM_SIZE, NUM_TEXTS = 32, 15, 4, 512
 SINGLE_REQUESTS = 200
+CROWD, CROWD_SECONDS = 200, 60
 
 
 @dataclass(frozen=True)
@@ -101,11 +102,12 @@ def server(arguments: Callable[[int], Sequence[str]]) -> Iterator[int]:
         process.wait()
 
 
-def ours(model: Path) -> Callable[[int], Sequence[str]]:
-    """The arguments of Python for our server."""
+def ours(model: Path, *, limited: bool = False) -> Callable[[int], Sequence[str]]:
+    """The arguments of Python for our server, with its usual limits or with none."""
+    limits = [] if limited else ["--max-wait", "60", "--request-timeout", "60"]
     return lambda port: [
         "-m", "allyouneed", "serve", str(model), "--port", str(port), "--device", "cpu",
-        "--precision", "int8", "--max-wait", "60", "--request-timeout", "60", "--quiet",
+        "--precision", "int8", "--quiet", *limits,
     ]  # fmt: skip
 
 
@@ -185,6 +187,50 @@ def overhead(port: int, model: Path, texts: Sequence[str]) -> dict[str, float]:
     }
 
 
+def crowd(model: Path, words: Sequence[str]) -> dict[str, float]:
+    """What `CROWD` clients get who ask a server with the usual limits, a tenth of them leaving early.
+
+    Every text is different, and every answer is compared with that of `Translator.translate`.
+    """
+    draw, answers = random.Random(2), dict[str, str]()
+
+    def next_request() -> tuple[Any, Callable[[Any], str | None], int]:
+        text = " ".join(draw.choices(words, k=12))
+
+        def keep(answer: Any) -> None:
+            answers[text] = answer["results"][0]["translations"][0]["text"]
+
+        return {"text": text}, keep, 1
+
+    async def attack(port: int) -> tuple[Tally, list[float]]:
+        health, connection = list[float](), Connection(port)
+
+        async def look() -> None:
+            while True:
+                health.append((await connection.get("/healthz")).seconds)
+                await asyncio.sleep(0.1)
+
+        looking = asyncio.create_task(look())
+        tally = await load(port, "/api/translate", CROWD, CROWD_SECONDS, next_request, leaving_share=0.1)
+        looking.cancel()
+        return tally, health
+
+    with server(ours(model, limited=True)) as port:
+        tally, health = asyncio.run(attack(port))
+    translator = load_translator(model, precision="int8")
+    expected = translator.translate(list(answers), split_sentences=True)
+    num_wrong = sum(each.text != text for each, text in zip(expected, answers.values(), strict=True))
+    return {
+        "answered": len(tally.answered),
+        "refused": len(tally.refused),
+        "left": tally.left,
+        "wrong": len(tally.wrong) + num_wrong,
+        "accepted_p99_seconds": tally.percentile(tally.answered, 0.99),
+        "refused_p99_seconds": tally.percentile(tally.refused, 0.99),
+        "health_p99_seconds": tally.percentile(health, 0.99),
+    }
+
+
 def measure(shape: Shape, folder: Path) -> dict[str, Any]:
     """All figures of a shape, medians over rounds; ratios are taken within a round."""
     model, exported, texts = make_models(shape, folder)
@@ -217,6 +263,12 @@ def main() -> None:
     for shape in SHAPES:
         with TemporaryDirectory() as folder:
             figures[shape.name] = measure(shape, Path(folder))
+            if shape is SHAPES[0]:
+                words = Tokenizer.load(Path(folder) / "model" / SOURCE_TOKENIZER)
+                figures["crowd"] = crowd(
+                    Path(folder) / "model", [words.decode([token]).strip() for token in range(5_000, 9_000)]
+                )
+                print("crowd", json.dumps(figures["crowd"]), flush=True)
         print(shape.name, *(f"{name} {value:.2f}" for name, value in figures[shape.name].items()), sep="\n  ")
     result = {
         "date": datetime.now(UTC).date().isoformat(),

@@ -134,7 +134,8 @@ def test_a_search_past_its_deadline_fails_and_its_neighbour_goes_on(
     monkeypatch.setattr("allyouneed.inference.scheduler.time.monotonic", lambda: now)
     with Scheduler(Batching()).start() as scheduler:
         plan, source = SearchPlan(held, CONFIG), Source([5, 6])
-        soon, late = {"deadline": 1.0}, {"deadline": 3.0}
+        soon: dict[str, Any] = {"deadline": 1.0}
+        late: dict[str, Any] = {"deadline": 3.0}
         overdue, other = (scheduler.submit(plan, source, **when) for when in (soon, late))
         now = 2.0  # the batch waits in its first step, or has not begun
         held.going.set()
