@@ -100,6 +100,7 @@ def test_attention_is_that_of_one_model(service: Service) -> None:
     assert document["sequences"]["written"]["text"] == "nuso"
     document = run(service.attention("the sun sees the moon .", None, Ask(model="trees")))
     assert document["sequences"]["source"]["text"] == "the sun sees the moon ."
+    assert refused(lambda: service.attention("sun " * 251, None, Ask("en", "de"))).status == 413
     refusal = refused(lambda: service.attention("sun", None, Ask("en", "fr")))
     assert (refusal.status, refusal.label) == (422, "several_models")
 

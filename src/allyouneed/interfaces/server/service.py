@@ -31,6 +31,8 @@ Result = TypeVar("Result")
 _CHARACTERS_PER_TOKEN = 4
 _ALTERNATIVES = 8
 """Maximum number of next tokens that are tried."""
+_MOST_CHARACTERS_TO_LOOK_INTO = 1_000
+"""Longest text whose attention is shown: its memory grows with the square of the length."""
 _MOST_CHARACTERS_AT_ONCE = 2_000
 """Longer texts are encoded in another thread, so that the event loop goes on."""
 
@@ -136,14 +138,23 @@ class Service:
             ask: Direction or model.
         """
         self._require([text, translation or ""], ask)
+        if max(len(text), len(translation or "")) > _MOST_CHARACTERS_TO_LOOK_INTO:
+            longest = f"{_MOST_CHARACTERS_TO_LOOK_INTO:,}"
+            raise Refusal(
+                413, "too_long", f"attention is shown for {longest} characters at most; send a sentence"
+            )
+        self._admit([text], 1)
         await self._load_detector(ask)
         looking = self._model_to_look_into(text, ask)
 
         def look() -> dict[str, Any]:
             return pack_weights(looking.attention(text, translation).document())
 
-        async with self._attending:  # one at a time, as its memory grows with the square of the length
-            return await self._in_time(asyncio.to_thread(_in_refusals(look)))
+        async def one_at_a_time() -> dict[str, Any]:
+            async with self._attending:
+                return await asyncio.to_thread(_in_refusals(look))
+
+        return await self._in_time(one_at_a_time())
 
     def stop(self) -> None:
         """Say from now on that the server is not ready."""
