@@ -143,6 +143,7 @@ async def load(
             reply = await connection.post(path, content)
             if reply.status in (429, 503):
                 counts.refused.append(reply.seconds)
+                connection.close()  # the server would, in the meantime
                 await asyncio.sleep(float(reply.headers.get("retry-after", "1")))
                 continue
             counts.answered.append(reply.seconds)

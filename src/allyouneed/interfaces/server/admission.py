@@ -6,8 +6,8 @@ import time
 from allyouneed.interfaces.server.refusal import Refusal
 
 _SECONDS_PER_READING = 0.25
-_WEIGHT_OF_HIGHER, _WEIGHT_OF_LOWER = 0.6, 0.3
-"""Weights of a new reading of the speed."""
+_SECONDS_REMEMBERED = 4.0
+"""Time constant of the mean of readings: searches end in lumps, as those that began together do."""
 _TELLING_SHARE = 0.5
 """Share of the maximum wait from which readings may lower the speed: an idle server shows a low one."""
 
@@ -23,7 +23,8 @@ class Admission:
 
     def __init__(self, most_tokens: int, most_wait_seconds: float, speed: float) -> None:
         self._most_tokens, self._most_wait_seconds = most_tokens, most_wait_seconds
-        self._speed = speed
+        self._seconds = _SECONDS_REMEMBERED / 2
+        self._tokens = speed * self._seconds
         self._since, self._done_then = time.monotonic(), 0
         self._was_busy = False
 
@@ -55,9 +56,15 @@ class Admission:
         if now - self._since < _SECONDS_PER_READING:
             self._was_busy = self._was_busy and num_queued > 0
             return
-        speed = (num_done - self._done_then) / (now - self._since)
+        seconds, tokens = now - self._since, num_done - self._done_then
         is_telling = num_queued > _TELLING_SHARE * self._most_wait_seconds * self._speed
-        if self._was_busy and (speed > self._speed or is_telling):
-            weight = _WEIGHT_OF_HIGHER if speed > self._speed else _WEIGHT_OF_LOWER
-            self._speed += weight * (speed - self._speed)
+        if self._was_busy and (is_telling or tokens > self._speed * seconds):
+            kept = math.exp(-seconds / _SECONDS_REMEMBERED)
+            self._seconds = kept * self._seconds + seconds
+            self._tokens = kept * self._tokens + tokens
         self._since, self._done_then, self._was_busy = now, num_done, num_queued > 0
+
+    @property
+    def _speed(self) -> float:
+        """Tokens per second; at least a token."""
+        return max(1.0, self._tokens / self._seconds)
