@@ -1,5 +1,7 @@
 """Searches sources of many callers in batches that sentences join and leave."""
 
+import os
+import sys
 import threading
 import time
 from collections import deque
@@ -22,6 +24,9 @@ from allyouneed.inference.search_request import SearchRequest
 
 Watch = Callable[[list[int]], None]
 """Called by a worker with the tokens of the output that can no longer change, whenever there are more."""
+
+
+_NICENESS = 5
 
 
 class Source(NamedTuple):
@@ -58,11 +63,17 @@ class Scheduler:
         self._num_held = [0] * batching.workers
         self._num_tokens = self._num_tokens_done = 0
         self._keys = count()
-        self._closing = self._stopping = False
+        self._closing = self._stopping = self._yielding = False
         self._threads: list[threading.Thread] = []
 
-    def start(self) -> Self:
-        """Start the workers as threads."""
+    def start(self, *, yielding: bool = False) -> Self:
+        """Start the workers as threads.
+
+        Args:
+            yielding: Whether other threads go before the workers (Linux only), for a process that must answer
+                while they compute.
+        """
+        self._yielding = yielding
         for number in range(self._batching.workers):
             thread = threading.Thread(target=self._work, args=(number,), name=f"search-{number}", daemon=True)
             self._threads.append(thread)
@@ -165,6 +176,8 @@ class Scheduler:
     def _work(self, number: int, *, until_idle: bool = False) -> None:
         """Search until the scheduler is closed or, with `until_idle`, nothing is left."""
         batches: dict[SearchPlan, _Batch] = {}
+        if self._yielding and sys.platform == "linux":
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)  # of this thread only
         try:
             with torch.inference_mode():  # applies to this thread only
                 while not self._stopping and self._has_work(number, batches, until_idle):

@@ -175,7 +175,8 @@ def test_a_full_queue_is_refused_at_once_and_told_when_to_come_back(models: list
             await asyncio.sleep(0)
             with pytest.raises(Refusal) as caught:
                 await service.translate(["sun"], Ask("en", "de"))
-            assert (caught.value.status, caught.value.headers) == (429, {"Retry-After": "1"})
+            assert caught.value.status == 429
+            assert 1 <= int(caught.value.headers["Retry-After"]) <= 4
             await asking
             await service.translate(["sun"], Ask("en", "de"))
 
@@ -193,7 +194,7 @@ def test_admission_learns_the_speed_of_a_busy_server_only(monkeypatch: pytest.Mo
     for second in range(60, 120):
         now = float(second)
         admission.observe(num_queued=5_000, num_done=5_900 + 1_000 * (second - 59))
-    with pytest.raises(Refusal, match="try again in 2 s"):
+    with pytest.raises(Refusal, match=r"try again in [2-4] s"):
         admission.require_room(10, num_queued=4_000, num_done=65_900)
     admission.require_room(10, num_queued=1_800, num_done=65_900)
     admission.require_room(10**9, num_queued=0, num_done=65_900)

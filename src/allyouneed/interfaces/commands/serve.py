@@ -41,7 +41,7 @@ class Limits:
 
     max_characters: AtLeastOne = 5_000
     """Maximum characters of a text."""
-    max_wait: Positive = 1.5
+    max_wait: Positive = 1.0
     """Estimated seconds of waiting above which requests are refused with status 429."""
     request_timeout: Positive = 30.0
     """Maximum seconds for a request."""

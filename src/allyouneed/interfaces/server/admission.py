@@ -1,6 +1,7 @@
 """Decides whether a request may join the queue, from how long it would wait."""
 
 import math
+import random
 import time
 
 from allyouneed.interfaces.server.refusal import Refusal
@@ -8,6 +9,7 @@ from allyouneed.interfaces.server.refusal import Refusal
 _SECONDS_PER_READING = 0.25
 _SECONDS_REMEMBERED = 4.0
 """Time constant of the mean of readings: searches end in lumps, as those that began together do."""
+_SPREAD_SECONDS = 3
 _TELLING_SHARE = 0.5
 """Share of the maximum wait from which readings may lower the speed: an idle server shows a low one."""
 
@@ -42,7 +44,8 @@ class Admission:
         self.observe(num_queued, num_done)
         wait = num_queued / self._speed
         if num_queued and (num_queued + num_tokens > self._most_tokens or wait > self._most_wait_seconds):
-            seconds = max(1, math.ceil(wait - self._most_wait_seconds))
+            least = max(1, math.ceil(wait - self._most_wait_seconds))
+            seconds = least + random.randrange(_SPREAD_SECONDS)  # else all would come back at the same time
             raise Refusal(
                 429,
                 "queue_full",

@@ -51,5 +51,7 @@ def create_app(
         app.include_router(protocol.routes(service, settings))
     app.include_router(pages.routes(service, settings))
     answer_errors(app, FORMS)
-    guard = Guard(app, settings, FORMS, libretranslate.OPEN_PATHS, lambda: service.is_stopping)
+    guard = Guard(
+        app, settings, FORMS, libretranslate.OPEN_PATHS, lambda: service.is_stopping, service.require_room
+    )
     return Observed(guard, [counted.exchange, *observers])

@@ -39,7 +39,7 @@ def serving(models: Sequence[ServedModel], decoding: Decoding, settings: ServerS
     """A service with its decoding threads."""
     workers = decoding.workers or (available_cores() if decoding.device.type == "cpu" else 1)
     batching = Batching(decoding.batch_tokens, workers=workers)
-    with PYTORCH_THREADS.limited_to(1), Scheduler(batching).start() as scheduler:
+    with PYTORCH_THREADS.limited_to(1), Scheduler(batching).start(yielding=True) as scheduler:
         yield Service(models, settings, scheduler, _speed(models, scheduler, workers))
 
 

@@ -48,6 +48,7 @@ class Guard:
         forms: How refusals are worded.
         open_paths: Paths that need no token, besides `OPEN_PATHS`.
         is_stopping: Whether the server has been told to stop; requests are then refused (503).
+        require_room: Raises a refusal if the server is too busy; called first, as the application costs more.
     """
 
     def __init__(
@@ -57,8 +58,10 @@ class Guard:
         forms: ErrorForms,
         open_paths: Iterable[str],
         is_stopping: Callable[[], bool],
+        require_room: Callable[[], None],
     ) -> None:
         self._app, self._settings, self._forms, self._is_stopping = app, settings, forms, is_stopping
+        self._require_room = require_room
         self._hosts, self._origins = Hosts(settings), Origins(settings.allowed_origins)
         self._open_paths = OPEN_PATHS | frozenset(open_paths)
 
@@ -82,6 +85,8 @@ class Guard:
             self._require_token(scope, headers, body)
             if sending.is_last and scope["path"] not in _STAYING_PATHS:
                 raise Refusal(503, "stopping", "the server is stopping; try again", {"Retry-After": "1"})
+            if scope["type"] == "http" and scope["method"] == "POST":
+                self._require_room()
         except Refusal as refusal:
             await self._refuse(refusal, scope, receive, sending)
             return

@@ -156,6 +156,10 @@ class Service:
 
         return await self._in_time(one_at_a_time())
 
+    def require_room(self) -> None:
+        """Refuse (429) if any request would be refused now."""
+        self._admit([], 1)
+
     def stop(self) -> None:
         """Say from now on that the server is not ready."""
         self.is_stopping = True

@@ -29,7 +29,7 @@ class ServerSettings:
     """Maximum number of characters of a text."""
     queue_tokens: int = 65_536
     """Maximum number of source tokens that wait or are translated, times the beam size."""
-    most_wait_seconds: float = 1.5
+    most_wait_seconds: float = 1.0
     """Estimated waiting time above which requests are refused."""
     request_seconds: float = 30.0
     """Maximum time for a request."""
