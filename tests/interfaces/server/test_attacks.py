@@ -53,7 +53,9 @@ def status_of(running: Program, request: bytes) -> int | None:
 def test_what_the_schema_allows_and_forbids_is_answered(running: Program) -> None:
     schema = schemathesis.openapi.from_url(f"{running.address}/api/openapi.json")
     statuses: list[int] = []
-    for result, mode in itertools.product(schema.get_all_operations(), GenerationMode.all()):
+    for result, mode in itertools.product(
+        schema.get_all_operations(), (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)
+    ):
         operation: Any = result
         operation = operation.ok()
 
