@@ -24,13 +24,13 @@ def systemd_service() -> configparser.SectionProxy:
 
 def image_command() -> list[str]:
     [entry] = re.findall(r"^ENTRYPOINT (\[.*\])$", DOCKERFILE, re.MULTILINE)
-    [command] = re.findall(r"^    command: \[(.*)\]$", COMPOSE, re.MULTILINE)
+    [command] = re.findall(r"^    command:\n((?:      - .*\n)+)", COMPOSE, re.MULTILINE)
     started: list[str] = json.loads(entry)
-    return [*started, *command.split(", ")]
+    return [*started, *re.findall(r"- ([^\s#]+)", command)]
 
 
 def unit_command() -> list[str]:
-    return shlex.split(systemd_service()["ExecStart"])
+    return shlex.split(systemd_service()["ExecStart"].replace("\\\n", " "))
 
 
 @pytest.mark.parametrize("command", [image_command(), unit_command()], ids=["image", "unit"])
@@ -43,11 +43,11 @@ def test_the_commands_are_valid(command: list[str]) -> None:
 
 
 def test_the_image_runs_without_rights() -> None:
-    assert re.search(r"^USER 10001$", DOCKERFILE, re.MULTILINE)
+    assert re.search(r"^USER 10001:10001$", DOCKERFILE, re.MULTILINE)
     last = DOCKERFILE.rpartition("FROM ")[2]
     assert "gcc" not in last
     assert "/healthz" in last
-    for setting in ("read_only: true", "cap_drop: [ALL]", "no-new-privileges:true", "models:/models:ro"):
+    for setting in ("    read_only: true", "cap_drop:\n      - ALL\n", "no-new-privileges:true"):
         assert setting in COMPOSE
 
 
@@ -63,7 +63,7 @@ def test_the_unit_waits_for_the_drain_and_runs_without_rights() -> None:
 
 def test_only_what_is_built_reaches_the_image() -> None:
     ignored = (DEPLOY.parent / ".dockerignore").read_bytes().decode().split("\n")
-    assert ignored[0] == "*"
+    assert "*" in ignored
     copied = re.findall(r"^COPY (?!--from)(.*) \S+$", DOCKERFILE, re.MULTILINE)
     names = {name for line in copied for name in line.split()}
-    assert names == {line.removeprefix("!") for line in ignored if line.startswith("!")}
+    assert names == {line.removeprefix("!").rstrip("/") for line in ignored if line.startswith("!")}
