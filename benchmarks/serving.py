@@ -187,6 +187,17 @@ def overhead(port: int, model: Path, texts: Sequence[str]) -> dict[str, float]:
     }
 
 
+def start_up(model: Path, text: str) -> dict[str, float]:
+    """Seconds from the start of the server to its first answer, and those of importing torch."""
+    began = time.perf_counter()
+    with server(ours(model)) as port:
+        asyncio.run(Connection(port).post("/api/translate", {"text": text}))
+        answered = time.perf_counter() - began
+    began = time.perf_counter()
+    subprocess.run([sys.executable, "-c", "import torch"], check=True)
+    return {"first_answer_seconds": answered, "import_torch_seconds": time.perf_counter() - began}
+
+
 def crowd(model: Path, words: Sequence[str]) -> dict[str, float]:
     """What `CROWD` clients get who ask a server with the usual limits, a tenth of them leaving early.
 
@@ -251,6 +262,7 @@ def measure(shape: Shape, folder: Path) -> dict[str, Any]:
                 "times_ctranslate2": own / other,
                 "cores_of_load": own_load,
                 **single,
+                **start_up(model, texts[0]),
             }
         )
         print(shape.name, json.dumps(rounds[-1]), flush=True)
