@@ -81,12 +81,24 @@ class Service:
 
     async def translate(self, texts: Sequence[str], ask: Ask = Ask()) -> list[Translated]:
         """Translate texts of any number of sentences and lines; line breaks are kept."""
+        if len(texts) > MOST_TEXTS:
+            raise Refusal(413, "too_many_texts", f"more than {MOST_TEXTS} texts; send fewer at a time")
+        return await self.translate_all(texts, ask)
+
+    async def translate_all(self, texts: Sequence[str], ask: Ask) -> list[Translated]:
+        """Translate any number of texts, such as those between the tags of a page, in batches."""
         self._require(texts, ask)
         await self._load_detector(ask)
-        routes = [self._router.route(text, ask) for text in texts]
-        self._admit(texts, self._beam_size(routes[0].direction.models[0], ask) if routes else 1)
-        each = [self._translated(text, route, ask) for text, route in zip(texts, routes, strict=True)]
-        return await self._in_time(_all(each))
+        routed = [(text, self._router.route(text, ask)) for text in texts]
+        self._admit(texts, self._beam_size(routed[0][1].direction.models[0], ask) if routed else 1)
+
+        async def in_batches() -> list[Translated]:
+            found: list[Translated] = []
+            for batch in (routed[start : start + MOST_TEXTS] for start in range(0, len(routed), MOST_TEXTS)):
+                found += await _all([self._translated(text, route, ask) for text, route in batch])
+            return found
+
+        return await self._in_time(in_batches())
 
     async def stream(self, text: str, ask: Ask = Ask()) -> AsyncIterator[str | Translated]:
         """Growing prefixes of the translation that can no longer change, and at last the whole."""
@@ -123,6 +135,8 @@ class Service:
 
     async def parse(self, sentences: Sequence[str], model: str | None = None) -> list[Parse]:
         """Parse sentences with the named model, by default the first parser."""
+        if len(sentences) > MOST_TEXTS:
+            raise Refusal(413, "too_many_texts", f"more than {MOST_TEXTS} texts; send fewer at a time")
         self._require(sentences)
         parser = self._parser(model)
         self._admit(sentences, parser.config.search.beam_size)
@@ -245,8 +259,6 @@ class Service:
     def _require(self, texts: Sequence[str], ask: Ask = Ask()) -> None:
         """Refuse requests beyond the limits."""
         longest = self.settings.most_characters
-        if len(texts) > MOST_TEXTS:
-            raise Refusal(413, "too_many_texts", f"more than {MOST_TEXTS} texts; send fewer at a time")
         if max(map(len, [*texts, ask.prefix]), default=0) > longest:
             raise Refusal(413, "too_long", f"a text has more than {longest:,} characters; divide it")
         beams = max(ask.n_best, ask.search.get("beam_size") or 1)

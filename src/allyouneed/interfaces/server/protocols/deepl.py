@@ -6,23 +6,22 @@ Sentences are always split, also with `split_sentences=0`, and each text between
 """
 
 import asyncio
-import contextlib
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 
-from allyouneed.interfaces.server.ask import Ask, Translated
+from allyouneed.interfaces.server.ask import Ask
 from allyouneed.interfaces.server.html_text import HtmlText
+from allyouneed.interfaces.server.protocols.answers import Answer, always, in_json
 from allyouneed.interfaces.server.protocols.deepl_languages import Languages, shown
 from allyouneed.interfaces.server.protocols.deepl_request import Asked, read_translation, read_values
 from allyouneed.interfaces.server.refusal import Refusal
 from allyouneed.interfaces.server.service import Service
-from allyouneed.interfaces.server.settings import MOST_TEXTS, ServerSettings
+from allyouneed.interfaces.server.settings import ServerSettings
 
-Answer = Callable[[Request], Awaitable[Any]]
 _UNLIMITED: Final = 1_000_000_000_000
 """The limit of characters that DeepL names if there is none."""
 _LINE_BREAK: Final = re.compile(r"(?<=\S)[ \t]*\r?\n[ \t]*(?=\S)")
@@ -39,12 +38,12 @@ def routes(service: Service, settings: ServerSettings) -> APIRouter:
         (["POST"], "/translate", endpoints.translate),
         (["GET", "POST"], "/languages", endpoints.languages),
         (["GET", "POST"], "/usage", endpoints.usage),
-        (["GET"], "/glossaries", _always({"glossaries": []})),
-        (["GET"], "/glossary-language-pairs", _always({"supported_languages": []})),
+        (["GET"], "/glossaries", always({"glossaries": []})),
+        (["GET"], "/glossary-language-pairs", always({"supported_languages": []})),
         (_METHODS, "/{path:path}", _not_served),
     ]
     for methods, path, answer in answers:
-        router.add_api_route(path, _in_json(answer), methods=methods, include_in_schema=False)
+        router.add_api_route(path, in_json(answer, worded), methods=methods, include_in_schema=False)
     return router
 
 
@@ -71,10 +70,9 @@ class _Endpoints:
         target = self._languages.target(asked.target)
         passages = [_Passage(text, asked) for text in asked.texts]
         sources = await self._sources(passages, asked.source, target)
-        async with _deadline(self._settings.request_seconds):
-            for source in dict.fromkeys(sources):
-                ones = [passage for passage, its in zip(passages, sources, strict=True) if its == source]
-                await self._translate(ones, source, target)
+        for source in dict.fromkeys(sources):
+            ones = [passage for passage, its in zip(passages, sources, strict=True) if its == source]
+            await self._translate(ones, source, target)
         return {
             "translations": [
                 _result(asked, passage, shown(source))
@@ -111,14 +109,11 @@ class _Endpoints:
         return await asyncio.to_thread(detect)  # the first time, it takes a second
 
     async def _translate(self, passages: Sequence["_Passage"], source: str, target: str) -> None:
-        """Translate the parts of passages, which may be more than the service takes at once."""
+        """Translate the parts of passages."""
         if source == target:
             return
         parts = [part for each in passages for part in each.parts]
-        found: list[Translated] = []
-        for start in range(0, len(parts), MOST_TEXTS):
-            found += await self._service.translate(parts[start : start + MOST_TEXTS], Ask(source, target))
-        translations = iter(found)
+        translations = iter(await self._service.translate_all(parts, Ask(source, target)))
         for each in passages:
             each.translations = [next(translations).translations[0].text for _ in each.parts]
 
@@ -151,34 +146,6 @@ def _result(asked: Asked, passage: _Passage, source: str) -> dict[str, Any]:
     if asked.model_type is not None:
         result["model_type_used"] = asked.model_type
     return result
-
-
-@contextlib.asynccontextmanager
-async def _deadline(seconds: float) -> AsyncIterator[None]:
-    try:
-        async with asyncio.timeout(seconds):
-            yield
-    except TimeoutError:
-        raise Refusal(504, "deadline", f"Not done within {seconds:g} s; send less text.") from None
-
-
-def _in_json(answer: Answer) -> Callable[[Request], Awaitable[JSONResponse]]:
-    """An endpoint that sends what another returns or refuses."""
-
-    async def send(request: Request) -> JSONResponse:
-        try:
-            return JSONResponse(await answer(request))
-        except Refusal as refusal:
-            return worded(refusal)
-
-    return send
-
-
-def _always(content: Any) -> Answer:
-    async def answer(_: Request) -> Any:
-        return content
-
-    return answer
 
 
 async def _not_served(_: Request) -> Any:

@@ -2,7 +2,7 @@
 
 import asyncio
 import unicodedata
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from itertools import islice
 from typing import Any, Final
 
@@ -10,15 +10,16 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 
 from allyouneed.config.run import SearchSettings
-from allyouneed.interfaces.server.ask import Ask, Translated
+from allyouneed.interfaces.server.ask import Ask
 from allyouneed.interfaces.server.directions import AUTO, Direction
 from allyouneed.interfaces.server.html_text import HtmlText
+from allyouneed.interfaces.server.protocols.answers import Answer, always, in_json
 from allyouneed.interfaces.server.protocols.libretranslate_languages import UNKNOWN, Languages, detection
 from allyouneed.interfaces.server.protocols.libretranslate_request import read_fields, require_sizes
 from allyouneed.interfaces.server.protocols.libretranslate_specification import SPECIFICATION
 from allyouneed.interfaces.server.refusal import Refusal
 from allyouneed.interfaces.server.service import Service
-from allyouneed.interfaces.server.settings import MOST_TEXTS, ServerSettings
+from allyouneed.interfaces.server.settings import ServerSettings
 
 OPEN_PATHS: Final = frozenset({"/languages", "/frontend/settings", "/health", "/spec"})
 """Paths for which clients send no token even if they have one."""
@@ -31,8 +32,6 @@ _SYMBOLS: Final = frozenset({"So", "Sk", "Zs", "Zl", "Zp", "Cc", "Cf", "Mn", "Me
 _NO_FILES: Final = "Files translation are disabled on this server."
 _NO_SUGGESTIONS: Final = "Suggestions are disabled on this server."
 
-Answer = Callable[[Request], Awaitable[Any]]
-
 
 def routes(service: Service, settings: ServerSettings) -> APIRouter:
     """The endpoints."""
@@ -42,15 +41,15 @@ def routes(service: Service, settings: ServerSettings) -> APIRouter:
         ("POST", "/detect", endpoints.detect),
         ("GET", "/languages", endpoints.languages),
         ("GET", "/frontend/settings", endpoints.frontend_settings),
-        ("GET", "/health", _always({"status": "ok"})),
-        ("GET", "/spec", _always(SPECIFICATION)),
+        ("GET", "/health", always({"status": "ok"})),
+        ("GET", "/spec", always(SPECIFICATION)),
         ("POST", "/suggest", _switched_off(403, _NO_SUGGESTIONS)),
         ("POST", "/translate_file", _switched_off(403, _NO_FILES)),
         ("GET", "/download_file/{name}", _switched_off(400, _NO_FILES)),
     ]
     for method, path, answer in answers:
         methods = [method, "HEAD"] if method == "GET" else [method]
-        router.add_api_route(path, _in_json(answer), methods=methods, include_in_schema=False)
+        router.add_api_route(path, in_json(answer, worded), methods=methods, include_in_schema=False)
     return router
 
 
@@ -156,20 +155,9 @@ class _Endpoints:
         if direction is None:
             return [[text] for text in texts]
         ask = Ask(source, target, n_best=n_best, search=self._search(direction, n_best))
-        found = iter(await self._in_parts(asked, ask))
+        translated = await self._service.translate_all(asked, ask)
+        found = iter([[hypothesis.text for hypothesis in each.translations] for each in translated])
         return [next(found) if _has_words(text) else [text] for text in texts]
-
-    async def _in_parts(self, texts: Sequence[str], ask: Ask) -> list[list[str]]:
-        """The translations of texts, of which HTML may contain more than the service takes at once."""
-        found: list[Translated] = []
-        seconds = self._settings.request_seconds
-        try:
-            async with asyncio.timeout(seconds):
-                for start in range(0, len(texts), MOST_TEXTS):
-                    found += await self._service.translate(texts[start : start + MOST_TEXTS], ask)
-        except TimeoutError:
-            raise Refusal(504, "deadline", f"not done within {seconds:g} s; send less text") from None
-        return [[each.text for each in texts.translations] for texts in found]
 
     def _search(self, direction: Direction, n_best: int) -> SearchSettings:
         """The models' own settings, but for a beam that is too small."""
@@ -191,25 +179,6 @@ class _Passages:
             return hypotheses
         best = (hypothesis for hypothesis, *_ in hypotheses)
         return [[each.with_translations(list(islice(best, len(each.texts))))] for each in self._documents]
-
-
-def _in_json(answer: Answer) -> Callable[[Request], Awaitable[JSONResponse]]:
-    """An endpoint that sends what another returns or refuses."""
-
-    async def send(request: Request) -> JSONResponse:
-        try:
-            return JSONResponse(await answer(request))
-        except Refusal as refusal:
-            return worded(refusal)
-
-    return send
-
-
-def _always(content: Any) -> Answer:
-    async def answer(_: Request) -> Any:
-        return content
-
-    return answer
 
 
 def _switched_off(status: int, message: str) -> Answer:

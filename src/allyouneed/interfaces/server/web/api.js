@@ -84,3 +84,15 @@ export async function untilAnswered(work, wait, signal) {
     }
   }
 }
+
+/** A function that starts `work(signal)` after a pause in milliseconds, and gives up what it started before. */
+export function latest(work) {
+  let timer = 0, asking = new AbortController();
+  return (pause) => {
+    clearTimeout(timer);
+    asking.abort();
+    asking = new AbortController();
+    const { signal } = asking;
+    timer = setTimeout(() => work(signal), pause);
+  };
+}

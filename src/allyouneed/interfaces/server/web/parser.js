@@ -1,7 +1,7 @@
 // The parser: write an English sentence, and see its constituency tree.
 
 import { element } from "./explorer/elements.js";
-import { Refused, ask, untilAnswered } from "./api.js";
+import { Refused, ask, latest, untilAnswered } from "./api.js";
 import { showAttention } from "./dialog.js";
 import { sourceField } from "./source.js";
 import { drawTree, readTree } from "./tree.js";
@@ -20,14 +20,9 @@ export function parserView(served, parsers) {
   const brackets = element("output", { class: "brackets" });
   const copy = element("button", { type: "button", class: "quiet", onclick: copyTree }, "Copy brackets");
   const look = element("button", { type: "button", class: "quiet", onclick: lookInto }, "Attention");
-  let found = null, timer = 0, asking = new AbortController();
+  let found = null;
+  const parse = latest(work);
 
-  function parse(pause) {
-    clearTimeout(timer);
-    asking.abort();
-    asking = new AbortController();
-    timer = setTimeout(() => work(asking.signal), pause);
-  }
   async function work(signal) {
     status.textContent = "";
     if (!field.text.trim()) return put(null);

@@ -1,7 +1,7 @@
 // The translator: write, and see the translation as it becomes certain.
 
 import { element } from "./explorer/elements.js";
-import { Refused, ask, stream, untilAnswered } from "./api.js";
+import { Refused, ask, latest, stream, untilAnswered } from "./api.js";
 import { showAttention } from "./dialog.js";
 import { languageChoice } from "./languages.js";
 import { openMenu } from "./menu.js";
@@ -27,14 +27,9 @@ export function translatorView(served) {
   const target = targetField((word) => { pointed = word ?? pointed; mark(word, 1); }, showAlternatives);
   let shown = null; // {result, segments}
   let before = []; // what `undo` brings back
-  let pointed = 0, timer = 0, asking = new AbortController();
+  let pointed = 0;
+  const translate = latest(work);
 
-  function translate(pause) {
-    clearTimeout(timer);
-    asking.abort();
-    asking = new AbortController();
-    timer = setTimeout(() => work(asking.signal), pause);
-  }
   async function work(signal) {
     say("");
     if (!source.text.trim()) return put(null, "");
