@@ -4,10 +4,8 @@ import asyncio
 import itertools
 import os
 import random
-import re
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +14,7 @@ from typing import Any
 import pytest
 from tests.conftest import TOY_WORDS
 from tests.http_load import Connection, Tally, load
+from tests.interfaces.server.test_process import program
 
 from allyouneed.tasks.loading import load_translator
 
@@ -28,21 +27,8 @@ NUM_REQUESTS = 10_000
 @contextmanager
 def server(*arguments: str | Path) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
     """The program, and its port."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "allyouneed", "serve", *map(str, arguments), "--port", "0"],
-        stderr=subprocess.PIPE,
-    )
-    try:
-        assert process.stderr is not None
-        for line in process.stderr:
-            if found := re.search(rb"http://127\.0\.0\.1:(\d+)", line):
-                break
-        else:
-            pytest.fail("the server did not start")
-        yield process, int(found[1])
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=60)
+    with program(*arguments) as running:
+        yield running.process, int(running.address.rpartition(":")[2])
 
 
 def resident_bytes(process: subprocess.Popen[bytes]) -> int:

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,11 +31,20 @@ class Program:
         found = re.search(r"serving on (http://127\.0\.0\.1:\d+) \(Ctrl-C stops\)", first)
         assert found, first
         self.address = found[1]
+        self._said = b""
+        self._reading = threading.Thread(target=self._read)  # a full pipe would stop the program
+        self._reading.start()
+
+    def _read(self) -> None:
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            self._said += line
 
     def end(self) -> tuple[int, str]:
         """The exit code and the rest of standard error."""
-        _, said = self.process.communicate(timeout=PATIENCE_SECONDS)
-        return self.process.returncode, said.decode()
+        code = self.process.wait(PATIENCE_SECONDS)
+        self._reading.join()
+        return code, self._said.decode()
 
 
 @contextmanager
