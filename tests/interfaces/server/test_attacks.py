@@ -27,7 +27,7 @@ GOOD = {"text": "moon star", "source": "en", "target": "de"}
 @pytest.fixture
 def running(toy_model: Path) -> Iterator[Program]:
     """A server that answers as well after the attack as before it, in the same process."""
-    with program("--direction", f"en-de={toy_model}", "--max-wait", "600", "--quiet") as running:
+    with program("--direction", f"en-de={toy_model}", "--max-wait", "600") as running:
         yield running
         answer = httpx.post(f"{running.address}/api/translate", json=GOOD, timeout=60)
         assert answer.json()["results"][0]["translations"][0]["text"] == "noomo ratso"
