@@ -44,6 +44,8 @@ class Program:
         """The exit code and the rest of standard error."""
         code = self.process.wait(PATIENCE_SECONDS)
         self._reading.join()
+        assert self.process.stderr is not None
+        self.process.stderr.close()
         return code, self._said.decode()
 
 
@@ -54,7 +56,7 @@ def program(*arguments: str | Path) -> Iterator[Program]:
         yield running
     finally:
         running.process.kill()
-        running.process.wait()
+        running.end()
 
 
 def test_it_answers_logs_no_text_and_stops(toy_model: Path) -> None:
