@@ -214,6 +214,17 @@ def test_workers_share_the_sentences_equally(tiny_model: Any) -> None:
     assert seen == [{5}, {5}]
 
 
+def test_where_no_thread_can_start_it_ends_with_that_error(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_room(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", no_room)
+    with pytest.raises(RuntimeError, match="can't start new thread"):
+        list(generate(engine, random_sources(4), CONFIG, batching=Batching(workers=2)))
+
+
 def test_a_gathered_future_has_all_or_fails_with_the_first() -> None:
     parts: list[Future[int]] = [Future() for _ in range(3)]
     whole = gather(parts, sum)

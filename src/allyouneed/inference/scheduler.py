@@ -76,8 +76,8 @@ class Scheduler:
         self._yielding = yielding
         for number in range(self._batching.workers):
             thread = threading.Thread(target=self._work, args=(number,), name=f"search-{number}", daemon=True)
-            self._threads.append(thread)
             thread.start()
+            self._threads.append(thread)
         return self
 
     def work_off(self) -> None:
