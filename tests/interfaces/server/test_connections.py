@@ -71,6 +71,29 @@ def test_the_second_request_of_a_connection_has_deadlines_too(start_server: Star
         assert all_of(connection).startswith(b"HTTP/1.1 408")
 
 
+def test_the_body_of_a_request_that_was_refused_has_its_deadline_too(
+    start_server: StartServer,
+) -> None:
+    address = start_server(body_seconds=0.2, idle_seconds=10 * PATIENCE_SECONDS)
+    for refused in (b"Host: evil.example\r\n", b"Host: localhost\r\nOrigin: http://evil.example\r\n"):
+        with connect(address) as connection:
+            connection.sendall(b"POST / HTTP/1.1\r\n" + refused + b"Transfer-Encoding: chunked\r\n\r\n")
+            assert all_of(connection).startswith(b"HTTP/1.1 4")
+
+
+def test_a_connection_goes_on_after_a_refusal_whose_body_comes_late(start_server: StartServer) -> None:
+    address = start_server(body_seconds=1.0)
+    with connect(address) as connection:
+        connection.sendall(b"POST / HTTP/1.1\r\nHost: evil.example\r\nContent-Length: 2\r\n\r\n")
+        assert connection.recv(65_536).startswith(b"HTTP/1.1 421")
+        connection.sendall(b"{}GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        time.sleep(1.5)
+        connection.sendall(b"GET /nothing HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        received = all_of(connection)
+    assert b"HTTP/1.1 200" in received
+    assert b"HTTP/1.1 404" in received
+
+
 def test_an_idle_connection_is_closed(start_server: StartServer) -> None:
     address = start_server(idle_seconds=0.5)
     with connect(address) as connection:

@@ -1,15 +1,27 @@
 """Hosts, origins, tokens, sizes and headers, over real connections."""
 
+import asyncio
+import contextlib
+import gc
 import socket
+import threading
+import traceback
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
 import pytest
+import uvicorn
+from starlette.types import Receive, Scope, Send
 from tests.interfaces.server.conftest import StartServer
 from tests.patience import PATIENCE_SECONDS, wait_until
 
+from allyouneed.interfaces.server.error_forms import ErrorForms
 from allyouneed.interfaces.server.origins import is_loopback
-from allyouneed.interfaces.server.security import POLICY
+from allyouneed.interfaces.server.process import configured
+from allyouneed.interfaces.server.refusal import Refusal
+from allyouneed.interfaces.server.security import POLICY, Guard
+from allyouneed.interfaces.server.settings import ServerSettings
 
 TOKEN = "a-long-random-token"
 BODY = {"text": "sun", "source": "en", "target": "de"}
@@ -106,6 +118,24 @@ def test_an_endless_body_ends_at_a_mebibyte(address: str) -> None:
             pass  # the server has closed the connection
         assert sent < 64 * 2**20
     assert httpx.get(f"{address}/healthz").status_code == 200
+
+
+def kept_refusals() -> int:
+    """Number of frames that refusals keep alive, with the bodies in them."""
+    refusals = [each for each in gc.get_objects() if type(each) is Refusal]
+    return sum(len(traceback.extract_tb(each.__traceback__)) for each in refusals)
+
+
+def test_nothing_is_kept_of_a_body_that_is_too_large(address: str) -> None:
+    before = kept_refusals()
+    body = b"100001\r\n" + b"a" * (2**20 + 1) + b"\r\n0\r\n\r\n"
+    head = b"POST /api/translate HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+    for _ in range(3):
+        with contextlib.suppress(ConnectionResetError):  # the server does not wait for the rest
+            assert status(exchange(address, head + body)) == 413
+    assert httpx.get(f"{address}/healthz").status_code == 200
+    gc.collect()
+    assert kept_refusals() == before
 
 
 def test_every_answer_has_the_headers_that_protect(address: str) -> None:
@@ -223,6 +253,35 @@ def test_work_for_a_client_that_has_gone_is_stopped(start_server: StartServer) -
         wait_until(is_idle)
         metrics = client.get("/metrics").text
     assert 'allyouneed_requests_total{path="/api/translate",status="499"} 1.0' in metrics
+
+
+def test_what_is_not_done_when_the_server_has_to_end_is_refused() -> None:
+    began = threading.Event()
+
+    async def never_answers(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            began.set()
+            await asyncio.Event().wait()
+
+    settings = ServerSettings()
+    stopping = threading.Event()
+    app = Guard(never_answers, settings, ErrorForms(), (), stopping.is_set, lambda: None)
+    config = configured(app, settings)
+    config.port, config.timeout_graceful_shutdown, config.lifespan = 0, 0, "off"
+    server = uvicorn.Server(config)
+    serving = threading.Thread(target=server.run)
+    serving.start()
+    wait_until(lambda: server.started)
+    with ThreadPoolExecutor(1) as pool:
+        port = server.servers[0].sockets[0].getsockname()[1]
+        asking = pool.submit(httpx.get, f"http://127.0.0.1:{port}/", timeout=PATIENCE_SECONDS)
+        assert began.wait(PATIENCE_SECONDS)
+        stopping.set()
+        server.should_exit = True
+        answer = asking.result(PATIENCE_SECONDS)
+    serving.join()
+    assert (answer.status_code, answer.json()["error"]["label"]) == (503, "stopping")
+    assert answer.headers["connection"] == "close"
 
 
 def test_a_request_id_is_kept_if_it_is_plain(address: str) -> None:

@@ -80,6 +80,8 @@ class GuardedProtocol(H11Protocol):
             self._set_phase(None)  # closed, or a web socket
         elif not is_answered:
             self._set_phase("body" if self.cycle.more_body else None)
+        elif self.conn.their_state is h11.SEND_BODY:
+            self._set_phase("body")  # refused already, but not all of it has come
         elif self.cycle is None or self.conn.trailing_data[0]:
             self._set_phase("headers")
         else:

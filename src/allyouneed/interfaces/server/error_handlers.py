@@ -24,21 +24,21 @@ INTERNAL = Refusal(500, "internal", "the server failed; its log says where")
 def answer_errors(app: FastAPI, forms: ErrorForms) -> None:
     """Answer refusals, unknown paths, wrong methods, wrong values and unexpected exceptions in one form."""
 
-    def refused(request: Request, error: Exception) -> Response:
+    async def refused(request: Request, error: Exception) -> Response:
         assert isinstance(error, Refusal)
         return forms.response(request.url.path, error)
 
-    def not_routed(request: Request, error: Exception) -> Response:
+    async def not_routed(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         label, message = _MEANINGS.get(error.status_code, ("http", "the request is refused"))
-        return refused(request, Refusal(error.status_code, label, message, error.headers))
+        return await refused(request, Refusal(error.status_code, label, message, error.headers))
 
-    def wrong(request: Request, error: Exception) -> Response:
+    async def wrong(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
-        return refused(request, wrong_values(error.errors()))
+        return await refused(request, wrong_values(error.errors()))
 
-    def failed(request: Request, error: Exception) -> Response:
-        return refused(request, INTERNAL)
+    async def failed(request: Request, error: Exception) -> Response:
+        return await refused(request, INTERNAL)
 
     app.add_exception_handler(Refusal, refused)
     app.add_exception_handler(HTTPException, not_routed)

@@ -31,9 +31,6 @@ _HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 _STAYING_PATHS = ("/healthz", "/readyz", "/metrics")
-_TOO_LARGE = Refusal(
-    413, "too_large", f"the body has more than {MOST_BODY_BYTES:,} bytes; send less", {"Connection": "close"}
-)
 _log = logging.getLogger("allyouneed.server")
 
 
@@ -71,7 +68,7 @@ class Guard:
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        sending = _Sending(send, self._is_stopping())
+        sending = _Sending(send, self._is_stopping)
         try:
             self._hosts.require(headers)
             sending.headers |= self._origins.require(scope, headers)
@@ -83,8 +80,8 @@ class Guard:
             if body is None:
                 return
             self._require_token(scope, headers, body)
-            if sending.is_last and scope["path"] not in _STAYING_PATHS:
-                raise Refusal(503, "stopping", "the server is stopping; try again", {"Retry-After": "1"})
+            if self._is_stopping() and scope["path"] not in _STAYING_PATHS:
+                raise _stopping()
             if scope["type"] == "http" and scope["method"] == "POST":
                 self._require_room()
         except Refusal as refusal:
@@ -116,7 +113,7 @@ class Guard:
                 415, "encoding", "the body is compressed; send it as it is", {"Connection": "close"}
             )
         if int(headers.get("content-length", "0")) > MOST_BODY_BYTES:
-            raise _TOO_LARGE
+            raise _too_large()
         body = b""
         while True:
             message = await receive()
@@ -125,7 +122,7 @@ class Guard:
             part: bytes = message.get("body", b"")
             body += part
             if len(body) > MOST_BODY_BYTES:
-                raise _TOO_LARGE
+                raise _too_large()
             if not message.get("more_body", False):
                 return body
 
@@ -154,6 +151,11 @@ class Guard:
             if not answering.done() and not sending.is_complete:
                 answering.cancel()
             await asyncio.wait([answering])
+        except asyncio.CancelledError:  # there is no time left for it
+            if not self._is_stopping() or sending.has_begun:
+                raise
+            await self._refuse(_stopping(), scope, receive, sending)
+            return
         finally:
             answering.cancel()
             leaving.cancel()
@@ -166,10 +168,9 @@ class Guard:
 class _Sending:
     """Sends an answer with the headers that all answers have."""
 
-    def __init__(self, send: Send, is_last: bool) -> None:
+    def __init__(self, send: Send, is_stopping: Callable[[], bool]) -> None:
         self.send_as_it_is = send
-        self.is_last = is_last
-        """Whether the connection is closed after the answer."""
+        self._is_stopping = is_stopping
         self.headers: dict[str, str] = {}
         """Headers of this answer only."""
         self.has_begun = self.is_complete = False
@@ -182,7 +183,7 @@ class _Sending:
             for name, value in (_HEADERS | self.headers).items():
                 headers[name] = value
             headers.setdefault("Cache-Control", "no-store")
-            if self.is_last:
+            if self._is_stopping():
                 headers["Connection"] = "close"
             message = {**message, "headers": headers.raw}
         elif kind == "http.response.body":
@@ -193,6 +194,16 @@ class _Sending:
         """Send an answer without content."""
         await self({"type": "http.response.start", "status": status, "headers": []})
         await self({"type": "http.response.body", "body": b""})
+
+
+# Made anew each time: an exception that is raised again keeps the frames of before, and the bodies in them.
+def _too_large() -> Refusal:
+    message = f"the body has more than {MOST_BODY_BYTES:,} bytes; send less"
+    return Refusal(413, "too_large", message, {"Connection": "close"})
+
+
+def _stopping() -> Refusal:
+    return Refusal(503, "stopping", "the server is stopping; try again", {"Retry-After": "1"})
 
 
 def _place(error: BaseException) -> str:
