@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from allyouneed.errors import DataError, ModelError, UsageError, UserError
     from allyouneed.evaluation.score import Score
     from allyouneed.tasks.attention import Attention
+    from allyouneed.tasks.initial_model import continue_from
     from allyouneed.tasks.loading import load, load_parser, load_translator
     from allyouneed.tasks.parsing.parser import Parse, ParseOptions, Parser
     from allyouneed.tasks.parsing.scores import evaluate_parser
@@ -78,6 +79,7 @@ __all__ = [
     "UserError",
     "__version__",
     "average",
+    "continue_from",
     "evaluate",
     "evaluate_parser",
     "load",
@@ -117,6 +119,7 @@ _MODULES = {
     "UsageError": "allyouneed.errors",
     "UserError": "allyouneed.errors",
     "average": "allyouneed.tasks.running",
+    "continue_from": "allyouneed.tasks.initial_model",
     "evaluate": "allyouneed.tasks.translation.scores",
     "evaluate_parser": "allyouneed.tasks.parsing.scores",
     "load": "allyouneed.tasks.loading",

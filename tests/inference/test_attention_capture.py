@@ -43,6 +43,12 @@ def test_weights_of_restricted_self_attention_are_zero_outside_of_the_neighbourh
     assert (weights.cross > 0).all()
 
 
+def test_a_decoder_with_recurrent_units_attends_to_the_source_only(tiny_model: Any) -> None:
+    weights = capture_attention(tiny_model(autoregression="ssru", num_decoder_layers=1), SOURCE, TARGET)
+    assert [len(of_kind) for of_kind in (weights.encoder, weights.decoder, weights.cross)] == [2, 0, 1]
+    torch.testing.assert_close(weights.cross.sum(-1), torch.ones(1, 3, 3))
+
+
 def test_first_layer_weights_equal_equation_1_by_hand(tiny_model: Any) -> None:
     model = tiny_model(d_k=5).eval()
     weights = capture_attention(model, SOURCE, TARGET)

@@ -18,7 +18,7 @@ from allyouneed.model.masks import padding_mask
 from allyouneed.model.packing import pack
 from allyouneed.symbols import END, PADDING, START
 
-_CHOICES = "attention", "positions", "norm", "feed_forward", "activation", "decoder_start"
+_CHOICES = "attention", "positions", "norm", "feed_forward", "activation", "decoder_start", "autoregression"
 VARIANTS: list[dict[str, Any]] = [
     {name: value} for name in _CHOICES for value in get_args(ModelConfig.model_fields[name].annotation)
 ]
@@ -30,6 +30,7 @@ VARIANTS += [
     {"attention": "unscaled", "positions": "rotary"},
 ]
 VARIANTS += [{"neighbourhood": 7, "neighbourhood_counts": "distances"}]
+VARIANTS += [{"num_decoder_layers": 1, "output_bias": True, "scaled_embeddings": False}]
 _SIZES: dict[str, Any] = {
     **{"source_vocab_size": 17, "target_vocab_size": 17, "d_model": 24, "d_ff": 32, "num_layers": 2},
     **{"num_heads": 3, "max_positions": 90, "max_distance": 4, "parameter_pairs": 9, "num_experts": 4},
@@ -50,7 +51,9 @@ def model(request: pytest.FixtureRequest) -> Transformer:
     built = Transformer(ModelConfig(**_SIZES, **request.param)).double().eval()
     with torch.no_grad():
         for name, parameter in built.named_parameters():
-            if name.startswith("embeddings."):
+            if name == "embeddings.bias":
+                parameter.normal_()
+            elif name.startswith("embeddings."):
                 parameter.mul_(3)
     return built
 

@@ -21,11 +21,15 @@ VOCAB_SIZE = 203
 
 @pytest.fixture(scope="module")
 def model() -> Transformer:
-    """Of odd sizes, with logits that are neither flat nor certain."""
+    return built()
+
+
+def built(**settings: Any) -> Transformer:
+    """A model of odd sizes, with logits that are neither flat nor certain."""
     torch.manual_seed(1)
     sizes: dict[str, Any] = {"d_model": 60, "d_ff": 90, "num_layers": 2, "num_heads": 3, "d_k": 20, "d_v": 20}
     model = Transformer(
-        ModelConfig(source_vocab_size=VOCAB_SIZE, target_vocab_size=VOCAB_SIZE, **sizes)
+        ModelConfig(source_vocab_size=VOCAB_SIZE, target_vocab_size=VOCAB_SIZE, **sizes, **settings)
     ).eval()
     with torch.no_grad():
         model.embeddings.matrix("output").mul_(3)
@@ -68,6 +72,12 @@ def test_ids_and_scores_do_not_depend_on_batch_order_threads_or_workers(
     model: Transformer, form: str
 ) -> None:
     assert len(digests(model, form, sources(24), (1, 3, 5, 64), num_orders=2)) == 1
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_nor_do_those_of_recurrent_units(form: str) -> None:
+    model = built(autoregression="ssru", output_bias=True)
+    assert len(digests(model, form, sources(12), (1, 5), num_orders=2)) == 1
 
 
 @pytest.mark.parametrize("min_length", [0, 4])

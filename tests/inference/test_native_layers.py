@@ -26,6 +26,8 @@ VARIANTS: list[dict[str, Any]] = [
     {"positions": "rotary", "tied_embeddings": "none"},
     {"positions": "learned", "max_positions": 9},
     {"positions": "concatenated", "decoder_start": "zeros"},
+    {"autoregression": "ssru", "num_decoder_layers": 3, "scaled_embeddings": False},
+    {"autoregression": "ssru", "norm": "pre"},
 ]
 SOURCES, TARGETS = [[5, 6, 7, 9, END], [9, END]], [[START, 8, 4], [START, 7, 7, 7, 5]]
 TOLERANCE: dict[str, Any] = {"atol": 1e-5, "rtol": 1e-5}

@@ -3,13 +3,13 @@
 import itertools
 import random
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from typing import Any
 
 import pytest
 import torch
-from tests.patience import PATIENCE_SECONDS
+from tests.patience import PATIENCE_SECONDS, wait_until
 
 from allyouneed.config.run import SearchConfig
 from allyouneed.inference import Batching, Engine, Hypothesis, generate
@@ -258,3 +258,46 @@ def test_cancelling_the_whole_cancels_the_parts_and_the_other_way_round() -> Non
     with pytest.raises(CancelledError):
         whole.result(0)
     assert parts[1].cancelled()
+
+
+def in_another_thread(act: Callable[[], object]) -> bool:
+    """Whether something that is done by another thread comes to its end."""
+    thread = threading.Thread(target=act, daemon=True)
+    thread.start()
+    thread.join(PATIENCE_SECONDS)
+    return not thread.is_alive()
+
+
+@pytest.mark.parametrize("ending", ["result", "failure", "cancelled"])
+def test_who_is_told_of_the_whole_may_wait_for_threads_that_end_other_parts(ending: str) -> None:
+    parts: list[Future[int]] = [Future() for _ in range(2)]
+    whole, ended = gather(parts, sum), []
+    whole.add_done_callback(lambda _: ended.append(in_another_thread(lambda: settle(parts[1], 1))))
+    if ending == "cancelled":
+        parts[0].cancel()
+    elif ending == "failure":
+        settle(parts[0], failure=OSError("broken"))
+    else:
+        settle(parts[1], 1)
+        settle(parts[0], 1)
+    assert ended == [True]
+
+
+def test_who_is_told_of_a_deadline_may_wait_for_threads_that_use_the_scheduler(
+    held: Held, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 0.0
+    monkeypatch.setattr("allyouneed.inference.scheduler.time.monotonic", lambda: now)
+    with Scheduler(Batching(size=1)).start() as scheduler:
+        plan, source, ended = SearchPlan(held, CONFIG), Source([5, 6]), []
+        limits: list[dict[str, Any]] = [{}, {"deadline": 1.0}, {"deadline": 2.0}, {"deadline": 3.0}]
+        first, *others = (scheduler.submit(plan, source, **limit) for limit in limits)
+        for future in others:
+            future.add_done_callback(
+                lambda _: ended.append(in_another_thread(lambda: scheduler.submit(plan, source)))
+            )
+        now = 9.0
+        held.going.set()
+        assert first.result(PATIENCE_SECONDS)
+        wait_until(lambda: len(ended) == 3)
+    assert ended == [True] * 3

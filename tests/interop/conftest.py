@@ -14,6 +14,7 @@ from torch import nn
 from allyouneed.config.run import RunConfig
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.model import Transformer
+from allyouneed.model.embedding import Embeddings
 from allyouneed.storage.checkpoint import save_checkpoint
 from allyouneed.tasks.units import SOURCE_TOKENIZER, TARGET_TOKENIZER
 
@@ -26,6 +27,9 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "one head": {"num_heads": 1},
     "two vocabularies": {"tied_embeddings": "target", "source_vocab_size": 261},
     "another epsilon": {"layer_norm_epsilon": 3e-6},
+    "a decoder of another depth, GELU": {"num_decoder_layers": 1, "activation": "gelu"},
+    "a bias of the logits, Swish": {"output_bias": True, "activation": "swish"},
+    "embeddings without factor": {"scaled_embeddings": False},
 }
 
 
@@ -55,7 +59,7 @@ def random_model(toy_data: Path, tmp_path: Path) -> RandomModel:
             for module in model.modules():
                 if isinstance(module, nn.LayerNorm):
                     module.weight.uniform_(0.5, 1.5)
-                if isinstance(module, nn.LayerNorm | nn.Linear) and module.bias is not None:
+                if isinstance(module, nn.LayerNorm | nn.Linear | Embeddings) and module.bias is not None:
                     module.bias.uniform_(-0.5, 0.5)
         tokenizers = dict(_tokenizers(toy_data, tmp_path, config.model.source_vocab_size))
         save_checkpoint(

@@ -29,6 +29,21 @@ def test_models_of_every_kind_keep_their_log_probabilities(model_of_every_kind: 
     assert export_model(model_of_every_kind, "huggingface", tmp_path / "out") < ROUNDING
 
 
+@pytest.mark.parametrize(
+    ("variant", "said"),
+    [
+        ({"norm": "pre"}, "does not have this variant"),
+        ({"decoder_start": "zeros"}, "starts with the embedding"),
+    ],
+    ids=str,
+)
+def test_what_it_lacks_is_refused(
+    random_model: RandomModel, tmp_path: Path, variant: dict[str, str], said: str
+) -> None:
+    with pytest.raises(ModelError, match=said):
+        export_model(random_model(**variant), "huggingface", tmp_path / "out")
+
+
 def shrink_the_stream(model: Path) -> Path:
     """A copy of a model with so little in its stream that epsilon is much of the variance."""
     checkpoint = load_checkpoint(model)

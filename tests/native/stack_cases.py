@@ -23,6 +23,7 @@ from allyouneed.model.embedding import Role
 from allyouneed.model.feed_forward import FeedForward
 from allyouneed.model.layers import DecoderLayer, EncoderLayer, Residual
 from allyouneed.model.relative_positions import LinearBiases
+from allyouneed.model.ssru import SSRU
 from allyouneed.native.library import FORMS
 from allyouneed.native.stack import ACTIVATIONS
 from allyouneed.symbols import START, UNKNOWN
@@ -40,6 +41,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "ALiBi and swish": {"positions": "alibi", "activation": "swish"},
     "rotary positions": {"positions": "rotary"},
     "zeros first": {"decoder_start": "zeros", "norm": "pre"},
+    "recurrent units": {"autoregression": "ssru", "num_decoder_layers": 3, "scaled_embeddings": False},
+    "pre-norm and recurrent units": {"autoregression": "ssru", "norm": "pre", "activation": "swish"},
 }
 """Name -> settings of the model."""
 
@@ -78,7 +81,7 @@ class StackCase:
         own = [
             list(range(start, start + n)) for start, n in zip(starts, LENGTHS, strict=True) for _ in range(n)
         ]
-        hidden, tables = self._room(case, sum(LENGTHS))
+        hidden, tables = self._room(case, "source", sum(LENGTHS))
         tokens = self._tokens(case, "source", torch.cat(sentences), _positions(), 0, own, group=8)
         case.call("stack_forward", packed, tokens, case.pointers(tables), None, hidden)
         self._expect(case, hidden, lambda exact: [exact.encode(ids[None])[0] for ids in sentences])
@@ -97,7 +100,7 @@ class StackCase:
             for position in range(length):
                 own.append(list(range(start, start + position + 1)))
                 read.append(list(range(source, source + SOURCE_LENGTHS[sentence])))
-        by_token, at_once = (self._room(case, len(ids)) for _ in range(2))
+        by_token, at_once = (self._room(case, "target", len(ids)) for _ in range(2))
         tables = case.pointers(by_token[1])
         for i, position in enumerate(_positions()):
             tokens = self._tokens(case, "target", ids[i : i + 1], position[None], i, [own[i]], [read[i]])
@@ -136,10 +139,10 @@ class StackCase:
             assert distance > 3 * bound, f"{case.name}: {distance} {bound}"
         case.expect_close(hidden, expected, atol=bound, rtol=STACK["rtol"])
 
-    def _room(self, case: Case, num_rows: int) -> tuple[Address, list[Address]]:
+    def _room(self, case: Case, role: Role, num_rows: int) -> tuple[Address, list[Address]]:
         """Memory for hidden states and for a table of each layer."""
-        rows = case, self._target, self._widths, self._form, num_rows
-        tables = [room_for_rows(*rows) for _ in self._model.encoder]
+        rows = case, self._target, *self._stored(role), num_rows
+        tables = [room_for_rows(*rows) for _ in self._layers(role)]
         return case.room(num_rows * self._model.config.d_model), tables
 
     def _memory(self, case: Case, layer: DecoderLayer, memories: Tensor) -> Address:
@@ -172,12 +175,22 @@ class StackCase:
             },
         )
 
+    def _layers(self, role: Role) -> "Sequence[EncoderLayer]":
+        stack = self._model.encoder if role == "source" else self._model.decoder
+        return cast("Sequence[EncoderLayer]", stack)
+
+    def _stored(self, role: Role) -> tuple[Widths, str]:
+        """Widths and form of what a layer stores of the tokens that it reads."""
+        if isinstance(self._layers(role)[0].self_attention, SSRU):
+            return Widths(1, 0, D_MODEL), "float32"
+        return self._widths, self._form
+
     def _stack(self, case: Case, role: Role) -> Address:
         """`struct stack` with packed float32 weights."""
         config, model = self._model.config, self._model
-        layers = cast("Sequence[EncoderLayer]", model.encoder if role == "source" else model.decoder)
-        attention = layers[0].self_attention
-        scheme = attention.plain.relative
+        layers = self._layers(role)
+        own = layers[0].self_attention
+        scheme = None if isinstance(own, SSRU) else own.plain.relative
         slopes = scheme.slopes if isinstance(scheme, LinearBiases) else None
         last = model.encoder_norm if role == "source" else model.decoder_norm
         return case.structure(
@@ -188,24 +201,24 @@ class StackCase:
             pre_norm=config.norm == "pre",
             activation=ACTIVATIONS.index(config.activation),
             zero_token=START if role == "target" and config.decoder_start == "zeros" else -1,
-            embedding_scale=math.sqrt(config.d_model),
+            embedding_scale=math.sqrt(config.d_model) if config.scaled_embeddings else 1.0,
             embeddings=case.tensor(model.embeddings.matrix(role)),
             layers=case.structures("layer", [self._layer(case, layer) for layer in layers]),
             norm=_norm(case, last) if isinstance(last, nn.LayerNorm) else {},
-            heads=heads_fields(case, self._widths, self._form, slopes),
+            heads=heads_fields(case, *self._stored(role), slopes),
+            cross_heads=heads_fields(case, self._widths, self._form),
         )
 
     def _layer(self, case: Case, layer: EncoderLayer | DecoderLayer) -> dict[str, Any]:
-        attention, network, crossing = layer.self_attention, layer.feed_forward, {}
+        own, network, crossing = layer.self_attention, layer.feed_forward, {}
         assert isinstance(network, FeedForward)
         if isinstance(layer, DecoderLayer):
             cross = layer.cross_attention
             crossing = self._sublayer(case, cross.query, cross.output, layer.after_cross_attention)
         relu = self._model.config.activation == "relu"
+        first, last = (_map_of(own), None) if isinstance(own, SSRU) else (own.query_key_value, own.output)
         return {
-            "self_attention": self._sublayer(
-                case, attention.query_key_value, attention.output, layer.after_self_attention
-            ),
+            "self_attention": self._sublayer(case, first, last, layer.after_self_attention),
             "cross_attention": crossing,
             "feed_forward": self._sublayer(
                 case, network.inner, network.outer, layer.after_feed_forward, relu=relu
@@ -213,15 +226,24 @@ class StackCase:
         }
 
     def _sublayer(
-        self, case: Case, first: nn.Linear, last: nn.Linear, after: Residual, *, relu: bool = False
+        self, case: Case, first: nn.Linear, last: nn.Linear | None, after: Residual, *, relu: bool = False
     ) -> dict[str, Any]:
-        return {
-            "in": linear_structure(
-                case, self._target.layouts, "float32", first.weight, first.bias, relu=relu
-            ),
-            "out": linear_structure(case, self._target.layouts, "float32", last.weight, last.bias),
+        layouts = self._target.layouts
+        fields = {
+            "in": linear_structure(case, layouts, "float32", first.weight, first.bias, relu=relu),
             "norm": _norm(case, after.norm),
         }
+        if last is not None:
+            fields["out"] = linear_structure(case, layouts, "float32", last.weight, last.bias)
+        return fields
+
+
+def _map_of(unit: SSRU) -> nn.Linear:
+    """Gates and candidates of a recurrent unit."""
+    both = nn.Linear(D_MODEL, 2 * D_MODEL)
+    both.weight.copy_(torch.cat([unit.forget.weight, unit.candidate.weight]))
+    both.bias.copy_(torch.cat([unit.forget.bias, torch.zeros(D_MODEL)]))
+    return both
 
 
 def _norm(case: Case, norm: nn.LayerNorm) -> dict[str, Any]:

@@ -61,7 +61,7 @@ def test_doctor_says_which_and_why(
 def test_the_header_is_read_as_a_compiler_reads_it() -> None:
     assert [name for name, _ in structures()["stack"]._fields_] == [  # type: ignore[misc]
         *("num_layers", "d_model", "threads", "pre_norm", "activation", "zero_token", "embedding_scale"),
-        *("embeddings", "layers", "norm", "heads"),
+        *("embeddings", "layers", "norm", "heads", "cross_heads"),
     ]
     assert {name: len(arguments) for name, arguments in functions().items()} == {
         "layout_of": 2,
@@ -71,6 +71,7 @@ def test_the_header_is_read_as_a_compiler_reads_it() -> None:
         "attend": 8,
         "add_norm": 7,
         "activate": 4,
+        "recur": 5,
         "stack_forward": 5,
         "normalisers_of": 5,
         "top_log_probs": 12,

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from allyouneed.interfaces.cli import main
+from allyouneed.native import compiler as compiler_of_kernels
 from allyouneed.native import isa
 from allyouneed.native.compiler import compile_library
 from allyouneed.native.library import available, found, library, library_for
@@ -20,6 +21,7 @@ from allyouneed.native.linear import PackedLinear
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An empty cache; the library is looked for anew, here and after the test."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(compiler_of_kernels, "FLAGS", (*compiler_of_kernels.FLAGS, "-O0"))  # in a second
     library_for.cache_clear()
     yield tmp_path / "cache" / "allyouneed"
     library_for.cache_clear()

@@ -69,7 +69,7 @@ def needs_hatchling() -> None:
             pytest.skip(f"NOT RUN: needs the package {module}")
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_ready_made_kernels_are_used_without_a_compiler_and_only_with_their_own_sources(
     tmp_path: Path,
 ) -> None:

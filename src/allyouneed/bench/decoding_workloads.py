@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from allyouneed.bench.contenders import OURS
-from allyouneed.bench.training_workloads import multi30k_lengths
+from allyouneed.bench.training_workloads import SHAPES, multi30k_lengths
 from allyouneed.config.model import ModelConfig
 from allyouneed.config.run import RunConfig, SearchConfig
 from allyouneed.data.lines import is_blank, read_lines
@@ -18,10 +18,24 @@ from allyouneed.evaluation import bleu_13a
 from allyouneed.interop.export import export_model
 from allyouneed.model import Transformer
 from allyouneed.storage.checkpoint import save_checkpoint
-from allyouneed.symbols import UNKNOWN
+from allyouneed.symbols import START, UNKNOWN
 from allyouneed.tasks.loading import load_for
 from allyouneed.tasks.translation.task import TRANSLATION
 from allyouneed.tasks.units import SOURCE_TOKENIZER, TARGET_TOKENIZER
+
+MODELS = {
+    "small": SHAPES["small"].model,
+    "base": SHAPES["base"].model,
+    "opus": ModelConfig(
+        source_vocab_size=58_000,
+        target_vocab_size=58_000,
+        activation="swish",
+        decoder_start="zeros",
+        output_bias=True,
+        layer_norm_epsilon=1e-5,
+    ),
+}
+"""Name on the command line -> shape to measure; `opus` is that of OPUS-MT's models."""
 
 _SEED = 1
 _WORD_LETTERS = 8
@@ -110,7 +124,10 @@ def task_of_shape(
     tokenizer = folder / "tokenizer.json"
     _tokenizer_of_size(model.source_vocab_size).save(tokenizer)
     names = SOURCE_TOKENIZER, TARGET_TOKENIZER
-    weights = dict(Transformer(model).state_dict())
+    original = Transformer(model)
+    if model.decoder_start == "zeros":
+        original.embeddings.matrix("target").detach()[START] = 0  # as Hugging Face's models have it
+    weights = dict(original.state_dict())
     attachments = dict.fromkeys(names, tokenizer.read_bytes())
     config = RunConfig(model=model)
     save_checkpoint(folder / OURS, config, weights, attachments, {})

@@ -37,6 +37,7 @@ _ARCHITECTURES_THAT_KNOW = {
     "attention": _TRANSFORMER,
     "attention_bias": _TRANSFORMER,
     "attention_dropout": _TRANSFORMER,
+    "autoregression": _TRANSFORMER,
     "feed_forward": {"transformer", "recurrent"},
     "feed_forward_dropout": {"transformer", "recurrent"},
     "guided_alignment": _TRANSFORMER,
@@ -44,8 +45,11 @@ _ARCHITECTURES_THAT_KNOW = {
     "max_distance": _TRANSFORMER,
     "neighbourhood": _TRANSFORMER,
     "norm": _TRANSFORMER,
+    "num_decoder_layers": _TRANSFORMER,
     "num_dilations": {"bytenet"},
+    "output_bias": _TRANSFORMER,
     "positions": {"transformer", "convolutional"},
+    "scaled_embeddings": _TRANSFORMER,
     "target_space": _TRANSFORMER,
 }
 """Setting -> architectures that support it; the others reject it. Unused sizes are ignored instead."""
@@ -66,6 +70,8 @@ class ModelConfig(Config):
     """Width inside the feed-forward network (3.3)."""
     num_layers: Annotated[int, Field(ge=1, le=500)] = 6
     """Layers in the encoder and in the decoder, each (3.1)."""
+    num_decoder_layers: Annotated[int, Field(ge=1, le=500)] | None = None
+    """Layers in the decoder; default: num_layers."""
     num_heads: Heads = 8
     """Attention heads (3.2.2)."""
     d_k: Width | None = None
@@ -83,6 +89,9 @@ class ModelConfig(Config):
     restricted."""
     neighbourhood_counts: Literal["keys", "distances"] = "keys"
     """Meaning of `neighbourhood`: keys or, in models older than this setting, r / 2 keys on each side."""
+    autoregression: Literal["attention", "ssru"] = "attention"
+    """What reads the output so far in each layer of the decoder: self-attention (3.2.3), or a simpler simple
+    recurrent unit (SSRU; Kim et al. 2019), which is faster."""
     attention_dropout: Probability = 0.0
     """Dropout rate on the attention weights (only in the paper's source, which tried 0.2 and 0.3)."""
     feed_forward: Literal["network", "parameters", "experts"] = "network"
@@ -134,6 +143,10 @@ class ModelConfig(Config):
     tied_embeddings: Literal["all", "target", "none"] = "all"
     """Matrices that share weights (3.4): both embeddings and the pre-softmax projection, target embedding
     and pre-softmax projection, or none."""
+    scaled_embeddings: bool = True
+    """Multiply embeddings by sqrt(d_model) (3.4)."""
+    output_bias: bool = False
+    """A bias for each target token's logit; the paper has none."""
     decoder_start: Literal["symbol", "zeros"] = "symbol"
     """First input of the decoder: the embedding of the start symbol, or a zero vector."""
     target_space: bool = False
@@ -148,6 +161,11 @@ class ModelConfig(Config):
         """d_k and d_v of one head."""
         default = self.d_model // self.num_heads
         return self.d_k or default, self.d_v or default
+
+    @property
+    def decoder_layers(self) -> int:
+        """Number of layers in the decoder."""
+        return self.num_decoder_layers or self.num_layers
 
     def reach(self, *, causal: bool) -> Reach | None:
         """Positions that self-attention sees before and after a query; None if it sees all."""
@@ -195,6 +213,8 @@ class ModelConfig(Config):
                 raise ValueError(
                     f"{name} = {value} has no effect with architecture = {self.architecture!r}; leave it out"
                 )
+        if self.autoregression == "ssru":
+            self._check_recurrent_units()
         if self.architecture != "transformer" and self.positions in ("rotary", "alibi", "relative"):
             raise ValueError(
                 f'positions = "{self.positions}" needs the transformer; take "sinusoidal" or "learned"'
@@ -218,3 +238,14 @@ class ModelConfig(Config):
                 f"{self.num_experts}; lower it"
             )
         return self
+
+    def _check_recurrent_units(self) -> None:
+        unknown: dict[str, object] = {"neighbourhood": self.neighbourhood}
+        if self.positions in ("rotary", "alibi", "relative"):
+            unknown["positions"] = self.positions
+        for name, value in unknown.items():
+            if value:
+                raise ValueError(
+                    f'{name} = {value} needs self-attention in the decoder, and autoregression = "ssru"; '
+                    "leave one of them out"
+                )

@@ -16,6 +16,8 @@ DecodingPrecision = Literal["float32", "bfloat16", "int8"]
 
 Count = Annotated[int, Field(ge=1, le=2**63 - 1)]
 """A count, for example of steps; a huge value stands for "never"."""
+Place = Annotated[str, Field(min_length=1, max_length=4_096)]
+"""A path, absolute or relative to the working directory; with bounds, only Unicode is valid."""
 BatchTokens = Annotated[int, Field(ge=1, le=10**9)]
 
 _MICRO_BATCHES = 4
@@ -26,9 +28,9 @@ class DataConfig(Config):
 
     task: str = "translation"
     """Task: "translation", or "parsing" into constituency trees (6.3)."""
-    tokenizer: Literal["bpe", "wordpiece", "byte", "words"] = "bpe"
-    """Sub-word units: byte-level byte-pair encoding, word-pieces over bytes, or plain bytes; for parsing
-    also words, with a fixed number of ids each (`tasks/parsing/word_features.py`)."""
+    tokenizer: Literal["bpe", "wordpiece", "byte", "sentencepiece", "words"] = "bpe"
+    """Sub-word units: byte-level byte-pair encoding, word-pieces over bytes, plain bytes, or SentencePiece's
+    unigrams; for parsing also words, with a fixed number of ids each (`tasks/parsing/word_features.py`)."""
     vocab_size: Entries = 37_000
     """Entries of each vocabulary, control symbols included."""
     joint_vocabulary: bool = True
@@ -105,6 +107,19 @@ class TrainingConfig(Config):
     threads_share: Literal["micro_batches", "operations"] = "micro_batches"
     """What the threads of a CPU share: micro-batches, each computed by one of them, or every operation.
     Threads that share operations often wait for each other, which is slow on a busy machine."""
+    init_from: Place | None = None
+    """Model to continue: a run, a checkpoint or a model directory. The run has its architecture, and starts
+    with its weights."""
+    init_sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
+    """The sha256 of these weights; recorded at the start."""
+    init_moments: bool = False
+    """Start with Adam's moments of that model, too; it must be a checkpoint with a saved state."""
+    replay: Place | None = None
+    """Prepared data to replay, such as those of the continued model, so that it forgets less of them."""
+    replay_share: Probability = 0.0
+    """Share of the target tokens of every batch that comes from `replay`."""
+    frozen: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    """Patterns of names of parameters that keep their values, such as ["embeddings.*", "encoder.0.*"]."""
     sharded: bool = False
     """Shard weights, gradients and moments over processes (FSDP2); for models too large for one device."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
@@ -119,6 +134,18 @@ class TrainingConfig(Config):
         """
         default = max(longest, self.batch_tokens // max(_MICRO_BATCHES, num_processes))
         return self.micro_batch_tokens or min(self.batch_tokens, default)
+
+    @model_validator(mode="after")
+    def _check_companions(self) -> Self:
+        if self.init_from is None and (self.init_moments or self.init_sha256 is not None):
+            raise ValueError("init_moments and init_sha256 have no effect without init_from; leave them out")
+        if (self.replay is None) != (self.replay_share == 0.0):
+            raise ValueError(
+                "replay and replay_share go together; give prepared data and a share, such as 0.2, or neither"
+            )
+        if self.frozen and self.sharded:
+            raise ValueError("frozen parameters cannot be sharded; leave out frozen or sharded")
+        return self
 
 
 class SearchConfig(Config):

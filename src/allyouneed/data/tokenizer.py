@@ -6,17 +6,19 @@ before the text, so that a word has the same ids at the start of a sentence; dec
 """
 
 import os
+import pkgutil
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from itertools import islice, repeat
 from pathlib import Path
-from typing import Final, Self
+from typing import Any, Final, Self
 
 import tokenizers
 from tokenizers import models, trainers
 
+from allyouneed.data.store import Sentences
 from allyouneed.data.tokenizer_file import (
     BYTE_NAMES,
     TokenizerKind,
@@ -26,12 +28,16 @@ from allyouneed.data.tokenizer_file import (
     word_pieces,
 )
 from allyouneed.data.vocabulary_file import read_json, require_size
+from allyouneed.data.word_cache import WordCache
 from allyouneed.errors import DataError, ModelError, UsageError
 from allyouneed.storage import publish
 from allyouneed.symbols import CONTROL_SYMBOLS, UNKNOWN
 
 SMALLEST_VOCABULARY: Final = len(CONTROL_SYMBOLS) + 256
 """Control symbols and bytes; the id of byte b is `len(CONTROL_SYMBOLS) + b` in every vocabulary."""
+
+_OTHER_KINDS = {"sentencepiece": "allyouneed.data.sentencepiece_tokenizer:SentencePieceTokenizer"}
+"""Kind that a file names -> subclass that reads it, imported when it is needed."""
 
 _MIN_FREQUENCY = 2  # what occurs once cannot be learned from
 
@@ -46,6 +52,7 @@ class Tokenizer:
     def __init__(self, library: tokenizers.Tokenizer) -> None:
         self._library = library
         self._piece = cache(self._print_piece)
+        self._words = WordCache(self._encoded)
 
     @classmethod
     def train(cls, lines: Iterable[str], kind: TokenizerKind, vocab_size: int, or_else: str = "") -> Self:
@@ -78,8 +85,8 @@ class Tokenizer:
         return cls(assemble(trained.model if kind == "bpe" else word_pieces(trained.get_vocab()), kind))
 
     @classmethod
-    def load(cls, path: Path, vocab_size: int | None = None) -> Self:
-        """Read a file written by `save`.
+    def load(cls, path: Path, vocab_size: int | None = None) -> "Tokenizer":
+        """Read a file written by `save`, of whatever kind.
 
         Args:
             path: The file.
@@ -91,7 +98,7 @@ class Tokenizer:
         """
         description = read_json(path, "tokeniser")
         try:
-            tokenizer = cls(rebuilt(description))
+            tokenizer = _of(description)
         except ValueError as error:
             raise ModelError(
                 f"{path}: is not a tokeniser that allyouneed has made: {error}; prepare the data again"
@@ -121,14 +128,19 @@ class Tokenizer:
         Raises:
             DataError: `text` contains half a surrogate pair, which UTF-8 cannot encode.
         """
-        with _surrogate_errors([text]):
+        with surrogate_errors([text]):
             return self._library.encode(text, add_special_tokens=False).ids
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Encode many texts at once, on all cores; see `encode`."""
-        with _surrogate_errors(texts):
-            encodings = self._library.encode_batch_fast(texts, add_special_tokens=False)
-        return [encoding.ids for encoding in encodings]
+        with surrogate_errors(texts):
+            return self._encoded(texts)
+
+    def encode_corpus(self, texts: Sequence[str]) -> Sentences:
+        """Encode many texts of a corpus, each distinct word only once; see `encode`."""
+        has_words = self._library.normalizer is not None  # which puts a space before a text; see `assemble`
+        with surrogate_errors(texts):
+            return self._words.encode(texts) if has_words else Sentences.of(self._encoded(texts))
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
         """For each piece of `encode(text)`, its begin and end in `text`, in characters.
@@ -136,7 +148,7 @@ class Tokenizer:
         All pieces of a character that is split into bytes have the span of that character. The space before
         the first word has the span of the first character.
         """
-        with _surrogate_errors([text]):
+        with surrogate_errors([text]):
             return self._library.encode(text, add_special_tokens=False).offsets
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -183,6 +195,10 @@ class Tokenizer:
             for content in contents
         ]
 
+    def _encoded(self, texts: Sequence[str]) -> list[list[int]]:
+        encodings = self._library.encode_batch_fast(texts, add_special_tokens=False)
+        return [encoding.ids for encoding in encodings]
+
     def _print_piece(self, token: int) -> str:
         if token < len(CONTROL_SYMBOLS):
             return CONTROL_SYMBOLS[token]
@@ -193,6 +209,20 @@ class Tokenizer:
         if token < len(CONTROL_SYMBOLS):
             return b""
         return bytes(map(BYTE_NAMES.index, self._library.id_to_token(token) or ""))
+
+
+def _of(description: object) -> Tokenizer:
+    """The tokeniser that a file describes.
+
+    Raises:
+        ValueError: This program did not write the file; says why.
+    """
+    kind = description.get("kind") if isinstance(description, dict) else None
+    if isinstance(kind, str) and kind in _OTHER_KINDS:
+        of_kind: type[Any] = pkgutil.resolve_name(_OTHER_KINDS[kind])
+        tokenizer: Tokenizer = of_kind.from_description(description)
+        return tokenizer
+    return Tokenizer(rebuilt(description))
 
 
 def _in_print(character: str) -> str:
@@ -246,11 +276,11 @@ def _trained(lines: Iterable[str], vocab_size: int) -> tokenizers.Tokenizer:
 
 
 @contextmanager
-def _surrogate_errors(texts: Sequence[str]) -> Iterator[None]:
-    """Convert the library's `TypeError` for a string that UTF-8 cannot encode into one that says where."""
+def surrogate_errors(texts: Sequence[str]) -> Iterator[None]:
+    """Convert a library's error for a string that UTF-8 cannot encode into one that says where."""
     try:
         yield
-    except TypeError:
+    except (TypeError, RuntimeError):
         for number, text in enumerate(texts, start=1):
             try:
                 text.encode()

@@ -1,5 +1,6 @@
-"""The processor: its model, and the instruction sets that it has."""
+"""The processor: its model, its cores, and the instruction sets that it has."""
 
+import os
 import platform
 import subprocess
 import sys
@@ -13,6 +14,11 @@ def model() -> str:
     described = _described()
     named = described.get("model name") or described.get("machdep.cpu.brand_string")
     return named or platform.processor() or platform.machine()
+
+
+def available_cores() -> int:
+    """Number of CPU cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def features() -> frozenset[str]:

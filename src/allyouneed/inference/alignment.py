@@ -38,11 +38,11 @@ def alignment_heads(config: ModelConfig, layer: int | None, head: int | None) ->
     Raises:
         UsageError: The model has no such layer or head.
     """
-    limits = {"layer": (layer, config.num_layers), "head": (head, config.num_heads)}
+    limits = {"layer": (layer, config.decoder_layers), "head": (head, config.num_heads)}
     for name, (number, most) in limits.items():
         if number is not None and number > most:
             raise UsageError(f"search.alignment_{name} = {number}: the model's decoder has {most}")
-    last = config.num_layers
+    last = config.decoder_layers
     heads = slice(None) if head is None else slice(head - 1, head)
     return (layer or min(last, max(2, last - 1))) - 1, heads
 

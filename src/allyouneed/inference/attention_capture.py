@@ -29,6 +29,7 @@ class AttentionWeights:
 
     encoder: Float[Tensor, "layers heads source_len source_len"]
     decoder: Float[Tensor, "layers heads target_len target_len"]
+    """No layers if the decoder has recurrent units in the place of self-attention."""
     cross: Float[Tensor, "layers heads target_len source_len"]
 
 
@@ -62,14 +63,19 @@ def capture_attention(
     twin = _twin(model)
     encoder_layers = cast("list[EncoderLayer]", list(twin.encoder))
     decoder_layers = cast("list[DecoderLayer]", list(twin.decoder))
+    in_decoder = [layer.self_attention for layer in decoder_layers]
     recorded = [
         _record([layer.self_attention for layer in encoder_layers]),
-        _record([layer.self_attention for layer in decoder_layers]),
+        _record([each for each in in_decoder if isinstance(each, SelfAttention)]),
         _record([layer.cross_attention for layer in decoder_layers]),
     ]
     device = next(model.parameters()).device
     twin(pad([[*source_ids, END]], device), pad([[START, *target_ids]], device))
-    return AttentionWeights(*(torch.cat(of_kind).float().cpu() for of_kind in recorded))
+    length = 1 + len(target_ids)
+    none = torch.empty(0, model.config.num_heads, length, length)
+    return AttentionWeights(
+        *((torch.cat(of_kind) if of_kind else none).float().cpu() for of_kind in recorded)
+    )
 
 
 def _twin(model: Transformer) -> Transformer:

@@ -1,6 +1,5 @@
 """Limits on the work that is computed at once."""
 
-import os
 from dataclasses import dataclass
 
 
@@ -16,8 +15,3 @@ class Batching:
     """Number of threads, each decoding its own batches."""
     window_sentences: int = 4_096
     """Number of sources, or samples, that are read ahead and sorted by length; bounds the memory."""
-
-
-def available_cores() -> int:
-    """Number of CPU cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -11,6 +11,7 @@ from torch.nn import functional
 from torch.nn.utils.rnn import pad_sequence
 
 from allyouneed.inference.projection import FullProjection, Project, Projection, ShortlistProjection
+from allyouneed.inference.read_tokens import Cells, KeysValues
 from allyouneed.inference.search import Decoding
 from allyouneed.inference.selection import Candidates
 from allyouneed.inference.shortlist import Shortlist
@@ -18,6 +19,7 @@ from allyouneed.model import EncoderDecoder, Transformer
 from allyouneed.model.layers import DecoderLayer
 from allyouneed.model.masks import Positions, padding_mask
 from allyouneed.model.packing import sent
+from allyouneed.model.ssru import SSRU
 from allyouneed.symbols import PADDING, START
 
 _BLOCK_POSITIONS = 32
@@ -65,7 +67,8 @@ class Engine:
 
     def _pack_tokens(self, ids: Int[Tensor, " columns"]) -> Project:
         """Make the projection to the given tokens."""
-        return partial(functional.linear, weight=self.model.embeddings.matrix("output")[ids])
+        weight, bias = self.model.embeddings.output_rows(ids)
+        return partial(functional.linear, weight=weight, bias=bias)
 
     def token_log_probs(
         self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
@@ -100,7 +103,12 @@ class TransformerDecoding:
         self._kept = None if reach is None else reach.before + 1
         self._source_mask = torch.empty(0, 1, 1, 0, dtype=torch.bool, device=self._device)
         self._memory: list[list[Tensor]] = []
-        self._written = [(_Store(), _Store()) for _ in self._layers]
+        self._written = [
+            Cells(layer.self_attention, beam_size)
+            if isinstance(layer.self_attention, SSRU)
+            else KeysValues(layer.self_attention)
+            for layer in self._layers
+        ]
         self._positions = torch.empty(0, dtype=torch.int64)
         self._ancestry = torch.empty(0, beam_size, 0, dtype=torch.bool, device=self._device)
 
@@ -127,8 +135,8 @@ class TransformerDecoding:
         self._source_mask = _stack(self._source_mask, padding_mask(source), dim=3)
         self._positions = functional.pad(self._positions, (0, len(sources)))
         self._ancestry = functional.pad(self._ancestry, (0, 0, 0, 0, 0, len(sources)))
-        for store in (store for pair in self._written for store in pair):
-            store.admit(len(sources))
+        for written in self._written:
+            written.admit(len(sources))
 
     def step(self, tokens: Int[Tensor, "sentences beams"]) -> Float[Tensor, "sentences beams vocab"]:
         """Append a token to every hypothesis; return the logits of the next token."""
@@ -151,6 +159,8 @@ class TransformerDecoding:
         """Make hypothesis b of each sentence a continuation of the former hypothesis `parents[:, b]`."""
         parents = sent(parents, self._device)
         self._ancestry = self._ancestry.gather(1, parents[:, :, None].expand_as(self._ancestry))
+        for written in self._written:
+            written.reorder(parents)
 
     def keep(self, sentences: Int[Tensor, " kept"]) -> None:
         """Keep only these sentences of the batch."""
@@ -164,8 +174,8 @@ class TransformerDecoding:
         self._source_mask = mask[..., :longest_source]
         self._ancestry = self._ancestry[sentences, :, :num_entries]
         self._memory = [[part[sentences, :, :longest_source] for part in memory] for memory in self._memory]
-        for store in (store for pair in self._written for store in pair):
-            store.keep(sentences, num_entries)
+        for written in self._written:
+            written.keep(sentences, num_entries)
 
     def _new_entries(self) -> Int[Tensor, "sentences beams"]:
         """Assign each hypothesis an entry for this step and mark it in `ancestry`; return the entries."""
@@ -202,18 +212,14 @@ class TransformerDecoding:
         layer: DecoderLayer,
         x: Float[Tensor, "sentences beams d_model"],
         entries: Int[Tensor, "sentences beams"],
-        written: tuple["_Store", "_Store"],
+        written: KeysValues | Cells,
         memory: list[Tensor],
         positions: Positions,
     ) -> Float[Tensor, "sentences beams d_model"]:
         """Compute one layer with the stored keys and values."""
 
         def attend_to_written(x: Tensor) -> Tensor:
-            attention, num_entries = layer.self_attention, self._ancestry.size(2)
-            query, key, value = attention.project(x, positions.query)
-            keys = written[0].write(entries, key, num_entries)
-            values = written[1].write(entries, value, num_entries)
-            return attention.join(attention.plain(query, keys, values, self._ancestry[:, None], positions))
+            return written.read(x, entries, self._ancestry, positions)
 
         def attend_to_memory(x: Tensor) -> Tensor:
             attention = layer.cross_attention
@@ -221,39 +227,6 @@ class TransformerDecoding:
             return attention.join(attention.plain(query, *memory, self._source_mask))
 
         return layer.forward_with(x, attend_to_written, attend_to_memory)
-
-
-class _Store:
-    """Keys or values (sentences, heads, entries, width); unused entries are zero."""
-
-    def __init__(self) -> None:
-        self._memory: Tensor | None = None
-        self._num_sentences = 0
-
-    def admit(self, num_sentences: int) -> None:
-        """Make room for more sentences."""
-        self._num_sentences += num_sentences
-        if self._memory is not None:
-            self._memory = functional.pad(self._memory, (0, 0, 0, 0, 0, 0, 0, num_sentences))
-
-    def write(
-        self,
-        entries: Int[Tensor, "sentences beams"],
-        new: Float[Tensor, "sentences heads beams width"],
-        num_entries: int,
-    ) -> Tensor:
-        """Write `new` to these entries; return all `num_entries` entries."""
-        _, heads, _, width = new.shape
-        if self._memory is None:
-            self._memory = new.new_zeros(self._num_sentences, heads, num_entries, width)
-        self._memory = functional.pad(self._memory, (0, 0, 0, num_entries - self._memory.size(2)))
-        return self._memory.scatter_(2, entries[:, None, :, None].expand_as(new), new)
-
-    def keep(self, sentences: Int[Tensor, " kept"], num_entries: int) -> None:
-        """Keep only these sentences and their first `num_entries` entries."""
-        self._num_sentences = len(sentences)
-        if self._memory is not None:
-            self._memory = self._memory[sentences, :, :num_entries]
 
 
 def log_probs_of(

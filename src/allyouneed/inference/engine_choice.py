@@ -9,7 +9,7 @@ from torch import nn
 from allyouneed.config.bounds import require_counts
 from allyouneed.config.run import DecodingPrecision
 from allyouneed.errors import UsageError
-from allyouneed.inference.batching import available_cores
+from allyouneed.hardware.processor import available_cores
 from allyouneed.inference.engine import Engine
 from allyouneed.inference.ensemble import Ensemble
 from allyouneed.inference.native_engine import NativeEngine
@@ -30,6 +30,7 @@ from allyouneed.model.positional_encoding import (
     TargetSpace,
 )
 from allyouneed.model.relative_positions import LinearBiases, RotaryPositions
+from allyouneed.model.ssru import SSRU
 from allyouneed.native.library import available, found
 
 _KNOWN: set[type] = {
@@ -42,6 +43,7 @@ _KNOWN: set[type] = {
     CrossAttention,
     SoftmaxAttention,
     GuidedAttention,
+    SSRU,
     RotaryPositions,
     LinearBiases,
     FeedForward,

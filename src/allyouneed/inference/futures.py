@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from threading import RLock
+from threading import Lock
 from typing import TypeVar
 
 Part = TypeVar("Part")
@@ -19,26 +19,31 @@ def gather(parts: Sequence[Future[Part]], join: Callable[[list[Part]], Whole]) -
         join: Makes the result from the results of the parts, in the thread that completes the last part.
     """
     whole: Future[Whole] = Future()
-    missing, lock = len(parts), RLock()
+    missing, is_settled, lock = len(parts), False, Lock()
 
     def cancel_parts() -> None:
         for part in parts:
             part.cancel()
 
     def part_is_done(part: Future[Part]) -> None:
-        nonlocal missing
+        nonlocal missing, is_settled
+        failure = None if part.cancelled() else part.exception()
         with lock:  # several parts may be done at the same time
             missing -= 1
-            if part.cancelled():
-                whole.cancel()
-            elif (failure := part.exception()) is not None:
-                settle(whole, failure=failure)
-                cancel_parts()
-            elif missing == 0 and not whole.done():
-                try:
-                    settle(whole, join([each.result() for each in parts]))
-                except Exception as error:
-                    settle(whole, failure=error)
+            if is_settled or not (part.cancelled() or failure or missing == 0):
+                return
+            is_settled = True
+        # Without the lock from here on, as callbacks may want other locks, whose owners may want this one.
+        if part.cancelled():
+            whole.cancel()
+        elif failure is not None:
+            settle(whole, failure=failure)
+            cancel_parts()
+        else:
+            try:
+                settle(whole, join([each.result() for each in parts]))
+            except Exception as error:
+                settle(whole, failure=error)
 
     whole.add_done_callback(lambda _: cancel_parts() if whole.cancelled() else None)
     for part in parts:

@@ -78,8 +78,10 @@ class NativeEngine(Engine):
         return super().projection()
 
     def _pack_tokens(self, ids: Tensor | slice) -> PackedLinear:
-        matrix = self.model.embeddings.matrix("output")[ids]
-        return PackedLinear(matrix, None, self.form, num_threads=self.threads)
+        matrix, bias = self.model.embeddings.matrix("output"), self.model.embeddings.bias
+        return PackedLinear(
+            matrix[ids], None if bias is None else bias[ids], self.form, num_threads=self.threads
+        )
 
     def token_log_probs(
         self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]

@@ -1,6 +1,5 @@
 """Packs the encoder and the decoder of the paper's model (3.1) for the native kernels."""
 
-import math
 from collections.abc import Sequence
 from typing import cast
 
@@ -14,9 +13,10 @@ from allyouneed.model.feed_forward import FeedForward
 from allyouneed.model.layers import DecoderLayer, EncoderLayer, Residual
 from allyouneed.model.positional_encoding import NoEncodings
 from allyouneed.model.relative_positions import LinearBiases, RotaryPositions
+from allyouneed.model.ssru import SSRU
 from allyouneed.native.attention import Heads
 from allyouneed.native.linear import PackedLinear
-from allyouneed.native.stack import Layer, Norm, PackedStack, StackSettings, Sublayer, Tables
+from allyouneed.native.stack import Layer, Norm, PackedStack, StackSettings, Sublayer, Tables, cells
 from allyouneed.symbols import START
 
 _FIRST_POSITIONS = 512
@@ -33,10 +33,11 @@ def pack_stack(model: Transformer, role: Role, form: str, threads: int) -> Packe
     layers = cast("Sequence[EncoderLayer]", model.encoder if role == "source" else model.decoder)
     norm = model.encoder_norm if role == "source" else model.decoder_norm
     matrix = model.embeddings.matrix(role).detach().float().contiguous()
+    own = layers[0].self_attention
     return PackedStack(
         matrix,
-        math.sqrt(matrix.size(1)),
-        pack_heads(layers[0].self_attention, form),
+        model.embeddings.scale,
+        cells(config.d_model) if isinstance(own, SSRU) else pack_heads(own, form),
         [_pack_layer(layer, form, threads) for layer in layers],
         _pack_norm(norm) if isinstance(norm, nn.LayerNorm) else None,
         StackSettings(
@@ -45,6 +46,7 @@ def pack_stack(model: Transformer, role: Role, form: str, threads: int) -> Packe
             zero_token=START if role == "target" and config.decoder_start == "zeros" else None,
             threads=threads,
         ),
+        pack_heads(layers[0].cross_attention, form) if isinstance(layers[0], DecoderLayer) else None,
     )
 
 
@@ -71,8 +73,9 @@ class PositionTables:
     def __init__(self, model: Transformer, role: Role) -> None:
         self._encode = model.source_positions if role == "source" else model.target_positions
         layers = cast("Sequence[EncoderLayer]", model.encoder if role == "source" else model.decoder)
-        self._scheme = layers[0].self_attention.plain.relative
-        self._d_k = layers[0].self_attention.d_k
+        own = layers[0].self_attention
+        self._scheme = None if isinstance(own, SSRU) else own.plain.relative
+        self._d_k = model.config.head_widths[0]
         learned = model.config.positions == "learned"
         self._most = model.config.max_positions if learned else None
         self._made = 0, Tables()
@@ -105,16 +108,27 @@ def _pack_layer(layer: EncoderLayer | DecoderLayer, form: str, threads: int) -> 
             _pack_norm(residual.norm),
         )
 
-    attention, network, crossing = layer.self_attention, layer.feed_forward, None
+    first, network, crossing = layer.self_attention, layer.feed_forward, None
     assert isinstance(network, FeedForward)
     if isinstance(layer, DecoderLayer):
         cross = layer.cross_attention
         crossing = sublayer(cross.query, cross.output, layer.after_cross_attention)
+    if isinstance(first, SSRU):
+        own = Sublayer(_pack_unit(first, form, threads), None, _pack_norm(layer.after_self_attention.norm))
+    else:
+        own = sublayer(first.query_key_value, first.output, layer.after_self_attention)
     return Layer(
-        sublayer(attention.query_key_value, attention.output, layer.after_self_attention),
+        own,
         crossing,
         sublayer(network.inner, network.outer, layer.after_feed_forward, relu=network.activate is torch.relu),
     )
+
+
+def _pack_unit(unit: SSRU, form: str, threads: int) -> PackedLinear:
+    """The forget gates and the candidates as one map."""
+    weight = torch.cat([unit.forget.weight, unit.candidate.weight])
+    bias = torch.cat([unit.forget.bias, torch.zeros_like(unit.forget.bias)])
+    return PackedLinear(weight, bias, form, num_threads=threads)
 
 
 def _pack_norm(norm: nn.LayerNorm) -> Norm:

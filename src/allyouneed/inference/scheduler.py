@@ -201,24 +201,22 @@ class Scheduler:
                     self._changed.wait()
                     continue
             for ticket in taken:  # outside of the lock, as a callback may be called
-                if ticket.plan not in batches:
-                    batches[ticket.plan] = _Batch(ticket.plan)
-                batches[ticket.plan].wait(ticket)
-            return bool(batches)
+                if not ticket.is_over():
+                    batches.setdefault(ticket.plan, _Batch(ticket.plan)).wait(ticket)
+            if batches or not taken:
+                return bool(batches)
 
     def _take(self, number: int, batches: "dict[SearchPlan, _Batch]") -> "list[_Ticket]":
-        """Take the searches that fit beside those of the worker; if it has none, at least one."""
+        """Take what fits beside the searches of the worker, at least one if it has none. Some may be over."""
         room = _Room(self._batching, batches)
         share = -(-(len(self._waiting) + sum(self._num_held)) // self._batching.workers)
         taken: list[_Ticket] = []
         while self._waiting:
             ticket = self._waiting[0]
-            if not ticket.is_over() and not (self._num_held[number] < share and room.admits(ticket)):
+            if not ticket.is_overdue() and not (self._num_held[number] < share and room.admits(ticket)):
                 break
-            self._waiting.popleft()
-            if not ticket.is_over():
-                taken.append(ticket)
-                self._num_held[number] += 1
+            taken.append(self._waiting.popleft())
+            self._num_held[number] += not ticket.is_overdue()
         return taken
 
 
@@ -240,9 +238,13 @@ class _Ticket:
     def when_done(self, forget: "Callable[[_Ticket], None]") -> Callable[[object], None]:
         return lambda _: forget(self)
 
+    def is_overdue(self) -> bool:
+        """Whether nobody waits for the result any more, or should."""
+        return self.future.done() or (self.deadline is not None and time.monotonic() > self.deadline)
+
     def is_over(self) -> bool:
-        """Whether nobody waits for the result any more."""
-        if self.deadline is not None and time.monotonic() > self.deadline:
+        """Whether nobody waits for the result any more; from its deadline on, nobody does."""
+        if self.is_overdue():
             settle(self.future, failure=TimeoutError("the deadline of the search has passed"))
         return self.future.done()
 

@@ -14,6 +14,7 @@ Output goes to stdout, messages through `console.notice`, the progress of long w
 
 import contextlib
 import errno
+import keyword
 import os
 import signal
 import sys
@@ -43,6 +44,7 @@ from allyouneed.version import __version__
 COMMANDS = (
     "demo",
     "prepare",
+    "inspect",
     "train",
     "average",
     "translate",
@@ -53,6 +55,7 @@ COMMANDS = (
     "evaluate",
     "sweep",
     "attend",
+    "import",
     "export",
     "plan",
     "cost",
@@ -77,7 +80,8 @@ app = App(
 )
 app.meta.suppress_keyboard_interrupt = False
 for position, name in enumerate(COMMANDS):
-    app.command(f"allyouneed.interfaces.commands.{name}:{name}", name=name, sort_key=position)
+    spelled = f"{name}_" if keyword.iskeyword(name) else name  # `import_`
+    app.command(f"allyouneed.interfaces.commands.{spelled}:{spelled}", name=name, sort_key=position)
 for flag in ("--help", "--version"):
     app[flag].group = EVERYWHERE
 

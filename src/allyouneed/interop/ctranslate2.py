@@ -1,7 +1,8 @@
 """CTranslate2 export: a folder for its `Translator`, which runs it in float32 or another compute type.
 
-The format represents the paper's model exactly: post-norm, both positional encodings (as a table), any
-epsilon, attention with or without biases, shared or separate embedding matrices.
+The format represents the paper's model exactly: both positional encodings (as a table), any epsilon,
+attention with or without biases, shared or separate embedding matrices. It also has pre-norm, other
+activations, decoders of another depth, and what models of Marian have.
 """
 
 from collections.abc import Sequence
@@ -15,8 +16,9 @@ from allyouneed.config.run import SearchConfig
 from allyouneed.interop.length_normalization import DIFFERENCES, length_exponent
 from allyouneed.interop.parity import Ids
 from allyouneed.model import Transformer
+from allyouneed.model.attention import SelfAttention
 from allyouneed.model.feed_forward import FeedForward
-from allyouneed.model.layers import AddAndNorm, DecoderLayer, EncoderLayer, Residual
+from allyouneed.model.layers import DecoderLayer, EncoderLayer, Residual
 from allyouneed.model.positional_encoding import LearnedPositions, SinusoidalPositions
 from allyouneed.storage.checkpoint import Checkpoint
 from allyouneed.symbols import CONTROL_SYMBOLS, END, START, UNKNOWN
@@ -55,9 +57,15 @@ it continues until `beam_size` hypotheses have ended.
 def write(model: Transformer, checkpoint: Checkpoint, directory: Path) -> None:
     """Write the model, its vocabularies and tokenisers, and a README, into `directory`."""
     from ctranslate2.specs import TransformerSpec
+    from ctranslate2.specs.common_spec import Activation
 
     config = model.config
-    spec = TransformerSpec.from_config(config.num_layers, config.num_heads, pre_norm=False)
+    spec = TransformerSpec.from_config(
+        (config.num_layers, config.decoder_layers),
+        config.num_heads,
+        pre_norm=config.norm == "pre",
+        activation=Activation[config.activation.upper()],
+    )
     _copy_weights(spec, model, 1 + MAX_TOKENS + checkpoint.config.search.max_extra_tokens)
     for name, content in checkpoint.attachments.items():
         (directory / name).write_bytes(content)
@@ -105,7 +113,14 @@ class CTranslate2Model:
 def _copy_weights(spec: Any, model: Transformer, num_positions: int) -> None:
     spec.encoder.embeddings[0].weight = model.embeddings.matrix("source")
     spec.decoder.embeddings.weight = model.embeddings.matrix("target")
-    spec.decoder.projection.weight = model.embeddings.matrix("output")
+    spec.decoder.projection.weight, bias = model.embeddings.output_rows(slice(None))
+    if bias is not None:
+        spec.decoder.projection.bias = bias
+    spec.encoder.scale_embeddings = spec.decoder.scale_embeddings = model.config.scaled_embeddings
+    spec.decoder.start_from_zero_embedding = model.config.decoder_start == "zeros"
+    for stack, norm in ((spec.encoder, model.encoder_norm), (spec.decoder, model.decoder_norm)):
+        if isinstance(norm, nn.LayerNorm):
+            stack.layer_norm.gamma, stack.layer_norm.beta = norm.weight, norm.bias
     _copy_positions(spec.encoder, model.source_positions, num_positions)
     _copy_positions(spec.decoder, model.target_positions, num_positions)
     for layer_spec, layer in zip(spec.encoder.layer, model.encoder, strict=True):
@@ -122,6 +137,7 @@ def _copy_weights(spec: Any, model: Transformer, num_positions: int) -> None:
 
 
 def _copy_self_attention_and_feed_forward(spec: Any, layer: EncoderLayer | DecoderLayer) -> None:
+    assert isinstance(layer.self_attention, SelfAttention)
     query_key_value, output = spec.self_attention.linear
     _copy_linear(query_key_value, layer.self_attention.query_key_value)
     _copy_linear(output, layer.self_attention.output)
@@ -138,9 +154,8 @@ def _copy_linear(spec: Any, linear: nn.Linear) -> None:
         spec.bias = linear.bias
 
 
-def _copy_norm(spec: Any, add_and_norm: Residual) -> None:
-    assert isinstance(add_and_norm, AddAndNorm)
-    spec.gamma, spec.beta = add_and_norm.norm.weight, add_and_norm.norm.bias
+def _copy_norm(spec: Any, residual: Residual) -> None:
+    spec.gamma, spec.beta = residual.norm.weight, residual.norm.bias
 
 
 def _copy_positions(spec: Any, positions: nn.Module, num_positions: int) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from allyouneed.config.model import ModelConfig
+from allyouneed.data.sentencepiece_tokenizer import SentencePieceTokenizer
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import ModelError, UsageError
 from allyouneed.interop import ctranslate2, huggingface
@@ -19,6 +20,9 @@ from allyouneed.tasks.loading import model_of, task_of
 from allyouneed.tasks.translation.task import TRANSLATION
 from allyouneed.tasks.units import SOURCE_TOKENIZER, TARGET_TOKENIZER
 
+_EXTRAS = frozenset({"activation", "decoder_start", "num_decoder_layers", "output_bias", "scaled_embeddings"})
+"""Settings beyond the paper's that both formats hold, as models of Marian need them."""
+
 
 @dataclass(frozen=True)
 class Format:
@@ -30,11 +34,13 @@ class Format:
     """Function that writes a model into a folder."""
     load: Callable[[Path], Exported]
     """Function that loads such a folder with the software."""
+    variants: frozenset[str]
+    """Names of the settings that may have other values than `_PAPER`."""
 
 
 FORMATS = {
-    "ctranslate2": Format("ctranslate2", ctranslate2.write, ctranslate2.CTranslate2Model),
-    "huggingface": Format("transformers", huggingface.write, huggingface.HuggingFaceModel),
+    "ctranslate2": Format("ctranslate2", ctranslate2.write, ctranslate2.CTranslate2Model, _EXTRAS | {"norm"}),
+    "huggingface": Format("transformers", huggingface.write, huggingface.HuggingFaceModel, _EXTRAS),
 }
 
 
@@ -45,10 +51,14 @@ _PAPER = {
     "feed_forward": "network",
     "activation": "relu",
     "norm": "post",
+    "autoregression": "attention",
+    "num_decoder_layers": None,
+    "scaled_embeddings": True,
+    "output_bias": False,
     "decoder_start": "symbol",
     "target_space": False,
 }
-"""Settings that every format requires; dropout does not affect a trained model."""
+"""Settings that a format requires, unless it has variants; dropout does not affect a trained model."""
 
 
 def export_model(model: Path, to: str, out: Path, say: Callable[[str], None] = lambda line: None) -> float:
@@ -83,6 +93,11 @@ def export_model(model: Path, to: str, out: Path, say: Callable[[str], None] = l
         Tokenizer.load(checkpoint.directory / name, size)
         for name, size in zip((SOURCE_TOKENIZER, TARGET_TOKENIZER), sizes, strict=True)
     ]
+    if any(isinstance(each, SentencePieceTokenizer) for each in tokenizers):
+        raise ModelError(
+            f"{to}: exports have tokenisers of our own kinds only, and the model has SentencePiece's; "
+            "use it with allyouneed, or with the software that it was imported from"
+        )
     facts = {
         "exported_from": checkpoint.directory.name,
         "weights_sha256": checkpoint.manifest["files"][WEIGHTS]["sha256"],
@@ -108,15 +123,16 @@ def _require_translator(model: Path) -> None:
 
 def _require_paper_architecture(to: str, config: ModelConfig) -> None:
     variants = {
-        name: getattr(config, name) for name, usual in _PAPER.items() if getattr(config, name) != usual
+        name: getattr(config, name)
+        for name, usual in _PAPER.items()
+        if getattr(config, name) != usual and name not in FORMATS[to].variants
     }
     if config.positions in SCHEMES:
         variants["positions"] = config.positions
     if variants:
         named = ", ".join(f"model.{name} = {value}" for name, value in variants.items())
         raise ModelError(
-            f"{to}: has only the paper's architecture, and the model is a variant ({named}); "
-            "use it with allyouneed"
+            f"{to}: does not have this variant of the paper's architecture ({named}); use it with allyouneed"
         )
 
 

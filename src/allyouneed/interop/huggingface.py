@@ -54,7 +54,8 @@ def write(model: Transformer, checkpoint: Checkpoint, directory: Path) -> None:
     """Write the model, its tokenisers, search settings, and a README, into `directory`.
 
     Raises:
-        ModelError: The model has learned positions, which Marian does not support.
+        ModelError: The model has learned positions, which Marian does not support, or a zero vector at the
+            start that is not the embedding of the start symbol.
     """
     from transformers import GenerationConfig, MarianConfig
 
@@ -62,6 +63,11 @@ def write(model: Transformer, checkpoint: Checkpoint, directory: Path) -> None:
         raise ModelError(
             f"huggingface: Marian has only sinusoids, and the model has {model.config.positions} positions; "
             "export it to ctranslate2"
+        )
+    if model.config.decoder_start == "zeros" and model.embeddings.matrix("target")[START].any():
+        raise ModelError(
+            "huggingface: Marian starts with the embedding of a symbol, and the model with zeros "
+            "(model.decoder_start = zeros); export it to ctranslate2"
         )
     weights = {name: tensor.detach().contiguous() for name, tensor in marian_weights(model)}
     save_file(weights, directory / "model.safetensors", metadata={"format": "pt"})
@@ -86,7 +92,7 @@ class HuggingFaceModel:
     def __init__(self, directory: Path) -> None:
         from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
-        with _no_progress_bar():
+        with no_progress_bar():
             self._model = AutoModelForSeq2SeqLM.from_pretrained(directory, local_files_only=True)
         target = directory / _TARGET if (directory / _TARGET).is_dir() else directory
         self._source = AutoTokenizer.from_pretrained(directory, local_files_only=True)
@@ -122,12 +128,13 @@ def _marian_settings(config: RunConfig) -> dict[str, Any]:
         "decoder_vocab_size": model.target_vocab_size,
         "share_encoder_decoder_embeddings": model.tied_embeddings == "all",
         "tie_word_embeddings": model.tied_embeddings != "none",
-        "scale_embedding": True,
+        "scale_embedding": model.scaled_embeddings,
         "d_model": model.d_model,
-        **{f"{side}_layers": model.num_layers for side in ("encoder", "decoder")},
+        "encoder_layers": model.num_layers,
+        "decoder_layers": model.decoder_layers,
         **{f"{side}_attention_heads": model.num_heads for side in ("encoder", "decoder")},
         **{f"{side}_ffn_dim": model.d_ff for side in ("encoder", "decoder")},
-        "activation_function": "relu",
+        "activation_function": model.activation,
         "dropout": model.dropout,
         "max_position_embeddings": 1 + MAX_TOKENS + config.search.max_extra_tokens,
         "dtype": "float32",
@@ -177,7 +184,8 @@ def _write_tokenizer(content: bytes, directory: Path) -> None:
 
 
 @contextlib.contextmanager
-def _no_progress_bar() -> Iterator[None]:
+def no_progress_bar() -> Iterator[None]:
+    """Keep transformers from showing its progress."""
     from transformers.utils import logging
 
     shown = logging.is_progress_bar_enabled()

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from allyouneed.model import Transformer
+from allyouneed.model.attention import SelfAttention
 from allyouneed.model.feed_forward import FeedForward
 from allyouneed.model.layers import DecoderLayer, EncoderLayer
 
@@ -65,7 +66,8 @@ def _embeddings(model: Transformer, stream: _Stream) -> Named:
         yield "model.decoder.embed_tokens.weight", target
     if tied == "none":
         yield "lm_head.weight", output
-    yield "final_logits_bias", torch.zeros(1, model.config.target_vocab_size)
+    bias = model.embeddings.bias
+    yield "final_logits_bias", torch.zeros(1, len(output)) if bias is None else bias[None]
 
 
 def _stack(name: str, layers: Sequence[nn.Module], plain: _Stream, scaled: _Stream) -> Named:
@@ -81,6 +83,7 @@ def _layer(
     layer: EncoderLayer | DecoderLayer, before: _Stream, within: _Stream, after: _Stream, memory: _Stream
 ) -> Named:
     attention = layer.self_attention
+    assert isinstance(attention, SelfAttention)
     yield from _reading(
         ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"), attention.query_key_value, before
     )

@@ -62,22 +62,22 @@ def require_agreement(
         raise ModelError(
             "the export joins sub-words to other text than the model; it is not kept, please report it"
         )
-    sources, targets = _random_pairs(model.config)
+    sources, targets = random_pairs(model.config, SENTINEL)
     most = _most_tokens(model.config)
     sentences = [ids[:most] for ids in encoded]
     greedy = SearchConfig(beam_size=1, max_extra_tokens=5)
     sources += sentences
     targets += [found[0].ids[:most] for found in generate(Engine(model), sentences, greedy)]
     ours = [score.token_log_probs for score in score_targets(Engine(model), sources, targets)]
-    return _largest_difference(ours, exported.score(sources, targets))
+    return largest_difference(ours, exported.score(sources, targets))
 
 
-def _random_pairs(config: ModelConfig) -> tuple[list[Ids], list[Ids]]:
-    """Pairs of different lengths with random ids, without padding, start and end; always the same pairs."""
+def random_pairs(config: ModelConfig, least: int) -> tuple[list[Ids], list[Ids]]:
+    """Pairs of different lengths with random ids from `least` on; always the same pairs."""
     draw, most = np.random.default_rng(1), _most_tokens(config)
     lengths = [min(length, most) for length in _LENGTHS]
-    sources = [draw.integers(SENTINEL, config.source_vocab_size, n).tolist() for n in lengths]
-    targets = [draw.integers(SENTINEL, config.target_vocab_size, n).tolist() for n in reversed(lengths)]
+    sources = [draw.integers(least, config.source_vocab_size, n).tolist() for n in lengths]
+    targets = [draw.integers(least, config.target_vocab_size, n).tolist() for n in reversed(lengths)]
     return sources, targets
 
 
@@ -85,16 +85,21 @@ def _most_tokens(config: ModelConfig) -> int:
     return config.max_positions - 1 if config.positions == "learned" else max(_LENGTHS)
 
 
-def _largest_difference(ours: list[list[float]], theirs: list[list[float]]) -> float:
+def largest_difference(ours: list[list[float]], theirs: list[list[float]]) -> float:
+    """The largest difference between log-probabilities of a token, measured as for `TOLERANCE`.
+
+    Raises:
+        ModelError: It is larger than `TOLERANCE`, or another number of tokens was scored.
+    """
     if list(map(len, ours)) != list(map(len, theirs)):
         raise ModelError(
-            "the export does not score every token of a target; it is not kept, please report it"
+            "the other software does not score every token of a target; nothing is kept, please report it"
         )
     expected, found = np.concatenate(ours), np.concatenate(theirs)
     largest = float(np.max(np.abs(expected - found) / np.maximum(1, np.abs(expected))))
     if not largest <= TOLERANCE:  # rejects NaN too
         raise ModelError(
-            f"the export gives other log-probabilities than the model: {largest:.2g} apart, {TOLERANCE:g} "
-            "allowed; it is not kept, please report it"
+            f"the other software gives other log-probabilities than the model: {largest:.2g} apart, "
+            f"{TOLERANCE:g} allowed; nothing is kept, please report it"
         )
     return largest

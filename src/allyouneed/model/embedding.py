@@ -38,7 +38,10 @@ DECODER_STARTS: dict[str, LookUp] = {"symbol": rows_of, "zeros": rows_after_zero
 
 
 class Embeddings(nn.Module):
-    """The matrices (vocab, d_model) of the source embedding, target embedding and pre-softmax projection."""
+    """The matrices (vocab, d_model) of the source embedding, target embedding and pre-softmax projection.
+
+    The paper's projection has no bias.
+    """
 
     def __init__(
         self,
@@ -47,8 +50,15 @@ class Embeddings(nn.Module):
         target_vocab_size: int,
         tying: str,
         decoder_start: str = "symbol",
+        *,
+        scaled: bool = True,
+        output_bias: bool = False,
     ) -> None:
         super().__init__()
+        self.scale = math.sqrt(d_model) if scaled else 1.0
+        """Factor of embeddings."""
+        self.bias = nn.Parameter(torch.empty(target_vocab_size)) if output_bias else None
+        """Bias of the logits (vocab), or None."""
         self._look_up = {"source": rows_of, "target": DECODER_STARTS[decoder_start]}
         self.names = TYING[tying]
         sizes: dict[Role, int] = {
@@ -67,6 +77,13 @@ class Embeddings(nn.Module):
         return matrix
 
     def embed(self, role: Role, ids: Int[Tensor, "batch length"]) -> Float[Tensor, "batch length d_model"]:
-        """The rows of `ids`, multiplied by sqrt(d_model)."""
-        matrix = self.matrix(role)
-        return self._look_up[role](ids, matrix) * math.sqrt(matrix.size(1))
+        """The rows of `ids`, multiplied by `scale`, which is sqrt(d_model) in the paper."""
+        return self._look_up[role](ids, self.matrix(role)) * self.scale
+
+    def logits(self, hidden: Float[Tensor, "*rows d_model"]) -> Float[Tensor, "*rows vocab"]:
+        """The logits of the next token."""
+        return functional.linear(hidden, self.matrix("output"), self.bias)
+
+    def output_rows(self, ids: Int[Tensor, " tokens"] | slice) -> tuple[Tensor, Tensor | None]:
+        """The rows of the projection to some tokens (tokens, d_model), and their biases, if it has any."""
+        return self.matrix("output")[ids], None if self.bias is None else self.bias[ids]

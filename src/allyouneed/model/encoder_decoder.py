@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
-from torch.nn import functional
 
 from allyouneed.config.model import ModelConfig
 from allyouneed.model.attention import AttentionFunction
@@ -25,8 +24,8 @@ State = tuple[Tensor, ...]
 class EncoderDecoder(nn.Module, ABC):
     """A model that predicts the next target token from a source and the target tokens so far.
 
-    Its decoder computes hidden states of width d_model. Logits are their product with one embedding
-    matrix and nothing else, so that a loss can compute the product in its own way.
+    Its decoder computes hidden states of width d_model. Logits are their product with one embedding matrix,
+    with a bias or without, and nothing else, so that a loss can compute the product in its own way.
     """
 
     def __init__(self, config: ModelConfig) -> None:
@@ -38,6 +37,8 @@ class EncoderDecoder(nn.Module, ABC):
             config.target_vocab_size,
             config.tied_embeddings,
             config.decoder_start,
+            scaled=config.scaled_embeddings,
+            output_bias=config.output_bias,
         )
         self.symbol_dropout = SymbolDropout(config.symbol_dropout)
         self.dropout = Dropout(config.dropout)
@@ -56,8 +57,8 @@ class EncoderDecoder(nn.Module, ABC):
         """
 
     def project(self, hidden: Float[Tensor, "*rows d_model"]) -> Float[Tensor, "*rows vocab"]:
-        """The logits of the next token (3.4); the projection has no bias."""
-        return functional.linear(hidden, self.embeddings.matrix("output"))
+        """The logits of the next token (3.4)."""
+        return self.embeddings.logits(hidden)
 
     def use_attention(self, attend: AttentionFunction) -> None:
         """Compute equation 1 with `attend` wherever the model computes it."""

@@ -40,8 +40,8 @@ def _initialise_module(module: nn.Module) -> None:
         nn.init.ones_(module.weight)
         nn.init.zeros_(module.bias)
     elif isinstance(module, Embeddings | LearnedPositions):
-        for matrix in module.parameters():
-            nn.init.normal_(matrix, std=matrix.size(1) ** -0.5)
+        for parameter in module.parameters():
+            _initialise_embedding(parameter)
     elif isinstance(module, TargetSpace):
         nn.init.normal_(module.spaces, std=module.spaces.size(1) ** -0.5)
     elif isinstance(module, AttentionOverParameters):
@@ -54,6 +54,13 @@ def _initialise_module(module: nn.Module) -> None:
         module.draw()
     elif isinstance(module, nn.LSTM):
         _initialise_lstm(module)
+
+
+def _initialise_embedding(parameter: nn.Parameter) -> None:
+    if parameter.dim() == 1:  # the bias of the logits
+        nn.init.zeros_(parameter)
+    else:
+        nn.init.normal_(parameter, std=parameter.size(1) ** -0.5)
 
 
 def _initialise_lstm(lstm: nn.LSTM) -> None:

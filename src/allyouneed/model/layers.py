@@ -12,6 +12,7 @@ from allyouneed.model.dropout import Dropout
 from allyouneed.model.experts import Experts
 from allyouneed.model.feed_forward import FeedForward
 from allyouneed.model.masks import ImplicitMask
+from allyouneed.model.ssru import SSRU
 
 PositionWise = FeedForward | AttentionOverParameters | Experts
 Sublayer = Callable[[Tensor], Tensor]
@@ -79,11 +80,14 @@ class EncoderLayer(nn.Module):
 
 
 class DecoderLayer(nn.Module):
-    """Self-attention to the target so far, attention to the memory, then the feed-forward network."""
+    """Self-attention to the target so far, attention to the memory, then the feed-forward network.
+
+    A recurrent unit may take the place of self-attention.
+    """
 
     def __init__(
         self,
-        self_attention: SelfAttention,
+        self_attention: SelfAttention | SSRU,
         cross_attention: CrossAttention,
         feed_forward: PositionWise,
         residual: Callable[[], Residual],

@@ -28,6 +28,7 @@ from allyouneed.model.neighbourhood import NeighbourhoodMask
 from allyouneed.model.packing import PackedIds, PackedMask
 from allyouneed.model.positional_encoding import Encodings, TargetSpace, build_positions
 from allyouneed.model.relative_positions import SCHEMES
+from allyouneed.model.ssru import SSRU
 from allyouneed.symbols import PADDING
 
 
@@ -36,7 +37,7 @@ class Transformer(EncoderDecoder):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__(config)
-        sizes = config.d_model, config.num_heads, *config.head_widths, config.attention_bias
+        sizes = _attention_sizes(config)
         residual, final_norm = _norms(config)
         self.source_positions = _source_positions(config)
         self.target_positions = _positions(config)
@@ -46,12 +47,12 @@ class Transformer(EncoderDecoder):
         )
         self.decoder = nn.ModuleList(
             DecoderLayer(
-                SelfAttention(*sizes, _self_attention(config)),
-                CrossAttention(*sizes, _cross_attention(config, is_last=layer + 1 == config.num_layers)),
+                _autoregression(config),
+                CrossAttention(*sizes, _cross_attention(config, is_last=layer + 1 == config.decoder_layers)),
                 _position_wise(config),
                 residual,
             )
-            for layer in range(config.num_layers)
+            for layer in range(config.decoder_layers)
         )
         self.encoder_norm, self.decoder_norm = final_norm(), final_norm()
         initialise(self)
@@ -161,6 +162,16 @@ def _positions(config: ModelConfig) -> Encodings:
 def _source_positions(config: ModelConfig) -> Encodings | TargetSpace:
     positions = _positions(config)
     return TargetSpace(positions, config.d_model) if config.target_space else positions
+
+
+def _attention_sizes(config: ModelConfig) -> tuple[int, int, int, int, bool]:
+    return config.d_model, config.num_heads, *config.head_widths, config.attention_bias
+
+
+def _autoregression(config: ModelConfig) -> SelfAttention | SSRU:
+    if config.autoregression == "ssru":
+        return SSRU(config.d_model)
+    return SelfAttention(*_attention_sizes(config), _self_attention(config))
 
 
 def _self_attention(config: ModelConfig) -> SoftmaxAttention:

@@ -64,7 +64,8 @@ struct sublayer {
 };
 
 struct layer {
-    struct sublayer self_attention;  /* `in` returns concatenated queries, keys and values */
+    struct sublayer self_attention;  /* `in` returns concatenated queries, keys and values; a recurrent unit (SSRU) in
+                                        its place has no `out`, and `in` returns forget gates and candidates */
     struct sublayer cross_attention; /* `in` returns queries; it is NULL in the encoder */
     struct sublayer feed_forward;    /* with ReLU, `in` ends with it */
 };
@@ -77,7 +78,8 @@ struct stack {
     const float *embeddings; /* tokens x d_model */
     const struct layer *layers;
     struct norm norm;        /* after the last layer */
-    struct heads heads;      /* of self-attention; cross-attention has the same, without slopes */
+    struct heads heads;      /* of self-attention; a cell counts as the value of one head without keys */
+    struct heads cross_heads;
 };
 
 /* Tokens to read. Their keys and values become rows of the tables from `first` on. */
@@ -133,6 +135,10 @@ void add_norm(
 
 /* Applies an activation in place. */
 void activate(int activation, int64_t num_values, float *values, int threads);
+
+/* Reads a token with a recurrent unit: cell = f before + (1 - f) candidate and out = max(0, cell), where f is the
+sigmoid of the gate. `projected` has the gates and then the candidates; `before` is NULL for zeros. */
+void recur(int width, const float *projected, const float *before, float *cell, float *out);
 
 /* Maps tokens to the hidden states of the last layer, (num_tokens, d_model). `tables` has a table of keys and values
 for each layer, `memory` one of the sources' for each layer of the decoder. Returns 0 if out of memory. */

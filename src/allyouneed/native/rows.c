@@ -68,6 +68,17 @@ void activate(int activation, int64_t num_values, float *values, int threads) {
     }
 }
 
+void recur(int width, const float *projected, const float *before, float *cell, float *out) {
+    for (int i = 0; i < width; i += LANES) {
+        vec forget = sigmoid(load_first(projected + i, width - i, 0));
+        vec kept = forget * (before ? load_first(before + i, width - i, 0) : splat(0));
+        vec candidate = load_first(projected + width + i, width - i, 0);
+        vec now = multiply_add(splat(1) - forget, candidate, kept);
+        store_first(cell + i, now, width - i);
+        store_first(out + i, larger(splat(0), now), width - i);
+    }
+}
+
 /* Log-sum-exp of a row; sixteen sums for every instruction set, because long sums lose digits. */
 static float log_sum_exp(const float *logits, int width) {
     enum { SUMS = 16 / LANES };

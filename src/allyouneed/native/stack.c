@@ -53,12 +53,9 @@ static const float *input_of(
     return normed;
 }
 
-/* Adds the last map of a sub-layer to x, with the norm where it comes last. */
-static int finish(
-    const struct stack *stack, const struct sublayer *sublayer, int64_t num_tokens, const float *before,
-    float *mapped, float *x) {
-    if (!linear_forward(sublayer->out, before, num_tokens, mapped))
-        return 0;
+/* Adds the result of a sub-layer to x, with the norm where it comes last. */
+static void add_result(
+    const struct stack *stack, const struct sublayer *sublayer, int64_t num_tokens, const float *mapped, float *x) {
     if (!stack->pre_norm)
         add_norm(num_tokens, stack->d_model, x, mapped, &sublayer->norm, x, stack->threads);
     else {
@@ -66,6 +63,15 @@ static int finish(
         for (int64_t i = 0; i < num_tokens * stack->d_model; i++)
             x[i] += mapped[i];
     }
+}
+
+/* Adds the last map of a sub-layer to x. */
+static int finish(
+    const struct stack *stack, const struct sublayer *sublayer, int64_t num_tokens, const float *before,
+    float *mapped, float *x) {
+    if (!linear_forward(sublayer->out, before, num_tokens, mapped))
+        return 0;
+    add_result(stack, sublayer, num_tokens, mapped, x);
     return 1;
 }
 
@@ -86,16 +92,35 @@ static int attend_to_self(
         && finish(stack, sublayer, num_tokens, space->mixed, space->mapped, x);
 }
 
+/* Reads tokens with a recurrent unit. A token's cell is its row of the table; that of the token before it, the last
+but one of the rows that attention would read, has been written already. */
+static int recur_over_tokens(
+    const struct stack *stack, const struct sublayer *sublayer, const struct tokens *tokens, float *table,
+    const struct space *space, float *x) {
+    const int64_t num_tokens = tokens->num_tokens, d_model = stack->d_model, stride = row_words(&stack->heads);
+    const struct attended *own = &tokens->own;
+    const float *read = input_of(stack, sublayer, num_tokens, x, space->normed);
+    if (!linear_forward(sublayer->in, read, num_tokens, space->inner))
+        return 0;
+    for (int64_t token = 0; token < num_tokens; token++) {
+        const int32_t count = own->counts[token];
+        const float *before = count > 1 ? table + own->rows[own->starts[token] + count - 2] * stride : NULL;
+        recur(
+            stack->d_model, space->inner + token * 2 * d_model, before, table + (tokens->first + token) * stride,
+            space->mapped + token * d_model);
+    }
+    add_result(stack, sublayer, num_tokens, space->mapped, x);
+    return 1;
+}
+
 static int attend_to_memory(
     const struct stack *stack, const struct sublayer *sublayer, const struct tokens *tokens, const float *memory,
     const struct space *space, float *x) {
-    struct heads heads = stack->heads;
-    heads.slopes = NULL;
     const int64_t num_tokens = tokens->num_tokens;
     const float *read = input_of(stack, sublayer, num_tokens, x, space->normed);
     return linear_forward(sublayer->in, read, num_tokens, space->inner)
         && attend(
-               &heads, num_tokens, space->inner, sublayer->in->num_outputs, memory, &tokens->of_memory, space->mixed,
+               &stack->cross_heads, num_tokens, space->inner, sublayer->in->num_outputs, memory, &tokens->of_memory, space->mixed,
                stack->threads)
         && finish(stack, sublayer, num_tokens, space->mixed, space->mapped, x);
 }
@@ -114,10 +139,11 @@ static int feed_forward(
 static int64_t widest_of(const struct stack *stack) {
     int64_t widest = 0;
     for (int32_t i = 0; i < stack->num_layers; i++) {
-        const int64_t projected = stack->layers[i].self_attention.in->num_outputs;
-        const int64_t hidden = stack->layers[i].feed_forward.in->num_outputs;
-        widest = projected > widest ? projected : widest;
-        widest = hidden > widest ? hidden : widest;
+        const struct layer *layer = &stack->layers[i];
+        const struct linear *maps[] = {layer->self_attention.in, layer->cross_attention.in, layer->feed_forward.in};
+        for (int m = 0; m < 3; m++)
+            if (maps[m] && maps[m]->num_outputs > widest)
+                widest = maps[m]->num_outputs;
     }
     return widest;
 }
@@ -125,7 +151,9 @@ static int64_t widest_of(const struct stack *stack) {
 int stack_forward(
     const struct stack *stack, const struct tokens *tokens, float **tables, const float **memory, float *hidden) {
     const int64_t num_tokens = tokens->num_tokens, d_model = stack->d_model, widest = widest_of(stack);
-    const int64_t values = (int64_t)stack->heads.num_heads * stack->heads.d_v;
+    const int64_t own = (int64_t)stack->heads.num_heads * stack->heads.d_v;
+    const int64_t crossing = (int64_t)stack->cross_heads.num_heads * stack->cross_heads.d_v;
+    const int64_t values = own > crossing ? own : crossing;
     float *numbers = malloc((size_t)num_tokens * (2 * d_model + widest + values) * sizeof *numbers);
     if (!numbers)
         return 0;
@@ -135,7 +163,9 @@ int stack_forward(
     int done = 1;
     for (int32_t i = 0; done && i < stack->num_layers; i++) {
         const struct layer *layer = &stack->layers[i];
-        done = attend_to_self(stack, &layer->self_attention, tokens, tables[i], &space, hidden);
+        const struct sublayer *first = &layer->self_attention;
+        done = first->out ? attend_to_self(stack, first, tokens, tables[i], &space, hidden)
+                          : recur_over_tokens(stack, first, tokens, tables[i], &space, hidden);
         if (layer->cross_attention.in)
             done = done && attend_to_memory(stack, &layer->cross_attention, tokens, memory[i], &space, hidden);
         done = done && feed_forward(stack, &layer->feed_forward, num_tokens, &space, hidden);

@@ -36,15 +36,19 @@ class Norm:
 
 @dataclass(frozen=True)
 class Sublayer:
-    """`last(f(first(x)))`, where f is attention or an activation, with its normalisation."""
+    """`last(f(first(x)))`, where f is attention or an activation, with its normalisation.
+
+    A recurrent unit (SSRU) has no last map.
+    """
 
     first: PackedLinear
-    last: PackedLinear
+    last: PackedLinear | None
     norm: Norm
 
     def structure(self) -> ctypes.Structure:
         """`struct sublayer`."""
-        return structures()["sublayer"](self.first.address, self.last.address, self.norm.structure())
+        last = None if self.last is None else self.last.address
+        return structures()["sublayer"](self.first.address, last, self.norm.structure())
 
 
 @dataclass(frozen=True)
@@ -52,7 +56,8 @@ class Layer:
     """A layer of the encoder or the decoder (paper 3.1).
 
     The first map of self-attention returns concatenated queries, keys and values, that of cross-attention
-    queries. The first map of a feed-forward network with ReLU ends with it.
+    queries. The first map of a feed-forward network with ReLU ends with it. In the place of self-attention, a
+    recurrent unit (SSRU) has a first map that returns concatenated forget gates and candidates.
     """
 
     self_attention: Sublayer
@@ -100,6 +105,11 @@ class Tables:
         return tuple(None if table is None else table.data_ptr() for table in (self.encodings, self.angles))
 
 
+def cells(d_model: int) -> Heads:
+    """The form in which the cells of recurrent units are stored: as values of one head without keys."""
+    return Heads(1, 0, d_model, "float32")
+
+
 class PackedStack:
     """An encoder or a decoder (paper 3.1) for inference, on the concatenated tokens of several sentences.
 
@@ -108,10 +118,11 @@ class PackedStack:
     Args:
         embeddings: Embedding of each token.
         scale: Factor of the embeddings.
-        heads: Heads of self-attention; cross-attention has as many, of the same widths.
+        heads: Heads of self-attention; for recurrent units those of `cells`.
         layers: Layers, the first one first.
         norm: Normalisation after the last layer, if there is one.
         settings: Settings that all layers share.
+        cross_heads: Heads of cross-attention, in a decoder.
     """
 
     def __init__(
@@ -122,14 +133,16 @@ class PackedStack:
         layers: Sequence[Layer],
         norm: Norm | None = None,
         settings: StackSettings = StackSettings(),
+        cross_heads: Heads | None = None,
     ) -> None:
         assert embeddings.dtype == torch.float32
         assert embeddings.is_contiguous()
+        assert (layers[0].cross_attention is None) == (cross_heads is None)
         self.heads, self.num_layers = heads, len(layers)
         self._is_decoder = layers[0].cross_attention is not None
         self._vocab_size, self._d_model = embeddings.shape
         self._layers = (structures()["layer"] * len(layers))(*(layer.structure() for layer in layers))
-        self._pointed_to = embeddings, layers, norm
+        self._pointed_to = embeddings, layers, norm, heads, cross_heads
         self._stack = structures()["stack"](
             len(layers),
             self._d_model,
@@ -142,6 +155,7 @@ class PackedStack:
             ctypes.addressof(self._layers),
             structures()["norm"]() if norm is None else norm.structure(),
             heads.structure,
+            structures()["heads"]() if cross_heads is None else cross_heads.structure,
         )
         self._address = ctypes.addressof(self._stack)
         self._library = library()

@@ -1,0 +1,293 @@
+"""SentencePiece tokenisers as they are, as the models of Marian, OPUS-MT and Argos have them.
+
+A file holds SentencePiece's own model and the pieces in the order of our ids, which may differ from those of
+the model: Marian's vocabularies are files of their own. Unlike our own tokenisers, these change text: white
+space and compatible characters are normalised, as the model says.
+"""
+
+import base64
+import binascii
+import io
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from allyouneed.data.store import Sentences
+from allyouneed.data.tokenizer import Tokenizer, surrogate_errors
+from allyouneed.errors import UsageError
+from allyouneed.storage import publish
+from allyouneed.symbols import CONTROL_SYMBOLS, MAX_ENTRIES, UNKNOWN
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sentencepiece import SentencePieceProcessor
+
+KIND: Final = "sentencepiece"
+"""Value of `kind` in the files."""
+_SPACE = "\u2581"
+_BYTE_PIECE = re.compile(r"<0x([0-9A-F]{2})>")
+_MOST_BYTES: Final = 64 * 2**20
+"""Size of a SentencePiece model, above which it is refused; those of 60,000 pieces have about a megabyte."""
+_LEARNING_THREADS = 8
+"""A constant, as sums of floats depend on it."""
+
+
+class SentencePieceTokenizer(Tokenizer):
+    """Converts text to ids and back as SentencePiece does. Made by `learn`, `from_model` or `load`."""
+
+    def __init__(self, model: bytes, processor: "SentencePieceProcessor", pieces: Sequence[str]) -> None:
+        self._model, self._processor = model, processor
+        self._names = (*CONTROL_SYMBOLS, *pieces)
+        ids = {name: token for token, name in enumerate(self._names)}
+        self._id_of = [
+            UNKNOWN if _is_special(processor, number) else ids.get(processor.id_to_piece(number), UNKNOWN)
+            for number in range(processor.get_piece_size())
+        ]
+        self._known = {*self._id_of}
+        self._piece = cache(self._print_piece)
+
+    @classmethod
+    def from_model(cls, model: bytes, pieces: Sequence[str] | None = None) -> Self:
+        """Make a tokeniser of a SentencePiece model, the content of an `.spm` file.
+
+        Args:
+            model: The model, from any source.
+            pieces: The pieces in the order of their ids, without control symbols; default: the model's.
+
+        Raises:
+            ValueError: The bytes are no model, or the pieces are not strings that differ; says why.
+            UsageError: `sentencepiece` is not installed.
+        """
+        processor = _processor(model)
+        if pieces is None:
+            pieces = [
+                processor.id_to_piece(number)
+                for number in range(processor.get_piece_size())
+                if not _is_special(processor, number)
+            ]
+        _check_pieces(pieces)
+        return cls(model, processor, pieces)
+
+    @staticmethod
+    def entries_of(model: bytes) -> list[str]:
+        """All pieces of a SentencePiece model in its order, special ones included.
+
+        Raises:
+            ValueError: The bytes are no model.
+            UsageError: `sentencepiece` is not installed.
+        """
+        processor = _processor(model)
+        return [processor.id_to_piece(number) for number in range(processor.get_piece_size())]
+
+    @classmethod
+    def from_description(cls, description: dict[str, Any]) -> Self:
+        """Make a tokeniser from the JSON of a file.
+
+        Raises:
+            ValueError: The JSON is not what `save` writes; says why.
+            UsageError: `sentencepiece` is not installed.
+        """
+        is_one = description.keys() == {"kind", "pieces", "model"} and description["kind"] == KIND
+        if not is_one or not isinstance(description["model"], str):
+            raise ValueError("it has other parts than ours")
+        try:
+            model = base64.b64decode(description["model"], validate=True)
+        except (binascii.Error, ValueError):
+            raise ValueError("its model is not base64") from None
+        return cls.from_model(model, description["pieces"])
+
+    @classmethod
+    def learn(cls, lines: Iterable[str], vocab_size: int, or_else: str = "") -> Self:
+        """Learn a unigram vocabulary with byte fallback; the same lines give the same vocabulary.
+
+        Args:
+            lines: Text, in both languages for a joint vocabulary.
+            vocab_size: Number of entries, control symbols included.
+            or_else: End of the message if the text gives too few entries: another remedy for the user.
+
+        Raises:
+            UsageError: `vocab_size` is too small or too large for this text, and says what would do, or
+                `sentencepiece` is not installed.
+        """
+        library, written = _library(), io.BytesIO()
+        num_others = len(CONTROL_SYMBOLS) - 1  # the library counts its unknown piece
+        try:
+            library.SentencePieceTrainer.train(
+                sentence_iterator=iter(lines),
+                model_writer=written,
+                vocab_size=vocab_size - num_others,
+                character_coverage=1.0,
+                byte_fallback=True,
+                **{"bos_id": -1, "eos_id": -1, "pad_id": -1, "unk_id": 0},
+                num_threads=_LEARNING_THREADS,
+                max_sentence_length=1 << 20,
+                minloglevel=3,
+            )
+        except RuntimeError as error:
+            raise _wrong_size(error, vocab_size, num_others, or_else) from None
+        return cls.from_model(written.getvalue())
+
+    def save(self, path: "Path") -> None:
+        """Write one JSON file."""
+        description = {
+            "kind": KIND,
+            "pieces": self._names[len(CONTROL_SYMBOLS) :],
+            "model": base64.b64encode(self._model).decode(),
+        }
+        publish.write_text(path, json.dumps(description, ensure_ascii=False, indent=1))
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both split every text into the same ids."""
+        return isinstance(other, SentencePieceTokenizer) and self._identity() == other._identity()
+
+    def __hash__(self) -> int:
+        return hash(self._identity())
+
+    @property
+    def model(self) -> bytes:
+        """SentencePiece's own model, the content of an `.spm` file."""
+        return self._model
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Every entry, control symbols included, in the order of ids."""
+        return self._names
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of entries, including control symbols; ids are below it."""
+        return len(self._names)
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of `text`, without start and end symbols; a piece that is no entry is the unknown symbol.
+
+        Raises:
+            DataError: `text` contains half a surrogate pair, which UTF-8 cannot encode.
+        """
+        return self.encode_batch([text])[0]
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        """Encode many texts at once, on all cores; see `encode`."""
+        with surrogate_errors(texts):
+            of_texts = self._processor.encode([*texts], out_type=int)
+        return [[self._id_of[number] for number in numbers] for numbers in of_texts]
+
+    def encode_corpus(self, texts: Sequence[str]) -> Sentences:
+        """Encode many texts of a corpus; see `encode`."""
+        return Sentences.of(self.encode_batch(texts))
+
+    def offsets(self, text: str) -> list[tuple[int, int]]:
+        """For each piece of `encode(text)`, its begin and end in `text`, in characters.
+
+        All pieces of a character that is split into bytes have the span of that character. The space before
+        the first word has the span of what follows.
+        """
+        with surrogate_errors([text]):
+            found = self._processor.encode(text, out_type="offset_mapping")
+        spans: list[tuple[int, int]] = found["offsets"]
+        for number in range(len(spans) - 2, -1, -1):
+            begin, end = spans[number]
+            if begin == end:  # a part whose last part has the span
+                spans[number] = spans[number + 1]
+        return spans
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Decode ids to one line of text, without control symbols; line breaks become spaces.
+
+        Bytes that are not valid UTF-8, which only a model can produce, become U+FFFD.
+        """
+        tokens = [token for token in ids if token > UNKNOWN]
+        text: str = self._processor.decode_pieces([self._spelled(token) for token in tokens])
+        if tokens and tokens[0] not in self._known:
+            text = text.removeprefix(" ")
+        return text.replace("\n", " ").replace("\r", " ")
+
+    def _spelled(self, token: int) -> str:
+        """A piece as the library decodes it; it leaves those alone that its model does not have."""
+        name = self._names[token]
+        return name if token in self._known else name.replace(_SPACE, " ")
+
+    def _content(self, token: int) -> bytes:
+        """The bytes of a token; empty for a control symbol."""
+        if token < len(CONTROL_SYMBOLS):
+            return b""
+        name = self._names[token]
+        byte = _BYTE_PIECE.fullmatch(name)
+        return bytes([int(byte[1], 16)]) if byte else name.replace(_SPACE, " ").encode()
+
+    def _identity(self) -> tuple[bytes, Sequence[str]]:
+        return self._model, self._names
+
+
+def _library() -> Any:
+    try:
+        import sentencepiece
+    except ModuleNotFoundError:
+        raise UsageError(
+            "SentencePiece tokenisers need sentencepiece; install it with: "
+            "pip install 'allyouneed[sentencepiece]'",
+            settings=["tokenizer"],
+        ) from None
+    return sentencepiece
+
+
+def _processor(model: bytes) -> "SentencePieceProcessor":
+    """Load a model.
+
+    Raises:
+        ValueError: The bytes are no model.
+    """
+    if len(model) > _MOST_BYTES:
+        raise ValueError(f"its SentencePiece model has more than {_MOST_BYTES:,} bytes")
+    processor: SentencePieceProcessor = _library().SentencePieceProcessor()
+    try:
+        processor.LoadFromSerializedProto(model)
+    except (RuntimeError, TypeError):
+        raise ValueError("its SentencePiece model is damaged") from None
+    if not 0 < processor.get_piece_size() <= MAX_ENTRIES:
+        raise ValueError("its SentencePiece model has no pieces, or too many")
+    return processor
+
+
+def _is_special(processor: "SentencePieceProcessor", number: int) -> bool:
+    """Whether a piece of the library stands for no text."""
+    return bool(processor.is_unknown(number) or processor.is_control(number) or processor.is_unused(number))
+
+
+def _check_pieces(pieces: object) -> None:
+    if not isinstance(pieces, list | tuple) or not all(isinstance(piece, str) for piece in pieces):
+        raise ValueError("its pieces are no strings")
+    if not 0 < len(pieces) <= MAX_ENTRIES - len(CONTROL_SYMBOLS):
+        raise ValueError(f"it has {len(pieces):,} pieces")
+    if "" in pieces or len(set(pieces)) < len(pieces) or not set(CONTROL_SYMBOLS).isdisjoint(pieces):
+        raise ValueError("a piece is empty, occurs twice, or is the name of a control symbol")
+    if any("\ud800" <= character <= "\udfff" for character in "".join(pieces)):
+        raise ValueError("a piece is not valid Unicode")
+
+
+def _wrong_size(error: RuntimeError, vocab_size: int, num_others: int, or_else: str) -> UsageError:
+    """The error for a size of which the library says what would do."""
+    settings = ["vocab_size", "vocab_sample_bytes"]
+    if found := re.search(r"value <= (\d+)", str(error)):
+        largest = int(found[1]) + num_others
+        return UsageError(
+            f"vocabulary size {vocab_size}: this text has only {largest} pieces; "
+            f"use vocab_size {largest} or less{or_else}",
+            settings=settings,
+        )
+    if found := re.search(r"required_chars\. \d+ vs (\d+)", str(error)):
+        least = int(found[1]) + num_others
+        return UsageError(
+            f"vocabulary size {vocab_size}: the characters of this text and bytes alone are {least}; "
+            f"use vocab_size {least} or more",
+            settings=settings,
+        )
+    reason = next(_lines(str(error)), "no reason given")
+    return UsageError(f"SentencePiece cannot learn a vocabulary of {vocab_size}: {reason}", settings=settings)
+
+
+def _lines(text: str) -> Iterator[str]:
+    return (line.strip() for line in text.split("\n") if line.strip())

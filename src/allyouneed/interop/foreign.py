@@ -1,0 +1,210 @@
+"""What all readers of other software's models share: checked tensors, and vocabularies in our order."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from allyouneed.config.run import RunConfig
+from allyouneed.data.tokenizer import Tokenizer
+from allyouneed.errors import ModelError
+from allyouneed.interop.parity import Ids
+from allyouneed.symbols import CONTROL_SYMBOLS, END, PADDING, START, UNKNOWN
+
+NEVER = -1_000.0
+"""Bias of the logit of a symbol that the other software does not have: e^-1000 is no probability, and unlike
+minus infinity it can be trained on."""
+_ROUNDED = torch.float16, torch.bfloat16
+_FLOATS = torch.float32, torch.float16, torch.bfloat16, torch.float64
+
+
+class Scored(NamedTuple):
+    """A target of a source, and the log-probability of each of its tokens, the end symbol's last."""
+
+    source: Ids
+    target: Ids
+    log_probs: Sequence[float]
+
+
+class Original(Protocol):
+    """A model in its own software; all ids are ours."""
+
+    def scored(self, sources: Sequence[Ids], targets: Sequence[Ids]) -> Sequence[Scored]:
+        """The targets with log-probabilities; where the software cannot score them, others that it writes."""
+
+    def greedy(self, sources: Sequence[Ids], most: int) -> list[list[int]]:
+        """The most probable token again and again, at most `most`, without the end symbol."""
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A model that has been read."""
+
+    config: RunConfig
+    weights: dict[str, Tensor]
+    source: Tokenizer
+    target: Tokenizer
+    package: str
+    """Python package of its software, with which it is proved."""
+    load: Callable[[], Original]
+    """Loads it in its software, if that is installed."""
+    notices: Sequence[str] = ()
+    """What the user should know, such as that weights have been rounded before."""
+
+
+class Tensors:
+    """The named tensors of a file, of which each is taken exactly once.
+
+    Args:
+        found: Name -> tensor.
+        path: The file, for messages.
+    """
+
+    def __init__(self, found: Mapping[str, Tensor], path: Path) -> None:
+        self._left, self.path = dict(found), path
+        self.is_rounded = any(tensor.dtype in _ROUNDED for tensor in found.values())
+        """Whether some have less precision than float32."""
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._left
+
+    def take(self, name: str, *shape: int) -> Tensor:
+        """A tensor as float32.
+
+        Raises:
+            ModelError: It is missing, misshapen, not of floats, or not finite.
+        """
+        tensor = self._left.pop(name, None)
+        if tensor is None:
+            raise ModelError(f"{self.path}: has no tensor {name}; take another copy")
+        if tensor.dtype not in _FLOATS:
+            raise ModelError(f"{self.path}: {name} is {tensor.dtype}, not of floats; take another copy")
+        if tuple(tensor.shape) != shape:
+            raise ModelError(f"{self.path}: {name} is {tuple(tensor.shape)}, {shape} expected")
+        values = tensor.float()
+        if not values.isfinite().all():
+            raise ModelError(f"{self.path}: {name} holds values that are not finite; take another copy")
+        return values
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """The shape of a matrix.
+
+        Raises:
+            ModelError: It is missing, or no matrix.
+        """
+        if name not in self._left or self._left[name].dim() != 2:
+            raise ModelError(f"{self.path}: has no matrix {name}; take another copy")
+        return tuple(self._left[name].shape)
+
+    def numbers(self, prefix: str) -> dict[str, float]:
+        """Take all single numbers whose names begin with `prefix` and have no further slash."""
+        names = [
+            name
+            for name, tensor in self._left.items()
+            if name.startswith(prefix) and "/" not in name.removeprefix(prefix) and not tensor.dim()
+        ]
+        return {name.removeprefix(prefix): self._left.pop(name).item() for name in names}
+
+    def drop(self, *names: str) -> None:
+        """Leave these out, if they are there."""
+        for name in names:
+            self._left.pop(name, None)
+
+    def require_empty(self) -> None:
+        """Refuse a model with tensors that have not been taken.
+
+        Raises:
+            ModelError: Tensors are left over.
+        """
+        if self._left:
+            some = ", ".join(sorted(self._left)[:3])
+            raise ModelError(
+                f"{self.path}: has {len(self._left)} tensors that no known part of the model uses ({some}); "
+                "it is of another architecture"
+            )
+
+
+@dataclass(frozen=True)
+class Order:
+    """A vocabulary of other software in the order of our ids.
+
+    Args:
+        foreign: The other software's id for each of ours; None where it has no such symbol.
+        pieces: Pieces after the control symbols.
+    """
+
+    foreign: Sequence[int | None]
+    pieces: Sequence[str]
+    _ours: dict[int, int] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        ours = {theirs: token for token, theirs in enumerate(self.foreign) if theirs is not None}
+        object.__setattr__(self, "_ours", ours)
+
+    @classmethod
+    def of(
+        cls, names: Sequence[str], *, end: int, unknown: int, padding: int | None, start: int | None = None
+    ) -> "Order":
+        """Put the special symbols first.
+
+        Args:
+            names: All entries, in the order of the other software's ids.
+            end: Id of its end symbol.
+            unknown: Id of its symbol for unknown pieces.
+            padding: Id of its padding, if it is an entry.
+            start: Id of the symbol that the decoder starts with, if it is another entry.
+        """
+        special = {PADDING: padding, START: start, END: end, UNKNOWN: unknown}
+        taken = set(special.values())
+        others = [number for number in range(len(names)) if number not in taken]
+        first = [special.get(token) for token in range(len(CONTROL_SYMBOLS))]
+        return cls([*first, *others], [names[number] for number in others])
+
+    def __len__(self) -> int:
+        return len(self.foreign)
+
+    def rows(self, matrix: Tensor) -> Tensor:
+        """The rows of an embedding matrix in our order; zeros for missing symbols."""
+        missing = torch.zeros_like(matrix[0])
+        return torch.stack([missing if row is None else matrix[row] for row in self.foreign])
+
+    def bias(self, bias: Tensor) -> Tensor:
+        """The biases of the logits in our order; `NEVER` for missing symbols."""
+        never = torch.tensor(NEVER)
+        return torch.stack([never if row is None else bias[row] for row in self.foreign])
+
+    def theirs(self, ids: Iterable[int]) -> list[int]:
+        """The other software's ids for ours."""
+        found = [self.foreign[token] for token in ids]
+        assert None not in found
+        return [number for number in found if number is not None]
+
+    def ours(self, ids: Iterable[int]) -> list[int]:
+        """Our ids for the other software's."""
+        return [self._ours[number] for number in ids]
+
+
+def require_settings(
+    found: Mapping[str, Any], known: Mapping[str, tuple[object, ...]], path: Path, reason: str
+) -> None:
+    """Refuse a model with a setting that this program does not know.
+
+    Args:
+        found: The settings of the model.
+        known: Setting -> values that are supported; a missing setting is supported.
+        path: Its file.
+        reason: End of the message.
+
+    Raises:
+        ModelError: A setting has another value.
+    """
+    faults = [
+        f"{path}: {name} = {found[name]!r} is not supported ({reason})"
+        for name, values in known.items()
+        if name in found and found[name] not in values
+    ]
+    if faults:
+        raise ModelError(faults)

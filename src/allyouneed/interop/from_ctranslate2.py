@@ -1,0 +1,329 @@
+"""Reads folders of CTranslate2, of our own exports or with SentencePiece models beside them."""
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from allyouneed.config.run import RunConfig
+from allyouneed.data.lines import read_lines
+from allyouneed.data.sentencepiece_tokenizer import SentencePieceTokenizer
+from allyouneed.data.strict_json import JSONFault, parse_value
+from allyouneed.data.tokenizer import Tokenizer
+from allyouneed.errors import ModelError
+from allyouneed.interop.ctranslate2_file import read_variables
+from allyouneed.interop.ctranslate2_original import RealCTranslate2
+from allyouneed.interop.foreign import Imported, Order, Tensors, require_settings
+from allyouneed.interop.huggingface_folder import json_object
+from allyouneed.model.positional_encoding import concatenated_sinusoids, sinusoids
+from allyouneed.storage.publish import read_published
+from allyouneed.symbols import CONTROL_SYMBOLS, START
+from allyouneed.tasks.units import SOURCE_TOKENIZER, TARGET_TOKENIZER
+
+_ACTIVATIONS = {0: "relu", 2: "swish", 3: "gelu"}
+_KNOWN: dict[str, tuple[object, ...]] = {"add_source_bos": (False,)}
+_NUMBERS: dict[str, tuple[float, ...]] = {
+    **dict.fromkeys(("alibi", "multi_query_attention", "layernorm_embedding", "no_final_norm"), (0,)),
+    "activation": tuple(_ACTIVATIONS),
+    "start_from_zero_embedding": (0, 1),
+}
+"""Variables that are single numbers -> values that are supported."""
+_WITHOUT_EFFECT = frozenset(
+    {"alibi_use_positive_positions", "scale_alibi", "embeddings_merge", "alignment_heads", "alignment_layer"}
+)
+_SENTENCEPIECE = ("source.spm", "target.spm"), ("sentencepiece.model", "sentencepiece.model")
+_POSITIONS_TOLERANCE = 1e-3
+
+
+def is_one(path: Path) -> bool:
+    """Whether a folder looks like a model of CTranslate2."""
+    return (path / "model.bin").is_file()
+
+
+def read(path: Path) -> Imported:
+    """Read a folder.
+
+    Raises:
+        ModelError: It is damaged, of another architecture, or has no tokeniser beside it.
+    """
+    settings = json_object(path / "config.json")
+    require_settings(settings, _KNOWN, path / "config.json", "our sources begin without a symbol")
+    variables, is_quantised = read_variables(path / "model.bin")
+    tensors = Tensors(variables, path / "model.bin")
+    numbers = _numbers(tensors)
+    names = _vocabulary(path, "source"), _vocabulary(path, "target")
+    zeros = bool(numbers["decoder"].get("start_from_zero_embedding", 0))
+    if not settings.get("add_source_eos", False) and not zeros:  # the callers of Marian's models add it
+        raise ModelError(f"{path}: its sources have no end symbol, which is not supported")
+    orders = tuple(_order(entries, settings, path) for entries in names)
+    tokenizers, kind = _tokenizers(path, (orders[0], orders[1]))
+    weights, model = _weights(tensors, numbers, (orders[0], orders[1]))
+    if not zeros:
+        _copy_start(weights, names[1], settings, orders[1])
+    epsilon = settings.get("layer_norm_epsilon") or 1e-5
+    if not isinstance(epsilon, float) or not 0 < epsilon < 1:
+        raise ModelError(f"{path / 'config.json'}: layer_norm_epsilon is {epsilon!r}; take another copy")
+    config = RunConfig().replace(
+        model={
+            **{"source_vocab_size": len(orders[0]), "target_vocab_size": len(orders[1])},
+            **model,
+            "decoder_start": "zeros" if zeros else "symbol",
+            "layer_norm_epsilon": epsilon,
+        },
+        data={
+            "tokenizer": kind,
+            "vocab_size": len(orders[1]),
+            "joint_vocabulary": tokenizers[0] == tokenizers[1],
+        },
+    )
+    return Imported(
+        config,
+        weights,
+        *tokenizers,
+        package="ctranslate2",
+        load=lambda: RealCTranslate2(path, (orders[0], orders[1]), names, settings),
+        notices=["its weights are rounded, and are kept so"] if is_quantised or tensors.is_rounded else [],
+    )
+
+
+def _numbers(tensors: Tensors) -> dict[str, dict[str, float]]:
+    """The variables of each stack that are single numbers.
+
+    Raises:
+        ModelError: One of them has a value that is not supported.
+    """
+    found: dict[str, dict[str, float]] = {}
+    for stack in ("encoder", "decoder"):
+        values = tensors.numbers(f"{stack}/")
+        require_settings(values, _NUMBERS, tensors.path, f"of the {stack}: it changes what a model computes")
+        unknown = (
+            values.keys() - _NUMBERS.keys() - _WITHOUT_EFFECT - {"num_heads", "pre_norm", "scale_embeddings"}
+        )
+        if unknown:
+            raise ModelError(f"{tensors.path}: {stack}/{min(unknown)} is not known to this version")
+        found[stack] = values
+    for name in ("num_heads", "pre_norm", "activation", "scale_embeddings"):
+        if found["encoder"].get(name) != found["decoder"].get(name):
+            raise ModelError(f"{tensors.path}: {name} differs between encoder and decoder")
+    return found
+
+
+def _weights(
+    tensors: Tensors, numbers: Mapping[str, Mapping[str, float]], orders: tuple[Order, Order]
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The weights by our names, and settings of `ModelConfig` that they tell."""
+    width = tensors.shape("encoder/layer_0/self_attention/linear_1/weight")[0]
+    inner = tensors.shape("encoder/layer_0/ffn/linear_0/weight")[0]
+    weights, tied = _embeddings(tensors, orders, width)
+    pre_norm = bool(numbers["encoder"].get("pre_norm", 1))
+    depths = {stack: _depth(tensors, stack) for stack in ("encoder", "decoder")}
+    for stack, depth in depths.items():
+        for number in range(depth):
+            parts = _layer(tensors, f"{stack}/layer_{number}", width, inner, stack == "decoder")
+            weights |= {f"{stack}.{number}.{name}": tensor for name, tensor in parts.items()}
+        if pre_norm:
+            weights[f"{stack}_norm.weight"] = tensors.take(f"{stack}/layer_norm/gamma", width)
+            weights[f"{stack}_norm.bias"] = tensors.take(f"{stack}/layer_norm/beta", width)
+    positions = _positions(tensors, weights, width)
+    tensors.require_empty()
+    heads = int(numbers["encoder"].get("num_heads", 0))
+    if heads < 1 or width % heads:
+        raise ModelError(
+            f"{tensors.path}: num_heads is {heads}, which does not divide {width}; take another copy"
+        )
+    return weights, {
+        **{"d_model": width, "d_ff": inner, "num_heads": heads, "num_layers": depths["encoder"]},
+        "num_decoder_layers": None if depths["decoder"] == depths["encoder"] else depths["decoder"],
+        "activation": _ACTIVATIONS[int(numbers["encoder"].get("activation", 0))],
+        "norm": "pre" if pre_norm else "post",
+        "scaled_embeddings": _is_scaled(numbers["encoder"].get("scale_embeddings", 0), width, tensors.path),
+        "output_bias": "embeddings.bias" in weights,
+        "tied_embeddings": tied,
+        **positions,
+    }
+
+
+def _embeddings(tensors: Tensors, orders: tuple[Order, Order], width: int) -> tuple[dict[str, Tensor], str]:
+    """The matrices and the bias in our order, and which matrices are tied."""
+    of_source = "encoder/embeddings_0/weight"
+    if of_source not in tensors:
+        of_source = "encoder/embeddings/weight"
+    entries = tensors.shape(of_source)[0], tensors.shape("decoder/embeddings/weight")[0]
+    for order, size in zip(orders, entries, strict=True):
+        if max(number for number in order.foreign if number is not None) >= size:
+            raise ModelError(f"{tensors.path}: has fewer embeddings than its vocabulary; take another copy")
+    source = tensors.take(of_source, entries[0], width)
+    target = tensors.take("decoder/embeddings/weight", entries[1], width)
+    output = tensors.take("decoder/projection/weight", entries[1], width)
+    weights: dict[str, Tensor] = {}
+    is_one_vocabulary = orders[0].foreign == orders[1].foreign and source.shape == target.shape
+    tied = "target" if torch.equal(target, output) else "none"
+    if tied == "target" and is_one_vocabulary and torch.equal(source, target):
+        tied = "all"
+        weights["embeddings.matrices.shared"] = orders[0].rows(source)
+    else:
+        weights["embeddings.matrices.source"] = orders[0].rows(source)
+        weights["embeddings.matrices.target"] = orders[1].rows(target)
+    if tied == "none":
+        weights["embeddings.matrices.output"] = orders[1].rows(output)
+    bias = torch.zeros(entries[1])
+    if "decoder/projection/bias" in tensors:
+        bias = tensors.take("decoder/projection/bias", entries[1])
+    if bias.any() or None in orders[1].foreign:
+        weights["embeddings.bias"] = orders[1].bias(bias)
+    return weights, tied
+
+
+def _is_scaled(factor: float, width: int, path: Path) -> bool:
+    """Whether embeddings are multiplied by sqrt(d_model); an integer says so, a float is the factor."""
+    if isinstance(factor, int):
+        return bool(factor)
+    if math.isclose(factor, math.sqrt(width), rel_tol=1e-6):
+        return True
+    if factor == 1:
+        return False
+    raise ModelError(f"{path}: embeddings are multiplied by {factor:g}, not by sqrt(d_model)")
+
+
+def _depth(tensors: Tensors, stack: str) -> int:
+    depth = 0
+    while f"{stack}/layer_{depth}/ffn/linear_0/weight" in tensors:
+        depth += 1
+    if not depth:
+        raise ModelError(f"{tensors.path}: has no layers; take another copy")
+    return depth
+
+
+def _layer(tensors: Tensors, prefix: str, width: int, inner: int, is_decoder: bool) -> dict[str, Tensor]:
+    def linear(name: str, outputs: int, inputs: int) -> tuple[Tensor, Tensor]:
+        bias = f"{prefix}/{name}/bias"
+        return (
+            tensors.take(f"{prefix}/{name}/weight", outputs, inputs),
+            tensors.take(bias, outputs) if bias in tensors else torch.zeros(outputs),
+        )
+
+    def norm(name: str) -> tuple[Tensor, Tensor]:
+        path = f"{prefix}/{name}/layer_norm"
+        return tensors.take(f"{path}/gamma", width), tensors.take(f"{path}/beta", width)
+
+    parts = {
+        "self_attention.query_key_value": linear("self_attention/linear_0", 3 * width, width),
+        "self_attention.output": linear("self_attention/linear_1", width, width),
+        "after_self_attention.norm": norm("self_attention"),
+        "feed_forward.inner": linear("ffn/linear_0", inner, width),
+        "feed_forward.outer": linear("ffn/linear_1", width, inner),
+        "after_feed_forward.norm": norm("ffn"),
+    }
+    if is_decoder:
+        parts |= {
+            "cross_attention.query": linear("attention/linear_0", width, width),
+            "cross_attention.key_value": linear("attention/linear_1", 2 * width, width),
+            "cross_attention.output": linear("attention/linear_2", width, width),
+            "after_cross_attention.norm": norm("attention"),
+        }
+    return {
+        f"{name}.{kind}": tensor
+        for name, pair in parts.items()
+        for kind, tensor in zip(("weight", "bias"), pair, strict=True)
+    }
+
+
+def _positions(tensors: Tensors, weights: dict[str, Tensor], width: int) -> dict[str, object]:
+    """The kind of positions of which the file has tables; other tables than sinusoids are learned ones."""
+    tables = {}
+    for stack in ("encoder", "decoder"):
+        name = f"{stack}/position_encodings/encodings"
+        if name not in tensors:
+            raise ModelError(f"{tensors.path}: has no {name}; other kinds of positions are not supported")
+        tables[stack] = tensors.take(name, tensors.shape(name)[0], width)
+    for kind, table in (("sinusoidal", sinusoids), ("concatenated", concatenated_sinusoids)):
+        if all(
+            (each - table(len(each), width)).abs().max() < _POSITIONS_TOLERANCE for each in tables.values()
+        ):
+            return {"positions": kind}
+    most = min(map(len, tables.values()))
+    weights["source_positions.weight"] = tables["encoder"][:most].clone()
+    weights["target_positions.weight"] = tables["decoder"][:most].clone()
+    return {"positions": "learned", "max_positions": most}
+
+
+def _order(names: Sequence[str], settings: Mapping[str, Any], path: Path) -> Order:
+    def place(setting: str, default: str) -> int:
+        name = settings.get(setting, default)
+        if name not in names:
+            raise ModelError(f"{path}: its vocabulary has no {name!r}, its {setting}; take another copy")
+        return names.index(name)
+
+    end = place("eos_token", "</s>")
+    known = {name: names.index(name) for name in CONTROL_SYMBOLS if name in names}
+    if tuple(names[: len(CONTROL_SYMBOLS)]) == CONTROL_SYMBOLS:  # one of ours
+        return Order([*range(len(names))], names[len(CONTROL_SYMBOLS) :])
+    padding = known.get("<pad>", names.index("<blank>") if "<blank>" in names else None)
+    start = known.get("<s>")
+    return Order.of(names, end=end, unknown=place("unk_token", "<unk>"), padding=padding, start=start)
+
+
+def _copy_start(
+    weights: dict[str, Tensor], names: Sequence[str], settings: Mapping[str, Any], order: Order
+) -> None:
+    """Some decoders start with the embedding of the end symbol: give it to our start symbol, too."""
+    start = settings.get("decoder_start_token") or settings.get("bos_token", "<s>")
+    if start not in names:
+        raise ModelError(f"the decoder starts with {start!r}, which is no entry of the vocabulary")
+    number = names.index(start)
+    if order.foreign[START] == number:
+        return
+    name = next(name for name in ("shared", "target") if f"embeddings.matrices.{name}" in weights)
+    matrix = weights[f"embeddings.matrices.{name}"]
+    matrix[START] = matrix[order.ours([number])[0]]
+
+
+def _vocabulary(path: Path, side: str) -> list[str]:
+    """The entries of a side, in the order of CTranslate2's ids."""
+    for name in (f"{side}_vocabulary", "shared_vocabulary"):
+        if (file := path / f"{name}.json").is_file():
+            return _list(file)
+        if (file := path / f"{name}.txt").is_file():
+            return [*read_lines(file)]
+    raise ModelError(
+        f"{path}: has no {side}_vocabulary.json and no shared_vocabulary.json; take another copy"
+    )
+
+
+def _list(path: Path) -> list[str]:
+    try:
+        found = parse_value(read_published(path).decode())
+    except (JSONFault, UnicodeDecodeError) as error:
+        raise ModelError(f"{path}: is not JSON ({error}); take another copy") from None
+    if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+        raise ModelError(f"{path}: is no list of texts; take another copy")
+    return found
+
+
+def _tokenizers(path: Path, orders: tuple[Order, Order]) -> tuple[tuple[Tokenizer, Tokenizer], str]:
+    """Our own tokenisers in the folder, or SentencePiece's there or one folder above."""
+    own = path / SOURCE_TOKENIZER, path / TARGET_TOKENIZER
+    if all(file.is_file() for file in own):
+        source, target = (Tokenizer.load(file, len(order)) for file, order in zip(own, orders, strict=True))
+        return (source, target), "sentencepiece" if isinstance(source, SentencePieceTokenizer) else "bpe"
+    for folder in (path, path.parent):
+        for names in _SENTENCEPIECE:
+            files = [folder / name for name in names]
+            if all(file.is_file() for file in files):
+                source, target = (
+                    _of_model(file, order.pieces) for file, order in zip(files, orders, strict=True)
+                )
+                return (source, target), "sentencepiece"
+    raise ModelError(
+        f"{path}: has no tokenisers; put the SentencePiece models source.spm and target.spm into it"
+    )
+
+
+def _of_model(path: Path, pieces: Sequence[str]) -> Tokenizer:
+    try:
+        return SentencePieceTokenizer.from_model(read_published(path), pieces)
+    except ValueError as error:
+        raise ModelError(f"{path}: cannot be read: {error}; take another copy") from None

@@ -1,0 +1,126 @@
+"""The vocabularies and settings in a folder of a Hugging Face Marian model."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from allyouneed.data.sentencepiece_tokenizer import SentencePieceTokenizer
+from allyouneed.data.strict_json import JSONFault, parse_value
+from allyouneed.data.tokenizer import Tokenizer
+from allyouneed.data.tokenizer_file import rebuilt
+from allyouneed.errors import ModelError
+from allyouneed.interop.foreign import Order
+from allyouneed.storage.publish import read_published
+
+
+class Sides(NamedTuple):
+    """What is known of both vocabularies."""
+
+    orders: tuple[Order, Order]
+    tokenizers: tuple[Tokenizer, Tokenizer]
+    kind: str
+    """Value of `DataConfig.tokenizer`."""
+
+
+def sides_of(path: Path, settings: dict[str, Any]) -> Sides:
+    """The vocabularies of a folder, our own if `export` wrote it.
+
+    Args:
+        path: The folder.
+        settings: The content of its `config.json`.
+
+    Raises:
+        ModelError: A file is missing, damaged, or of another kind.
+    """
+    return _own(path) if (path / "tokenizer.json").is_file() else _sentencepiece(path, settings)
+
+
+def _own(path: Path) -> Sides:
+    """The tokenisers of a folder that `export` wrote."""
+    target = path / "target_tokenizer"
+    files = path / "tokenizer.json", (target if target.is_dir() else path) / "tokenizer.json"
+    tokenizers = [_rebuilt(file) for file in files]
+    orders = [Order([*range(each.vocab_size)], each.pieces(range(5, each.vocab_size))) for each in tokenizers]
+    kind = json_object(files[0]).get("model", {}).get("type", "")
+    names = {"BPE": "bpe", "WordPiece": "wordpiece"}
+    return Sides((orders[0], orders[1]), (tokenizers[0], tokenizers[1]), names.get(kind, "bpe"))
+
+
+def _rebuilt(path: Path) -> Tokenizer:
+    """Our tokeniser, of the form in which transformers keeps it."""
+    description = json_object(path) | {"post_processor": None, "added_tokens": []}
+    try:
+        return Tokenizer(rebuilt(description))
+    except ValueError as error:
+        raise ModelError(
+            f"{path}: is no tokeniser of our exports ({error}); only those and SentencePiece are read"
+        ) from None
+
+
+def _sentencepiece(path: Path, settings: dict[str, Any]) -> Sides:
+    """The tokenisers of OPUS-MT: a SentencePiece model per side, and the order of the entries."""
+    vocabularies = [_vocabulary(path / "vocab.json")]
+    if (path / "target_vocab.json").is_file():
+        vocabularies.append(_vocabulary(path / "target_vocab.json"))
+    orders, tokenizers = [], []
+    for side, names in (("source", vocabularies[0]), ("target", vocabularies[-1])):
+        order = Order.of(
+            names,
+            end=_entry(names, "</s>", path),
+            unknown=_entry(names, "<unk>", path),
+            padding=_entry(names, "<pad>", path),
+        )
+        if _entry(names, "<pad>", path) != settings.get("pad_token_id"):
+            raise ModelError(f"{path}: pad_token_id is not the place of <pad> in the vocabulary")
+        orders.append(order)
+        tokenizers.append(_of_model(path / f"{side}.spm", order.pieces))
+    return Sides((orders[0], orders[1]), (tokenizers[0], tokenizers[1]), "sentencepiece")
+
+
+def _of_model(path: Path, pieces: Sequence[str]) -> Tokenizer:
+    try:
+        return SentencePieceTokenizer.from_model(read_published(path), pieces)
+    except ValueError as error:
+        raise ModelError(f"{path}: cannot be read: {error}; take another copy") from None
+
+
+def _vocabulary(path: Path) -> list[str]:
+    """The entries of a `vocab.json` in the order of their ids."""
+    ids = json_object(path)
+    places = [*ids.values()]
+    if not all(type(place) is int for place in places) or sorted(places) != [*range(len(places))]:
+        raise ModelError(f"{path}: its ids are not those from 0 on; take another copy")
+    return sorted(ids, key=ids.__getitem__)
+
+
+def _entry(names: Sequence[str], name: str, path: Path) -> int:
+    if name not in names:
+        raise ModelError(f"{path}: its vocabulary has no {name}; take another copy")
+    return names.index(name)
+
+
+def languages_of(path: Path) -> dict[str, str]:
+    """The codes of both languages as settings of `DataConfig`, where the tokeniser records them."""
+    file = path / "tokenizer_config.json"
+    found = json_object(file) if file.is_file() else {}
+    codes = {side: found.get(f"{side}_lang") for side in ("source", "target")}
+    return {
+        f"{side}_language": code
+        for side, code in codes.items()
+        if isinstance(code, str) and code.isalpha() and 2 <= len(code) <= 3
+    }
+
+
+def json_object(path: Path) -> dict[str, Any]:
+    """The JSON object in a file.
+
+    Raises:
+        ModelError: The file is missing or holds something else.
+    """
+    try:
+        value = parse_value(read_published(path).decode())
+    except (JSONFault, UnicodeDecodeError) as error:
+        raise ModelError(f"{path}: is not JSON ({error}); take another copy") from None
+    if not isinstance(value, dict):
+        raise ModelError(f"{path}: is no JSON object; take another copy")
+    return value

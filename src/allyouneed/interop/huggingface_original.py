@@ -1,0 +1,60 @@
+"""A Marian model in transformers, with which an import is proved."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from allyouneed.interop.foreign import Order, Scored
+from allyouneed.interop.huggingface import no_progress_bar
+from allyouneed.interop.parity import Ids
+
+
+class TransformersMarian:
+    """The model in transformers; an `Original`.
+
+    Args:
+        path: The folder.
+        orders: The vocabularies of both sides in our order.
+    """
+
+    def __init__(self, path: Path, orders: tuple[Order, Order]) -> None:
+        from transformers import MarianMTModel
+
+        with no_progress_bar():
+            model = MarianMTModel.from_pretrained(path, local_files_only=True, dtype=torch.float32)
+        self._model = model.eval()
+        self._source, self._target = orders
+
+    def scored(self, sources: Sequence[Ids], targets: Sequence[Ids]) -> list[Scored]:
+        """The targets with the log-probability of each token, the end symbol's last."""
+        return [Scored(*pair, self._score(*pair)) for pair in zip(sources, targets, strict=True)]
+
+    @torch.inference_mode()
+    def _score(self, source: Ids, target: Ids) -> list[float]:
+        config, end = self._model.config, self._model.config.eos_token_id
+        written = torch.tensor([*self._target.theirs(target), end])
+        read = torch.tensor([[config.decoder_start_token_id, *written[:-1]]])
+        logits = self._model(input_ids=self._read(source), decoder_input_ids=read).logits[0]
+        found: list[float] = logits.log_softmax(-1).gather(1, written[:, None])[:, 0].tolist()
+        return found
+
+    @torch.inference_mode()
+    def greedy(self, sources: Sequence[Ids], most: int) -> list[list[int]]:
+        """The most probable token again and again, at most `most`, without the end symbol."""
+        config = self._model.config
+        never = [number for number in self._target.foreign[:4] if number not in (None, config.eos_token_id)]
+        outputs = []
+        for source in sources:
+            [ids] = self._model.generate(
+                input_ids=self._read(source),
+                max_new_tokens=most,
+                **{"num_beams": 1, "do_sample": False, "forced_eos_token_id": None, "bad_words_ids": None},
+                suppress_tokens=never or None,
+            )
+            outputs.append([token for token in ids[1:].tolist() if token != config.eos_token_id])
+        return [self._target.ours(ids) for ids in outputs]
+
+    def _read(self, source: Ids) -> Tensor:
+        return torch.tensor([[*self._source.theirs(source), self._model.config.eos_token_id]])

@@ -1,0 +1,147 @@
+"""`allyouneed import`: other software's models become ours, and are proved before they are published."""
+
+import importlib.util
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from allyouneed.config.run import SearchConfig
+from allyouneed.errors import ModelError, UsageError
+from allyouneed.inference.engine import Engine
+from allyouneed.inference.generate import generate
+from allyouneed.inference.scoring import score_targets
+from allyouneed.interop import from_argos, from_ctranslate2, from_huggingface, from_marian
+from allyouneed.interop.foreign import Imported
+from allyouneed.interop.parity import SENTENCES, Ids, largest_difference, random_pairs
+from allyouneed.model.encoder_decoder import EncoderDecoder
+from allyouneed.model.weights import model_from_weights
+from allyouneed.storage.checkpoint import WEIGHTS, write_checkpoint
+from allyouneed.storage.publish import publish_directory, require_free, sha256_of
+from allyouneed.symbols import UNKNOWN
+from allyouneed.tasks.units import Units
+
+_MOST_WRITTEN = 20
+"""Length of the greedy outputs that are compared."""
+
+
+@dataclass(frozen=True)
+class Format:
+    """A format that can be imported."""
+
+    is_one: Callable[[Path], bool]
+    """Whether a path looks like a model in this format."""
+    read: Callable[[Path], Imported]
+    """Reads such a model."""
+
+
+FORMATS: Mapping[str, Format] = {
+    "huggingface": Format(from_huggingface.is_one, from_huggingface.read),
+    "ctranslate2": Format(from_ctranslate2.is_one, from_ctranslate2.read),
+    "argos": Format(from_argos.is_one, from_argos.read),
+    "marian": Format(from_marian.is_one, from_marian.read),
+}
+"""Name -> format, in the order in which a path is looked at."""
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What is known of an imported model."""
+
+    format: str
+    difference: float | None
+    """Largest difference between log-probabilities of a token; None if the software is not installed."""
+    package: str
+    """Python package of the software."""
+    notices: Sequence[str]
+    """What the user should know."""
+
+
+def import_model(
+    path: Path,
+    out: Path,
+    languages: tuple[str, str] | None = None,
+    say: Callable[[str], None] = lambda line: None,
+) -> Proof:
+    """Publish a model of other software as the model folder `out`.
+
+    Args:
+        path: The other software's folder or file.
+        out: Folder to create; it must not exist, or be empty.
+        languages: Codes of the source and target language; default: what the model tells.
+        say: Function that reports the removal of a killed process's unfinished files at `out`.
+
+    Raises:
+        UsageError: `out` is not free, or `path` is of no known format.
+        ModelError: The model is damaged, its architecture is not supported, or it computes something else
+            than in its own software.
+        LockedError: Another process is creating `out`.
+    """
+    require_free(out)
+    name = _format_of(path)
+    imported = FORMATS[name].read(path)
+    config = imported.config
+    if languages is not None:
+        source, target = languages
+        config = config.replace(data={"source_language": source, "target_language": target})
+    with publish_directory(out, "model", _facts(path, name), say=say) as aside:
+        write_checkpoint(aside, config, imported.weights, {})
+        Units(imported.source, imported.target).save(aside)
+        model = model_from_weights(config.model, imported.weights, out / WEIGHTS)
+        difference = _proved(imported, model)
+    return Proof(name, difference, imported.package, imported.notices)
+
+
+def _format_of(path: Path) -> str:
+    if not path.exists():
+        raise UsageError(f"{path}: does not exist; name a folder or file of a model")
+    for name, form in FORMATS.items():
+        if form.is_one(path):
+            return name
+    raise UsageError(
+        f"{path}: is of no format that can be imported ({', '.join(FORMATS)}); docs/interop.md describes them"
+    )
+
+
+def _facts(path: Path, name: str) -> dict[str, object]:
+    weights = [file for file in _files(path) if file.suffix in (".safetensors", ".npz", ".bin")]
+    return {
+        "imported_from": path.name,
+        "imported_format": name,
+        "imported_sha256": {file.name: sha256_of(file) for file in weights},
+    }
+
+
+def _files(path: Path) -> Iterator[Path]:
+    return (each for each in sorted(path.iterdir()) if each.is_file()) if path.is_dir() else iter([path])
+
+
+def _proved(imported: Imported, model: EncoderDecoder) -> float | None:
+    """The largest difference between log-probabilities here and in the other software, if it is installed.
+
+    Raises:
+        ModelError: They differ by more than `parity.TOLERANCE`, or greedy outputs differ.
+    """
+    if importlib.util.find_spec(imported.package) is None:
+        return None
+    original = imported.load()
+    sources, targets = random_pairs(model.config, UNKNOWN + 1)
+    sentences: list[Ids] = [ids for ids in map(imported.source.encode, SENTENCES) if ids]
+    search = SearchConfig(beam_size=1, max_length=_MOST_WRITTEN + 1, max_extra_tokens=1_000)
+    with torch.inference_mode():
+        written = [found[0].ids for found in generate(Engine(model), sentences, search)]
+        theirs = original.scored([*sources, *sentences], [*targets, *written])
+        pairs = [each.source for each in theirs], [each.target for each in theirs]
+        ours = [score.token_log_probs for score in score_targets(Engine(model), *pairs)]
+    difference = largest_difference(ours, [[*each.log_probs] for each in theirs])
+    if _cut(original.greedy(sentences, _MOST_WRITTEN)) != _cut(written):
+        raise ModelError(
+            "the imported model writes something else than in its own software; it is not kept, "
+            "please report it"
+        )
+    return difference
+
+
+def _cut(outputs: Sequence[Ids]) -> list[list[int]]:
+    return [[*ids[:_MOST_WRITTEN]] for ids in outputs]

@@ -1,0 +1,86 @@
+"""Models that other software has made: random weights of transformers, converted by CTranslate2."""
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import torch
+
+WORDS = [
+    *("sun", "moon", "star", "tree", "river", "stone", "bird", "fish", "wolf", "bear", "sees", "likes"),
+    *("house", "garden", "winter", "summer"),
+]
+SENTENCES = [
+    " ".join(random.Random(number).choices(WORDS, k=1 + number % 7)) + "?.!"[number % 3]
+    for number in range(400)
+]
+
+
+def spm_of(sentences: list[str], vocab_size: int = 90) -> bytes:
+    """A SentencePiece model with `</s>` and `<unk>` first, as Marian has them."""
+    import io
+
+    import sentencepiece
+
+    written = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(sentences),
+        model_writer=written,
+        vocab_size=vocab_size,
+        hard_vocab_limit=False,
+        minloglevel=3,
+        bos_id=-1,
+        eos_id=0,
+        unk_id=1,
+    )
+    return written.getvalue()
+
+
+def make_marian_folder(folder: Path, **settings: Any) -> Path:
+    """A `MarianMTModel` of random weights, laid out as OPUS-MT's: the vocabulary has an order of its own."""
+    from sentencepiece import SentencePieceProcessor
+    from transformers import MarianConfig, MarianMTModel
+
+    folder.mkdir(parents=True)
+    spm = spm_of(SENTENCES)
+    processor = SentencePieceProcessor()
+    processor.LoadFromSerializedProto(spm)
+    pieces = [processor.id_to_piece(number) for number in range(2, processor.get_piece_size())]
+    random.Random(1).shuffle(pieces)
+    names = ["</s>", "<unk>", *pieces, "<pad>"]
+    for side in ("source", "target"):
+        (folder / f"{side}.spm").write_bytes(spm)
+    (folder / "vocab.json").write_text(json.dumps({name: place for place, name in enumerate(names)}))
+    (folder / "tokenizer_config.json").write_text(json.dumps({"source_lang": "en", "target_lang": "de"}))
+    sizes = {
+        **{"vocab_size": len(names), "decoder_vocab_size": len(names), "d_model": 24},
+        **{"encoder_layers": 2, "decoder_layers": 2, "encoder_ffn_dim": 40, "decoder_ffn_dim": 40},
+        **{"encoder_attention_heads": 3, "decoder_attention_heads": 3, "max_position_embeddings": 400},
+        **{"pad_token_id": len(names) - 1, "eos_token_id": 0, "decoder_start_token_id": len(names) - 1},
+        **{"activation_function": "swish", "scale_embedding": True, "forced_eos_token_id": 0, **settings},
+    }
+    torch.manual_seed(1)
+    model = MarianMTModel(MarianConfig(**sizes))
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "norm.weight" in name:
+                parameter.uniform_(0.5, 1.5)
+            elif parameter.dim() == 1:
+                parameter.normal_(0, 0.3)
+            else:
+                parameter.mul_(6)
+        for embedding in (model.get_encoder().embed_tokens, model.get_decoder().embed_tokens):
+            embedding.weight[len(names) - 1] = 0
+        model.final_logits_bias.normal_(0, 0.5)
+    model.save_pretrained(folder)
+    return folder
+
+
+def convert_to_ctranslate2(marian: Path, folder: Path, quantization: str | None) -> Path:
+    """The folder of CTranslate2's own converter."""
+    from ctranslate2.converters import TransformersConverter
+
+    converter = TransformersConverter(str(marian), copy_files=["source.spm", "target.spm"])
+    converter.convert(str(folder), quantization=quantization)
+    return folder

@@ -1,0 +1,219 @@
+"""Models of other software compute here what they compute there."""
+
+import json
+import shutil
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from tests.interop.conftest import RandomModel
+from tests.interop.foreign_models import SENTENCES, convert_to_ctranslate2, make_marian_folder
+
+from allyouneed import Translator, load_translator
+from allyouneed.data.tokenizer import Tokenizer
+from allyouneed.errors import ModelError, UsageError
+from allyouneed.inference.engine import Engine
+from allyouneed.inference.scoring import score_targets
+from allyouneed.interfaces.cli import main
+from allyouneed.interop import from_marian
+from allyouneed.interop.export import export_model
+from allyouneed.interop.importing import FORMATS, import_model
+from allyouneed.storage.publish import read_manifest
+from allyouneed.tasks.loading import load_for, model_of
+from allyouneed.tasks.translation.task import TRANSLATION
+
+pytest.importorskip("sentencepiece", reason="NOT RUN: needs sentencepiece")
+pytest.importorskip("transformers", reason="NOT RUN: needs transformers")
+pytest.importorskip("ctranslate2", reason="NOT RUN: needs ctranslate2")
+pytest.importorskip("yaml", reason="NOT RUN: needs PyYAML")
+
+ROUNDING = 2e-5
+FIXTURES = Path(__file__).parent / "fixtures" / "marian"
+
+
+@pytest.fixture(scope="module")
+def marian(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_marian_folder(tmp_path_factory.mktemp("marian") / "opus")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"activation_function": "relu", "decoder_layers": 1},
+        {"activation_function": "gelu", "scale_embedding": False},
+        {"tie_word_embeddings": False, "share_encoder_decoder_embeddings": False},
+    ],
+    ids=str,
+)
+def test_marian_models_of_transformers_are_proved(settings: dict[str, Any], tmp_path: Path) -> None:
+    folder = make_marian_folder(tmp_path / "opus", **settings)
+    proof = import_model(folder, tmp_path / "model")
+    assert proof.format == "huggingface"
+    assert proof.difference is not None
+    assert proof.difference < ROUNDING
+    data = load_for(tmp_path / "model", TRANSLATION).config.data
+    assert (data.source_language, data.target_language) == ("en", "de")
+
+
+@pytest.mark.parametrize("num", [60, pytest.param(200, marks=pytest.mark.release)])
+def test_greedy_outputs_are_those_of_transformers(marian: Path, tmp_path: Path, num: int) -> None:
+    from transformers import MarianMTModel, MarianTokenizer
+
+    import_model(marian, tmp_path / "model")
+    tokenizer = MarianTokenizer.from_pretrained(marian, local_files_only=True)
+    model = MarianMTModel.from_pretrained(marian, local_files_only=True)
+    ours = load_translator(tmp_path / "model").translate(SENTENCES[:num], beam_size=1, max_length=12)
+    for text, translation in zip(SENTENCES[:num], ours, strict=True):
+        batch = tokenizer([text], return_tensors="pt")
+        [ids] = model.generate(
+            **batch,
+            max_new_tokens=12,
+            **{"num_beams": 1, "do_sample": False, "forced_eos_token_id": None},
+            suppress_tokens=[model.config.pad_token_id],
+        )
+        assert tokenizer.decode(ids, skip_special_tokens=True) == translation.text
+
+
+@pytest.mark.parametrize("quantization", [None, "int8", "float16", "bfloat16"])
+def test_folders_of_ctranslate2_are_proved(marian: Path, tmp_path: Path, quantization: str | None) -> None:
+    folder = convert_to_ctranslate2(marian, tmp_path / "ct2", quantization)
+    proof = import_model(folder, tmp_path / "model")
+    assert (proof.format, bool(proof.notices)) == ("ctranslate2", quantization is not None)
+    assert proof.difference is not None
+    assert proof.difference < ROUNDING
+
+
+def test_argos_packages_are_proved(marian: Path, tmp_path: Path) -> None:
+    package = argos_package(marian, tmp_path)
+    proof = import_model(package, tmp_path / "model")
+    assert proof.format == "argos"
+    assert proof.difference is not None
+    assert proof.difference < ROUNDING
+    data = load_for(tmp_path / "model", TRANSLATION).config.data
+    assert (data.source_language, data.target_language) == ("en", "fr")
+
+
+def argos_package(marian: Path, folder: Path) -> Path:
+    converted = convert_to_ctranslate2(marian, folder / "converted", None)
+    with zipfile.ZipFile(folder / "en_fr.argosmodel", "w") as package:
+        package.writestr("en_fr/metadata.json", json.dumps({"from_code": "en", "to_code": "fr"}))
+        package.write(marian / "source.spm", "en_fr/sentencepiece.model")
+        for file in converted.iterdir():
+            package.write(file, f"en_fr/model/{file.name}")
+    return folder / "en_fr.argosmodel"
+
+
+@pytest.mark.parametrize("name", ["swish", "ssru"])
+def test_marian_itself_wrote_the_same(name: str, tmp_path: Path) -> None:
+    """`expected.json` has what Marian 1.12.42 wrote, with log-probabilities of six digits."""
+    for file in (f"{name}.npz", "vocab.spm"):
+        shutil.copy(FIXTURES / file, tmp_path)
+    import_model(tmp_path / f"{name}.npz", tmp_path / "model")
+    expected = json.loads((FIXTURES / "expected.json").read_bytes())
+    translator = load_translator(tmp_path / "model")
+    target = Tokenizer.load(tmp_path / "model" / "target_tokenizer.json")
+    checkpoint = load_for(tmp_path / "model", TRANSLATION)
+    model = model_of(checkpoint)
+    pairs = [[each[side] for each in expected[name]] for side in ("source", "target")]
+    for scored, each in zip(score_targets(Engine(model), *pairs), expected[name], strict=True):
+        assert scored.token_log_probs == pytest.approx(each["log_probs"], rel=1e-4, abs=1e-4)
+    texts = expected["texts"]
+    found = translator.translate(texts, beam_size=1, max_length=30)
+    assert [each.text for each in found] == [target.decode(ids) for ids in expected[f"{name} greedy"]]
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
+def test_students_of_marian_run_on_the_kernels(precision: Any, tmp_path: Path) -> None:
+    for file in ("ssru.npz", "vocab.spm"):
+        shutil.copy(FIXTURES / file, tmp_path)
+    import_model(tmp_path, tmp_path / "model")
+    texts = SENTENCES[:40]
+    translator = load_translator(tmp_path / "model", precision=precision)
+    assert isinstance(translator, Translator)
+    one_by_one = [each.text for text in texts for each in translator.translate([text])]
+    assert one_by_one == [each.text for each in translator.translate(texts)]
+
+
+def test_it_is_an_ordinary_model(marian: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Verified and attended to; exporting it again is refused in a line."""
+    assert main(["import", str(marian), str(tmp_path / "model"), "--languages", "en-nl"]) == 0
+    assert "log-probabilities differ by" in capsys.readouterr().out
+    assert main(["verify", str(tmp_path / "model")]) == 0
+    assert main(["export", str(tmp_path / "model"), str(tmp_path / "out"), "--to", "ctranslate2"]) == 4
+    assert "the model has SentencePiece's" in capsys.readouterr().err
+    attention = load_translator(tmp_path / "model").attention("sun moon")
+    assert [word.text for word in attention.source.words][:2] == ["sun", "moon"]
+    manifest = read_manifest(tmp_path / "model", "model")
+    assert manifest["imported_format"] == "huggingface"
+    assert list(manifest["imported_sha256"]) == ["model.safetensors"]
+
+
+@pytest.mark.parametrize("to", ["ctranslate2", "huggingface"])
+def test_ours_come_back_with_the_same_bits(random_model: RandomModel, to: str, tmp_path: Path) -> None:
+    model = random_model(layer_norm_epsilon=1e-5, tied_embeddings="none")
+    export_model(model, to, tmp_path / "out")
+    import_model(tmp_path / "out", tmp_path / "back")
+    before, after = (load_file(path / "model.safetensors") for path in (model, tmp_path / "back"))
+    assert before.keys() == after.keys()
+    assert all(torch.equal(before[name], after[name]) for name in before)
+    for side in ("source", "target"):
+        name = f"{side}_tokenizer.json"
+        assert (model / name).read_bytes() == (tmp_path / "back" / name).read_bytes()
+
+
+def test_what_computes_something_else_is_not_published(
+    marian: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("allyouneed.interop.from_huggingface.MARIAN_EPSILON", 0.1)
+    with pytest.raises(ModelError, match="other log-probabilities"):
+        import_model(marian, tmp_path / "new" / "model")
+    assert not (tmp_path / "new").exists()
+
+
+def test_without_the_software_it_says_so(
+    marian: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("allyouneed.interop.importing.importlib.util.find_spec", lambda name: None)
+    assert main(["import", str(marian), str(tmp_path / "model")]) == 0
+    assert "not proved, as transformers is not installed" in capsys.readouterr().out
+
+
+def test_formats_are_told_apart(marian: Path, tmp_path: Path) -> None:
+    folder = convert_to_ctranslate2(marian, tmp_path / "ct2", None)
+    for path, wanted in ((marian, "huggingface"), (folder, "ctranslate2"), (FIXTURES / "ssru.npz", "marian")):
+        assert [name for name, form in FORMATS.items() if form.is_one(path)] == [wanted]
+    assert not from_marian.is_one(folder / "model.bin")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["missing", "out"], "does not exist"),
+        (["empty", "out"], "is of no format that can be imported"),
+        (["empty", "out", "--languages", "english"], "not of the form SOURCE-TARGET"),
+        (["empty", "full"], "exists and is not empty"),
+    ],
+    ids=str,
+)
+def test_wrong_uses_are_refused(
+    arguments: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "kept").touch()
+    paths = [str(tmp_path / name) for name in arguments[:2]]
+    assert main(["import", *paths, *arguments[2:]]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_two_models_in_a_folder_are_not_guessed_at(tmp_path: Path) -> None:
+    for name in ("a.npz", "b.npz", "vocab.spm"):
+        shutil.copy(FIXTURES / (name if name == "vocab.spm" else "ssru.npz"), tmp_path / name)
+    with pytest.raises(ModelError, match="several models"):
+        import_model(tmp_path, tmp_path / "model")
+    with pytest.raises(UsageError, match="no format"):
+        import_model(tmp_path / "vocab.spm", tmp_path / "model")
