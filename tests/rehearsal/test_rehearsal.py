@@ -21,7 +21,13 @@ def built() -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("built")
-@pytest.mark.parametrize("name", ["device_itself", "training", "inference", "benchmark"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("device_itself", "training"),
+        *(pytest.param(name, marks=pytest.mark.release) for name in ("inference", "benchmark")),
+    ],
+)
 def test_the_checks_of_a_file_pass_on_the_pretended_device(name: str) -> None:
     command = [
         sys.executable,

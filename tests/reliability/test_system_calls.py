@@ -93,15 +93,20 @@ def subject(laboratory: "Laboratory", tmp_path_factory: pytest.TempPathFactory) 
     copy = Path(shutil.copytree(run, run.with_name("traced")))
     program, trace = traced(laboratory, copy, ONE_STEP)
     assert program.wait() == 0, program.said()
+    return Subject(run, calls_of(trace, copy))
+
+
+def calls_of(trace: str, run: Path) -> list[Call]:
+    """The calls of a program that concern its run."""
     names: Counter[str] = Counter()
     calls = []
     for line in trace.split("\n"):
         if found := re.match(r"(\w+)\(", line):
             names[found[1]] += 1
-            if str(copy) in line:
+            if str(run) in line:
                 calls.append(Call(found[1], names[found[1]], line))
     assert len(calls) > 100
-    return Subject(run, calls)
+    return calls
 
 
 @pytest.mark.parametrize(

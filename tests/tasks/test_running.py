@@ -20,7 +20,8 @@ from allyouneed.storage.run_log import Event, read_log
 from allyouneed.tasks.loading import load_translator
 from allyouneed.tasks.prepared_data import PreparedData
 from allyouneed.tasks.preparing import prepare
-from allyouneed.tasks.running import run_config, train
+from allyouneed.tasks.run_configuration import run_config
+from allyouneed.tasks.running import train
 from allyouneed.training.update import seed_generators
 
 LAST_STEP = 40

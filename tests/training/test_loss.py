@@ -66,6 +66,20 @@ def test_the_loss_without_whole_logits_is_the_plain_one_in_value_and_gradients(
     torch.testing.assert_close(found, gradients(plain_loss, *problem), rtol=1e-10, atol=1e-10)
 
 
+@pytest.mark.parametrize("chunk_elements", [26, 1 << 25])
+def test_a_bias_of_the_logits_has_its_share_of_the_loss_and_a_gradient(chunk_elements: int) -> None:
+    hidden, matrix, targets = random_problem(tokens=9, vocab=13, d_model=4)
+    bias = torch.randn(13, dtype=torch.float64).requires_grad_()
+    expected = loss_of_logits(functional.linear(hidden, matrix, bias), targets, 0.1)
+    with mock.patch.object(loss, "_CHUNK_ELEMENTS", chunk_elements):
+        found = projected_loss(hidden, matrix, targets, 0.1, bias)
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(
+        torch.autograd.grad(0.7 * found.smoothed, (hidden, matrix, bias)),
+        torch.autograd.grad(0.7 * expected.smoothed, (hidden, matrix, bias)),
+    )
+
+
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_under_bfloat16_the_loss_and_its_gradients_are_those_of_float32_within_its_precision(
     smoothing: float,

@@ -8,7 +8,8 @@ from pathlib import Path
 import torch
 
 from allyouneed.config.run import RunConfig
-from allyouneed.data.store import PairStore, PairWriter
+from allyouneed.data.pair_writer import PairWriter
+from allyouneed.data.store import PairStore, Sentences
 from allyouneed.errors import UserError
 from allyouneed.storage.run_directory import RunDirectory
 from allyouneed.symbols import UNKNOWN
@@ -33,10 +34,9 @@ def build_trainer(run: Path, longest: int) -> Trainer:
         for length in (SHORTEST, longest)
         for _ in range(NUM_PAIRS * longest // length)
     ]
-    numbered = [(source, target, line) for line, (source, target) in enumerate(pairs, start=1)]
+    sources, targets = zip(*pairs, strict=True)
     with PairWriter(run / "data", vocabulary_size=VOCAB_SIZE) as writer:
-        for source, target, line_number in numbered:
-            writer.add(source, target, line_number)
+        writer.add(Sentences.of(sources), Sentences.of(targets), range(1, len(pairs) + 1))
     config = RunConfig().replace(
         model={
             "source_vocab_size": VOCAB_SIZE,

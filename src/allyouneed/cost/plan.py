@@ -147,6 +147,10 @@ def flops_per_target_token(config: ModelConfig, length: int) -> int:
     return training_flops(config, 1, length, length, length) // length
 
 
+_KEPT_BY_SSRU = 16
+"""Numbers that a recurrent unit keeps per position and component: gates, and the steps of its scan."""
+
+
 def activations_per_token(config: ModelConfig, length: int) -> int:
     """Rough count of the numbers that the backward pass needs for one target and one source token."""
     embeddings = 2 * 2 * config.d_model
@@ -167,10 +171,14 @@ def _kept_by_transformer(config: ModelConfig, length: int) -> int:
         hidden = 2 * keys * d_k if config.attention == "additive" else 0
         return config.num_heads * (3 * d_k + 2 * d_v + keys + hidden)
 
-    own_keys = [pairs_in_reach(config, length, causal=causal) / length for causal in (False, True)]
-    attentions = round(sum(attention(keys) for keys in (*own_keys, length)))
-    around_sublayer = 3 * config.d_model
-    return config.num_layers * (attentions + 2 * _inside_position_wise(config) + 5 * around_sublayer)
+    def own(*, causal: bool) -> float:
+        return attention(pairs_in_reach(config, length, causal=causal) / length)
+
+    around_sublayer, inside = 3 * config.d_model, _inside_position_wise(config)
+    of_output = _KEPT_BY_SSRU * config.d_model if config.autoregression == "ssru" else own(causal=True)
+    encoder = round(own(causal=False)) + inside + 2 * around_sublayer
+    decoder = round(of_output + attention(length)) + inside + 3 * around_sublayer
+    return config.num_layers * encoder + config.decoder_layers * decoder
 
 
 def _kept_by_recurrent(config: ModelConfig, length: int) -> int:

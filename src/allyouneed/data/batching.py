@@ -6,7 +6,7 @@ and the epoch, so a step number is enough to resume training.
 """
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import pairwise
@@ -96,8 +96,8 @@ def plan_epoch(
     budget = min(micro_batch_tokens, batch_tokens // most_micro_batches)
 
     bits = np.random.PCG64(np.random.SeedSequence((seed, epoch)))
-    pairs = _order_by_length(source, target, bits.random_raw(len(source)))
-    pair_bounds = _cut(longer[pairs], budget)
+    pairs = order_by_length(source, target, bits.random_raw(len(source)))
+    pair_bounds = cut(longer[pairs], budget)
     batch_of_micro = _deal(len(pair_bounds) - 1, most_micro_batches, bits)
     micro_batches = np.argsort(batch_of_micro, kind="stable")
     micro_bounds = np.append(0, np.bincount(batch_of_micro).cumsum())
@@ -206,6 +206,23 @@ def make_batch(store: PairStore, indices: Indices) -> Batch:
     )
 
 
+def padding_share(
+    source_lengths: NDArray[np.integer], target_lengths: NDArray[np.integer], batches: Sequence[Indices]
+) -> float:
+    """The share of padding among the tokens of both sides that are computed, end symbols included.
+
+    Args:
+        source_lengths: Number of tokens per source sentence, without the end symbol: (num_pairs,).
+        target_lengths: Number of tokens per target sentence, without the end symbol: (num_pairs,).
+        batches: Indices of the pairs that are padded to the same length.
+    """
+    pairs, rows = np.concatenate(batches), np.array([len(batch) for batch in batches])
+    first = rows.cumsum() - rows
+    sides = [lengths[pairs].astype(np.int64) + 1 for lengths in (source_lengths, target_lengths)]
+    computed = sum(rows @ np.maximum.reduceat(side, first) for side in sides)
+    return 1 - float(sum(side.sum() for side in sides) / computed)
+
+
 def length_batches(
     lengths: ArrayLike, *, batch_tokens: int | None = None, batch_size: int | None = None
 ) -> list[Indices]:
@@ -216,7 +233,7 @@ def length_batches(
     """
     lengths = np.asarray(lengths, np.int64)
     order = np.argsort(-lengths, kind="stable")
-    bounds = _cut(lengths[order], batch_tokens, batch_size)
+    bounds = cut(lengths[order], batch_tokens, batch_size)
     return [order[start:end] for start, end in pairwise(bounds)]
 
 
@@ -237,7 +254,7 @@ def _check_budgets(longer: NDArray[np.int64], batch_tokens: int, micro_batch_tok
         )
 
 
-def _order_by_length(
+def order_by_length(
     source: NDArray[np.int64], target: NDArray[np.int64], random: NDArray[np.uint64]
 ) -> Indices:
     """Sort pairs by their longer side, longest first, then by the difference of the sides, to and fro.
@@ -250,7 +267,7 @@ def _order_by_length(
     return np.lexsort((random, to_and_fro, -longer))
 
 
-def _cut(longest_first: NDArray[np.int64], max_tokens: int | None, max_rows: int | None = None) -> Indices:
+def cut(longest_first: NDArray[np.int64], max_tokens: int | None, max_rows: int | None = None) -> Indices:
     """Bounds of batches, each with as many rows as `max_tokens` (including padding) and `max_rows` allow."""
     end = len(longest_first)
     bounds = [0]

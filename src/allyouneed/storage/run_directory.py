@@ -62,13 +62,14 @@ class RunDirectory:
 
         These are the multiples of `every` and the last update of a run that has ended; if none of these
         exists, all checkpoints. Checkpoints saved for the best validation or at an interruption do not count
-        as scheduled.
+        as scheduled, nor does step 0, the model that a run continues.
 
         Args:
             every: Value of `training.checkpoint_every_steps`.
         """
         steps, ended_at = self.checkpoint_steps(), self._ended_at()
-        return [step for step in steps if every is None or step % every == 0 or step == ended_at] or steps
+        made = [step for step in steps if step > 0]
+        return [s for s in made if every is None or s % every == 0 or s == ended_at] or made or steps
 
     def _ended_at(self) -> int | None:
         """The last step of a run that ended normally; None for any other run."""

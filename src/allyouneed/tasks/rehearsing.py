@@ -11,15 +11,18 @@ import numpy as np
 import torch
 
 from allyouneed.config.run import RunConfig
-from allyouneed.data.batching import BatchSchedule, PlannedBatch
+from allyouneed.data.batching import Indices, PlannedBatch, padding_share
 from allyouneed.data.store import PairStore
 from allyouneed.hardware.machine import matmul_peak, wait_for
 from allyouneed.hardware.memory import memory_bytes
 from allyouneed.model import count_parameters
 from allyouneed.storage.run_directory import KEPT_STATES, RunDirectory
 from allyouneed.tasks.prepared_data import PreparedData
-from allyouneed.tasks.running import completed, require_run, run_config
+from allyouneed.tasks.run_configuration import completed, run_config
+from allyouneed.tasks.running import require_run
+from allyouneed.tasks.training_pairs import training_pairs
 from allyouneed.training.accumulation import Say
+from allyouneed.training.batches import Schedule, schedule_of
 from allyouneed.training.distributed import Processes
 from allyouneed.training.flops import batch_flops
 from allyouneed.training.learner import Learner
@@ -129,7 +132,8 @@ def rehearse(
     directory.require_unlocked()
     prepared = PreparedData(data)
     config = run_config(directory, config, prepared, device)
-    schedule = _schedule(config, prepared.train)
+    store = training_pairs(prepared, config.training).store
+    schedule = schedule_of(store, config.training)
     parameters = count_parameters(config.model)
     disk = _disk(directory, config, parameters)
     return Rehearsal(
@@ -137,8 +141,8 @@ def rehearse(
         device,
         parameters,
         max(directory.resumable_steps(), default=0),
-        _epoch(config, prepared.train, schedule),
-        _speed(config, prepared.train, schedule, device, say),
+        _epoch(config, store, schedule),
+        _speed(config, store, schedule, device, say),
         disk,
     )
 
@@ -152,54 +156,38 @@ def updates_within(flops: float, config: RunConfig, data: Path | str, device: to
     """
     prepared = PreparedData(data)
     config = completed(config, prepared, device)
-    batches = _schedule(config, prepared.train).batches_from(0)
-    costs = (batch_flops(config.model, prepared.train, batch) for batch in batches)
+    store = training_pairs(prepared, config.training).store
+    batches = schedule_of(store, config.training).batches_from(0)
+    costs = (batch_flops(config.model, store, batch) for batch in batches)
     return 1 + sum(1 for _ in takewhile(lambda used: used < flops, accumulate(costs)))
 
 
-def _schedule(config: RunConfig, store: PairStore) -> BatchSchedule:
-    training = config.training
-    assert training.micro_batch_tokens is not None
-    return BatchSchedule(
-        store.source_lengths,
-        store.target_lengths,
-        batch_tokens=training.batch_tokens,
-        micro_batch_tokens=training.micro_batch_tokens,
-        seed=training.seed,
-    )
-
-
-def _epoch(config: RunConfig, store: PairStore, schedule: BatchSchedule) -> Epoch:
-    plan = schedule.plan(0)
-    source = store.source_lengths[plan.pairs].astype(np.int64) + 1
-    target = store.target_lengths[plan.pairs].astype(np.int64) + 1
-    first, rows = plan.pair_bounds[:-1], np.diff(plan.pair_bounds)
-    computed = rows @ (np.maximum.reduceat(source, first) + np.maximum.reduceat(target, first))
-    batches = islice(schedule.batches_from(0), plan.num_batches)
+def _epoch(config: RunConfig, store: PairStore, schedule: Schedule) -> Epoch:
+    batches = list(islice(schedule.batches_from(0), schedule.num_batches))
+    micro_batches = [pairs for batch in batches for pairs in batch.micro_batches]
+    pairs = np.concatenate(micro_batches)
     return Epoch(
-        pairs=len(plan.pairs),
-        source_tokens=int(source.sum()),
-        target_tokens=int(target.sum()),
-        updates=plan.num_batches,
-        micro_batches=plan.num_micro_batches,
-        padding_share=1 - float((source.sum() + target.sum()) / computed),
+        pairs=len(pairs),
+        source_tokens=int(store.source_lengths[pairs].sum()) + len(pairs),
+        target_tokens=int(store.target_lengths[pairs].sum()) + len(pairs),
+        updates=len(batches),
+        micro_batches=len(micro_batches),
+        padding_share=padding_share(store.source_lengths, store.target_lengths, micro_batches),
         flops=sum(batch_flops(config.model, store, batch) for batch in batches),
     )
 
 
-def _speed(
-    config: RunConfig, store: PairStore, schedule: BatchSchedule, device: torch.device, say: Say
-) -> Speed:
+def _speed(config: RunConfig, store: PairStore, schedule: Schedule, device: torch.device, say: Say) -> Speed:
     peak = matmul_peak(device, config.training.precision)
-    learner, plan = Learner(config, store, device, Processes(), say), schedule.plan(0)
+    learner, first = Learner(config, store, device, Processes(), say), next(schedule.batches_from(0))
 
     def update(batch: PlannedBatch) -> None:
         learner.update(batch, 1, lambda: 0)
         wait_for(device)
 
     # The largest micro-batch takes the most memory, and several threads compute several at once.
-    longest = [plan.pairs[: plan.pair_bounds[1]]] * len(next(schedule.batches_from(0)).micro_batches)
-    update(PlannedBatch(schedule.position(0), longest, plan.target_tokens(0)))
+    longest = [_longest(store, schedule)] * len(first.micro_batches)
+    update(PlannedBatch(first.position, longest, first.num_target_tokens))
     # New shapes take longer, so the same updates are computed once more to be timed.
     batches = list(_for_some_seconds(update, schedule))
     began = time.monotonic()
@@ -211,9 +199,17 @@ def _speed(
     return Speed(len(batches), tokens / seconds, peak, flops / seconds / peak, memory_bytes(device))
 
 
-def _for_some_seconds(
-    update: Callable[[PlannedBatch], None], schedule: BatchSchedule
-) -> Iterator[PlannedBatch]:
+def _longest(store: PairStore, schedule: Schedule) -> Indices:
+    """The micro-batch of an epoch that has the longest sentences."""
+    batches = islice(schedule.batches_from(0), schedule.num_batches)
+    micro_batches = (pairs for batch in batches for pairs in batch.micro_batches)
+    return max(
+        micro_batches,
+        key=lambda pairs: max(store.source_lengths[pairs].max(), store.target_lengths[pairs].max()),
+    )
+
+
+def _for_some_seconds(update: Callable[[PlannedBatch], None], schedule: Schedule) -> Iterator[PlannedBatch]:
     """Compute the first updates of the run, at least one, and yield each."""
     began = time.monotonic()
     for batch in schedule.batches_from(0):

@@ -4,38 +4,24 @@ import contextlib
 import signal
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import torch
 
-from allyouneed.config.presets import preset
 from allyouneed.config.run import RunConfig
-from allyouneed.errors import DataError, DiskError, ModelError, UsageError, UserError
-from allyouneed.hardware.memory import require_memory
-from allyouneed.hardware.precision import resolve_precision
-from allyouneed.model import count_parameters
+from allyouneed.errors import DiskError, ModelError, UsageError, UserError
+from allyouneed.storage.checkpoint import load_checkpoint
 from allyouneed.storage.publish import write_text
 from allyouneed.storage.run_directory import RunDirectory
+from allyouneed.tasks.initial_model import InitialModel
 from allyouneed.tasks.prepared_data import PreparedData
+from allyouneed.tasks.run_configuration import run_config
+from allyouneed.tasks.training_pairs import training_pairs
 from allyouneed.training.averaging import average as average_checkpoints
 from allyouneed.training.averaging import last_checkpoints
 from allyouneed.training.distributed import Processes, device_of_process, joined_processes, num_restarts
 from allyouneed.training.saves import save_bytes
 from allyouneed.training.trainer import Corpus, Report, Trainer
 from allyouneed.training.validation import LOSS_ALONE, Validation
-
-_MAY_CHANGE = {
-    "num_steps",
-    "budget_flops",
-    "budget_seconds",
-    "checkpoint_every_steps",
-    "checkpoint_every_minutes",
-    "keep_checkpoints",
-    "average_last",
-    "validate_every_steps",
-    "patience",
-}
-"""Training settings that may change when a run resumes; the updates do not depend on them."""
 
 
 def train(
@@ -98,17 +84,18 @@ def _trainer(
 ) -> Trainer:
     """The trainer of a run, restored to the run's latest state."""
     steps = directory.resumable_steps() if processes.is_first else []
+    pairs = training_pairs(prepared, config.training)
     trainer = Trainer(
         config,
-        Corpus(prepared.train, prepared.valid, prepared.tokenizers, prepared.facts),
+        Corpus(pairs.store, prepared.valid, prepared.tokenizers, pairs.facts),
         directory,
         device,
         processes=processes,
         validation=_validation(prepared, config),
         report=report,
-        is_resumed=bool(steps),
+        is_resumed=bool(steps) or config.training.init_from is not None,
     )
-    processes.first_alone(lambda: _load(trainer, steps, say))
+    processes.first_alone(lambda: _load(trainer, prepared, steps, say))
     return trainer
 
 
@@ -121,11 +108,17 @@ def _validation(prepared: PreparedData, config: RunConfig) -> Validation:
     return Validation(scores, prepared.task.score)
 
 
-def _load(trainer: Trainer, steps: list[int], say: Callable[[str], None]) -> None:
-    """Restore the run's latest state, if any, and record its configuration."""
+def _load(trainer: Trainer, prepared: PreparedData, steps: list[int], say: Callable[[str], None]) -> None:
+    """Restore the run's latest state, or load the model that it continues, and record its configuration."""
     trainer.run.require_space(save_bytes(trainer.model))
+    training = trainer.config.training
     if steps:
         _resume(trainer, steps, say)
+    elif training.init_from is not None:
+        model = InitialModel.read(training.init_from)
+        model.require_like(trainer.config, prepared)
+        trainer.start_from(load_checkpoint(model.directory), model.state if training.init_moments else None)
+        say(f"{trainer.run.path}: starts with the weights of {model.path}")
     write_text(trainer.run.config, trainer.config.to_toml())
 
 
@@ -166,116 +159,6 @@ def require_run(directory: RunDirectory, resume: bool) -> None:
         raise UsageError(
             f"{directory.path}: exists; continue with resume, or name a new folder", settings=["resume"]
         )
-
-
-def run_config(
-    directory: RunDirectory,
-    given: RunConfig | None,
-    prepared: PreparedData,
-    device: torch.device,
-    num_processes: int = 1,
-) -> RunConfig:
-    """The complete configuration: `given`, or else the run's own, fitted to data, device and processes."""
-    recorded = RunConfig.from_toml(directory.config) if directory.config.is_file() else None
-    if recorded is None:
-        default = preset(prepared.task.default_preset)
-        return completed(given or default, prepared, device, num_processes)
-    _require_same_vocabularies(directory.path, recorded, prepared)
-    if given is None:
-        return recorded
-    # Values that were chosen at the start stay, unless set explicitly.
-    training = given.training
-    kept = {
-        name: getattr(recorded.training, name)
-        for name, unset in (("precision", "auto"), ("micro_batch_tokens", None))
-        if getattr(training, name) == unset
-    }
-    if recorded.training.threads_share == "operations":  # as before this was a setting
-        kept["threads_share"] = "operations"
-    counts = {"neighbourhood_counts": recorded.model.neighbourhood_counts}  # of the version it began with
-    config = completed(given.replace(training=kept, model=counts), prepared, device)
-    _require_same(directory.path, recorded, config)
-    return config
-
-
-def completed(
-    config: RunConfig, prepared: PreparedData, device: torch.device, num_processes: int = 1
-) -> RunConfig:
-    """`config` with the data's vocabulary sizes, a precision and a micro-batch size.
-
-    Raises:
-        UsageError: A setting does not fit the data or the architecture.
-        ResourceError: The model does not fit into memory.
-    """
-    training = config.training
-    longest = _longest(prepared)
-    if config.model.positions == "learned" and longest > config.model.max_positions:
-        raise UsageError(
-            f"model.max_positions = {config.model.max_positions} is too small: the longest sentence has "
-            f"{longest} tokens, end symbol included; raise it, or prepare data with a smaller max_tokens",
-            settings=["max_tokens"],
-        )
-    if training.sharded and config.model.architecture != "transformer":
-        raise UsageError(
-            f"training.sharded: is for the transformer, not for model.architecture = "
-            f"{config.model.architecture}; leave it out"
-        )
-    model: dict[str, Any] = {
-        "source_vocab_size": prepared.source_vocab_size,
-        "target_vocab_size": prepared.target_vocab_size,
-    }
-    if config.model.guided_alignment:
-        ids_per_word = prepared.task.ids_per_word(prepared.config)
-        if ids_per_word is None:
-            raise UsageError(
-                "model.guided_alignment: wants as many ids for every word on both sides; prepare trees with "
-                "tokenizer words and brackets joined, or set it to 0",
-                settings=["tokenizer", "brackets"],
-            )
-        model["ids_per_word"] = ids_per_word
-    if not prepared.config.joint_vocabulary and config.model.tied_embeddings == "all":
-        model["tied_embeddings"] = "target"
-    complete = config.replace(
-        model=model,
-        data=prepared.config.model_dump(),
-        training={
-            "precision": resolve_precision(training.precision, device),
-            "micro_batch_tokens": training.resolved_micro_batch_tokens(longest, num_processes),
-        },
-    )
-    kept_here = 1 if training.sharded or device.type != "cpu" else 4  # weights; gradients, Adam's moments
-    require_memory(kept_here * 4 * count_parameters(complete.model))
-    return complete
-
-
-def _longest(prepared: PreparedData) -> int:
-    """Number of tokens of the longest sentence, including its end symbol."""
-    stores = [store for store in (prepared.train, prepared.valid) if store is not None]
-    return 1 + max(int(max(store.source_lengths.max(), store.target_lengths.max())) for store in stores)
-
-
-def _require_same_vocabularies(run: Path, recorded: RunConfig, prepared: PreparedData) -> None:
-    began = recorded.model.source_vocab_size, recorded.model.target_vocab_size
-    if began != (prepared.source_vocab_size, prepared.target_vocab_size):
-        raise DataError(
-            f"{run}: began with vocabularies of {began[0]} and {began[1]}, {prepared.directory} has "
-            f"{prepared.source_vocab_size} and {prepared.target_vocab_size}; "
-            "name the data it began with, or train a new run"
-        )
-
-
-def _require_same(run: Path, recorded: RunConfig, given: RunConfig) -> None:
-    """Refuse to resume if a setting that affects the updates differs from the run's."""
-    old, new = recorded.model_dump(), given.model_dump()
-    changed = [
-        f"{run}: began with {group}.{name} = {old[group][name]}, now {value} is given; "
-        "leave it out to go on, or train a new run"
-        for group in ("model", "training")
-        for name, value in new[group].items()
-        if value != old[group][name] and name not in _MAY_CHANGE
-    ]
-    if changed:
-        raise UsageError(changed)
 
 
 def _resume(trainer: Trainer, steps: list[int], say: Callable[[str], None]) -> None:

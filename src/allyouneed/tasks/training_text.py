@@ -8,6 +8,8 @@ from allyouneed.data.corpus import CleaningReport, Reader, clean_pairs
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.data.vocabulary_sample import Sample, Texts, sampled_lines
 
+_TOLD_EVERY = 4_096
+
 
 class TrainingText:
     """The training text, which can be read any number of times.
@@ -17,13 +19,24 @@ class TrainingText:
         config: Data settings.
         examples: Word for training examples in messages, such as "pairs".
         say: Receives a line if units are learned from a sample.
+        advance: Receives numbers of examples that were read.
     """
 
-    def __init__(self, files: Reader, config: DataConfig, examples: str, say: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        files: Reader,
+        config: DataConfig,
+        examples: str,
+        say: Callable[[str], None],
+        advance: Callable[[int], None] = lambda count: None,
+    ) -> None:
         self.config = config
         self.report = CleaningReport()
         """Counts of what has been read so far, including repetitions."""
-        self._files, self._examples, self._say = files.distinct(), examples, say
+        self.num_examples: int | None = None
+        """Number of examples in the files, known once all were read, unless they repeat or derive some."""
+        self._is_all = files.distinct() == files
+        self._files, self._examples, self._say, self._advance = files.distinct(), examples, say, advance
 
     def lines(self, *sides: str) -> Iterator[str]:
         """All lines of these sides ("source", "target"), pair by pair."""
@@ -44,11 +57,20 @@ class TrainingText:
         self._is_sampled = False
         lines = () if config.tokenizer == "byte" else self.sampled_lines(*sides)
         or_else = ", or a larger vocab_sample_bytes" if self._is_sampled else ""
+        if config.tokenizer == "sentencepiece":
+            from allyouneed.data.sentencepiece_tokenizer import SentencePieceTokenizer
+
+            return SentencePieceTokenizer.learn(lines, config.vocab_size, or_else)
         return Tokenizer.train(lines, config.tokenizer, config.vocab_size, or_else)
 
     def _texts(self, *sides: str) -> Iterator[Texts]:
         pairs = clean_pairs(self._files.read(self.report), self._files.limits, CleaningReport())
-        return ([getattr(pair, side) for side in sides] for pair in pairs)
+        number = 0
+        for number, pair in enumerate(pairs, start=1):
+            if number % _TOLD_EVERY == 0:
+                self._advance(_TOLD_EVERY)
+            yield [getattr(pair, side) for side in sides]
+        self.num_examples = number if self._is_all else None
 
     def _tell(self, sample: Sample) -> None:
         self._is_sampled = True

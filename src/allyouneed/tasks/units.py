@@ -4,6 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from allyouneed.data.store import Sentences
+from allyouneed.data.tokenizer import Tokenizer
+
 SOURCE_TOKENIZER = "source_tokenizer.json"
 TARGET_TOKENIZER = "target_tokenizer.json"
 
@@ -20,6 +23,13 @@ class Vocabulary(Protocol):
 
     def save(self, path: Path) -> None:
         """Write the vocabulary to a file that its class can load."""
+
+
+def encode_corpus(vocabulary: Vocabulary, texts: Sequence[str]) -> Sentences:
+    """The ids of each text, without control symbols, as fast as the vocabulary can."""
+    if isinstance(vocabulary, Tokenizer):
+        return vocabulary.encode_corpus(texts)
+    return Sentences.of(vocabulary.encode_batch(texts))
 
 
 class Units(NamedTuple):

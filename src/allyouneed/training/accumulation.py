@@ -150,8 +150,8 @@ class Accumulation:
         if len(outgrown) == 1:
             raise ResourceError(
                 f"memory cannot hold the update of one sentence pair of {longest} tokens "
-                f"(line {self._store.line_numbers[outgrown[0]]} of the training text); prepare the data with "
-                "a smaller max_tokens, or take a smaller model",
+                f"(line {self._store.line_numbers[outgrown[0]]} of the {self._store.text_of(outgrown[0])}); "
+                "prepare the data with a smaller max_tokens, or take a smaller model",
                 settings=["max_tokens"],
             )
         self._num_parts *= 2

@@ -10,6 +10,7 @@ from allyouneed.config.run import TrainingConfig
 from allyouneed.data.batching import PlannedBatch, make_batch
 from allyouneed.data.store import PairStore
 from allyouneed.model import EncoderDecoder
+from allyouneed.training.freezing import trainable
 from allyouneed.training.loss import smoothing_over_all
 from allyouneed.training.update import batch_loss, seed_generators, shares_micro_batches
 
@@ -36,8 +37,8 @@ def locate_non_finite(
         seed_generators(config.seed, step, number)
         with _first_non_finite(model) as modules:
             loss = batch_loss(model, make_batch(store, pairs), smoothing, config.precision, cached=cached)
-        gradients = torch.autograd.grad(loss.smoothed, list(model.parameters()), allow_unused=True)
-        names = [name for name, _ in model.named_parameters()]
+        gradients = torch.autograd.grad(loss.smoothed, trainable(model), allow_unused=True)
+        names = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
         culprits = [
             *(f"the output of {module}" for module in modules[:1]),
             *(["the loss"] if not loss.smoothed.isfinite() else []),
@@ -51,7 +52,7 @@ def locate_non_finite(
             lines = sorted(int(line) for line in store.line_numbers[pairs])
             shown = ", ".join(map(str, lines[:_MOST_LINES]))
             more = f" and {len(lines) - _MOST_LINES} more" if len(lines) > _MOST_LINES else ""
-            return f"{culprits[0]} is not finite on lines {shown}{more} of the training text"
+            return f"{culprits[0]} is not finite on lines {shown}{more} of the {store.text_of(pairs[0])}"
     return "computed once more they are finite: it was the sum, other random numbers, or the hardware"
 
 

@@ -40,13 +40,16 @@ def _of_transformer(config: ModelConfig, source: int, target: int) -> int:
         # the weighted sums of values (per pair).
         return per_key_or_query * (config.d_model * (queries + keys) + pairs)
 
-    attentions = (
-        attention(source, source, pairs_in_reach(config, source, causal=False))
-        + attention(target, target, pairs_in_reach(config, target, causal=True))
-        + attention(target, source, target * source)
+    encoder = attention(source, source, pairs_in_reach(config, source, causal=False))
+    if config.autoregression == "ssru":
+        of_output = target * 2 * config.d_model**2
+    else:
+        of_output = attention(target, target, pairs_in_reach(config, target, causal=True))
+    decoder = of_output + attention(target, source, target * source)
+    position_wise = position_wise_multiply_adds(config)
+    return config.num_layers * (encoder + position_wise * source) + config.decoder_layers * (
+        decoder + position_wise * target
     )
-    position_wise = position_wise_multiply_adds(config) * (source + target)
-    return config.num_layers * (attentions + position_wise)
 
 
 def _of_recurrent(config: ModelConfig, source: int, target: int) -> int:

@@ -13,6 +13,7 @@ from allyouneed.model import build_model
 from allyouneed.training.accumulation import Accumulation, Say
 from allyouneed.training.diagnosis import locate_non_finite
 from allyouneed.training.distributed import Processes
+from allyouneed.training.freezing import freeze
 from allyouneed.training.gradients import MOST_SKIPPED_IN_A_ROW, FiniteWatch
 from allyouneed.training.optimizer import learning_rate
 from allyouneed.training.replicas import Replicas, Shards
@@ -47,9 +48,9 @@ class Learner:
         seed_generators(config.training.seed, 0, 0)
         # Shards compute only together: all processes run equally many micro-batches, or none.
         self._in_step = config.training.sharded and processes.size > 1
-        self._spread = (Shards if self._in_step else Replicas)(
-            build_model(config.model, draw=draw).train(), config.training, device, processes
-        )
+        model = build_model(config.model, draw=draw).train()
+        freeze(model, config.training.frozen)
+        self._spread = (Shards if self._in_step else Replicas)(model, config.training, device, processes)
         self.model, self.optimizer = self._spread.whole_model, self._spread.whole_optimizer
         """Model and optimizer that the first process saves, loads and validates; see `gather`, `spread`."""
         self.loss = self._spread.gradients.loss

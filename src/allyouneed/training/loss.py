@@ -43,45 +43,60 @@ def projected_loss(
     matrix: Float[Tensor, "vocab d_model"],
     targets: Int[Tensor, " tokens"],
     smoothing: float,
+    bias: Float[Tensor, " vocab"] | None = None,
 ) -> LossSums:
-    """The loss of the logits `hidden @ matrix.T`, without ever storing all of them.
+    """The loss of the logits `hidden @ matrix.T`, plus `bias`, without ever storing all of them.
 
     The same pass computes the gradients. With p the softmax of a row of logits, the row's gradient is
     `p - smoothing / V - (1 - smoothing) onehot(target)`. Only p is a full matrix: the other terms have rank
     one or are sparse, and are added exactly after the products with p. If autocast is on, the products use
     its dtype.
     """
-    return LossSums(*_ProjectedLoss.apply(hidden, matrix, targets, smoothing))  # type: ignore[no-untyped-call]
+    return LossSums(*_ProjectedLoss.apply(hidden, matrix, targets, smoothing, bias))  # type: ignore[no-untyped-call]
 
 
 class _ProjectedLoss(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, hidden: Tensor, matrix: Tensor, targets: Tensor, smoothing: float
+        ctx: Any, hidden: Tensor, matrix: Tensor, targets: Tensor, smoothing: float, bias: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         uniform = smoothing / matrix.size(0)
-        log_normalisers, hidden_gradient, matrix_gradient = _softmax_terms(hidden, matrix)
+        bias_gradient = None if bias is None else torch.zeros_like(bias)
+        log_normalisers, hidden_gradient, matrix_gradient = _softmax_terms(
+            hidden, matrix, bias, bias_gradient
+        )
         gold_rows, sum_of_rows = matrix[targets], matrix.sum(0)
         hidden_gradient -= (1 - smoothing) * gold_rows + uniform * sum_of_rows
         matrix_gradient -= uniform * hidden.sum(0)
         matrix_gradient.index_add_(0, targets, hidden, alpha=smoothing - 1)
-        ctx.save_for_backward(hidden_gradient, matrix_gradient)
-
         gold_logits = (hidden * gold_rows).sum()
         all_logits = hidden.sum(0) @ sum_of_rows
+        if bias is not None and bias_gradient is not None:
+            gold_logits += bias[targets].sum()
+            all_logits += len(targets) * bias.sum()
+            bias_gradient -= uniform * len(targets)
+            bias_gradient.index_add_(0, targets, bias.new_full(targets.shape, smoothing - 1))
+        ctx.save_for_backward(hidden_gradient, matrix_gradient, bias_gradient)
         smoothed = log_normalisers - (1 - smoothing) * gold_logits - uniform * all_logits
         negative_log_likelihood = log_normalisers - gold_logits
         ctx.mark_non_differentiable(negative_log_likelihood)
         return smoothed, negative_log_likelihood
 
     @staticmethod
-    def backward(ctx: Any, scale: Tensor, _: Tensor) -> tuple[Tensor, Tensor, None, None]:
-        hidden_gradient, matrix_gradient = ctx.saved_tensors
-        return hidden_gradient.mul_(scale), matrix_gradient.mul_(scale), None, None
+    def backward(ctx: Any, scale: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+        hidden, matrix, bias = (
+            None if gradient is None else gradient.mul_(scale) for gradient in ctx.saved_tensors
+        )
+        return hidden, matrix, None, None, bias
 
 
-def _softmax_terms(hidden: Tensor, matrix: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Sum of the logs of the softmax denominators, with its gradients for `hidden` and `matrix`."""
+def _softmax_terms(
+    hidden: Tensor, matrix: Tensor, bias: Tensor | None, bias_gradient: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Sum of the logs of the softmax denominators, with its gradients for `hidden` and `matrix`.
+
+    That for `bias` is added to `bias_gradient`.
+    """
     dtype = _product_dtype(hidden)
     low_matrix, low_hidden = matrix.to(dtype), hidden.to(dtype)
     log_normalisers = hidden.new_zeros(())
@@ -92,12 +107,16 @@ def _softmax_terms(hidden: Tensor, matrix: Tensor) -> tuple[Tensor, Tensor, Tens
         for start in range(0, hidden.size(0), chunk) if chunk else ():
             rows = slice(start, start + chunk)
             logits = low_hidden[rows] @ low_matrix.T  # (chunk, vocab)
+            if bias is not None:
+                logits += bias.to(dtype)
             probabilities = logits.softmax(dim=-1)
             # log(sum exp) from the largest entry, as its probability cannot underflow.
             largest, probability = logits.amax(dim=-1), probabilities.amax(dim=-1)
             log_normalisers += (largest.to(hidden.dtype) - probability.to(hidden.dtype).log()).sum()
             hidden_gradient[rows] = probabilities @ low_matrix
             matrix_gradient += probabilities.T @ low_hidden[rows]
+            if bias_gradient is not None:
+                bias_gradient += probabilities.sum(0, dtype=bias_gradient.dtype)
     return log_normalisers, hidden_gradient, matrix_gradient
 
 

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from allyouneed.config.run import TrainingConfig
+from allyouneed.training.freezing import trainable
 
 
 def learning_rate(step: int, d_model: int, warmup_steps: int, factor: float) -> float:
@@ -14,13 +15,15 @@ def learning_rate(step: int, d_model: int, warmup_steps: int, factor: float) -> 
 
 
 def build_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Adam:
-    """Build Adam over all parameters, without weight decay; the caller sets each step's learning rate.
+    """Build Adam over all parameters that are not frozen, without weight decay; the caller sets each step's
+    learning rate.
 
     The moments exist from the start, so they can be saved, copied and counted before the first step.
     """
     betas = config.adam_beta1, config.adam_beta2
-    adam = torch.optim.Adam(model.parameters(), lr=0.0, betas=betas, eps=config.adam_epsilon, fused=True)
-    for parameter in model.parameters():
+    parameters = trainable(model)
+    adam = torch.optim.Adam(parameters, lr=0.0, betas=betas, eps=config.adam_epsilon, fused=True)
+    for parameter in parameters:
         adam.state[parameter] = {
             "step": torch.zeros((), dtype=torch.float32, device=parameter.device),
             "exp_avg": torch.zeros_like(parameter, requires_grad=False),

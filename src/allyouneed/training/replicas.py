@@ -12,6 +12,7 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 from allyouneed.config.run import TrainingConfig
 from allyouneed.model import EncoderDecoder, Transformer
 from allyouneed.training.distributed import Processes
+from allyouneed.training.freezing import trainable
 from allyouneed.training.gradients import Gradients
 from allyouneed.training.optimizer import build_optimizer, moments
 
@@ -33,7 +34,7 @@ class Replicas:
         self._processes = processes
         self.model = self.whole_model = model.to(device)
         self.optimizer = self.whole_optimizer = build_optimizer(self.model, config)
-        self.gradients = Gradients(list(self.model.parameters()))
+        self.gradients = Gradients(trainable(self.model))
 
     def gather(self) -> None:
         """Update the whole model in the first process; all processes must call this."""

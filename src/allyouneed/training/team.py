@@ -22,6 +22,7 @@ from allyouneed.errors import ResourceError
 from allyouneed.hardware.threads import PYTORCH_THREADS
 from allyouneed.model import EncoderDecoder
 from allyouneed.model.random_stream import drawing_from
+from allyouneed.training.freezing import trainable
 from allyouneed.training.gradients import Gradients, Part
 from allyouneed.training.update import batch_loss, seed_of, shares_micro_batches
 
@@ -89,7 +90,7 @@ class Team:
     ) -> None:
         self._gradients, self._config, self._smoothing = gradients, config, smoothing
         self.size, self.threads_each, self.takes_turns = size, threads_each, False
-        self._parameters = list(model.parameters())
+        self._parameters = trainable(model)
         self._models: SimpleQueue[EncoderDecoder] = SimpleQueue()
         for _ in range(size):
             shared = {id(tensor): tensor for tensor in chain(model.parameters(), model.buffers())}

@@ -7,23 +7,26 @@ import signal
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from allyouneed.config.run import RunConfig
-from allyouneed.data.batching import BatchSchedule, PlannedBatch
+from allyouneed.data.batching import PlannedBatch
 from allyouneed.data.store import PairStore
 from allyouneed.errors import DataError, DivergedError, say
 from allyouneed.hardware.machine import environment, matmul_peak
 from allyouneed.hardware.memory import memory_bytes
 from allyouneed.model.evaluation_mode import evaluation_mode
-from allyouneed.storage.checkpoint import Attachments
+from allyouneed.storage.checkpoint import Attachments, Checkpoint
 from allyouneed.storage.run_directory import RunDirectory
 from allyouneed.storage.run_log import Event, RunLog
+from allyouneed.training.batches import schedule_of
 from allyouneed.training.cost_meter import CostMeter
 from allyouneed.training.distributed import Processes
 from allyouneed.training.flops import batch_flops
+from allyouneed.training.initial_weights import load_initial_weights
 from allyouneed.training.learner import Learner
 from allyouneed.training.meters import Best, Interval, perplexity_of
 from allyouneed.training.saves import Saves
@@ -65,7 +68,8 @@ class Trainer:
         processes: This process and the others of the run; default: this process alone.
         validation: Scores to compute in a validation besides loss and perplexity.
         report: Function that receives every event, in the first process.
-        is_resumed: Whether `resume` will be called before `train`; if so, no initial weights are drawn.
+        is_resumed: Whether `resume` or `start_from` will be called before `train`; if so, no initial weights
+            are drawn.
     """
 
     def __init__(
@@ -87,15 +91,7 @@ class Trainer:
         draw = self.processes.is_first and not is_resumed  # the others receive the first one's weights
         self._learner = Learner(config, corpus.train, device, self.processes, self._notice, draw=draw)
         self.model, self.optimizer = self._learner.model, self._learner.optimizer
-        training = config.training
-        assert training.micro_batch_tokens is not None
-        self.schedule = BatchSchedule(
-            corpus.train.source_lengths,
-            corpus.train.target_lengths,
-            batch_tokens=training.batch_tokens,
-            micro_batch_tokens=training.micro_batch_tokens,
-            seed=training.seed,
-        )
+        self.schedule = schedule_of(corpus.train, config.training)
         facts = {"corpus": dict(corpus.facts), "environment": environment(device)}
         self._saves = Saves(run, config, corpus.tokenizers, facts)
         self.best = Best()
@@ -123,8 +119,16 @@ class Trainer:
         self._num_processes_before = progress["processes"]
         # A run killed right after a save may not have marked it yet.
         self.run.mark("latest", step)
-        if self.best.step in self.run.checkpoint_steps():
+        if self.best.step and self.best.step in self.run.checkpoint_steps():
             self.run.mark("best", self.best.step)
+
+    def start_from(self, model: Checkpoint, state: Path | None) -> None:
+        """Begin with a model's weights, and its moments if `state` is given; in the first process only.
+
+        Raises:
+            ModelError: The model or the state is damaged, or does not fit.
+        """
+        load_initial_weights(self.model, self.optimizer, model, state)
 
     def train(self) -> signal.Signals | None:
         """Train to the last step, or until a signal, patience or a budget ends the run; then save everything.
@@ -163,6 +167,8 @@ class Trainer:
         # All processes measure at the same time and are assumed equally fast.
         self._peak = self.processes.size * _measured_peak(self._device, self.config.training.precision)
         self._notice_processes()
+        if self.step == 0 and self.config.training.init_from is not None:
+            self._save()  # the run no longer needs the model that it continues
         if self._is_validation_due() and self._validated_step != self.step:
             self._validate_and_save()  # a signal had interrupted the validation
         self._interval = Interval(self._device)

@@ -56,8 +56,8 @@ def batch_loss(
     try:
         with torch.autocast(device.type, torch.bfloat16, precision == "bfloat16", cache_enabled=cached):
             hidden = hidden_states(model, batch, device)
-            matrix = model.embeddings.matrix("output")
-            sums = projected_loss(hidden, matrix, sent(targets, device), smoothing)
+            matrix, bias = model.embeddings.matrix("output"), model.embeddings.bias
+            sums = projected_loss(hidden, matrix, sent(targets, device), smoothing, bias)
     finally:
         auxiliary = model.auxiliary_loss()  # collected even after an error, as it holds memory
     return sums if auxiliary is None else sums._replace(smoothed=sums.smoothed + len(targets) * auxiliary)

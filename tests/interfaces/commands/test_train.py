@@ -245,3 +245,156 @@ def test_a_model_that_fits_into_no_memory_is_refused_before_any_of_it_is_allocat
     assert (code, out, err.count("\n")) == (7, b"", 1)
     assert "error[E-MEMORY]: the model needs " in err
     assert not (tmp_path / "run").exists()
+
+
+@pytest.fixture
+def continue_toy(run_command: RunCommand, tmp_path: Path, toy_data: Path, toy_model: Path) -> RunCommand:
+    """`allyouneed train` that continues the toy model on its own data."""
+    begin = ("train", tmp_path / "run", "--data", toy_data, "--init-from", toy_model)
+    return lambda *options: run_command(*begin, "--set", "training.num_steps=1", *options)
+
+
+def test_a_continued_run_has_the_settings_of_the_model_and_those_that_are_given(
+    continue_toy: RunCommand, tmp_path: Path, toy_data: Path, toy_model: Path
+) -> None:
+    options = ("--replay", toy_data, "--replay-share", "0.25", "--set", "training.warmup_steps=7")
+    code, _, err = continue_toy(*options, "model.dropout=0.3", 'training.frozen=["encoder.*"]')
+    assert code == 0
+    assert f"{tmp_path / 'run'}: starts with the weights of {toy_model}\n" in err
+    model, run = (RunConfig.from_toml(path / "config.toml") for path in (toy_model, tmp_path / "run"))
+    assert run.model == model.model.replace(dropout=0.3)
+    kept = {"batch_tokens", "checkpoint_every_steps", "average_last", "validate_every_steps"}
+    assert run.training.model_dump(include=kept) == model.training.model_dump(include=kept)
+    assert (run.training.warmup_steps, run.training.num_steps) == (7, 1)
+    assert run.training.micro_batch_tokens == 200  # a quarter of the batch, not that of the model's run
+    assert (run.training.init_from, run.training.replay) == (str(toy_model), str(toy_data))
+    assert (run.training.replay_share, run.training.frozen) == (0.25, ("encoder.*",))
+
+
+def test_a_preset_replaces_the_models_settings_but_not_its_architecture(
+    continue_toy: RunCommand, tmp_path: Path, toy_model: Path
+) -> None:
+    assert continue_toy("--preset", "demo")[0] == 0
+    model, run = (RunConfig.from_toml(path / "config.toml") for path in (toy_model, tmp_path / "run"))
+    assert run.model == model.model
+    assert run.training.learning_rate_factor == 1.5  # the preset's own
+
+
+def test_a_model_may_also_be_named_by_a_setting(
+    run_command: RunCommand, tmp_path: Path, toy_data: Path, toy_model: Path
+) -> None:
+    name = f"training.init_from='{toy_model}'"
+    assert run_command("train", tmp_path / "run", "--data", toy_data, "--steps", "1", "--set", name)[0] == 0
+    model, run = (RunConfig.from_toml(path / "config.toml") for path in (toy_model, tmp_path / "run"))
+    assert run.model == model.model
+    assert run.training.batch_tokens == model.training.batch_tokens
+
+
+def test_a_continued_run_resumes_without_its_options(
+    continue_toy: RunCommand, run_command: RunCommand, tmp_path: Path, toy_data: Path
+) -> None:
+    assert continue_toy("--replay", toy_data, "--replay-share", "0.25")[0] == 0
+    code, _, err = run_command("train", tmp_path / "run", "--data", toy_data, "--resume", "--steps", "2")
+    assert code == 0
+    assert "resumed at step 1" in err
+    assert RunConfig.from_toml(tmp_path / "run" / "config.toml").training.replay_share == 0.25
+    assert continue_toy("--resume", "--set", "training.num_steps=3")[0] == 0
+
+
+def test_moments_of_a_run_are_taken_if_asked_for(
+    run_command: RunCommand, tmp_path: Path, toy_data: Path, toy_run: Path
+) -> None:
+    begin = ("train", tmp_path / "run", "--data", toy_data, "--steps", "1")
+    assert run_command(*begin, "--init-from", toy_run, "--init-moments")[0] == 0
+    assert RunConfig.from_toml(tmp_path / "run" / "config.toml").training.init_moments is True
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "message"),
+    [
+        (
+            ["--set", "model.d_ff=64"],
+            2,
+            "model.d_ff = 64: {model} has 128, and its architecture is kept; leave",
+        ),
+        (
+            ["--config", "wide.toml"],
+            2,
+            "model.d_model = 32: {model} has 64, and its architecture is kept; leave",
+        ),
+        (
+            ["--init-moments"],
+            2,
+            "{model}: has no saved moments, which only the two newest checkpoints of a run ha",
+        ),
+        (
+            ["--replay-share", "0.2"],
+            2,
+            "training: replay and replay_share go together; give prepared data and a",
+        ),
+        (
+            ["--replay", "{data}"],
+            2,
+            "training: replay and replay_share go together; give prepared data and a",
+        ),
+        (
+            ["--replay", "{data}", "--replay-share", "1.5"],
+            2,
+            "training.replay_share: Input should be less than 1",
+        ),
+        (
+            ["--replay", "{model}", "--replay-share", "0.2"],
+            4,
+            "{model}: is a model directory; a data directory",
+        ),
+        (
+            ["--set", 'training.frozen=["x.*"]'],
+            2,
+            "training.frozen: 'x.*' matches no parameter; names begin with",
+        ),
+        (
+            ["--data", "{bytes}"],
+            3,
+            "{bytes}: has other tokenisers than {model}; prepare the data with --tokenizer-fro",
+        ),
+        (["--init-from", "{data}"], 4, "{data}: is a data directory; a model directory is needed"),
+        (
+            ["--init-from", "none"],
+            4,
+            "none: no such model; name a run, a checkpoint in it, or a model directory",
+        ),
+    ],
+)
+def test_what_contradicts_the_model_is_told_in_one_line_before_a_run_is_made(
+    run_command: RunCommand,
+    tmp_path: Path,
+    toy_text: Path,
+    toy_data: Path,
+    toy_model: Path,
+    options: list[str],
+    code: int,
+    message: str,
+) -> None:
+    (tmp_path / "wide.toml").write_bytes(b"[model]\nd_model = 32\n")
+    paths = {"model": toy_model, "data": toy_data, "bytes": tmp_path / "bytes"}
+    if "{bytes}" in options:
+        files = ("--source", toy_text / "train.en", "--target", toy_text / "train.toy")
+        run_command("prepare", paths["bytes"], *files, "--tokenizer", "byte")
+    given = [option.format(**paths) if option[0] == "{" else option for option in options]
+    given = [str(tmp_path / option) if option.endswith(".toml") else option for option in given]
+    others = {"--data": toy_data, "--init-from": toy_model}
+    given += [part for name, path in others.items() if name not in given for part in (name, str(path))]
+    found, out, err = run_command("train", tmp_path / "run", "--steps", "1", *given)
+    assert (found, out, err.count("\n")) == (code, b"", 1)
+    assert message.format(**paths) in err
+    assert not (tmp_path / "run").exists()
+
+
+def test_every_setting_of_a_recipe_that_contradicts_the_model_is_named(
+    continue_toy: RunCommand, tmp_path: Path
+) -> None:
+    code, _, err = continue_toy("--fidelity", "released-2017")
+    assert code == 2
+    for setting in ("positions = concatenated", "decoder_start = zeros", "target_space = True"):
+        assert f"error[E-USAGE]: model.{setting}: " in err
+    assert not (tmp_path / "run").exists()

@@ -3,6 +3,7 @@
 import contextlib
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -10,6 +11,7 @@ from allyouneed.config.variables import num_processes
 from allyouneed.errors import UsageError
 from allyouneed.interfaces.configuration import NOTHING_ASKED, ConfigurationOptions
 from allyouneed.interfaces.console import notice, talk
+from allyouneed.interfaces.continuation import NOTHING_CONTINUED, ContinuationOptions
 from allyouneed.interfaces.device import Device, torch_device
 from allyouneed.interfaces.number_options import Whole
 from allyouneed.interfaces.reports.run_reporter import RunReporter
@@ -27,6 +29,7 @@ def train(
     *,
     data: Path,
     configuration: ConfigurationOptions = NOTHING_ASKED,
+    continuation: ContinuationOptions = NOTHING_CONTINUED,
     steps: Whole | None = None,
     precision: Literal["float32", "bfloat16"] | None = None,
     resume: bool = False,
@@ -42,6 +45,7 @@ def train(
     allyouneed train runs/first --data data --resume
     allyouneed train runs/second --data data --set training.warmup_steps=8000 model.dropout=0.2
     allyouneed train runs/third --data data --preset big --dry-run
+    allyouneed train runs/more --data more --init-from models/first --replay data --replay-share 0.2
     ```
 
     The run directory holds checkpoints, a log (`log.jsonl`) and curves (`loss.png`, `bleu.png`). Stop the run
@@ -51,6 +55,7 @@ def train(
         run: The run directory.
         data: Data from `allyouneed prepare`.
         configuration: The configuration to train.
+        continuation: The model to continue, and the data to replay.
         steps: Number of updates of the whole run; short for `--set training.num_steps=N`.
         precision: Precision of matrix products; by default bfloat16 if the hardware supports it.
         resume: Continue from the last checkpoint, or start if there is none.
@@ -60,9 +65,8 @@ def train(
         json_: With `--dry-run`, print one JSON object.
     """
     _check_rehearsal(dry_run, json_)
-    asked = {"training.num_steps": steps, "training.precision": precision and f'"{precision}"'}
-    settings = [f"{name}={value}" for name, value in asked.items() if value is not None]
-    chosen = _chosen(run, data, configuration, settings)  # before torch is loaded: errors show at once
+    settings = [*_assigned("num_steps", steps), *_assigned("precision", precision and f'"{precision}"')]
+    chosen = _chosen(run, data, configuration, continuation, settings)  # PyTorch is not loaded yet
     if dry_run:
         _print_rehearsal(run, data, chosen, resume, device, json_)
         return 0
@@ -86,6 +90,11 @@ def _check_rehearsal(dry_run: bool, json_: bool) -> None:
         raise UsageError("--json: is for --dry-run; the figures of a run are in its log.jsonl")
     if dry_run and num_processes() > 1:
         raise UsageError("--dry-run: is for one process; start it without torchrun")
+
+
+def _assigned(setting: str, value: object) -> list[str]:
+    """The argument of `--set` for an option that is short for it; none if the option is not given."""
+    return [] if value is None else [f"training.{setting}={value}"]
 
 
 def _reporter(run: Path, tensorboard: bool, stack: contextlib.ExitStack) -> "Report":
@@ -126,17 +135,39 @@ def _print_rehearsal(
 
 
 def _chosen(
-    run: Path, data: Path, options: ConfigurationOptions, settings: Sequence[str]
+    run: Path,
+    data: Path,
+    options: ConfigurationOptions,
+    continuation: ContinuationOptions,
+    settings: Sequence[str],
 ) -> "RunConfig | None":
     """The requested configuration, or None if no option is given, so that an existing run keeps its own."""
     from allyouneed.config.presets import preset
     from allyouneed.config.run import RunConfig
     from allyouneed.tasks.prepared_data import PreparedData
 
-    if options == NOTHING_ASKED and not settings:
+    if options == NOTHING_ASKED and continuation == NOTHING_CONTINUED and not settings:
         return None
+
+    def resolved(options: ConfigurationOptions, otherwise: RunConfig) -> RunConfig:
+        return continuation.applied_to(options.resolve(otherwise).with_settings(settings))
+
     if (recorded := run / "config.toml").is_file():
-        otherwise = RunConfig.from_toml(recorded)
-    else:
-        otherwise = preset(options.preset or PreparedData(data).task.default_preset)
-    return options.resolve(otherwise).with_settings(settings)
+        return resolved(options, RunConfig.from_toml(recorded))
+    model = continuation.init_from
+    if model is None:
+        default = preset(options.preset or PreparedData(data).task.default_preset)
+        chosen = resolved(options, default)
+        if chosen.training.init_from is None:
+            return chosen
+        model = Path(chosen.training.init_from)  # named by --config or --set
+    return resolved(replace(options, preset=None), _settings_of(model, options.preset))
+
+
+def _settings_of(model: Path, named: str | None) -> "RunConfig":
+    """The settings of a model, or those of the preset with the model's architecture."""
+    from allyouneed.config.presets import preset
+    from allyouneed.tasks.initial_model import continue_from
+
+    settings = continue_from(model)
+    return settings if named is None else preset(named).replace(model=settings.model.model_dump())
