@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from allyouneed.data.store import SHARD_TOKENS, PairWriter
+from allyouneed.data.pair_writer import SHARD_TOKENS, PairWriter
+from allyouneed.data.store import Sentences
 
 
 def write_store(
@@ -20,4 +21,4 @@ def write_store(
         directory, vocabulary_size=vocabulary_size, facts=facts, shard_tokens=shard_tokens
     ) as writer:
         for source, target, line_number in pairs:
-            writer.add(source, target, line_number)
+            writer.add(Sentences.of([source]), Sentences.of([target]), [line_number])

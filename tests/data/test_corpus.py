@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,11 +16,11 @@ from allyouneed.data.corpus import (
     DropReason,
     Pair,
     clean_pairs,
-    find_drift,
     read_parallel,
     read_tab_separated,
 )
 from allyouneed.data.corpus_files import CorpusFiles
+from allyouneed.data.drift import find_drift
 from allyouneed.errors import DataError, UsageError
 
 
@@ -66,8 +67,8 @@ def test_lines_without_a_tab_are_named_together(tmp_path: Path) -> None:
     file = write(tmp_path / "pairs.tsv", "a\tb\nno tab\nc\td\n\n")
     with pytest.raises(DataError) as caught:
         list(read_tab_separated(file, CleaningReport()))
-    assert caught.value.messages == tuple(
-        f"{file}:{line}: no tab; write source TAB target on each line" for line in (2, 4)
+    assert caught.value.messages == (
+        f"{file}:2: no tab; write source TAB target on each line (likewise line 4)",
     )
 
 
@@ -212,3 +213,74 @@ def test_the_default_limits_keep_all_but_a_few_of_a_clean_corpus(data_folder: Pa
     kept = list(clean_pairs(read_parallel(files[0], files[1], report), CleaningLimits(), report))
     assert report.num_read == 29_000
     assert len(kept) == report.num_kept > 28_990
+
+
+@pytest.mark.parametrize("form", ["parallel", "tsv"])
+def test_a_few_bad_lines_may_be_dropped_with_their_pairs(tmp_path: Path, form: str) -> None:
+    sources = [b"eins", b"zw\xffei", b"drei", b"vi\0er", b"f\xc3\xbcnf", b"sechs"]
+    targets = [b"one", b"two", b"th\xc3ree", b"four", b"five", b"six"]
+    a, b = tmp_path / "a.de", tmp_path / "a.en"
+    if form == "parallel":
+        a.write_bytes(b"\n".join(sources))
+        b.write_bytes(b"\n".join(targets))
+    else:
+        lines = [source + b"\t" + target for source, target in zip(sources, targets, strict=True)]
+        a.write_bytes(b"\n".join([*lines, b"no tab"]))
+    corpus = partial(CorpusFiles, a, b) if form == "parallel" else partial(CorpusFiles, pairs=a)
+
+    with pytest.raises(DataError, match=rf"{a}:2:3: invalid byte 0xFF"):
+        list(corpus().read(CleaningReport()))
+
+    report = CleaningReport()
+    num_bad = 3 if form == "parallel" else 4
+    share = num_bad / (num_bad + 3)
+    read = corpus(max_bad_share=share).read(report)
+    kept = list(clean_pairs(read, CleaningLimits(), report))
+    assert [(pair.source, pair.target, pair.line_number) for pair in kept] == [
+        ("eins", "one", 1),
+        ("f\xfcnf", "five", 5),
+        ("sechs", "six", 6),
+    ]
+    assert (report.num_read, report.num_kept) == (num_bad + 3, 3)
+    assert report.dropped[DropReason.BAD_LINE].num_pairs == num_bad
+    assert report.dropped[DropReason.BAD_LINE].examples[:3] == [f"{a}:{number}" for number in (2, 3, 4)]
+
+    with pytest.raises(
+        DataError, match=rf"{num_bad} of the first {num_bad + 3} lines cannot be used"
+    ) as caught:
+        list(corpus(max_bad_share=share - 0.01).read(CleaningReport()))
+    assert f"{a}:2:3: invalid byte 0xFF" in str(caught.value)
+
+
+def test_a_file_of_bad_lines_is_not_read_to_its_end(tmp_path: Path) -> None:
+    file = tmp_path / "latin1.tsv"
+    file.write_bytes(b"H\xe4user\thouses\n" * 200_000)
+    with pytest.raises(DataError, match=r"latin1\.tsv:1:2: invalid byte 0xE4.*101 of the first 101 lines"):
+        list(read_tab_separated(file, CleaningReport(), max_bad_share=0.01))
+
+
+def test_what_is_no_text_is_an_error_however_many_lines_may_be_bad(tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_bytes("a\tb\n".encode("utf-16"))
+    with pytest.raises(DataError, match="UTF-16; convert with iconv"):
+        list(read_tab_separated(tmp_path / "a.tsv", CleaningReport(), max_bad_share=1.0))
+    (tmp_path / "b.tsv").write_bytes(b"")
+    with pytest.raises(DataError, match="is empty"):
+        list(read_tab_separated(tmp_path / "b.tsv", CleaningReport(), max_bad_share=1.0))
+
+
+def test_files_of_different_lengths_are_an_error_beside_bad_lines(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"one\n\xff\nthree\n")
+    (tmp_path / "b").write_bytes(b"eins\nzwei\n")
+    with pytest.raises(DataError, match=r"has 3 lines, .* has 2; line 3 is only in"):
+        list(read_parallel([tmp_path / "a"], [tmp_path / "b"], max_bad_share=0.5))
+
+
+def test_copies_are_counted_and_dropped_if_that_is_asked_for(tmp_path: Path) -> None:
+    file = write(tmp_path / "a.tsv", "Berlin\tBerlin\none\teins\nA\ta\nx y\tx y\n\t\n")
+    for files, num_kept in ((CorpusFiles(pairs=file), 4), (CorpusFiles(pairs=file, drop_copies=True), 2)):
+        report = CleaningReport()
+        kept = list(clean_pairs(files.read(report), files.limits, report))
+        assert len(kept) == report.num_kept == num_kept
+        told = "\n".join(report.lines())
+        assert ("2 dropped: copy of the source" in told) == files.drop_copies
+        assert ("2 pairs are copies of their source" in told) == (not files.drop_copies)

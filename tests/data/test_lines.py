@@ -146,14 +146,23 @@ def test_the_byte_order_mark_counts_in_the_column_of_the_first_line() -> None:
     assert ":1:6: invalid byte 0xFF" in line.error.messages[0]
 
 
-def test_the_first_bad_lines_are_reported_together() -> None:
+def test_bad_lines_are_one_message_with_a_count() -> None:
     bad = io.BytesIO(b"good\n" + b"\xff\n" * 3 + b"good\n\xff")
     with pytest.raises(DataError) as caught:
         list(read_lines(bad))
-    assert [message.split(":")[1] for message in caught.value.messages] == ["2", "3", "4", "6"]
-    with pytest.raises(DataError) as caught:
-        list(read_lines(io.BytesIO(b"\xff\n" * 100)))
-    assert len(caught.value.messages) == MAX_REPORTED
+    fault = "invalid byte 0xFF; convert the file to UTF-8 with iconv"
+    assert caught.value.messages == (f"input:2:1: {fault} (likewise lines 3, 4, 6)",)
+    for num_bad, others in (
+        (1, ""),
+        (2, " (likewise line 2)"),
+        (6, " (likewise lines 2, 3, 4, 5, 6)"),
+        (9, " (likewise lines 2, 3, 4, 5, 6 and 3 more)"),
+        (MAX_REPORTED, " (likewise lines 2, 3, 4, 5, 6 and 14 more)"),
+        (100, " (likewise lines 2, 3, 4, 5, 6 and at least 15 more)"),
+    ):
+        with pytest.raises(DataError) as caught:
+            list(read_lines(io.BytesIO(b"\xff\n" * num_bad + b"good")))
+        assert caught.value.messages == (f"input:1:1: {fault}{others}",)
 
 
 def test_good_lines_before_a_bad_one_are_given_and_none_after() -> None:

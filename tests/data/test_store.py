@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.stores import write_store
 
-from allyouneed.data.store import PairStore, PairWriter
+from allyouneed.data.pair_writer import PairWriter
+from allyouneed.data.store import PairStore, Sentences
 from allyouneed.errors import DiskError, ModelError
 
 Pair = tuple[list[int], list[int], int]
@@ -125,7 +126,7 @@ def test_ids_take_two_bytes_while_the_vocabulary_allows(
 def test_facts_may_become_known_while_the_pairs_are_written(tmp_path: Path) -> None:
     facts: dict[str, object] = {}
     with PairWriter(tmp_path / "a", vocabulary_size=20, facts=facts) as writer:
-        writer.add([3], [4], 1)
+        writer.add(Sentences.of([[3]]), Sentences.of([[4]]), [1])
         facts["dropped"] = 7
     assert PairStore(tmp_path / "a").facts == {"dropped": 7}
 
@@ -138,6 +139,21 @@ def test_a_long_corpus_is_written_in_pieces(tmp_path: Path) -> None:
         (store.source(i).tolist(), store.target(i).tolist(), i + 1) for i in range(store.num_pairs)
     ] == pairs
     assert store.line_numbers.tolist() == list(range(1, 10_001))
+
+
+@pytest.mark.parametrize("together", [2, 7, 1_000])
+def test_the_files_are_the_same_however_many_pairs_are_written_at_once(tmp_path: Path, together: int) -> None:
+    pairs = [([3 + i % 7] * (i % 5), [3 + i % 11] * (i % 29), i + 1) for i in range(1_000)]
+    write_store(tmp_path / "a", pairs, vocabulary_size=20, shard_tokens=25)
+    with PairWriter(tmp_path / "b", vocabulary_size=20, shard_tokens=25) as writer:
+        for start in range(0, len(pairs), together):
+            sources, targets, numbers = zip(*pairs[start : start + together], strict=True)
+            writer.add(Sentences.of(sources), Sentences.of(targets), numbers)
+    one, other = (
+        {path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in ("a", "b")
+    )
+    assert one == other
+    assert len(one) > 500
 
 
 @pytest.mark.parametrize("token", [0, 1, 2, 20, 1 << 16])

@@ -18,7 +18,7 @@ from allyouneed.config.run import DataConfig
 from allyouneed.data.corpus import CleaningReport, Pair
 from allyouneed.data.corpus_files import CorpusFiles
 from allyouneed.data.lines import write_lines
-from allyouneed.data.store import PairStore
+from allyouneed.data.store import PairStore, Sentences
 from allyouneed.data.tokenizer import SMALLEST_VOCABULARY, Tokenizer
 from allyouneed.errors import DataError, DiskError, ModelError, UsageError
 from allyouneed.storage.publish import MANIFEST, publish_directory, read_manifest
@@ -80,6 +80,20 @@ def test_the_ids_of_each_pair_decode_to_its_line_of_text(
         texts = list(zip(prepared.lines(part, "source"), prepared.lines(part, "target"), strict=True))
         assert texts == list(zip(SOURCES, TARGETS, strict=True))
         assert decoded(store, prepared.directory) == texts
+
+
+@pytest.mark.parametrize("joint_vocabulary", [True, False])
+def test_sentencepiece_is_learned_and_read_again(tmp_path: Path, joint_vocabulary: bool) -> None:
+    pytest.importorskip("sentencepiece", reason="NOT RUN: needs sentencepiece")
+    words = ["sun", "moon", "star", "tree", "river", "stone", "bird", "fish", "wolf", "bear"]
+    sources = [f"{first} sees {second}" for first in words for second in words]
+    targets = [f"{first[::-1]} {second[::-1]} o" for first in words for second in words]
+    files = write_corpus(tmp_path, "words", sources, targets)
+    config = DataConfig(tokenizer="sentencepiece", vocab_size=285, joint_vocabulary=joint_vocabulary)
+    prepared = prepare(tmp_path / "data", files, config=config)
+    assert (prepared.source_vocab_size, prepared.target_vocab_size) == (285, 285)
+    assert (len(set(prepared.tokenizers.values())) == 1) == joint_vocabulary
+    assert decoded(prepared.train, prepared.directory) == list(zip(sources, targets, strict=True))
 
 
 def test_text_that_looks_like_control_symbols_has_no_control_ids(tmp_path: Path, files: CorpusFiles) -> None:
@@ -362,13 +376,13 @@ def test_data_prepared_before_there_were_samples_was_learned_from_everything(
 def test_long_pairs_are_encoded_a_few_at_a_time(
     tmp_path: Path, files: CorpusFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    encode, characters = Tokenizer.encode_batch, []
+    encode, characters = Tokenizer.encode_corpus, []
 
-    def watched(self: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
+    def watched(self: Tokenizer, texts: Sequence[str]) -> Sentences:
         characters.append(sum(map(len, texts)))
         return encode(self, texts)
 
-    monkeypatch.setattr(Tokenizer, "encode_batch", watched)
+    monkeypatch.setattr(Tokenizer, "encode_corpus", watched)
     files = write_corpus(tmp_path, "long", [f"{n} " * 900 for n in range(1_000)], ["x" * 4_000] * 1_000)
     prepared = prepare(tmp_path / "data", files, config=BYTES.replace(max_tokens=10_000))
     assert prepared.train.num_pairs == 1_000

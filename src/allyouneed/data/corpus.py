@@ -4,20 +4,20 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from itertools import islice, zip_longest
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
-from allyouneed.data.lines import LineCounts, is_blank, read_lines
-from allyouneed.errors import MAX_REPORTED, DataError, UsageError
+from allyouneed.data.bad_lines import BadLines
+from allyouneed.data.drift import different_length, empty_message
+from allyouneed.data.lines import LineCounts, is_blank, likewise
+from allyouneed.errors import DataError, UsageError
 from allyouneed.storage.publish import disk_errors
 
 MAX_EXAMPLES = 5
 """Maximum number of examples that a report gives for each reason to drop pairs."""
 
+_COPIES = "pairs are copies of their source"
 _MIN_CHARACTERS_FOR_RATIO = 60  # "Ja." and "Yes, of course I will." do belong together
 
 
@@ -30,13 +30,19 @@ class Pair(NamedTuple):
     file: str
 
 
+class UnusablePair(Pair):
+    """The place of a pair whose lines cannot be used; its texts are empty."""
+
+
 class DropReason(StrEnum):
     """A reason to drop a pair."""
 
+    BAD_LINE = "unusable line"
     EMPTY_SOURCE = "empty source"
     EMPTY_TARGET = "empty target"
     TOO_MANY_CHARACTERS = "too many characters"
     TOO_MANY_WORDS = "too many words"
+    COPY = "copy of the source"
     CHARACTER_RATIO = "lengths in characters too different"
     TOO_MANY_TOKENS = "too many tokens"
     TOKEN_RATIO = "lengths in tokens too different"
@@ -53,6 +59,8 @@ class CleaningLimits:  # Deviation: the paper mentions no filters; see docs/pape
     max_length_ratio: float = 9.0
     """Maximum ratio of the longer side to the shorter, in characters, if the longer has more than 60; 9 as in
     Moses."""
+    drop_copies: bool = False
+    """Whether pairs of equal sides are dropped."""
 
 
 class Reader(Protocol):
@@ -72,6 +80,10 @@ class Reader(Protocol):
             UsageError: A file is a pipe, or files do not belong together.
             DataError: Files are missing, empty, or malformed.
         """
+
+    @property
+    def all_files(self) -> list[Path]:
+        """All files that are read."""
 
     def distinct(self) -> "Reader":
         """The corpus to learn units from: without repeated or derived examples."""
@@ -120,7 +132,8 @@ class CleaningReport:
             "num_kept": self.num_kept,
             "num_dropped": self.num_dropped,
             **asdict(self),
-            "notes": dict(self.notes),
+            "dropped": {reason: asdict(dropped) for reason, dropped in self._in_order},
+            "notes": dict(sorted(self.notes.items())),
         }
 
     def lines(self, counted: str = "pairs") -> list[str]:
@@ -128,18 +141,27 @@ class CleaningReport:
         ignored = self.num_with_more_columns
         return [
             *(_file_line(file, counts) for file, counts in self.files.items()),
-            *(f"{number:,} {what}" for what, number in self.notes.items() if number),
+            *(f"{number:,} {what}" for what, number in sorted(self.notes.items()) if number),
             *([f"{ignored:,} lines have columns after the second; these are ignored"] if ignored else []),
             f"{self.num_read:,} {counted} read, {self.num_kept:,} kept, {self.num_dropped:,} dropped",
             *(
                 f"  {dropped.num_pairs:,} dropped: {reason} ({_some(dropped.examples, dropped.num_pairs)})"
-                for reason, dropped in self.dropped.items()
+                for reason, dropped in self._in_order
             ),
         ]
 
+    @property
+    def _in_order(self) -> list[tuple[DropReason, Dropped]]:
+        """What was dropped, in the order of `DropReason`; what comes first depends on reading ahead."""
+        return [(reason, self.dropped[reason]) for reason in DropReason if reason in self.dropped]
+
 
 def read_parallel(
-    sources: Sequence[Path], targets: Sequence[Path], report: CleaningReport | None = None
+    sources: Sequence[Path],
+    targets: Sequence[Path],
+    report: CleaningReport | None = None,
+    *,
+    max_bad_share: float | None = None,
 ) -> Iterator[Pair]:
     """Read pairs from line-aligned text files.
 
@@ -149,6 +171,8 @@ def read_parallel(
         sources: Files in the source language, plain or compressed (`.gz`, `.zst`), read in order.
         targets: Files in the target language, one for each source file, in the same order.
         report: Report to which the lines of each file are added.
+        max_bad_share: Share of unusable lines in a file up to which each yields an `UnusablePair`; by default
+            the first one is an error.
 
     Raises:
         UsageError: The numbers of files differ, or a file is a pipe.
@@ -166,38 +190,65 @@ def read_parallel(
                 f"{source}: is both source and target; name the translation, or a copy to learn copying"
             )
     report = CleaningReport() if report is None else report
-    return (pair for files in zip(sources, targets, strict=True) for pair in _read_two_files(*files, report))
+    return (
+        pair
+        for files in zip(sources, targets, strict=True)
+        for pair in _read_two_files(*files, report, max_bad_share)
+    )
 
 
-def read_tab_separated(file: Path, report: CleaningReport) -> Iterator[Pair]:
+def read_tab_separated(
+    file: Path, report: CleaningReport, *, max_bad_share: float | None = None
+) -> Iterator[Pair]:
     """Read pairs from lines of `source TAB target`; further columns are ignored, and counted in the report.
 
     Raises:
         DataError: The file is empty, or a line has no tab, is not UTF-8 or contains a NUL.
     """
-    rows = enumerate(
-        (line.split("\t") for line in read_lines(file, _counts_of(file, report), allow_nul=False)), 1
-    )
+    bad = BadLines(max_bad_share)
+    rows = enumerate(map(_columns, bad.lines(file, _counts_of(file, report))), 1)
     number = 0
     for number, columns in rows:
-        if len(columns) < 2:
-            later = (later_number for later_number, later_columns in rows if len(later_columns) < 2)
-            numbers = [number, *islice(later, MAX_REPORTED - 1)]
-            raise DataError([f"{file}:{n}: no tab; write source TAB target on each line" for n in numbers])
+        if isinstance(columns, DataError) or len(columns) < 2:
+            if max_bad_share is None:
+                later = (later_number for later_number, columns in rows if not _has_tab(columns))
+                raise _no_tab(file, number, likewise(later))
+            bad.drop(columns if isinstance(columns, DataError) else _no_tab(file, number), number)
+            yield UnusablePair("", "", number, str(file))
+            continue
         report.num_with_more_columns += len(columns) > 2
         yield Pair(columns[0], columns[1], number, str(file))
     if number == 0:
-        raise DataError(_empty(file))
+        raise DataError(empty_message(file))
+    bad.end(number)
+
+
+def _columns(line: str | DataError) -> list[str] | DataError:
+    return line.split("\t") if isinstance(line, str) else line
+
+
+def _has_tab(columns: list[str] | DataError) -> bool:
+    return isinstance(columns, list) and len(columns) > 1
+
+
+def _no_tab(file: Path, number: int, others: str = "") -> DataError:
+    return DataError(f"{file}:{number}: no tab; write source TAB target on each line{others}")
 
 
 def clean_pairs(pairs: Iterable[Pair], limits: CleaningLimits, report: CleaningReport) -> Iterator[Pair]:
     """The pairs within the limits, unchanged; the others are counted in `report`."""
     for pair in pairs:
         report.num_read += 1
-        if reason := _reason_to_drop(pair, limits):
+        reason = DropReason.BAD_LINE if isinstance(pair, UnusablePair) else _reason_to_drop(pair, limits)
+        if reason:
             report.drop(reason, pair)
-        else:
-            yield pair
+            continue
+        if pair.source == pair.target:
+            if limits.drop_copies:
+                report.drop(DropReason.COPY, pair)
+                continue
+            report.notes[_COPIES] += 1
+        yield pair
 
 
 def require_rereadable(files: Iterable[Path]) -> None:
@@ -220,50 +271,25 @@ def require_rereadable(files: Iterable[Path]) -> None:
         raise DataError(missing)
 
 
-def find_drift(longer: NDArray[np.int64], shorter: NDArray[np.int64]) -> int:
-    """Estimate where a text that has lost lines stops being parallel to its translation.
-
-    Assumes that all lines were lost in one place, and finds the place where the lengths of the remaining
-    lines fit best.
-
-    Args:
-        longer: Length of each line of the complete text.
-        shorter: Length of each line of the other text, which has at least one line.
-
-    Returns:
-        Number, from 1, of the first line of the longer text that is missing from the shorter one.
-    """
-    longer_log, shorter_log = np.log1p(longer), np.log1p(shorter)
-    typical = np.median(longer_log) - np.median(shorter_log)
-    num_lost = len(longer) - len(shorter)
-    misfit_before = np.abs(longer_log[: len(shorter)] - shorter_log - typical)
-    misfit_after = np.abs(longer_log[num_lost:] - shorter_log - typical)
-    misfit = np.concatenate(([0.0], np.cumsum(misfit_before - misfit_after)))
-    return int(misfit.argmin()) + 1
-
-
-def _read_two_files(source: Path, target: Path, report: CleaningReport) -> Iterator[Pair]:
-    source_lines = read_lines(source, _counts_of(source, report), allow_nul=False)
-    target_lines = read_lines(target, _counts_of(target, report), allow_nul=False)
+def _read_two_files(
+    source: Path, target: Path, report: CleaningReport, max_bad_share: float | None
+) -> Iterator[Pair]:
+    bad = BadLines(max_bad_share)
+    source_lines = bad.lines(source, _counts_of(source, report))
+    target_lines = bad.lines(target, _counts_of(target, report))
     number = 0
     for number, (source_line, target_line) in enumerate(zip_longest(source_lines, target_lines), start=1):
         if source_line is None or target_line is None:
-            raise _different_length(source, target)
-        yield Pair(source_line, target_line, number, str(source))
+            raise different_length(source, target)
+        if isinstance(source_line, str) and isinstance(target_line, str):
+            yield Pair(source_line, target_line, number, str(source))
+        else:
+            faults = [line for line in (source_line, target_line) if isinstance(line, DataError)]
+            bad.drop(faults[0], number)
+            yield UnusablePair("", "", number, str(source))
     if number == 0:
-        raise DataError([_empty(source), _empty(target)])
-
-
-def _different_length(source: Path, target: Path) -> DataError:
-    lengths = {file: np.array([len(line) for line in read_lines(file)]) for file in (source, target)}
-    shorter, longer = sorted(lengths, key=lambda file: len(lengths[file]))
-    if not len(lengths[shorter]):
-        return DataError(_empty(shorter))
-    return DataError(
-        f"{source} has {len(lengths[source]):,} lines, {target} has {len(lengths[target]):,}; "
-        f"line {len(lengths[shorter]) + 1:,} is only in {longer}; by the lengths of their lines, "
-        f"they drift apart near line {find_drift(lengths[longer], lengths[shorter]):,}; mend the files there"
-    )
+        raise DataError([empty_message(source), empty_message(target)])
+    bad.end(number)
 
 
 def _counts_of(file: Path, report: CleaningReport) -> LineCounts:
@@ -277,7 +303,9 @@ def _reason_to_drop(pair: Pair, limits: CleaningLimits) -> DropReason | None:
         return DropReason.EMPTY_SOURCE
     if is_blank(pair.target):
         return DropReason.EMPTY_TARGET
-    shorter, longer = sorted((len(pair.source), len(pair.target)))
+    shorter, longer = len(pair.source), len(pair.target)
+    if shorter > longer:
+        shorter, longer = longer, shorter
     if longer > limits.max_characters:
         return DropReason.TOO_MANY_CHARACTERS
     has_room = longer > 2 * limits.max_words  # for so many words, with a space between each two
@@ -301,7 +329,3 @@ def _file_line(file: str, counts: LineCounts) -> str:
 
 def _some(examples: Sequence[str], total: int) -> str:
     return ", ".join([*examples, *(["..."] if total > len(examples) else [])])
-
-
-def _empty(file: Path) -> str:
-    return f"{file}: is empty; give a file with one sentence a line"

@@ -1,10 +1,10 @@
 """Sentence pairs in files of any format. To add a format, write its reader and list it in `FORMATS`."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from itertools import chain
 from pathlib import Path
-from typing import ClassVar
+from typing import Protocol
 
 from allyouneed.data.corpus import (
     CleaningLimits,
@@ -18,10 +18,21 @@ from allyouneed.data.corpus import (
 Files = str | Path | Sequence[str | Path]
 """One file, or several, read in order."""
 
-FORMATS: Mapping[str, Callable[[Path, CleaningReport], Iterator[Pair]]] = {".tsv": read_tab_separated}
+
+class Format(Protocol):
+    """A reader of files of pairs."""
+
+    def __call__(
+        self, file: Path, report: CleaningReport, *, max_bad_share: float | None = None
+    ) -> Iterator[Pair]:
+        """The pairs of a file."""
+
+
+FORMATS: Mapping[str, Format] = {".tsv": read_tab_separated}
 """Suffix of a file of pairs, before any `.gz` or `.zst` -> its reader; other files are tab-separated.
 
-A reader yields the pairs of a file with their line numbers, and adds what it has read to the report.
+A reader yields the pairs of a file with their line numbers, and adds what it has read to the report. Unusable
+lines are an error or, with `max_bad_share`, an `UnusablePair` each (see `read_parallel`).
 """
 
 
@@ -36,18 +47,34 @@ class CorpusFiles:
     pairs: Files = ()
     """Files of pairs, in the format of `FORMATS` that the suffix names, by default `source TAB target`."""
 
-    limits: ClassVar[CleaningLimits] = CleaningLimits()
-    """Limits on pairs before tokenisation."""
+    _: KW_ONLY
+    max_bad_share: float | None = None
+    """Share of a file's lines, from 0 to 1, up to which those are dropped that cannot be used: not UTF-8,
+    with a NUL, or without a tab. None: the first one is an error."""
+
+    drop_copies: bool = False
+    """Whether pairs of equal sides are dropped; they are counted in any case."""
+
+    @property
+    def limits(self) -> CleaningLimits:
+        """Limits on pairs before tokenisation."""
+        return CleaningLimits(drop_copies=self.drop_copies)
 
     def __bool__(self) -> bool:
         return bool(self.sources or self.targets or self.pairs)
 
     def read(self, report: CleaningReport) -> Iterator[Pair]:
         """All pairs, those of parallel files first; the call checks that all files exist."""
-        parallel = read_parallel(paths(self.sources), paths(self.targets), report)
+        share = self.max_bad_share
+        parallel = read_parallel(paths(self.sources), paths(self.targets), report, max_bad_share=share)
         files = paths(self.pairs)
         require_rereadable(files)
-        return chain(parallel, *(_format_of(file)(file, report) for file in files))
+        return chain(parallel, *(_format_of(file)(file, report, max_bad_share=share) for file in files))
+
+    @property
+    def all_files(self) -> list[Path]:
+        """All files that are read."""
+        return [file for files in (self.sources, self.targets, self.pairs) for file in paths(files)]
 
     def distinct(self) -> "CorpusFiles":
         """This object itself: sentence pairs are not repeated."""
@@ -69,6 +96,6 @@ def read_pairs(file: Path) -> tuple[list[str], list[str]]:
     return [pair.source for pair in pairs], [pair.target for pair in pairs]
 
 
-def _format_of(file: Path) -> Callable[[Path, CleaningReport], Iterator[Pair]]:
+def _format_of(file: Path) -> Format:
     suffixes = [suffix for suffix in file.suffixes if suffix not in (".gz", ".zst")]
     return FORMATS.get(suffixes[-1] if suffixes else "", read_tab_separated)

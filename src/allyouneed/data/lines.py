@@ -11,17 +11,15 @@ import io
 import re
 import sys
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
+from typing import BinaryIO, NamedTuple
 
-from allyouneed.errors import MAX_REPORTED, DataError, DiskError, UsageError
+from allyouneed.data.compressed import BLOCK_BYTES, open_compressed
+from allyouneed.errors import MAX_REPORTED, DataError, DiskError
 from allyouneed.storage.publish import disk_errors
-
-if TYPE_CHECKING:
-    from _typeshed import WriteableBuffer
 
 MAX_LINE_BYTES = 1 << 20
 """Longest line that `read_each_line` accepts; the rest of a longer line is skipped in constant memory."""
@@ -31,7 +29,8 @@ MAX_CORPUS_LINE_BYTES = 1 << 26
 
 _STANDARD_STREAM = Path("-")
 _UTF16_BYTE_ORDER_MARKS = (b"\xff\xfe", b"\xfe\xff")
-_COMPRESSED_BLOCK_BYTES = 1 << 10  # a block of this size expands to 32 MiB at worst
+_SHOWN_LINES = 5
+"""Maximum number of other lines that a message about one names."""
 _SKIPPED_BLOCK_BYTES = 1 << 16
 _BLANK = re.compile(r"[\s\u200b\u200c\u200d\u2060\ufeff]*")
 
@@ -92,13 +91,41 @@ def read_lines(
     """Read the text of every line, and fail at the first unusable one. See `read_each_line`.
 
     Raises:
-        DataError: Lines are unusable; the error names the first ones by file, line and byte.
+        DataError: Lines are unusable; the error names the first one by file, line and byte, and some others.
     """
-    lines = read_each_line(source, counts, max_line_bytes=max_line_bytes, allow_nul=allow_nul)
+    counts = LineCounts() if counts is None else counts
+    lines = read_lines_or_errors(source, counts, max_line_bytes=max_line_bytes, allow_nul=allow_nul)
     for line in lines:
-        if line.error is not None:
-            raise _with_later_errors(line.error, lines)
-        yield line.text
+        if not isinstance(line, str):
+            later = (error for error in lines if isinstance(error, DataError))
+            alike = (counts.num_lines for error in later if error.label == line.label)
+            raise DataError(line.messages[0] + likewise(alike), label=line.label)
+        yield line
+
+
+def read_lines_or_errors(
+    source: Path | BinaryIO,
+    counts: LineCounts | None = None,
+    *,
+    max_line_bytes: int = MAX_CORPUS_LINE_BYTES,
+    allow_nul: bool = True,
+) -> Iterator[str | DataError]:
+    """Read the text of every line, or the error of an unusable one. See `read_each_line`.
+
+    Most blocks have nothing to repair, and are decoded at once.
+    """
+    counts = LineCounts() if counts is None else counts
+    decoder = LineDecoder(_name(source), counts, max_line_bytes, allow_nul)
+    with reading_errors(decoder.name, counts), _opened(source) as stream:
+        for block in _blocks(stream, max_line_bytes):
+            if (texts := decoder.decode_clean(block)) is not None:
+                for text in texts:
+                    counts.num_lines += 1  # one by one, as messages refer to the last line taken
+                    yield text
+                continue
+            for raw in block.removesuffix(b"\n").split(b"\n"):
+                line = decoder.decode(raw if len(raw) <= max_line_bytes else None)
+                yield line.text if line.error is None else line.error
 
 
 def read_aligned(path: Path, reference: Path) -> tuple[list[str], list[str]]:
@@ -137,9 +164,17 @@ def encode_line(text: str) -> bytes:
     return text.replace("\n", " ").replace("\r", " ").encode() + b"\n"
 
 
+def encode_lines(texts: Sequence[str]) -> bytes:
+    """Encode each text as exactly one line; see `encode_line`."""
+    joined = "\n".join([*texts, ""])
+    if "\r" in joined or joined.count("\n") > len(texts):
+        return b"".join(map(encode_line, texts))
+    return joined.encode()
+
+
 def is_blank(text: str) -> bool:
     """Whether `text` has only white space, zero-width spaces and joiners."""
-    return _BLANK.fullmatch(text) is not None
+    return not text[:1].isalnum() and _BLANK.fullmatch(text) is not None  # the first test is the faster one
 
 
 @dataclass
@@ -178,17 +213,48 @@ class LineDecoder:
             self.counts.has_byte_order_mark = True
         return Line(self.counts.num_lines, text)
 
+    def decode_clean(self, block: bytes) -> list[str] | None:
+        """Decode whole lines, not the first ones of a file. None if one needs repair or is unusable."""
+        is_clean = self.counts.num_lines and len(block) <= self.max_line_bytes and b"\r" not in block
+        if not is_clean or (not self.allow_nul and b"\0" in block):
+            return None
+        try:
+            return block.decode().removesuffix("\n").split("\n")
+        except UnicodeDecodeError:
+            return None
+
     def _unusable(self, position: int | None, fault: str, label: str) -> Line:
         number = self.counts.num_lines
         column = "" if position is None else f":{position + 1}"
         return Line(number, "", DataError(f"{self.name}:{number}{column}: {fault}", label=label))
 
 
-def _with_later_errors(first: DataError, lines: Iterable[Line]) -> DataError:
-    """Combine `first` with the next errors of its kind, up to the number that is reported."""
-    later = (line.error for line in lines if line.error is not None and line.error.label == first.label)
-    messages = [message for error in islice(later, MAX_REPORTED - 1) for message in error.messages]
-    return DataError([*first.messages, *messages], label=first.label)
+def likewise(numbers: Iterable[int]) -> str:
+    """The end of a message about a line that is true of others, too, as far as it is worth reading them.
+
+    Args:
+        numbers: Numbers of the other lines, by and by.
+    """
+    found = list(islice(numbers, MAX_REPORTED))
+    if not found:
+        return ""
+    shown, num_more = ", ".join(f"{number:,}" for number in found[:_SHOWN_LINES]), len(found) - _SHOWN_LINES
+    more = f" and {'at least ' * (len(found) == MAX_REPORTED)}{num_more} more" if num_more > 0 else ""
+    return f" (likewise line{'s' * (len(found) > 1)} {shown}{more})"
+
+
+def _blocks(stream: BinaryIO, max_line_bytes: int) -> Iterator[bytes]:
+    """Blocks of whole lines; a line that is too long is cut off at some place beyond the limit."""
+    read = stream.read1 if isinstance(stream, io.BufferedIOBase) else stream.readline
+    while block := read(BLOCK_BYTES):
+        whole, newline, begun = block.rpartition(b"\n")
+        if newline:
+            yield whole + newline  # before more is read, which may fail
+        if begun:
+            begun += stream.readline(max(0, max_line_bytes + 1 - len(begun)))
+            if len(begun) > max_line_bytes and not begun.endswith(b"\n"):
+                _skip_to_next_line(stream)
+            yield begun
 
 
 def _raw_lines(stream: BinaryIO, max_line_bytes: int) -> Iterator[bytes | None]:
@@ -222,16 +288,8 @@ def _opened(source: Path | BinaryIO) -> Iterator[BinaryIO]:
     elif source == _STANDARD_STREAM:
         yield sys.stdin.buffer
     else:
-        with _open_file(source) as stream:
+        with open_compressed(source) as stream:
             yield stream
-
-
-def _open_file(path: Path) -> BinaryIO:
-    if path.suffix == ".gz":
-        return cast(BinaryIO, gzip.open(path, "rb"))
-    if path.suffix == ".zst":
-        return io.BufferedReader(_ZstandardStream(path))
-    return path.open("rb")
 
 
 @contextlib.contextmanager
@@ -252,51 +310,3 @@ def reading_errors(name: str, counts: LineCounts) -> Iterator[None]:
         if error.errno == errno.EBADF:
             raise DiskError(f"{name}: is closed; give it something to read, or </dev/null") from None
         raise DiskError(f"{name}: {error.strerror or error}; check the file and its permissions") from error
-
-
-class _ZstandardStream(io.RawIOBase):
-    """Decompresses all frames of a `.zst` file.
-
-    The reader of zstandard does not report a frame that is cut off; `decompressobj` does.
-    """
-
-    def __init__(self, path: Path) -> None:
-        try:
-            import zstandard
-        except ImportError:
-            raise UsageError(f"{path}: .zst needs zstandard; pip install 'allyouneed[zstd]'") from None
-        self._zstandard = zstandard
-        self._file = path.open("rb")
-        self._compressed = b""
-        self._content = io.BytesIO()
-        self._frame: zstandard.ZstdDecompressionObj | None = None
-
-    def readable(self) -> bool:
-        return True
-
-    def close(self) -> None:
-        if hasattr(self, "_file"):  # it has none where opening failed
-            self._file.close()
-        super().close()
-
-    def readinto(self, buffer: "WriteableBuffer", /) -> int:
-        while not (size := self._content.readinto(buffer)):
-            self._compressed = self._compressed or self._file.read(_COMPRESSED_BLOCK_BYTES)
-            if not self._compressed:
-                break
-            self._content = io.BytesIO(self._decompress())
-        if not size and self._frame is not None:
-            raise EOFError("the last frame is cut off")
-        return size
-
-    def _decompress(self) -> bytes:
-        if self._frame is None:
-            self._frame = self._zstandard.ZstdDecompressor().decompressobj()
-        try:
-            content = self._frame.decompress(self._compressed)
-        except self._zstandard.ZstdError as error:
-            raise EOFError(str(error)) from error
-        self._compressed = self._frame.unused_data
-        if self._frame.eof:
-            self._frame = None
-        return content

@@ -4,12 +4,13 @@ A store is a folder with `header.json` and little-endian arrays: for each side, 
 without start and end symbols, in shards, and the offset of each sentence; and the input line of each pair.
 """
 
+import copy
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,81 +21,30 @@ from allyouneed.symbols import END, PADDING
 HEADER = "header.json"
 FORMAT = "allyouneed sentence pairs"
 FORMAT_VERSION = 1
-SHARD_TOKENS = 1 << 28
-_BUFFERED_PAIRS = 4096
-_BUFFERED_TOKENS = 1 << 20  # of both sides, about 40 bytes of memory each
-_LINE_NUMBERS = "line_numbers.bin"
-_STORED_INT64 = np.dtype("<i8")
-_ID_DTYPES: dict[str, np.dtype[Any]] = {"uint16": np.dtype("<u2"), "uint32": np.dtype("<u4")}
+_COUNTED_TOKENS = 1 << 22  # at a time; each takes 8 bytes of memory
+LINE_NUMBERS = "line_numbers.bin"
+STORED_INT64 = np.dtype("<i8")
+ID_DTYPES: dict[str, np.dtype[Any]] = {"uint16": np.dtype("<u2"), "uint32": np.dtype("<u4")}
 
 
-class PairWriter:
-    """Writes a store pair by pair in constant memory. The header is written last, if the block succeeds.
+class Sentences(NamedTuple):
+    """Sentences of one side, one after another."""
 
-    Args:
-        directory: Folder to create; it must not exist.
-        vocabulary_size: Size of the larger vocabulary, which decides the width of ids.
-        facts: More keys for the header, such as sha256 hashes; read when the block ends.
-        shard_tokens: Maximum number of tokens of one side in a shard, unless a single sentence has more.
-    """
+    ids: NDArray[np.integer]
+    """The ids of all sentences: (tokens,)."""
+    lengths: NDArray[np.integer]
+    """The number of ids of each sentence: (sentences,)."""
 
-    def __init__(
-        self,
-        directory: Path,
-        *,
-        vocabulary_size: int,
-        facts: Mapping[str, Any] | None = None,
-        shard_tokens: int = SHARD_TOKENS,
-    ) -> None:
-        directory.mkdir(parents=True)
-        self._directory = directory
-        self._dtype_name = "uint16" if vocabulary_size <= 1 << 16 else "uint32"
-        self._facts = {} if facts is None else facts
-        dtype = _ID_DTYPES[self._dtype_name]
-        self._source = _SideWriter(directory, "source", vocabulary_size, dtype, shard_tokens)
-        self._target = _SideWriter(directory, "target", vocabulary_size, dtype, shard_tokens)
-        self._line_numbers: list[int] = []
-        self._num_pairs = 0
+    @classmethod
+    def of(cls, sentences: Sequence[Sequence[int]]) -> Self:
+        """The sentences, given one by one."""
+        lengths = np.fromiter(map(len, sentences), np.int32, len(sentences))
+        ids = np.fromiter(chain.from_iterable(sentences), np.int64, int(lengths.sum()))
+        return cls(ids, lengths)
 
-    def add(self, source: Sequence[int], target: Sequence[int], line_number: int) -> None:
-        """Append a pair of sentences, without start and end symbols, with the number of its input line."""
-        self._source.add(source)
-        self._target.add(target)
-        self._line_numbers.append(line_number)
-        self._num_pairs += 1
-        num_tokens = self._source.num_buffered + self._target.num_buffered
-        if len(self._line_numbers) == _BUFFERED_PAIRS or num_tokens >= _BUFFERED_TOKENS:
-            self._flush()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is None:
-            self._flush()
-            self._write_header()
-
-    def _flush(self) -> None:
-        self._source.flush()
-        self._target.flush()
-        _append(self._directory / _LINE_NUMBERS, np.array(self._line_numbers, _STORED_INT64))
-        self._line_numbers.clear()
-
-    def _write_header(self) -> None:
-        header = {
-            "format": FORMAT,
-            "format_version": FORMAT_VERSION,
-            "dtype": self._dtype_name,
-            "num_pairs": self._num_pairs,
-            "source_tokens": sum(self._source.shard_tokens),
-            "target_tokens": sum(self._target.shard_tokens),
-            "source_shards": self._source.shard_tokens,
-            "target_shards": self._target.shard_tokens,
-            "facts": dict(self._facts),
-        }
-        (self._directory / HEADER).write_bytes(json.dumps(header, indent=1).encode())
+    def where(self, kept: NDArray[np.bool_]) -> Self:
+        """Some of the sentences."""
+        return type(self)(self.ids[np.repeat(kept, self.lengths)], self.lengths[kept])
 
 
 class PairStore:
@@ -106,6 +56,7 @@ class PairStore:
         target_lengths: Number of tokens per target sentence, without control symbols: int32 (num_pairs,).
         line_numbers: Number of the input line of each pair: int64 (num_pairs,).
         facts: The keys that the writer added to the header.
+        num_replayed: Number of pairs, the last ones, that come from another store; see `with_replayed`.
 
     Raises:
         ModelError: A file is missing, damaged, of the wrong size, or of another version.
@@ -114,13 +65,27 @@ class PairStore:
 
     def __init__(self, directory: Path) -> None:
         header = _read_header(directory / HEADER)
-        self.num_pairs = header.num_pairs
+        self.num_pairs, self.num_replayed = header.num_pairs, 0
         self.facts = header.facts
-        self.line_numbers = _map(directory / _LINE_NUMBERS, _STORED_INT64, header.num_pairs)
+        self.line_numbers = _map(directory / LINE_NUMBERS, STORED_INT64, header.num_pairs)
         self._source = _Side(directory, "source", header)
         self._target = _Side(directory, "target", header)
         self.source_lengths = self._source.lengths
         self.target_lengths = self._target.lengths
+
+    def with_replayed(self, other: "PairStore") -> "PairStore":
+        """A store of these pairs, followed by those of another; both are read where they are."""
+        joined = copy.copy(self)
+        joined.num_pairs, joined.num_replayed = self.num_pairs + other.num_pairs, other.num_pairs
+        joined.line_numbers = np.concatenate((self.line_numbers, other.line_numbers))
+        joined._source = self._source.followed_by(other._source)
+        joined._target = self._target.followed_by(other._target)
+        joined.source_lengths, joined.target_lengths = joined._source.lengths, joined._target.lengths
+        return joined
+
+    def text_of(self, index: int) -> str:
+        """The text that has the line of a pair, for messages."""
+        return "replayed text" if index >= self.num_pairs - self.num_replayed else "training text"
 
     def require_ids_below(self, source_vocab_size: int, target_vocab_size: int) -> None:
         """Check that all ids are in the vocabularies and are not control symbols.
@@ -130,6 +95,14 @@ class PairStore:
         """
         self._source.require_ids_below(source_vocab_size)
         self._target.require_ids_below(target_vocab_size)
+
+    def source_counts(self, vocab_size: int) -> NDArray[np.int64]:
+        """How often each id occurs in the source sentences: (vocab_size,)."""
+        return self._source.counts(vocab_size)
+
+    def target_counts(self, vocab_size: int) -> NDArray[np.int64]:
+        """How often each id occurs in the target sentences: (vocab_size,)."""
+        return self._target.counts(vocab_size)
 
     def source(self, index: int) -> NDArray[np.unsignedinteger]:
         """The ids of one source sentence."""
@@ -148,55 +121,15 @@ class PairStore:
         return self._target.gather(np.asarray(indices))
 
 
-class _SideWriter:
-    """Buffers and writes the ids and offsets of one side."""
-
-    def __init__(
-        self, directory: Path, side: str, vocabulary_size: int, dtype: np.dtype[Any], max_shard_tokens: int
-    ) -> None:
-        self.shard_tokens = [0]
-        self._directory = directory
-        self._side = side
-        self._vocabulary_size = vocabulary_size
-        self._dtype = dtype
-        self._max_shard_tokens = max_shard_tokens
-        self._ids: list[int] = []
-        self._offsets = [0]
-        self._num_tokens = 0
-
-    def add(self, sentence: Sequence[int]) -> None:
-        if self.shard_tokens[-1] > 0 and self.shard_tokens[-1] + len(sentence) > self._max_shard_tokens:
-            self.flush()
-            self.shard_tokens.append(0)
-        self._ids.extend(sentence)
-        self._num_tokens += len(sentence)
-        self._offsets.append(self._num_tokens)
-        self.shard_tokens[-1] += len(sentence)
-
-    @property
-    def num_buffered(self) -> int:
-        return len(self._ids)
-
-    def flush(self) -> None:
-        ids = np.array(self._ids, np.int64)
-        assert ids.min(initial=END + 1) > END, "padding, start and end are never stored"
-        assert ids.max(initial=0) < self._vocabulary_size, "an id outside the vocabulary"
-        shard = len(self.shard_tokens) - 1
-        _append(_shard_path(self._directory, self._side, shard), ids.astype(self._dtype))
-        _append(_offsets_path(self._directory, self._side), np.array(self._offsets, _STORED_INT64))
-        self._ids.clear()
-        self._offsets.clear()
-
-
 class _Side:
     """Reads the ids and offsets of one side through memory maps."""
 
     def __init__(self, directory: Path, side: str, header: "_Header") -> None:
-        path = _offsets_path(directory, side)
+        path = offsets_path(directory, side)
         shard_tokens = header.shard_tokens[side]
-        self._offsets = _map(path, _STORED_INT64, header.num_pairs + 1)
+        self._offsets = _map(path, STORED_INT64, header.num_pairs + 1)
         self._shards = [
-            _map(_shard_path(directory, side, shard), header.dtype, num_tokens)
+            _map(shard_path(directory, side, shard), header.dtype, num_tokens)
             for shard, num_tokens in enumerate(shard_tokens)
         ]
         shard_bounds = np.cumsum([0, *shard_tokens])
@@ -212,14 +145,29 @@ class _Side:
         self._shard_starts = shard_bounds[:-1]
         self.lengths = lengths.astype(np.int32)
 
+    def followed_by(self, other: "_Side") -> "_Side":
+        joined, end = copy.copy(self), self._offsets[-1]
+        joined._offsets = np.concatenate((self._offsets, other._offsets[1:] + end))
+        joined._shards = [*self._shards, *other._shards]
+        joined._shard_starts = np.concatenate((self._shard_starts, other._shard_starts + end))
+        joined.lengths = np.concatenate((self.lengths, other.lengths))
+        return joined
+
     def require_ids_below(self, vocab_size: int) -> None:
         for number, shard in enumerate(self._shards):
             smallest, largest = (int(shard.min()), int(shard.max())) if shard.size else (END + 1, END + 1)
             if smallest <= END or largest >= vocab_size:
                 raise ModelError(
-                    f"{_shard_path(self._directory, self._name, number)}: holds ids from {smallest} to "
+                    f"{shard_path(self._directory, self._name, number)}: holds ids from {smallest} to "
                     f"{largest}, {END + 1} to {vocab_size - 1} are possible; prepare the data again"
                 )
+
+    def counts(self, vocab_size: int) -> NDArray[np.int64]:
+        counts = np.zeros(vocab_size, np.int64)
+        for shard in self._shards:
+            for start in range(0, len(shard), _COUNTED_TOKENS):
+                counts += np.bincount(shard[start : start + _COUNTED_TOKENS], minlength=vocab_size)
+        return counts
 
     def sentence(self, index: int) -> NDArray[np.unsignedinteger]:
         start, end = self._offsets[index], self._offsets[index + 1]
@@ -261,7 +209,7 @@ def _read_header(path: Path) -> _Header:
         kind, version = header["format"], header["format_version"]
         if (kind, version) == (FORMAT, FORMAT_VERSION):
             return _Header(
-                _ID_DTYPES[header["dtype"]],
+                ID_DTYPES[header["dtype"]],
                 int(header["num_pairs"]),
                 {side: [int(count) for count in header[f"{side}_shards"]] for side in ("source", "target")},
                 dict(header["facts"]),
@@ -292,14 +240,11 @@ def _map(path: Path, dtype: np.dtype[Any], count: int) -> NDArray[Any]:
     raise ModelError(f"{path}: has {size} bytes, {count * dtype.itemsize} expected; prepare the data again")
 
 
-def _append(path: Path, numbers: NDArray[Any]) -> None:
-    with path.open("ab") as file:
-        file.write(numbers.tobytes())
-
-
-def _shard_path(directory: Path, side: str, shard: int) -> Path:
+def shard_path(directory: Path, side: str, shard: int) -> Path:
+    """File of the ids in a shard of a side."""
     return directory / f"{side}-{shard:05}.bin"
 
 
-def _offsets_path(directory: Path, side: str) -> Path:
+def offsets_path(directory: Path, side: str) -> Path:
+    """File of the offsets of the sentences of a side."""
     return directory / f"{side}_offsets.bin"

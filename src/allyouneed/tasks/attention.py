@@ -145,10 +145,16 @@ class Attention:
     def measures(self) -> dict[str, dict[str, torch.Tensor]]:
         """Kind -> name of a measure -> its values on word weights (layers, heads); see `measure`.
 
+        A decoder with recurrent units has no attention to itself, so that "decoder" is missing.
+
         "cross" also has `agreement`: the F-measure of its `strongest_links` against `alignment`.
         """
         weights = self.in_words()
-        measures = {name: measure(getattr(weights, name), kind.control) for name, kind in KINDS.items()}
+        measures = {
+            name: measure(getattr(weights, name), kind.control)
+            for name, kind in KINDS.items()
+            if len(getattr(weights, name))
+        }
         agreements = [
             [agreement(strongest_links(head[:-1, :-1]), self.alignment) for head in layer]
             for layer in weights.cross
@@ -172,6 +178,7 @@ class Attention:
                     "measures": {measure: _rounded(values) for measure, values in measures[name].items()},
                 }
                 for name, kind in KINDS.items()
+                if name in measures
             },
         }
 

@@ -125,3 +125,98 @@ def test_wrong_options_are_named_in_one_line_and_leave_nothing(
     assert message in err
     assert err.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_sub_words_and_settings_of_a_model_are_taken(
+    prepare: RunCommand, tmp_path: Path, toy_model: Path, toy_data: Path
+) -> None:
+    options = ("--tokenizer-from", toy_model, "--max-tokens", "30", "--target-language", "toy")
+    code, out, _ = prepare(*options, "--vocab-size", "290")  # as it is said again
+    assert code == 0
+    assert b"400 pairs to train on, 0 to validate, 290 source and 290 target sub-words" in out
+    model, made = PreparedData(toy_data), PreparedData(tmp_path / "data")
+    assert made.config == model.config.replace(max_tokens=30, target_language="toy")
+    assert made.tokenizers == model.tokenizers
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            ["--vocab-size", "300"],
+            "--vocab-size: the tokenisers of {} have 290, not 300; leave it out, or learn",
+        ),
+        (
+            ["--tokenizer", "byte"],
+            "--tokenizer: the tokenisers of {} have bpe, not byte; leave it out, or learn",
+        ),
+        (
+            ["--separate-vocabularies"],
+            "--separate-vocabularies: the tokenisers of {} have one vocabulary, not two",
+        ),
+        (
+            ["--vocab-sample-bytes", "0"],
+            "--vocab-sample-bytes: the tokenisers of {} have 4194304, not 0; leave",
+        ),
+        (["--preset", "demo"], "--preset demo: the settings are those of --tokenizer-from {}; leave one out"),
+        (["--task", "parsing"], "--task parsing: {} is for translation; leave --task out"),
+        (
+            ["--tags", "predicted"],
+            "--tags and --brackets are for parsing; add --task parsing, or leave them out",
+        ),
+        (["--max-tokens", "0"], "--max-tokens: Input should be greater than or equal to 1"),
+    ],
+)
+def test_options_that_contradict_the_model_are_named_in_one_line_and_leave_nothing(
+    prepare: RunCommand, tmp_path: Path, toy_model: Path, options: list[str], message: str
+) -> None:
+    code, out, err = prepare("--tokenizer-from", toy_model, *options)
+    assert (code, out, err.count("\n")) == (2, b"", 1)
+    assert message.format(toy_model) in err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("model", ["absent", "folder"])
+def test_what_is_no_model_has_no_sub_words(prepare: RunCommand, tmp_path: Path, model: str) -> None:
+    (tmp_path / "folder").mkdir()
+    code, out, err = prepare("--tokenizer-from", tmp_path / model)
+    assert (code, out, err.count("\n")) == (4, b"", 1)
+    assert f"error[E-MODEL]: {tmp_path / model}: " in err
+
+
+def test_bad_lines_are_dropped_if_that_is_asked_for(run_command: RunCommand, tmp_path: Path) -> None:
+    lines = [b"word %d\tWort %d" % (number, number) for number in range(300)]
+    lines[7] = b"w\xffrd\tWort"
+    (tmp_path / "bad.tsv").write_bytes(b"\n".join(lines))
+    data, text = tmp_path / "data", ["--pairs", tmp_path / "bad.tsv", "--tokenizer", "byte"]
+    code, _, err = run_command("prepare", data, *text)
+    assert code == 3
+    assert f"{tmp_path / 'bad.tsv'}:8:2: invalid byte 0xFF" in err
+    code, _, err = run_command("prepare", data, *text, "--on-bad-line", "drop", "--max-bad-share", "0.001")
+    assert code == 3
+    assert "1 of the first 300 lines cannot be used, more than --max-bad-share = 0.001 allows" in err
+    assert not data.exists()
+    code, out, err = run_command("prepare", data, *text, "--on-bad-line", "drop")
+    assert code == 0
+    assert b"299 pairs to train on" in out
+    assert f"1 dropped: unusable line ({tmp_path / 'bad.tsv'}:8)" in err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--max-bad-share", "0.1"], "belongs to --on-bad-line drop"),
+        (["--on-bad-line", "drop", "--max-bad-share", "1.5"], "Must be >= 0 and <= 1"),
+        (["--on-bad-line", "skip"], "on-bad-line"),
+        (["--task", "parsing", "--on-bad-line", "drop"], "--on-bad-line: for sentence pairs only"),
+        (["--task", "parsing", "--drop-copies"], "--drop-copies: for sentence pairs only"),
+    ],
+)
+def test_wrong_uses_of_bad_lines_are_one_line(
+    run_command: RunCommand, tmp_path: Path, options: list[str], message: str
+) -> None:
+    (tmp_path / "a.tsv").write_bytes(b"a\tb\n")
+    code, _, err = run_command("prepare", tmp_path / "data", "--pairs", tmp_path / "a.tsv", *options)
+    assert code == 2
+    assert message in err
+    assert err.count("\n") == 1

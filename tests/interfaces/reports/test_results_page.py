@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -59,6 +60,14 @@ def made_up(name: str, directory: Path) -> Results:
         for place, row in enumerate(rows)
     }
     return Results(experiment, TINY, rows, outcomes, directory)
+
+
+@pytest.fixture(scope="module")
+def table3_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the page of Table 3, written once, as its plots take seconds."""
+    folder = tmp_path_factory.mktemp("table3")
+    write_report(made_up("table3", folder))
+    return folder
 
 
 @pytest.fixture
@@ -126,10 +135,9 @@ def test_a_dark_page_has_light_plots(browser: Any, tmp_path: Path) -> None:
     assert light < 120 < dark, "ink is dark on a light page and light on a dark one"
 
 
-def test_the_legend_explains_every_mark_that_occurs_and_no_other(tmp_path: Path) -> None:
-    results = made_up("table3", tmp_path)
-    write_report(results)
-    page, table = (tmp_path / "results.html").read_text(), results_table(results)
+def test_the_legend_explains_every_mark_that_occurs_and_no_other(table3_folder: Path) -> None:
+    page = (table3_folder / "results.html").read_text()
+    table = results_table(made_up("table3", table3_folder))
     legend = re.findall(r'<p class="legend">(.*?)</p>', page, re.DOTALL)[0]
     for mark, title in VERDICTS.values():
         occurs = f">{mark}</abbr>" in page
@@ -201,9 +209,10 @@ def test_a_folder_without_results_has_no_index(tmp_path: Path) -> None:
         lambda table: json.dumps(table).replace('"not as the paper"', '"unknown"'),
     ],
 )
-def test_a_damaged_page_is_named(damage: Callable[[dict[str, Any]], str], tmp_path: Path) -> None:
-    (tmp_path / "x").mkdir()
-    write_report(made_up("table3", tmp_path / "x"))
+def test_a_damaged_page_is_named(
+    damage: Callable[[dict[str, Any]], str], table3_folder: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(table3_folder, tmp_path / "x")
     path = tmp_path / "x" / "results.html"
     head, mark, rest = path.read_text().partition('id="table">')
     table, end, tail = rest.partition("</script>")
@@ -212,9 +221,8 @@ def test_a_damaged_page_is_named(damage: Callable[[dict[str, Any]], str], tmp_pa
         write_index(tmp_path)
 
 
-def test_an_index_replaces_only_an_index_and_reads_only_files(tmp_path: Path) -> None:
-    (tmp_path / "x").mkdir()
-    write_report(made_up("table3", tmp_path / "x"))
+def test_an_index_replaces_only_an_index_and_reads_only_files(table3_folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(table3_folder, tmp_path / "x")
     (tmp_path / "folder.html").mkdir()
     (tmp_path / "broken.html").symlink_to(tmp_path / "missing")
     first = write_index(tmp_path).read_text()

@@ -1,9 +1,11 @@
 """`allyouneed prepare`: turns sentence pairs or trees into data for `train`."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
@@ -11,12 +13,15 @@ from allyouneed.config.presets import preset as named_preset
 from allyouneed.config.run import DataConfig
 from allyouneed.errors import UsageError
 from allyouneed.interfaces.console import notice
-from allyouneed.interfaces.number_options import AtLeastOne, Whole, between
+from allyouneed.interfaces.number_options import AtLeastOne, Share, Whole, between
+from allyouneed.interfaces.progress import progress
 
 if TYPE_CHECKING:
     from allyouneed.data.corpus import Reader
     from allyouneed.tasks.prepared_data import PreparedData
     from allyouneed.tasks.task import Task
+
+_BAD_SHARE = 0.01
 
 Files = Annotated[tuple[Path, ...], Parameter(consume_multiple=True, show_default=False)]
 
@@ -38,6 +43,14 @@ class TextOptions:
     """Its translation, line by line."""
     valid_pairs: Files = ()
     """Lines of source TAB target, instead of `--valid-source` and `--valid-target`."""
+    on_bad_line: Literal["error", "drop"] = "error"
+    """What to do about a line of sentence pairs that is not UTF-8, has a NUL, or has no tab: end with an
+    error, or drop its pair."""
+    max_bad_share: Share | None = None
+    """Share of the lines of a file that `--on-bad-line drop` may drop, from 0 to 1, by default 0.01."""
+    drop_copies: bool = False
+    """Drop pairs whose translation is the source itself, which teach a model to copy; they are counted in any
+    case."""
     trees: Files = ()
     """Training trees in Penn brackets (`--task parsing`)."""
     valid_trees: Files = ()
@@ -58,8 +71,19 @@ class TextOptions:
         from allyouneed.data.corpus_files import CorpusFiles
         from allyouneed.tasks.parsing.treebank import TreeFiles
 
-        train_pairs = CorpusFiles(self.source, self.target, self.pairs)
-        valid_pairs = CorpusFiles(self.valid_source, self.valid_target, self.valid_pairs)
+        if issubclass(task.reader, TreeFiles):
+            given = {
+                "--on-bad-line": self.on_bad_line == "drop",
+                "--max-bad-share": self.max_bad_share is not None,
+                "--drop-copies": self.drop_copies,
+            }
+            if options := [name for name, is_given in given.items() if is_given]:
+                raise UsageError(f"{' and '.join(options)}: for sentence pairs only; leave out")
+        share = self._share_to_drop()
+        train_pairs = CorpusFiles(
+            self.source, self.target, self.pairs, max_bad_share=share, drop_copies=self.drop_copies
+        )
+        valid_pairs = CorpusFiles(self.valid_source, self.valid_target, self.valid_pairs, max_bad_share=share)
         train_trees = TreeFiles(self.trees, self.silver_trees, self.repeat_trees, self.exchange)
         valid_trees = TreeFiles(self.valid_trees)
         if issubclass(task.reader, TreeFiles):
@@ -72,13 +96,20 @@ class TextOptions:
             )
         return train_pairs, valid_pairs
 
+    def _share_to_drop(self) -> float | None:
+        if self.on_bad_line == "drop":
+            return _BAD_SHARE if self.max_bad_share is None else self.max_bad_share
+        if self.max_bad_share is not None:
+            raise UsageError("--max-bad-share: belongs to --on-bad-line drop; add it, or leave this out")
+        return None
+
 
 @Parameter(name="*")
 @dataclass(frozen=True)
 class DataOptions:
     """Data settings; the preset supplies those that are not given."""
 
-    tokenizer: Literal["bpe", "wordpiece", "byte", "words"] | None = None
+    tokenizer: Literal["bpe", "wordpiece", "byte", "sentencepiece", "words"] | None = None
     """Units of text: byte-pair encoding, word-pieces, or plain bytes; for parsing also words, each with as
     many ids as joined brackets have symbols per word."""
     vocab_size: Whole | None = None
@@ -130,6 +161,8 @@ def prepare(
     text: TextOptions = TextOptions(),
     task: str | None = None,
     preset: str | None = None,
+    tokenizer_from: Path | None = None,
+    workers: Annotated[int, between(0, 1_024)] | None = None,
     options: DataOptions = DataOptions(),
 ) -> None:
     """Clean sentence pairs or trees, learn sub-words, and store them as token ids.
@@ -137,6 +170,7 @@ def prepare(
     ```
     allyouneed prepare data --source train.en --target train.de --valid-source val.en --valid-target val.de
     allyouneed prepare data --pairs train.tsv.gz --vocab-size 8000 --target-language de
+    allyouneed prepare more --source more.en --target more.de --tokenizer-from models/first
     allyouneed prepare data --preset parsing_tiny --trees train.mrg --valid-trees dev.mrg
     allyouneed prepare data --task parsing --trees train.mrg --repeat-trees 4 --silver-trees silver.mrg
     ```
@@ -149,20 +183,52 @@ def prepare(
         text: Files to read.
         task: Task of the data: `translation` or `parsing`; by default the preset's.
         preset: Preset to take data settings from; by default `base`, or `parsing_wsj` for parsing.
+        tokenizer_from: Model whose sub-words and data settings are taken, for data to continue it with
+            (`train --init-from`): a run, a checkpoint or a model folder.
+        workers: Number of processes that encode a large corpus, by default one for each core, up to
+            16; 0 for none. The result does not depend on it.
         options: Settings that override the preset's.
     """
     from allyouneed.tasks.catalogue import TASKS, task_named
     from allyouneed.tasks.preparing import prepare as prepare_data
 
-    wanted = task_named(task or next(iter(TASKS)))
-    defaults = named_preset(preset or wanted.default_preset).data
-    if not preset:
-        defaults = defaults.replace(task=wanted.name)
-    elif task not in (None, defaults.task):
-        raise UsageError(f"--preset {preset}: is for {defaults.task}, not for {task}; take another preset")
+    if tokenizer_from is not None:
+        defaults = _settings_of(tokenizer_from, task, preset)
+    else:
+        wanted = task_named(task or next(iter(TASKS)))
+        defaults = named_preset(preset or wanted.default_preset).data
+        if not preset:
+            defaults = defaults.replace(task=wanted.name)
+        elif task not in (None, defaults.task):
+            raise UsageError(
+                f"--preset {preset}: is for {defaults.task}, not for {task}; take another preset"
+            )
     config = options.config(defaults)
     readers = text.readers(task_named(config.task))
-    _tell(prepare_data(data, *readers, config, say=partial(notice, settings=["vocab_sample_bytes"])))
+    say = partial(notice, settings=["vocab_sample_bytes"])
+
+    told: dict[str, Any] = {"say": say, "watch": partial(_watch, task_named(config.task).examples)}
+    _tell(prepare_data(data, *readers, config, tokenizer_from=tokenizer_from, num_workers=workers, **told))
+
+
+@contextmanager
+def _watch(examples: str, phase: str, total: int | None) -> Iterator[Callable[[int], None]]:
+    with progress(total, unit=examples, description=phase) as shown:
+        yield shown.advance
+
+
+def _settings_of(model: Path, task: str | None, preset: str | None) -> DataConfig:
+    """The data settings of a model."""
+    from allyouneed.tasks.initial_model import InitialModel
+
+    if preset is not None:
+        raise UsageError(
+            f"--preset {preset}: the settings are those of --tokenizer-from {model}; leave one out"
+        )
+    settings = InitialModel.read(model).config.data
+    if task not in (None, settings.task):
+        raise UsageError(f"--task {task}: {model} is for {settings.task}; leave --task out")
+    return settings
 
 
 def _tell(prepared: "PreparedData") -> None:

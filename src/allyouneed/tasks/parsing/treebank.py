@@ -51,8 +51,13 @@ class TreeFiles:
 
     def read(self, report: CleaningReport) -> Iterator[Pair]:
         """All trees, cleaned, on one line each; the call itself checks that all files exist."""
-        require_rereadable([*paths(self.files), *paths(self.silver)])
+        require_rereadable(self.all_files)
         return self._read(report)
+
+    @property
+    def all_files(self) -> list[Path]:
+        """All files that are read."""
+        return [*paths(self.files), *paths(self.silver)]
 
     def distinct(self) -> "TreeFiles":
         """The files without repetitions and exchanges, to learn units from the original frequencies."""

@@ -1,5 +1,6 @@
 """The translation task: trained on sentence pairs, used as a `Translator`, scored by BLEU."""
 
+import filecmp
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from pathlib import Path
@@ -37,10 +38,19 @@ def _learn_units(text: TrainingText) -> Units:
 
 
 def _load_units(directory: Path, config: DataConfig, source_vocab_size: int, target_vocab_size: int) -> Units:
-    return Units(
-        Tokenizer.load(directory / SOURCE_TOKENIZER, source_vocab_size),
-        Tokenizer.load(directory / TARGET_TOKENIZER, target_vocab_size),
-    )
+    source_path, target_path = directory / SOURCE_TOKENIZER, directory / TARGET_TOKENIZER
+    source = Tokenizer.load(source_path, source_vocab_size)
+    if source_vocab_size == target_vocab_size and _are_the_same(source_path, target_path):
+        return Units(source, source)
+    return Units(source, Tokenizer.load(target_path, target_vocab_size))
+
+
+def _are_the_same(first: Path, second: Path) -> bool:
+    """Whether two files have the same bytes."""
+    try:
+        return filecmp.cmp(first, second, shallow=False)
+    except OSError:  # reading them tells the user more
+        return False
 
 
 def _build(

@@ -1,0 +1,212 @@
+"""Splits pairs into units, a chunk at a time; a large corpus on all cores, by worker processes.
+
+The chunks come back in order, so what is made of them does not depend on the number of workers, nor on
+whether one of them dies.
+"""
+
+import contextlib
+import os
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import chain, islice
+from pathlib import Path
+from queue import SimpleQueue
+from threading import Event
+from typing import Any, BinaryIO, NamedTuple
+
+from allyouneed.config.run import DataConfig
+from allyouneed.data.corpus import Pair
+from allyouneed.data.store import Sentences
+from allyouneed.hardware.processor import available_cores
+from allyouneed.tasks.encoding_worker import read_answer, write_request
+from allyouneed.tasks.units import Units, encode_corpus
+
+CHUNK_PAIRS = 4_096
+_CHUNK_CHARACTERS = 1 << 20  # both sides; each takes about 100 bytes of memory
+_ALONE_CHUNKS = 10
+"""Number of chunks before workers are started: a small corpus is done before they are ready."""
+_WAITING_CHUNKS = 2  # per worker, so that none has to wait
+_MOST_WORKERS = 16  # by default, as one process reads for all
+
+
+class Chunk(NamedTuple):
+    """Pairs that are encoded together."""
+
+    pairs: Sequence[Pair]
+    line_numbers: Sequence[int]
+    """The number of each pair's line, counted over all files."""
+
+    @property
+    def sources(self) -> list[str]:
+        """The source texts."""
+        return [pair.source for pair in self.pairs]
+
+    @property
+    def targets(self) -> list[str]:
+        """The target texts."""
+        return [pair.target for pair in self.pairs]
+
+
+class EncodedChunk(NamedTuple):
+    """A chunk and its ids."""
+
+    chunk: Chunk
+    source: Sentences
+    target: Sentences
+
+
+def chunks(numbered: Iterable[tuple[Pair, int]]) -> Iterator[Chunk]:
+    """Pairs and the numbers of their lines in chunks; fewer pairs together if they are long."""
+    source = iter(numbered)
+    while together := list(_together(source)):
+        pairs, line_numbers = zip(*together, strict=True)
+        yield Chunk(pairs, line_numbers)
+
+
+class Encoder:
+    """Encodes chunks.
+
+    Args:
+        units: The units of both sides.
+        directory: Folder that the units are saved in, for the workers.
+        config: Data settings.
+        num_workers: Number of further processes for large corpora, by default one for each core; 0 for none.
+        say: Receives a line if workers cannot be used.
+    """
+
+    def __init__(
+        self,
+        units: Units,
+        directory: Path,
+        config: DataConfig,
+        num_workers: int | None = None,
+        say: Callable[[str], None] = lambda line: None,
+    ) -> None:
+        self._units, self._say = units, say
+        wanted = min(available_cores(), _MOST_WORKERS) if num_workers is None else num_workers
+        self._num_workers = wanted if sys.executable else 0  # which is not known where Python is embedded
+        self._has_told = False
+        sizes = units.source.vocab_size, units.target.vocab_size
+        self.vocab_size = max(sizes)
+        """Size of the larger vocabulary."""
+        self._command = [
+            *(sys.executable, "-P", "-m", "allyouneed.tasks.encoding_worker"),
+            *(str(directory), config.model_dump_json(), *map(str, sizes)),
+        ]
+
+    def encoded(self, chunks: Iterator[Chunk]) -> Generator[EncodedChunk, None, None]:
+        """The chunks, in their order, with their ids."""
+        alone = _ALONE_CHUNKS if self._num_workers else None
+        yield from map(self._alone, islice(chunks, alone))
+        if (first := next(chunks, None)) is not None:
+            yield from self._by_workers(chain([first], chunks))
+
+    def _alone(self, chunk: Chunk) -> EncodedChunk:
+        source, target = self._units.source, self._units.target
+        return EncodedChunk(
+            chunk,
+            encode_corpus(source, chunk.sources),
+            encode_corpus(target, chunk.targets),
+        )
+
+    def _by_workers(self, chunks: Iterator[Chunk]) -> Iterator[EncodedChunk]:
+        workers: SimpleQueue[_Worker | None] = SimpleQueue()
+        faults: SimpleQueue[str] = SimpleQueue()
+        has_ended = Event()
+
+        def encode(chunk: Chunk) -> EncodedChunk:
+            """Encode a chunk in a worker, or in this process in the place of one that has ended."""
+            worker = workers.get()
+            try:
+                if worker is not None:
+                    return EncodedChunk(chunk, *worker.encode(chunk))
+            except ValueError:
+                pass  # a text that cannot be sent; nothing was
+            except (OSError, EOFError) as error:
+                if has_ended.is_set():
+                    raise
+                worker = None
+                faults.put(f"has ended ({error})")
+            finally:
+                workers.put(worker)
+            return self._alone(chunk)
+
+        with ThreadPoolExecutor(self._num_workers) as pool, contextlib.ExitStack() as stack:
+            # At the end no more chunks are begun, then the workers are killed, so no thread waits for one.
+            for _ in range(self._num_workers):
+                workers.put(self._started(stack, faults))
+            stack.callback(pool.shutdown, wait=False, cancel_futures=True)
+            stack.callback(has_ended.set)
+            waiting: deque[Future[EncodedChunk]] = deque()
+            while True:
+                missing = _WAITING_CHUNKS * self._num_workers - len(waiting)
+                waiting.extend(pool.submit(encode, chunk) for chunk in islice(chunks, missing))
+                if not waiting:
+                    return
+                encoded = waiting.popleft().result()
+                self._tell(faults)
+                yield encoded
+
+    def _started(self, stack: contextlib.ExitStack, faults: "SimpleQueue[str]") -> "_Worker | None":
+        try:
+            return stack.enter_context(_Worker(self._command))
+        except OSError as error:
+            faults.put(f"could not be started ({error.strerror})")
+            return None
+
+    def _tell(self, faults: "SimpleQueue[str]") -> None:
+        """Say the first fault."""
+        if not self._has_told and not faults.empty():
+            self._has_told = True
+            self._say(f"NOTICE: a process that encodes {faults.get()}; going on, more slowly")
+
+
+class _Worker:
+    """A process that encodes; see `encoding_worker`. It ends when its input does, or this one."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=os.environ | {"TOKENIZERS_PARALLELISM": "false"},
+            start_new_session=True,  # a signal from the terminal is for the one that commands
+        )
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._input: BinaryIO = self._process.stdin  # type: ignore[assignment]
+        self._output: BinaryIO = self._process.stdout  # type: ignore[assignment]
+
+    def encode(self, chunk: Chunk) -> tuple[Sentences, Sentences]:
+        """The ids of both sides.
+
+        Raises:
+            ValueError: A text cannot be sent; nothing was.
+            OSError, EOFError: The process has ended, or could not encode the chunk.
+        """
+        write_request(self._input, chunk.sources, chunk.targets)
+        num_pairs = len(chunk.pairs)
+        return read_answer(self._output, num_pairs), read_answer(self._output, num_pairs)
+
+    def __enter__(self) -> "_Worker":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._process.kill()  # first, as a thread may be reading what it writes
+        self._process.wait()
+        for stream in (self._input, self._output):
+            with contextlib.suppress(OSError):
+                stream.close()
+
+
+def _together(numbered: Iterator[tuple[Pair, int]]) -> Iterator[tuple[Pair, int]]:
+    num_characters = 0
+    for pair, line_number in islice(numbered, CHUNK_PAIRS):
+        yield pair, line_number
+        num_characters += len(pair.source) + len(pair.target)
+        if num_characters > _CHUNK_CHARACTERS:
+            return

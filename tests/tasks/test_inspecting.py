@@ -1,0 +1,145 @@
+"""What is found in prepared data is what is in it."""
+
+import itertools
+import random
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from allyouneed.config.run import DataConfig
+from allyouneed.data.batching import padding_share
+from allyouneed.data.corpus_files import CorpusFiles
+from allyouneed.data.lines import write_lines
+from allyouneed.symbols import CONTROL_SYMBOLS, UNKNOWN
+from allyouneed.tasks.inspecting import Inspection, inspect
+from allyouneed.tasks.prepared_data import PreparedData
+from allyouneed.tasks.preparing import prepare
+
+ODD = "sun moon star", "moon star bear wolf " * 5
+WORDS = ["sun", "moon", "star", "bear", "wolf", "tree", "ü"]
+
+
+def write_pairs(folder: Path, name: str, pairs: list[tuple[str, str]]) -> CorpusFiles:
+    for side, texts in zip("st", zip(*pairs, strict=True), strict=True):
+        write_lines(folder / f"{name}.{side}", list(texts))
+    return CorpusFiles(folder / f"{name}.s", folder / f"{name}.t")
+
+
+@pytest.fixture(scope="module", params=["joint", "separate"])
+def prepared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> PreparedData:
+    """Data of 300 random pairs with repeats, copies, and a pair that does not fit."""
+    folder, draw = tmp_path_factory.mktemp("inspected"), random.Random(1)
+
+    def text() -> str:
+        return " ".join(draw.choices(WORDS, k=draw.randint(1, 12)))
+
+    pairs = [(source := text(), source[::-1]) for _ in range(280)]
+    pairs += [("sun moon", "sun moon")] * 7 + [("sun moon", "moon"), ("a", "sun moon")]
+    pairs += [ODD] + [(f"{draw.choice(WORDS)} é", "é") for _ in range(10)]
+    draw.shuffle(pairs)
+    valid = [pairs[3], pairs[4], (pairs[5][0], "something else"), ("something", "else")]
+    config = DataConfig(vocab_size=280, joint_vocabulary=request.param == "joint", max_length_ratio=100)
+    prepare(folder / "data", write_pairs(folder, "train", pairs), write_pairs(folder, "valid", valid), config)
+    return PreparedData(folder / "data")
+
+
+@pytest.fixture(scope="module")
+def found(prepared: PreparedData) -> Inspection:
+    return inspect(prepared, num_examples=3)
+
+
+def test_sizes_are_those_of_the_text(prepared: PreparedData, found: Inspection) -> None:
+    for name, side in (("source", found.source), ("target", found.target)):
+        lines = prepared.lines("train", name)
+        assert side.num_words == sum(len(line.split()) for line in lines)
+        assert side.num_characters == sum(map(len, lines))
+        units = getattr(prepared.units, name)
+        assert side.lengths.tolist() == [len(units.encode(line)) for line in lines]
+        assert side.tokens_per_word == sum(side.lengths.tolist()) / side.num_words
+    assert (found.num_pairs, found.num_valid_pairs) == (300, 4)
+    assert found.num_bytes == sum(p.stat().st_size for p in prepared.directory.rglob("*") if p.is_file())
+
+
+def test_entries_are_counted_in_each_vocabulary(prepared: PreparedData, found: Inspection) -> None:
+    counts = {
+        name: Counter(
+            token
+            for line in prepared.lines("train", name)
+            for token in getattr(prepared.units, name).encode(line)
+        )
+        for name in ("source", "target")
+    }
+    if prepared.config.joint_vocabulary:
+        counts = {"both sides": counts["source"] + counts["target"]}
+    assert found.vocabularies.keys() == counts.keys()
+    for name, vocabulary in found.vocabularies.items():
+        assert dict(enumerate(vocabulary.counts.tolist())) == {
+            token: counts[name][token] for token in range(len(vocabulary.counts))
+        }
+        assert vocabulary.num_entries == len(vocabulary.counts) - len(CONTROL_SYMBOLS)
+        assert vocabulary.num_used == len(counts[name])
+        assert vocabulary.num_rare == sum(times < 10 for times in counts[name].values()) > 0
+        assert vocabulary.num_unknown == counts[name][UNKNOWN]
+
+
+def test_repeats_are_counted(prepared: PreparedData, found: Inspection) -> None:
+    sources, targets = (prepared.lines("train", side) for side in ("source", "target"))
+    pairs = list(zip(sources, targets, strict=True))
+    valid = list(zip(*(prepared.lines("valid", side) for side in ("source", "target")), strict=True))
+    repeats = found.repeats
+    assert repeats.num_pairs == len(pairs) - len(set(pairs)) >= 6
+    assert repeats.num_sources == len(sources) - len(set(sources)) > repeats.num_pairs
+    assert repeats.num_targets == len(targets) - len(set(targets))
+    assert repeats.num_copies == sum(source == target for source, target in pairs) >= 7
+    assert repeats.num_valid_pairs == 2 == sum(pair in pairs for pair in valid)
+    assert repeats.num_valid_sources == 3
+    most = Counter(pairs).most_common(1)[0]
+    assert (found.most_repeated[0].source, found.most_repeated[0].target) == most[0]
+    assert found.most_repeated[0].times == most[1]
+    assert all(each.times > 1 for each in found.most_repeated)
+
+
+def test_pairs_that_stand_out_are_shown_with_their_lines(prepared: PreparedData, found: Inspection) -> None:
+    lines = {side: prepared.lines("train", side) for side in ("source", "target")}
+    lengths = np.maximum(found.source.lengths, found.target.lengths)
+    shown = [max(each.num_source_tokens, each.num_target_tokens) for each in found.longest]
+    assert shown == sorted(lengths.tolist(), reverse=True)[:3]
+    assert (found.oddest[0].source, found.oddest[0].target) == ODD
+    for each in found.longest + found.oddest + found.most_repeated:
+        assert lines["source"][each.number - 1] == each.source
+        assert lines["target"][each.number - 1] == each.target
+        assert found.source.lengths[each.number - 1] == each.num_source_tokens
+        assert found.target.lengths[each.number - 1] == each.num_target_tokens
+
+
+def test_padding_is_the_share_of_what_is_computed() -> None:
+    source, target = np.array([1, 4, 2, 9]), np.array([2, 2, 7, 1])
+    batches = [np.array([1, 0]), np.array([3]), np.array([2])]
+    real = (source + 1).sum() + (target + 1).sum()
+    computed = sum(
+        len(batch) * (lengths[batch].max() + 1)
+        for batch, lengths in itertools.product(batches, (source, target))
+    )
+    assert padding_share(source, target, batches) == pytest.approx(1 - real / computed)
+
+
+def test_smaller_micro_batches_have_less_padding(found: Inspection) -> None:
+    assert found.padding.keys() == {1_024, 4_096, 16_384}
+    assert 0 < found.padding[1_024] <= found.padding[4_096] <= found.padding[16_384] < 1
+
+
+def test_no_examples_and_progress(prepared: PreparedData) -> None:
+    numbers: list[int] = []
+    found = inspect(prepared, 0, numbers.append)
+    assert found.longest == found.oddest == found.most_repeated == []
+    assert sum(numbers) == 2 * found.num_pairs
+
+
+def test_trees_have_no_copies_and_no_odd_lengths(toy_parser: Path, toy_treebank: Path) -> None:
+    found = inspect(PreparedData(toy_parser.parent / "data"))
+    assert found.examples == "trees"
+    assert found.oddest == []
+    assert found.repeats.num_copies is None
+    assert found.longest
