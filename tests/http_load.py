@@ -112,6 +112,7 @@ async def load(
     next_request: Callable[[], tuple[Any, Callable[[Any], str | None], int]],
     *,
     leaving_share: float = 0.0,
+    ramp_seconds: float = 0.0,
     tally: Tally | None = None,
 ) -> Tally:
     """Let clients ask again and again, each after its last answer, for some seconds.
@@ -126,6 +127,7 @@ async def load(
         next_request: Makes a request's content, a check of the JSON of its answer (what is wrong, or None),
             and its number of texts.
         leaving_share: Share of the requests whose client leaves before the answer.
+        ramp_seconds: Time within which the clients arrive.
         tally: Counts to add to.
     """
     counts = Tally() if tally is None else tally
@@ -134,6 +136,7 @@ async def load(
 
     async def client() -> None:
         connection = Connection(port)
+        await asyncio.sleep(draw.random() * ramp_seconds)
         while time.perf_counter() < end:
             content, fault, num_texts = next_request()
             if draw.random() < leaving_share:

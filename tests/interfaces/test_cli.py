@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+import keyword
 import os
 import signal
 import subprocess
@@ -88,7 +89,8 @@ def test_help_lists_every_command_in_order_with_what_it_does(
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_explains_itself_with_an_example(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    function = getattr(importlib.import_module(f"allyouneed.interfaces.commands.{name}"), name)
+    spelled = f"{name}_" if keyword.iskeyword(name) else name
+    function = getattr(importlib.import_module(f"allyouneed.interfaces.commands.{spelled}"), spelled)
     assert main([name, "--help"]) == 0
     shown = capsys.readouterr().out
     assert (inspect.getdoc(function) or "").split("\n")[0] in " ".join(shown.split())

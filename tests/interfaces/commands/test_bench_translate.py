@@ -9,7 +9,7 @@ import pytest
 from allyouneed.bench.contenders import NEEDED, OURS
 from allyouneed.bench.decoding_contenders import CONTENDERS
 from allyouneed.bench.decoding_lengths import LENGTHS
-from allyouneed.bench.training_workloads import SHAPES, Shape
+from allyouneed.bench.decoding_workloads import MODELS
 from allyouneed.config.model import ModelConfig
 from allyouneed.interfaces.cli import main
 from allyouneed.interfaces.commands.bench_translate import Peer, ShapeName
@@ -57,7 +57,7 @@ def test_a_shape_is_measured_by_length_and_other_results_stay(
     model = ModelConfig(
         source_vocab_size=300, target_vocab_size=300, d_model=16, d_ff=24, num_layers=1, num_heads=2
     )
-    monkeypatch.setitem(SHAPES, "base", Shape(model, 100, 100, 1, {}))
+    monkeypatch.setitem(MODELS, "base", model)
     out = tmp_path / "speed.json"
     out.write_bytes(b'{"small": {"rows": []}}')
     assert main(["bench", "translate", "--shape", "base", "--lengths", "--out", str(out), *QUICK]) == 0
@@ -68,7 +68,7 @@ def test_a_shape_is_measured_by_length_and_other_results_stay(
 
 
 def test_the_options_name_shapes_and_all_peers() -> None:
-    assert set(get_args(ShapeName)) <= set(SHAPES)
+    assert set(get_args(ShapeName)) == set(MODELS)
     assert {OURS, *get_args(Peer)} == set(CONTENDERS)
     assert set(get_args(Peer)) == set(FORMATS)
 
@@ -78,7 +78,7 @@ def test_the_options_name_shapes_and_all_peers() -> None:
     [
         ([], 2, "no model; name one"),
         (["model"], 2, "name a file with --source"),
-        (["--shape", "huge"], 2, 'Invalid value "huge" for --shape. Choose from: "small", "base".'),
+        (["--shape", "huge"], 2, 'Invalid value "huge" for --shape. Choose from: "small", "base", "opus".'),
         (["--shape", "base", "--against", "fairseq"], 2, 'Invalid value "fairseq" for --against.'),
         (["--shape", "base", "--rounds", "0"], 2, 'Invalid value "0" for --rounds. Must be >= 1.'),
         (["--shape", "base", "--out", "{tmp}/notes"], 2, "notes: is not a result file of bench"),

@@ -2,11 +2,15 @@
 
 import socket
 import time
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 
 import httpx
 from tests.interfaces.server.conftest import StartServer
-from tests.patience import PATIENCE_SECONDS
+from tests.patience import PATIENCE_SECONDS, wait_until
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import ClientConnection
+from websockets.sync.client import connect as connect_socket
+from websockets.typing import Origin
 
 from allyouneed.interfaces.server.connections import Connections
 from allyouneed.interfaces.server.settings import ServerSettings
@@ -109,6 +113,30 @@ def test_a_translation_may_take_longer_than_any_deadline_of_connections(start_se
     assert response.elapsed.total_seconds() > 0.05
 
 
+def test_a_client_that_does_not_read_its_answers_is_sent_away(start_server: StartServer) -> None:
+    address = start_server(body_seconds=0.3, most_connections=1)
+    with connect(address) as connection:
+        connection.sendall(b"GET /api/openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 1_000)
+        assert httpx.get(f"{address}/healthz").status_code == 503
+        wait_until(lambda: httpx.get(f"{address}/healthz").status_code == 200)
+
+
+def test_a_web_socket_that_does_not_read_is_sent_away_too(start_server: StartServer) -> None:
+    address = start_server(body_seconds=0.3, most_connections=1)
+    place = f"{address.replace('http', 'ws')}/translate"
+    with connect_socket(place, proxy=None, max_queue=1, max_size=None, close_timeout=0.1) as connection:
+        for _ in range(10):
+            connection.send("\n" * 900_000)  # the answers are as long
+        assert httpx.get(f"{address}/healthz").status_code == 503
+        wait_until(lambda: httpx.get(f"{address}/healthz").status_code == 200)
+
+
+def test_those_that_are_refused_keep_nobody_out() -> None:
+    connections = Connections(ServerSettings())
+    assert [connections.admit("10.0.0.1") for _ in range(1_000)].count(True) == 256
+    assert connections.admit("10.0.0.2")
+
+
 def test_more_connections_than_allowed_are_turned_away(start_server: StartServer) -> None:
     address = start_server(most_connections=3)
     with ExitStack() as stack:
@@ -116,11 +144,12 @@ def test_more_connections_than_allowed_are_turned_away(start_server: StartServer
         for connection in kept:
             connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert connection.recv(65_536).startswith(b"HTTP/1.1 200")
-        with connect(address) as connection:
-            assert all_of(connection).startswith(b"HTTP/1.1 503 Service Unavailable")
+        for asked in (b"GET /healthz HTTP/1.1\r\n", b""):
+            with connect(address) as connection:
+                connection.sendall(asked)
+                assert all_of(connection).startswith(b"HTTP/1.1 503 Service Unavailable")
         kept[0].close()
-        time.sleep(0.1)
-        assert httpx.get(f"{address}/healthz").status_code == 200
+        wait_until(lambda: httpx.get(f"{address}/healthz").status_code == 200)
 
 
 def test_slow_connections_do_not_keep_others_waiting(start_server: StartServer) -> None:
@@ -137,12 +166,40 @@ def test_slow_connections_do_not_keep_others_waiting(start_server: StartServer) 
 def test_an_address_has_fewer_connections_than_all_but_not_this_machine() -> None:
     connections = Connections(ServerSettings(most_connections=5, most_connections_per_address=2))
     assert [connections.admit("10.0.0.1") for _ in range(3)] == [True, True, False]
-    connections.forget("10.0.0.1")
     assert connections.admit("127.0.0.1")
     assert connections.admit("127.0.0.1")
     assert connections.admit("127.0.0.1")
     assert not connections.admit("127.0.0.1")
-    for _ in range(4):
+    for _ in range(3):
         connections.forget("127.0.0.1")
     connections.forget("10.0.0.1")
     assert connections.admit("10.0.0.1")
+
+
+def test_web_sockets_count_until_they_are_closed(start_server: StartServer) -> None:
+    address = start_server(most_connections=4)
+    place = f"{address.replace('http', 'ws')}/translate"
+
+    def status(path: str = place, origin: Origin | None = None) -> int:
+        """The answer to a handshake; 101 if a socket was opened, which is closed at once."""
+        try:
+            with connect_socket(path, proxy=None, origin=origin):
+                return 101
+        except InvalidStatus as refused:
+            return refused.response.status_code
+
+    for _ in range(4):  # a server is told of closed connections in its own time
+        wait_until(lambda: status() == 101)
+        wait_until(lambda: status(origin=Origin("https://elsewhere.example")) == 403)
+        wait_until(lambda: status(f"{place}/nowhere") in (403, 404))
+    with ExitStack() as stack:
+        opened: list[ClientConnection] = []
+
+        def one_more() -> bool:
+            with suppress(InvalidStatus):
+                opened.append(stack.enter_context(connect_socket(place, proxy=None)))
+            return len(opened) == 4
+
+        wait_until(one_more)
+        assert status() == 503
+    wait_until(lambda: status() == 101)

@@ -1,6 +1,7 @@
 """Many clients of the real program at once (release tier)."""
 
 import asyncio
+import contextlib
 import itertools
 import os
 import random
@@ -69,16 +70,18 @@ def test_two_hundred_clients_get_their_own_answers_in_time(toy_model: Path) -> N
     asked, healthy = Asked(1), Tally()
 
     async def look_after(port: int) -> None:
-        connection = Connection(port)
-        while True:
-            reply = await connection.get("/healthz")
-            healthy.answered.append(reply.seconds)
-            await asyncio.sleep(0.1)
+        with contextlib.closing(Connection(port)) as connection:
+            while True:
+                reply = await connection.get("/healthz")
+                healthy.answered.append(reply.seconds)
+                await asyncio.sleep(0.1)
 
     async def attack(port: int) -> Tally:
         looking = asyncio.create_task(look_after(port))
         try:
-            return await load(port, "/api/translate", CLIENTS, SECONDS, asked, leaving_share=0.1)
+            return await load(
+                port, "/api/translate", CLIENTS, SECONDS, asked, leaving_share=0.1, ramp_seconds=2.0
+            )
         finally:
             looking.cancel()
 
@@ -96,6 +99,7 @@ def test_two_hundred_clients_get_their_own_answers_in_time(toy_model: Path) -> N
     assert tally.wrong == []
     assert len(tally.answered) == len(asked.answers) > 1_000
     assert tally.left > 100
+    assert len(healthy.answered) > 100
     texts = list(asked.answers)
     translator = load_translator(toy_model, precision="int8" if has_int8() else "float32")
     expected = translator.translate(texts, split_sentences=True)

@@ -102,7 +102,7 @@ def test_the_translation_grows_as_it_becomes_certain(page: Any) -> None:
             .observe(document.querySelector('.target'), { childList: true });
         }"""
     )
-    translate(page, "moon star\nriver stone tree\nbear")
+    translate(page, "moon star\nriver stone tree\nbear\n" * 25)  # long enough for more than a glimpse
     seen = page.evaluate("seen")
     assert len(seen) > 2
     assert all(seen[-1].startswith(text) for text in seen)

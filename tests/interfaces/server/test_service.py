@@ -14,14 +14,17 @@ from tests.interfaces.server.conftest import DECODING, SETTINGS
 
 from allyouneed.config.run import SearchSettings
 from allyouneed.errors import ModelError, UsageError
+from allyouneed.interfaces.server import running
 from allyouneed.interfaces.server.admission import Admission
 from allyouneed.interfaces.server.ask import Ask, Translated
 from allyouneed.interfaces.server.decoding import serving
 from allyouneed.interfaces.server.models import ModelSource, ServedModel, direction_of, load_models, newer
 from allyouneed.interfaces.server.refusal import Refusal
 from allyouneed.interfaces.server.service import Service
+from allyouneed.storage.run_directory import resolve_model
 
 Result = TypeVar("Result")
+CPU = torch.device("cpu")
 
 
 def run(work: Awaitable[Result]) -> Result:
@@ -85,6 +88,13 @@ def test_a_stream_grows_to_the_translation(service: Service) -> None:
         assert all(isinstance(each, str) and text.startswith(each) for each in certain)
         assert sorted(map(str, certain), key=len) == certain
         assert certain[-1] == text
+
+
+def test_alternatives_over_a_third_language_are_those_of_the_last_model(service: Service) -> None:
+    [german] = run(service.translate(["sun moon"], Ask("en", "de")))
+    expected = run(service.alternatives(german.translations[0].text, Ask("de", "fr")))
+    found = run(service.alternatives("sun moon", Ask("en", "fr")))
+    assert [each.text for each in found] == [each.text for each in expected]
 
 
 def test_sentences_are_parsed(service: Service) -> None:
@@ -183,6 +193,26 @@ def test_a_full_queue_is_refused_at_once_and_told_when_to_come_back(models: list
         run(ask_much())
 
 
+def test_a_long_text_has_its_place_in_the_queue_while_it_is_encoded(models: list[ServedModel]) -> None:
+    settings = replace(SETTINGS, queue_tokens=100)
+    with serving(models, DECODING, settings) as service:
+
+        async def ask_much() -> None:
+            text = "sun moon star " * 200
+            asking = asyncio.create_task(service.translate([text], Ask("en", "de")))
+            await asyncio.sleep(0)
+            with pytest.raises(Refusal) as caught:
+                await service.translate([text], Ask("en", "de"))
+            assert caught.value.status == 429
+            asking.cancel()
+            await asyncio.gather(asking, return_exceptions=True)
+            while service.num_queued_tokens:
+                await asyncio.sleep(0.001)
+            service.require_room()
+
+        run(ask_much())
+
+
 def test_admission_learns_the_speed_of_a_busy_server_only(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
@@ -217,22 +247,92 @@ def test_a_model_that_does_not_know_its_languages_wants_them(toy_model: Path, to
     assert names == ["run", "run-2"]
 
 
-def test_a_replaced_model_is_loaded_and_a_damaged_one_is_not(
-    toy_run: Path, toy_model: Path, tmp_path: Path
-) -> None:
-    cpu, path = torch.device("cpu"), tmp_path / "model"
+@pytest.fixture
+def replaceable(toy_model: Path, tmp_path: Path) -> tuple[Path, ServedModel]:
+    """A folder, and the model that is served from it."""
+    path = tmp_path / "model"
     shutil.copytree(toy_model, path)
-    [model] = load_models([ModelSource(path, ("en", "de"))], None, cpu)
-    assert newer(model, cpu) is None
+    [model] = load_models([ModelSource(path, ("en", "de"))], None, CPU)
+    return path, model
+
+
+def test_a_replaced_model_is_loaded_and_a_damaged_one_is_not(
+    toy_run: Path, replaceable: tuple[Path, ServedModel]
+) -> None:
+    path, model = replaceable
+    assert newer(model, CPU) is None
     shutil.rmtree(path)
     shutil.copytree(toy_run / "checkpoints" / "step-00000120", path)
     (path / "model.safetensors").write_bytes(b"damaged")
     with pytest.raises(ModelError):
-        newer(model, cpu)
-    assert newer(model, cpu) is None  # not tried again
+        newer(model, CPU)
+    assert newer(model, CPU) is None  # not tried again
     shutil.rmtree(path)
     shutil.copytree(toy_run / "checkpoints" / "step-00000120", path)
-    replacement = newer(model, cpu)
+    replacement = newer(model, CPU)
     assert replacement is not None
     assert (replacement.name, replacement.source, replacement.target) == ("model", "en", "de")
-    assert newer(replacement, cpu) is None
+    assert newer(replacement, CPU) is None
+
+
+def test_a_model_that_was_not_complete_yet_is_tried_again_when_it_is(
+    toy_run: Path, replaceable: tuple[Path, ServedModel]
+) -> None:
+    (path, model), source = replaceable, toy_run / "checkpoints" / "step-00000120"
+    shutil.rmtree(path)
+    shutil.copytree(source, path, ignore=shutil.ignore_patterns("model.safetensors"))
+    with pytest.raises(ModelError):
+        newer(model, CPU)
+    shutil.copy2(source / "model.safetensors", path)
+    assert newer(model, CPU) is not None
+
+
+def test_a_model_of_another_task_does_not_replace_one(
+    toy_parser: Path, replaceable: tuple[Path, ServedModel]
+) -> None:
+    path, model = replaceable
+    shutil.rmtree(path)
+    shutil.copytree(resolve_model(toy_parser), path)
+    with pytest.raises(UsageError, match=r"it does parsing, not en-de; put it in another place"):
+        newer(model, CPU)
+    assert newer(model, CPU) is None
+
+
+def test_whatever_befalls_a_model_the_former_one_serves_and_the_next_is_taken(
+    service: Service,
+    toy_run: Path,
+    replaceable: tuple[Path, ServedModel],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    path, model = replaceable
+    service.models = {"model": model}
+    monkeypatch.setattr(running, "_SECONDS_BETWEEN_LOOKS", 0.001)
+    looks: list[str] = []
+    told: list[str] = []
+
+    def look(model: ServedModel, device: torch.device) -> ServedModel | None:
+        looks.append(str(len(looks)))
+        if len(looks) == 20:
+            raise MemoryError("no memory")
+        if len(looks) == 40:
+            shutil.copytree(toy_run / "checkpoints" / "step-00000120", path)
+        return newer(model, device)
+
+    monkeypatch.setattr(running, "newer", look)
+    shutil.rmtree(path)
+
+    async def watch() -> None:
+        async with running._replacing(service, CPU, told.append):
+            while not told:
+                await asyncio.sleep(0.001)
+
+    asyncio.run(watch())
+    assert told == ["model: replaced, loaded and verified"]
+    assert service.models["model"] is not model
+    messages = [record.getMessage() for record in caplog.records]
+    missing = f"{path}: no such model; name a run, a checkpoint in it, or a model directory"
+    assert messages == [
+        f"model: not loaded, the former model still serves: {fault}"
+        for fault in (missing, "unexpected MemoryError('no memory')", missing)
+    ]

@@ -70,9 +70,15 @@ class Selected:
     word: list[str] | None = None
     """Show only what this word attends to (figures only); can be repeated."""
 
-    def check(self, config: "ModelConfig") -> None:
-        """Reject a layer or head that the model does not have."""
-        limits = {"layer": (config.num_layers, self.layer), "head": (config.num_heads, max(self.head or [0]))}
+    def check(self, config: "ModelConfig", *, is_figure: bool) -> None:
+        """Reject a kind, layer or head that the model does not have."""
+        if self.kind == "decoder" and config.autoregression != "attention":
+            raise UsageError("--kind decoder: this decoder has recurrent units instead; leave out --kind")
+        of_decoder = self.kind in ("cross", "decoder") or (is_figure and self.kind is None)
+        layers = config.decoder_layers if of_decoder else config.num_layers
+        if self.kind is None and not is_figure:
+            layers = max(layers, config.decoder_layers)
+        limits = {"layer": (layers, self.layer), "head": (config.num_heads, max(self.head or [0]))}
         for name, (most, number) in limits.items():
             if number is not None and number > most:
                 raise UsageError(f"--{name} {number}: the model has {most}")
@@ -129,7 +135,7 @@ def attend(
     from allyouneed.tasks.loading import load
 
     loaded = load(model, device=torch_device(device))
-    selected.check(loaded.config.model)
+    selected.check(loaded.config.model, is_figure=bool(files.wanted()))
     if pairs:
         print(*_listed(_means(loaded, pairs), selected, sort), sep="\n")
         return

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from allyouneed.bench.decoding_workloads import Task
 
 Peer = Literal["ctranslate2", "huggingface"]
-ShapeName = Literal["small", "base"]
+ShapeName = Literal["small", "base", "opus"]
 
 _SHORT_NAMES = {"ctranslate2": "CT2", "huggingface": "HF"}
 _REMARKS = (
@@ -86,7 +86,8 @@ def translate(
         source: Source sentences, one per line.
         reference: Reference translations, line by line, for BLEU.
         shape: Models with random weights, on random sentences as long as Multi30k's, besides or instead of
-            trained models. `base` has the sizes of the paper's base model, `small` 3+3 layers, d_model 256.
+            trained models. `base` has the sizes of the paper's base model, `small` 3+3 layers, d_model 256,
+            `opus` those of OPUS-MT's models.
         conditions: Conditions of the measurement.
         out: The result file; results of the measured models are replaced in it.
     """
@@ -123,15 +124,14 @@ def _tasks(
     """Name of each task in the result file, and a function that makes it."""
     from functools import partial
 
-    from allyouneed.bench.decoding_workloads import task_of_model, task_of_shape
-    from allyouneed.bench.training_workloads import SHAPES
+    from allyouneed.bench.decoding_workloads import MODELS, task_of_model, task_of_shape
 
     for model in models:
         yield model.resolve().name, partial(task_of_model, model, source, reference)
     for shape in shapes:
         yield (
             shape,
-            partial(task_of_shape, SHAPES[shape].model, conditions.sentences, conditions.length),
+            partial(task_of_shape, MODELS[shape], conditions.sentences, conditions.length),
         )
 
 
@@ -145,7 +145,7 @@ def _speeds(make: Make, conditions: Conditions) -> dict[str, Any]:
     from allyouneed.bench.contenders import OURS, Entry
     from allyouneed.bench.decoding import bench_task, num_turns
     from allyouneed.bench.decoding_contenders import precisions
-    from allyouneed.inference.batching import available_cores
+    from allyouneed.hardware.processor import available_cores
 
     peers, threads = tuple(installed(conditions.against)), conditions.threads or available_cores()
     entries = [

@@ -1,5 +1,6 @@
 """`allyouneed serve`: answers requests for translations over HTTP."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -86,24 +87,28 @@ def serve(
         device: Device to compute on.
         log_format: Format of the log on standard error: text or json.
     """
+    from allyouneed.hardware.memory import give_back_freed_memory
     from allyouneed.interfaces.device import torch_device
 
     try:
         from allyouneed.interfaces.server.decoding import Decoding
-        from allyouneed.interfaces.server.models import ModelSource, direction_of
+        from allyouneed.interfaces.server.models import ModelSource, direction_of, load_models
         from allyouneed.interfaces.server.process import require_safe_address
-        from allyouneed.interfaces.server.running import run
     except ModuleNotFoundError as error:
         raise UsageError(
             f"serve needs {error.name}; install it with: pip install 'allyouneed[serve]'"
         ) from None
-    sources = [*map(ModelSource, models or []), *map(direction_of, direction or [])]
-    if not sources:
+    if not (sources := [*map(ModelSource, models or []), *map(direction_of, direction or [])]):
         raise UsageError("no model is named; name a run or a model folder: allyouneed serve runs/first")
-    settings = _settings(access, limits)
-    require_safe_address(settings, insecure=access.insecure)
+    require_safe_address(settings := _settings(access, limits), insecure=access.insecure)
     decoding = Decoding(precision, workers, batch_tokens, torch_device(device))
-    return run(sources, decoding, settings, log_format)
+    give_back_freed_memory()
+    with ThreadPoolExecutor(1, "loading") as thread:
+        loading = thread.submit(load_models, sources, precision, decoding.device)
+        from allyouneed.interfaces.server.running import run  # the web framework takes a while, too
+
+        loaded = loading.result()
+    return run(loaded, decoding, settings, log_format)
 
 
 def _settings(access: Access, limits: Limits) -> "ServerSettings":

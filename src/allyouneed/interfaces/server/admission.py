@@ -1,8 +1,10 @@
 """Decides whether a request may join the queue, from how long it would wait."""
 
+import contextlib
 import math
 import random
 import time
+from collections.abc import Callable, Iterator
 
 from allyouneed.interfaces.server.refusal import Refusal
 
@@ -29,6 +31,38 @@ class Admission:
         self._tokens = speed * self._seconds
         self._since, self._done_then = time.monotonic(), 0
         self._was_busy = False
+        self._num_expected = 0
+        """Tokens of admitted requests that are not in the queue: their texts are still encoded, or their work
+        is of another kind, such as attention."""
+
+    @contextlib.contextmanager
+    def admitted(self, num_tokens: int, num_queued: int, num_done: int) -> Iterator[Callable[[int], None]]:
+        """Require room for a request, and keep it while its tokens are not in the queue.
+
+        Args:
+            num_tokens: Number of tokens of the request.
+            num_queued: Number of tokens in the queue.
+            num_done: Number of tokens done since the start.
+
+        Yields:
+            Takes the number of tokens that now are in the queue.
+
+        Raises:
+            Refusal: The queue is full (429).
+        """
+        self.require_room(num_tokens, num_queued, num_done)
+        num_left = num_tokens
+        self._num_expected += num_tokens
+
+        def arrived(num: int) -> None:
+            nonlocal num_left
+            num_left -= num
+            self._num_expected -= num
+
+        try:
+            yield arrived
+        finally:
+            arrived(num_left)
 
     def require_room(self, num_tokens: int, num_queued: int, num_done: int) -> None:
         """Refuse a request if it would wait too long; an empty queue takes any.
@@ -42,6 +76,7 @@ class Admission:
             Refusal: The queue is full (429).
         """
         self.observe(num_queued, num_done)
+        num_queued += self._num_expected
         wait = num_queued / self._speed
         if num_queued and (num_queued + num_tokens > self._most_tokens or wait > self._most_wait_seconds):
             least = max(1, math.ceil(wait - self._most_wait_seconds))

@@ -34,7 +34,7 @@ def create_app(
     Args:
         service: Answers the requests of all protocols.
         settings: Who may connect, and how much they may ask for.
-        observers: Called after each HTTP request.
+        observers: Called after each HTTP request and each web socket.
         lifespan: Context in which the application runs.
     """
     app = FastAPI(
@@ -43,15 +43,21 @@ def create_app(
         openapi_url="/api/openapi.json",
         docs_url=None,
         redoc_url=None,
+        redirect_slashes=False,  # to a proxy's plain http
         lifespan=lifespan,
     )
     counted = metrics.Metrics(service)
-    app.include_router(metrics.routes(counted, lambda: not service.is_stopping))
-    for protocol in PROTOCOLS:
-        app.include_router(protocol.routes(service, settings))
-    app.include_router(pages.routes(service, settings))
+    routers = [
+        metrics.routes(counted, lambda: not service.is_stopping),
+        *(protocol.routes(service, settings) for protocol in PROTOCOLS),
+        pages.routes(service, settings),
+    ]
+    for router in routers:
+        app.include_router(router)
     answer_errors(app, FORMS)
     guard = Guard(
         app, settings, FORMS, libretranslate.OPEN_PATHS, lambda: service.is_stopping, service.require_room
     )
-    return Observed(guard, [counted.exchange, *observers])
+    routes = [route for router in routers for route in router.routes]
+    paths = {path for route in routes if "{" not in (path := getattr(route, "path", "{"))}
+    return Observed(guard, [counted.exchange, *observers], paths)

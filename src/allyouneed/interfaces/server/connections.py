@@ -1,17 +1,28 @@
-"""Connections with deadlines: a client that is slow, or does nothing, is sent away."""
+"""Connections with deadlines: a client that is slow, does not read, or does nothing, is sent away."""
 
 import asyncio
+import logging
 import socket
 from collections import Counter
 from typing import Literal
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from allyouneed.interfaces.server.origins import is_loopback
 from allyouneed.interfaces.server.settings import ServerSettings
 
 Phase = Literal["headers", "body"]
+
+_REFUSAL_SECONDS = 2.0
+"""How long a connection too many may take to begin its request, after which it is closed in any case."""
+_MOST_REFUSED = 64
+"""Number of connections too many above which they are closed at once."""
+
+_TOO_MANY = b"503 Service Unavailable"
+
+_log = logging.getLogger("allyouneed.server")
 
 
 class Connections:
@@ -23,14 +34,19 @@ class Connections:
 
     def __init__(self, settings: ServerSettings) -> None:
         self.settings = settings
+        self.num_refused = 0
+        """Number of open connections that are not admitted, and soon closed."""
         self._of_address: Counter[str] = Counter()
 
     def admit(self, address: str) -> bool:
-        """Count a connection; return whether it may stay."""
-        self._of_address[address] += 1
-        if self._of_address.total() > self.settings.most_connections:
+        """Whether one more connection may stay; it is counted if so."""
+        if self._of_address.total() >= self.settings.most_connections:
             return False
-        return is_loopback(address) or self._of_address[address] <= self.settings.most_connections_per_address
+        most = self.settings.most_connections_per_address
+        if not is_loopback(address) and self._of_address[address] >= most:
+            return False
+        self._of_address[address] += 1
+        return True
 
     def forget(self, address: str) -> None:
         """Count a connection no more."""
@@ -47,24 +63,34 @@ class GuardedProtocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Watch a new connection, or close it if there are too many."""
         super().connection_made(transport)
-        # Else the body of an answer waits for the client to acknowledge its headers, 40 ms on Linux.
-        transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        _set_up(transport.get_extra_info("socket"), self.limits.settings.body_seconds)
         self._phase: Phase | None = None
         self._deadline: asyncio.TimerHandle | None = None
         self._address = self.client[0] if self.client else ""
-        if self.limits.admit(self._address):
+        self._is_refused = not self.limits.admit(self._address)
+        if not self._is_refused:
             self._watch()
-        else:
-            self._turn_away(b"503 Service Unavailable")
+            return
+        self.limits.num_refused += 1
+        if self.limits.num_refused > _MOST_REFUSED:
+            self._turn_away(_TOO_MANY)
+        else:  # answered when it asks: an answer before that is no answer to clients of web sockets
+            self._deadline = self.loop.call_later(_REFUSAL_SECONDS, self._turn_away, _TOO_MANY)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
-        self._set_phase(None)
-        self.limits.forget(self._address)
+        self._stop_deadline()
+        if self._is_refused:
+            self.limits.num_refused -= 1
+        else:
+            self.limits.forget(self._address)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         """Take what has arrived."""
+        if self._is_refused:
+            self._turn_away(_TOO_MANY)
+            return
         super().data_received(data)
         self._watch()
 
@@ -90,24 +116,50 @@ class GuardedProtocol(H11Protocol):
     def _set_phase(self, phase: Phase | None) -> None:
         if phase == self._phase:
             return
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
+        self._stop_deadline()
         self._phase = phase
         if phase is not None:
             settings = self.limits.settings
             seconds = settings.header_seconds if phase == "headers" else settings.body_seconds
             self._deadline = self.loop.call_later(seconds, self._turn_away, b"408 Request Timeout")
 
+    def _stop_deadline(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
     def _turn_away(self, status: bytes) -> None:
         """Close the connection, with an answer if none has begun."""
         if self.transport.is_closing():
             return
+        _log.warning("%s: the connection is closed", status.decode())
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             self.transport.write(b"HTTP/1.1 %b\r\nConnection: close\r\nContent-Length: 0\r\n\r\n" % status)
         self.transport.close()
 
 
-def guarded(settings: ServerSettings) -> type[GuardedProtocol]:
-    """The class of the connections of one server, as uvicorn takes it."""
-    return type("Guarded", (GuardedProtocol,), {"limits": Connections(settings)})
+class CountedSocket(WebSocketsSansIOProtocol):
+    """A web socket, which takes over a connection that is counted."""
+
+    limits: Connections
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the connection."""
+        self.limits.forget(self.client[0] if self.client else "")
+        super().connection_lost(exc)
+
+
+def _set_up(connection: socket.socket, reading_seconds: float) -> None:
+    """Set the options of a connection, which a web socket keeps."""
+    # Else the body of an answer waits for the client to acknowledge its headers, 40 ms on Linux.
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    # The system ends a connection whose client takes nothing for so long, also one that is closing.
+    if hasattr(socket, "TCP_USER_TIMEOUT"):
+        milliseconds = round(1000 * reading_seconds)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
+
+
+def guarded(settings: ServerSettings) -> tuple[type[GuardedProtocol], type[CountedSocket]]:
+    """The classes of the connections of one server, and of its web sockets, as uvicorn takes them."""
+    limits = {"limits": Connections(settings)}
+    return type("Guarded", (GuardedProtocol,), limits), type("Counted", (CountedSocket,), limits)

@@ -1,10 +1,14 @@
 """The token of a request, wherever the clients of each protocol send it."""
 
+import contextlib
 import hmac
+import io
 from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import parse_qsl
 
+from python_multipart import parse_form
+from python_multipart.exceptions import FormParserError
 from starlette.datastructures import Headers
 
 from allyouneed.data.strict_json import JSONFault, parse_value
@@ -12,8 +16,10 @@ from allyouneed.interfaces.server.refusal import Refusal
 
 OPEN_PATHS = frozenset({"/", "/healthz", "/readyz", "/api/models"})
 """Paths that need no token, besides those below `/web/`."""
-_IN_BODIES = frozenset({"/translate", "/detect"})
-"""Paths whose bodies may have a token, as LibreTranslate's clients send it."""
+_WITH_FIELDS = frozenset({"/translate", "/detect"})
+"""Paths whose queries and bodies may have the token, as the clients of LibreTranslate and Marian send it."""
+_MOST_PARTS = 100
+"""Number of parts of a form above which no token is looked for: to read many takes seconds."""
 _SCHEMES = ("bearer ", "deepl-auth-key ")
 
 
@@ -50,17 +56,21 @@ def _tokens(scope: Mapping[str, Any], headers: Headers, body: bytes) -> Iterator
             yield authorization[len(scheme) :].strip()
     if "x-api-key" in headers:
         yield headers["x-api-key"]
-    name = "token" if scope["type"] == "websocket" else "api_key"
-    fields = dict(parse_qsl(scope["query_string"].decode("latin-1")))
-    if scope["type"] == "http" and scope["path"] in _IN_BODIES:
-        fields |= _fields(headers.get("content-type", ""), body)
-    if fields.get(name):  # an empty one is none
-        yield fields[name]
+    if scope["path"] in _WITH_FIELDS:
+        name = "token" if scope["type"] == "websocket" else "api_key"
+        fields = dict(parse_qsl(scope["query_string"].decode("latin-1")))
+        if scope["type"] == "http":
+            fields |= _fields(headers.get("content-type", ""), body)
+        if fields.get(name):  # an empty one is none
+            yield fields[name]
 
 
 def _fields(content_type: str, body: bytes) -> dict[str, str]:
     """The text fields of a body in JSON or of a form."""
-    if content_type.startswith("application/x-www-form-urlencoded"):
+    kind = content_type.partition(";")[0].strip().lower()
+    if kind == "multipart/form-data":
+        return _multipart_fields(content_type, body)
+    if kind == "application/x-www-form-urlencoded":
         return dict(parse_qsl(body.decode(errors="replace")))
     try:
         value = parse_value(body.decode())
@@ -71,3 +81,17 @@ def _fields(content_type: str, body: bytes) -> dict[str, str]:
         if isinstance(value, dict)
         else {}
     )
+
+
+def _multipart_fields(content_type: str, body: bytes) -> dict[str, str]:
+    found: dict[str, str] = {}
+
+    def keep(field: Any) -> None:
+        if field.field_name and field.value:
+            found[field.field_name.decode(errors="replace")] = field.value.decode(errors="replace")
+
+    if body.lower().count(b"content-disposition:") <= _MOST_PARTS:
+        headers = {"Content-Type": content_type.encode("latin-1")}
+        with contextlib.suppress(FormParserError):  # the application will refuse it
+            parse_form(headers, io.BytesIO(body), keep, lambda _: None)
+    return found

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import torch
 
 from allyouneed.config.run import DecodingPrecision
+from allyouneed.hardware.processor import available_cores
 from allyouneed.hardware.threads import PYTORCH_THREADS
-from allyouneed.inference.batching import Batching, available_cores
+from allyouneed.inference.batching import Batching
 from allyouneed.inference.scheduler import Scheduler, Source
 from allyouneed.inference.search_plan import SearchPlan
 from allyouneed.interfaces.server.models import ServedModel

@@ -7,6 +7,7 @@ not closed, half a second for 5,000 characters.
 
 import html
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
@@ -106,6 +107,8 @@ class HtmlText:
         self._dialect = dialect
         self._pieces: list[str | _Text] = []
         self._open = [_Element("", is_translated=True, keeps_lines=dialect.keeps_lines)]
+        self._num_open: Counter[str] = Counter()
+        """How many elements of each name are open: a search for each end tag would take quadratic time."""
         position = 0
         while found := dialect.markup.search(document, position):
             self._add(document[position : found.start()])
@@ -145,13 +148,15 @@ class HtmlText:
         """Open or close an element."""
         name, parent = tag["name"].lower(), self._open[-1]
         if tag["end"]:
-            depth = next((i for i in reversed(range(1, len(self._open))) if self._open[i].name == name), None)
-            del self._open[depth or len(self._open) :]
+            num_left = max(0, self._num_open[name] - 1)
+            while self._num_open[name] > num_left:
+                self._num_open[self._open.pop().name] -= 1
         elif self._dialect.has_empty_tags and tag["attributes"].endswith("/"):
             return
         elif name in self._dialect.raw or (name not in self._dialect.void and len(self._open) < _DEEPEST):
             is_translated = _is_translated(tag["attributes"], parent, name in self._dialect.kept)
             self._open.append(_Element(name, is_translated, parent.keeps_lines or name == "pre"))
+            self._num_open[name] += 1
 
     def _pass_over_raw(self, document: str, position: int) -> int:
         """Keep what is in an element without markup, and return where its end tag begins."""

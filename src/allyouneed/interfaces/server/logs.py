@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Literal
 
 from allyouneed.errors import printable, say
+from allyouneed.interfaces.console import notice
 from allyouneed.interfaces.server.observation import Exchange
 
 LogFormat = Literal["text", "json"]
@@ -29,10 +30,19 @@ class Log(logging.Handler):
             logger = logging.getLogger(name)
             logger.handlers, logger.propagate = [self], False
             logger.setLevel(logging.WARNING)
+        of_forms = logging.getLogger("python_multipart")  # its messages quote what clients send
+        of_forms.handlers, of_forms.propagate = [logging.NullHandler()], False
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write a message of Python's logging, without the exception that it may have."""
         self._write(record.levelname.lower(), {"message": record.getMessage()}, record.getMessage())
+
+    def tell(self, message: str) -> None:
+        """Write what the server does: in text as commands do, without a time."""
+        if self._form == "text":
+            notice(message)
+        elif not self._is_quiet:
+            self._write("info", {"message": message}, message)
 
     def exchange(self, exchange: Exchange) -> None:
         """Write an answered request."""

@@ -7,7 +7,7 @@ from fastapi.responses import JSONResponse, Response
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
-from allyouneed.interfaces.server.observation import Exchange
+from allyouneed.interfaces.server.observation import SWITCHING, Exchange
 from allyouneed.interfaces.server.service import Service
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
@@ -45,7 +45,8 @@ class Metrics:
     def exchange(self, exchange: Exchange) -> None:
         """Count an answered request."""
         self._requests.labels(exchange.path, str(exchange.status)).inc()
-        self._seconds.labels(exchange.path).observe(exchange.seconds)
+        if exchange.status != SWITCHING:
+            self._seconds.labels(exchange.path).observe(exchange.seconds)
 
 
 def routes(metrics: Metrics, is_ready: Callable[[], bool]) -> APIRouter:

@@ -13,7 +13,6 @@ from allyouneed.config.run import DecodingPrecision
 from allyouneed.errors import UsageError
 from allyouneed.native import isa
 from allyouneed.native.library import available
-from allyouneed.storage.publish import MANIFEST
 from allyouneed.storage.run_directory import resolve_model
 from allyouneed.tasks.loading import load
 from allyouneed.tasks.parsing.parser import Parser
@@ -26,8 +25,13 @@ class Version(NamedTuple):
     """What distinguishes the files of a model from those that replace them."""
 
     directory: Path
-    manifest: tuple[int, int, int]
-    """Inode, time of its last change in nanoseconds, and size of the manifest."""
+    files: tuple[tuple[str, int, int, int], ...]
+    """Name, inode, time of the last change in nanoseconds, and size of each file."""
+
+    @property
+    def changed(self) -> int:
+        """Time of the last change of any file, in nanoseconds."""
+        return max(changed for _, _, changed, _ in self.files)
 
 
 @dataclass
@@ -35,7 +39,10 @@ class ServedModel:
     """A model, and where it is from."""
 
     name: str
-    path: Path
+    given: "ModelSource"
+    """Where it is from, and the languages that were named."""
+    asked_precision: DecodingPrecision | None
+    """The precision that was named."""
     loaded: Translator | Parser
     precision: DecodingPrecision
     source: str
@@ -45,6 +52,11 @@ class ServedModel:
     version: Version
     refused: Version | None = None
     """A version that could not be loaded."""
+
+    @property
+    def path(self) -> Path:
+        """Where the model is from."""
+        return self.given.path
 
     @property
     def task(self) -> str:
@@ -95,14 +107,43 @@ def newer(model: ServedModel, device: torch.device) -> ServedModel | None:
     """The model that has replaced another at its path, verified and loaded; None if none has.
 
     Raises:
-        UserError: The model at the path cannot be loaded; it is not tried again until it changes.
+        UserError: The model at the path cannot be loaded, or has another task or other languages; it is not
+            tried again until a file of it changes.
+        OSError: The files cannot be read.
     """
     version = _version(model.path)
     if version in (model.version, model.refused):
         return None
     model.refused = version  # until it is known to be good
-    source = ModelSource(model.path, (model.source, model.target) if model.source else None)
-    return _load(model.name, source, model.precision, device)
+    found = _load(model.name, model.given, model.asked_precision, device)
+    stated, expected = _stated_languages(found), _stated_languages(model)
+    if not all(expected):
+        expected = model.source, model.target
+    if all(stated) and stated != expected:
+        raise UsageError(
+            f"it translates {'-'.join(stated)}, not {'-'.join(expected)}; "
+            "put it in another place, and start the server with both"
+        )
+    if _abilities(found) != _abilities(model):
+        raise UsageError(
+            f"it does {_abilities(found)}, not {_abilities(model)}; "
+            "put it in another place, and start the server with both"
+        )
+    return found
+
+
+def _stated_languages(model: ServedModel) -> tuple[str, str]:
+    """The languages that the model's own configuration names; empty for a parser, and where it names none."""
+    return ("", "") if isinstance(model.loaded, Parser) else _languages_of(model.loaded)
+
+
+def _languages_of(loaded: Translator | Parser) -> tuple[str, str]:
+    data = loaded.config.data
+    return data.source_language.lower(), data.target_language.lower()
+
+
+def _abilities(model: ServedModel) -> str:
+    return f"{model.source}-{model.target}" if model.source else model.task
 
 
 def _load(
@@ -117,8 +158,7 @@ def _load(
             raise
         chosen = "float32"  # the kernels do not support a part of the model
         loaded = load(version.directory, device=device)
-    data = loaded.config.data
-    languages = source.direction or (data.source_language.lower(), data.target_language.lower())
+    languages = source.direction or _languages_of(loaded)
     if isinstance(loaded, Parser):
         languages = "", ""
     elif not all(languages):
@@ -126,13 +166,15 @@ def _load(
             f"{source.path}: the model does not know its languages; name them: "
             f"--direction en-de={source.path}"
         )
-    return ServedModel(name, source.path, loaded, chosen, *languages, version)
+    return ServedModel(name, source, precision, loaded, chosen, *languages, version)
 
 
 def _version(path: Path) -> Version:
     directory = resolve_model(path)
-    status = (directory / MANIFEST).stat()
-    return Version(directory, (status.st_ino, status.st_ctime_ns, status.st_size))
+    with os.scandir(directory) as entries:
+        found = [(entry.name, entry.stat()) for entry in entries]
+    files = sorted((name, each.st_ino, each.st_ctime_ns, each.st_size) for name, each in found)
+    return Version(directory, tuple(files))
 
 
 def _has_fast_int8() -> bool:

@@ -15,7 +15,6 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from allyouneed.errors import UsageError, system_fault
-from allyouneed.interfaces.console import notice
 from allyouneed.interfaces.server.connections import guarded
 from allyouneed.interfaces.server.origins import is_loopback
 from allyouneed.interfaces.server.settings import MOST_BODY_BYTES, ServerSettings
@@ -34,6 +33,7 @@ def serve(
     *,
     stop: Callable[[], None] = lambda: None,
     is_idle: Callable[[], bool] = lambda: True,
+    tell: Callable[[str], None] = print,
 ) -> int:
     """Serve until SIGTERM or SIGINT; what has been asked until then is answered.
 
@@ -44,6 +44,7 @@ def serve(
         settings: Address and time limits.
         stop: Called at the first signal; new requests should be refused from then on.
         is_idle: Whether no work is left that belongs to no request, such as that of web sockets.
+        tell: Takes the line with the address, when it can be connected to.
 
     Returns:
         The exit code: 0, or 128 and the number of the second signal.
@@ -54,17 +55,18 @@ def serve(
     with _listening(settings) as listener:
         server = _Server(configured(app, settings), settings, stop, is_idle)
         host, port = listener.getsockname()[:2]
-        notice(f"serving on http://{f'[{host}]' if ':' in host else host}:{port} (Ctrl-C stops)")
+        tell(f"serving on http://{f'[{host}]' if ':' in host else host}:{port} (Ctrl-C stops)")
         server.run(sockets=[listener])
     return server.exit_code
 
 
 def configured(app: ASGIApp, settings: ServerSettings) -> uvicorn.Config:
     """How uvicorn serves an application."""
+    http, web_socket = guarded(settings)
     return uvicorn.Config(
         app,
-        http=guarded(settings),
-        ws="websockets-sansio",
+        http=http,
+        ws=web_socket,
         ws_max_size=MOST_BODY_BYTES,
         timeout_keep_alive=math.ceil(settings.idle_seconds),
         timeout_graceful_shutdown=_CLOSING_SECONDS,

@@ -13,6 +13,7 @@ from allyouneed.interfaces.server.credentials import OPEN_PATHS, require_token
 from allyouneed.interfaces.server.error_forms import ErrorForms
 from allyouneed.interfaces.server.error_handlers import INTERNAL
 from allyouneed.interfaces.server.origins import Hosts, Origins
+from allyouneed.interfaces.server.rates import Rates
 from allyouneed.interfaces.server.refusal import Refusal
 from allyouneed.interfaces.server.settings import MOST_BODY_BYTES, ServerSettings
 
@@ -30,6 +31,7 @@ _HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
+_CLOSING = {"Connection": "close"}
 _STAYING_PATHS = ("/healthz", "/readyz", "/metrics")
 _log = logging.getLogger("allyouneed.server")
 
@@ -59,6 +61,7 @@ class Guard:
     ) -> None:
         self._app, self._settings, self._forms, self._is_stopping = app, settings, forms, is_stopping
         self._require_room = require_room
+        self._rates = Rates(settings.requests_per_second)
         self._hosts, self._origins = Hosts(settings), Origins(settings.allowed_origins)
         self._open_paths = OPEN_PATHS | frozenset(open_paths)
 
@@ -71,6 +74,8 @@ class Guard:
         sending = _Sending(send, self._is_stopping)
         try:
             self._hosts.require(headers)
+            if scope["path"] not in _STAYING_PATHS:
+                self._rates.require((scope.get("client") or ("",))[0])
             sending.headers |= self._origins.require(scope, headers)
             if self._origins.is_preflight(scope, headers):
                 sending.headers |= self._origins.permission()
@@ -109,9 +114,9 @@ class Guard:
         if scope["type"] == "websocket":
             return b""
         if headers.get("content-encoding", "identity").lower() != "identity":
-            raise Refusal(
-                415, "encoding", "the body is compressed; send it as it is", {"Connection": "close"}
-            )
+            raise Refusal(415, "encoding", "the body is compressed; send it as it is", _CLOSING)
+        if "content-length" in headers and "transfer-encoding" in headers:
+            raise Refusal(400, "two_lengths", "the body has a Content-Length and chunks; send one", _CLOSING)
         if int(headers.get("content-length", "0")) > MOST_BODY_BYTES:
             raise _too_large()
         body = b""
@@ -199,7 +204,7 @@ class _Sending:
 # Made anew each time: an exception that is raised again keeps the frames of before, and the bodies in them.
 def _too_large() -> Refusal:
     message = f"the body has more than {MOST_BODY_BYTES:,} bytes; send less"
-    return Refusal(413, "too_large", message, {"Connection": "close"})
+    return Refusal(413, "too_large", message, _CLOSING)
 
 
 def _stopping() -> Refusal:

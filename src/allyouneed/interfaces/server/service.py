@@ -1,18 +1,18 @@
 """What all protocols share: translation, parsing and attention, with bounds, deadlines and cancellation."""
 
 import asyncio
+import contextlib
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar, cast
 
-from allyouneed.errors import DataError, UserError
 from allyouneed.explorer.page import pack_weights
 from allyouneed.inference.scheduler import Scheduler
 from allyouneed.interfaces.server.admission import Admission
 from allyouneed.interfaces.server.ask import Ask, Translated
+from allyouneed.interfaces.server.awaiting import all_of, alone, submitted
 from allyouneed.interfaces.server.detection import Detector
 from allyouneed.interfaces.server.directions import AUTO, Direction, Route, Router, directions_of
 from allyouneed.interfaces.server.language_names import language_name
@@ -27,14 +27,18 @@ from allyouneed.tasks.translation.submission import TranslatedText
 from allyouneed.tasks.translation.translator import Translator
 
 Result = TypeVar("Result")
+WhenQueued = Callable[[str], None]
+"""Called with each text of a request that is in the queue."""
 
 _CHARACTERS_PER_TOKEN = 4
 _ALTERNATIVES = 8
 """Maximum number of next tokens that are tried."""
 _MOST_CHARACTERS_TO_LOOK_INTO = 1_000
 """Longest text whose attention is shown: its memory grows with the square of the length."""
-_MOST_CHARACTERS_AT_ONCE = 2_000
-"""Longer texts are encoded in another thread, so that the event loop goes on."""
+
+
+def _nothing() -> None:
+    pass
 
 
 class Service:
@@ -59,8 +63,10 @@ class Service:
         codes = {code for each in self.directions for code in (each.source, each.target)}
         self.languages: Mapping[str, str] = {code: language_name(code) for code in sorted(codes)}
         """Code -> English name of all source and target languages, sorted by code."""
-        self.is_stopping = False
-        """Whether the server has been told to stop."""
+        self.stopping = asyncio.Event()
+        """Set when the server has been told to stop."""
+        self.num_unanswered_messages = 0
+        """Number of messages of web sockets that have been received and not been answered."""
         self.num_translated_characters = 0
         """Number of characters of all texts that were translated since the start."""
         self._scheduler = scheduler
@@ -68,6 +74,11 @@ class Service:
         self._detector = Detector(sorted({each.source for each in self.directions}))
         self._router = Router(self.models, self.directions, self._detector.detect)
         self._attending = asyncio.Semaphore(1)
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether the server has been told to stop."""
+        return self.stopping.is_set()
 
     @property
     def num_queued_tokens(self) -> int:
@@ -90,47 +101,59 @@ class Service:
         self._require(texts, ask)
         await self._load_detector(ask)
         routed = [(text, self._router.route(text, ask)) for text in texts]
-        self._admit(texts, self._beam_size(routed[0][1].direction.models[0], ask) if routed else 1)
+        beam_size = self._beam_size(routed[0][1].direction.models[0], ask) if routed else 1
 
-        async def in_batches() -> list[Translated]:
+        async def in_batches(when_queued: WhenQueued) -> list[Translated]:
             found: list[Translated] = []
             for batch in (routed[start : start + MOST_TEXTS] for start in range(0, len(routed), MOST_TEXTS)):
-                found += await _all([self._translated(text, route, ask) for text, route in batch])
+                found += await all_of(
+                    [self._translated(text, route, ask, partial(when_queued, text)) for text, route in batch]
+                )
             return found
 
-        return await self._in_time(in_batches())
+        with self._admitted(texts, beam_size) as when_queued:
+            return await self._in_time(in_batches(when_queued))
 
     async def stream(self, text: str, ask: Ask = Ask()) -> AsyncIterator[str | Translated]:
         """Growing prefixes of the translation that can no longer change, and at last the whole."""
         self._require([text], ask)
         await self._load_detector(ask)
         route = self._router.route(text, ask)
-        self._admit([text], self._beam_size(route.direction.models[0], ask))
         told: asyncio.Queue[str | None] = asyncio.Queue()
         loop = asyncio.get_running_loop()
 
         def tell(certain: str) -> None:
             loop.call_soon_threadsafe(told.put_nowait, certain)
 
-        work = asyncio.ensure_future(self._in_time(self._translated(text, route, ask, tell)))
-        work.add_done_callback(lambda _: told.put_nowait(None))
-        try:
-            while (certain := await told.get()) is not None:
-                yield certain
-            yield await work
-        finally:
-            work.cancel()
+        with self._admitted([text], self._beam_size(route.direction.models[0], ask)) as when_queued:
+            made = self._translated(text, route, ask, partial(when_queued, text), tell)
+            work = asyncio.ensure_future(self._in_time(made))
+            work.add_done_callback(lambda _: told.put_nowait(None))
+            try:
+                while (certain := await told.get()) is not None:
+                    yield certain
+                yield await work
+            finally:
+                work.cancel()
 
     async def alternatives(self, text: str, ask: Ask) -> list[Translation]:
         """Translations of a sentence that go on differently after `ask.prefix`, the likeliest first."""
         self._require([text], ask)
         await self._load_detector(ask)
-        [*_, name] = self._router.route(text, ask).direction.models
-        self._admit([text] * _ALTERNATIVES, self._beam_size(name, ask))
-        seek = partial(self._queued(name).continuations, text, ask.prefix, _ALTERNATIVES)
-        begun = await self._in_time(_submitted(partial(seek, deadline=self._deadline()), len(text)))
-        asked = replace(ask, n_best=1)
-        found = await self._in_time(_all([self._step(name, text, asked, prefix=ids) for ids in begun]))
+        [*before, name] = self._router.route(text, ask).direction.models
+
+        async def seek(when_queued: WhenQueued) -> list[TranslatedText]:
+            passed = text
+            for each in before:
+                passed = (await self._step(each, passed, Ask(search=ask.search))).translations[0].text
+            continuations = partial(self._queued(name).continuations, passed, ask.prefix, _ALTERNATIVES)
+            begun = await submitted(partial(continuations, deadline=self._deadline()), len(passed))
+            asked = replace(ask, n_best=1)
+            queued = partial(when_queued, text)
+            return await all_of([self._step(name, passed, asked, queued, prefix=ids) for ids in begun])
+
+        with self._admitted([text] * _ALTERNATIVES, self._beam_size(name, ask)) as when_queued:
+            found = await self._in_time(seek(when_queued))
         return [each.translations[0] for each in found]
 
     async def parse(self, sentences: Sequence[str], model: str | None = None) -> list[Parse]:
@@ -139,9 +162,12 @@ class Service:
             raise Refusal(413, "too_many_texts", f"more than {MOST_TEXTS} texts; send fewer at a time")
         self._require(sentences)
         parser = self._parser(model)
-        self._admit(sentences, parser.config.search.beam_size)
         submit = partial(parser.submit, self._scheduler, deadline=self._deadline())
-        return await self._in_time(_all([_submitted(partial(submit, each), len(each)) for each in sentences]))
+        with self._admitted(sentences, parser.config.search.beam_size) as when_queued:
+            parsing = [
+                submitted(partial(submit, each), len(each), partial(when_queued, each)) for each in sentences
+            ]
+            return await self._in_time(all_of(parsing))
 
     async def attention(self, text: str, translation: str | None, ask: Ask = Ask()) -> dict[str, Any]:
         """The document of the explorer (`explorer.page.pack_weights`) for a text of one sentence.
@@ -157,43 +183,50 @@ class Service:
             raise Refusal(
                 413, "too_long", f"attention is shown for {longest} characters at most; send a sentence"
             )
-        self._admit([text], 1)
         await self._load_detector(ask)
         looking = self._model_to_look_into(text, ask)
 
         def look() -> dict[str, Any]:
             return pack_weights(looking.attention(text, translation).document())
 
-        async def one_at_a_time() -> dict[str, Any]:
-            async with self._attending:
-                return await asyncio.to_thread(_in_refusals(look))
-
-        return await self._in_time(one_at_a_time())
+        with self._admitted([text], 1):
+            return await self._in_time(alone(look, self._attending))
 
     def require_room(self) -> None:
         """Refuse (429) if any request would be refused now."""
-        self._admit([], 1)
+        self._admission.require_room(0, self._scheduler.num_tokens, self._scheduler.num_tokens_done)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is queued, and no message of a web socket waits for its answer."""
+        return not self._scheduler.num_tokens and not self.num_unanswered_messages
 
     def stop(self) -> None:
         """Say from now on that the server is not ready."""
-        self.is_stopping = True
+        self.stopping.set()
 
     def replace(self, model: ServedModel) -> None:
         """Serve a model in place of the one with its name."""
         self.models[model.name] = model
 
     async def _translated(
-        self, text: str, route: Route, ask: Ask, tell: Callable[[str], None] | None = None
+        self,
+        text: str,
+        route: Route,
+        ask: Ask,
+        when_queued: Callable[[], None],
+        tell: Callable[[str], None] | None = None,
     ) -> Translated:
         """Translate a text, with one model after the other where several are needed."""
         direction, passed, notices = route.direction, text, list[str]()
         *before, last = direction.models
         num_read = 0
         for name in before:
-            step = await self._step(name, passed, Ask(search=ask.search))
+            step = await self._step(name, passed, Ask(search=ask.search), when_queued)
             passed, num_read = step.translations[0].text, num_read or step.num_tokens[0]
             notices += step.notices
-        made = await self._step(last, passed, ask, tell)
+            when_queued = _nothing
+        made = await self._step(last, passed, ask, when_queued, tell)
         self.num_translated_characters += len(text)
         return Translated(
             made.translations,
@@ -211,6 +244,7 @@ class Service:
         name: str,
         text: str,
         ask: Ask,
+        when_queued: Callable[[], None] = _nothing,
         tell: Callable[[str], None] | None = None,
         prefix: Sequence[int] | None = None,
     ) -> TranslatedText:
@@ -224,7 +258,7 @@ class Service:
             tell=tell,
             **cast(TranslateOptions, options),
         )
-        return await _submitted(submit, len(text))
+        return await submitted(submit, len(text), when_queued)
 
     async def _load_detector(self, ask: Ask) -> None:
         """Load the detector's model, which takes a second, before the event loop would have to."""
@@ -265,10 +299,19 @@ class Service:
         if not 1 <= beams <= MOST_BEAMS:
             raise Refusal(422, "out_of_range", f"n_best and beam_size are from 1 to {MOST_BEAMS}")
 
-    def _admit(self, texts: Sequence[str], beam_size: int) -> None:
-        num_tokens = sum(1 + len(text) // _CHARACTERS_PER_TOKEN for text in texts) * beam_size
+    @contextlib.contextmanager
+    def _admitted(self, texts: Sequence[str], beam_size: int) -> Iterator[WhenQueued]:
+        """Require room for texts, and keep it for those that are not in the queue yet."""
+
+        def num_tokens(text: str) -> int:
+            return (1 + len(text) // _CHARACTERS_PER_TOKEN) * beam_size
+
         queue = self._scheduler
-        self._admission.require_room(num_tokens, queue.num_tokens, queue.num_tokens_done)
+        expected = self._admission.admitted(
+            sum(map(num_tokens, texts)), queue.num_tokens, queue.num_tokens_done
+        )
+        with expected as arrived:
+            yield lambda text: arrived(num_tokens(text))
 
     async def _in_time(self, work: Awaitable[Result]) -> Result:
         try:
@@ -277,37 +320,3 @@ class Service:
         except TimeoutError:
             seconds = f"{self.settings.request_seconds:g}"
             raise Refusal(504, "deadline", f"not done within {seconds} s; send less text") from None
-
-
-async def _all(work: Sequence[Coroutine[Any, Any, Result]]) -> list[Result]:
-    """The results of all; the first that fails cancels the others."""
-    if len(work) == 1:
-        return [await work[0]]
-    tasks = [asyncio.ensure_future(each) for each in work]
-    try:
-        return list(await asyncio.gather(*tasks))
-    finally:
-        for task in tasks:
-            task.cancel()
-
-
-async def _submitted(submit: Callable[[], Future[Result]], num_characters: int) -> Result:
-    """The result of work that `submit` queues."""
-    submit = _in_refusals(submit)
-    long = num_characters > _MOST_CHARACTERS_AT_ONCE
-    future = await asyncio.to_thread(submit) if long else submit()
-    return await asyncio.wrap_future(future)
-
-
-def _in_refusals(work: Callable[[], Result]) -> Callable[[], Result]:
-    """The same work, with the errors of users as refusals."""
-
-    def refusing() -> Result:
-        try:
-            return work()
-        except DataError as error:
-            raise Refusal(422, error.label.removeprefix("E-").lower(), error.messages[0]) from None
-        except UserError as error:
-            raise Refusal(422, "out_of_range", error.messages[0]) from None
-
-    return refusing

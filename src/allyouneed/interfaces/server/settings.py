@@ -38,9 +38,12 @@ class ServerSettings:
     header_seconds: float = 5.0
     """Maximum time to receive the headers of a request."""
     body_seconds: float = 10.0
-    """Maximum time to receive the body of a request."""
+    """Maximum time to receive the body of a request, and maximum time that a client may leave its answer
+    unread (on Linux)."""
     idle_seconds: float = 15.0
     """Time after which a connection without requests is closed."""
+    requests_per_second: float = 50.0
+    """Maximum number of requests per second from one other machine."""
     most_connections: int = 512
     """Maximum number of open connections."""
     most_connections_per_address: int = 256

@@ -9,6 +9,7 @@ from pydantic import TypeAdapter
 from allyouneed.interfaces.server.refusal import Refusal
 
 _MOST_DETAILS = 20
+_MOST_ERRORS = 100  # that are looked at: a body has room for a hundred thousand
 
 
 def field_names(body_type: Any) -> frozenset[str]:
@@ -24,7 +25,7 @@ def wrong_values(errors: Sequence[Mapping[str, Any]], names: Set[str] = frozense
         names: Names of all fields of the body; paths show no other name, because the user chose it.
     """
     problems: dict[tuple[str | int, ...], list[str]] = {}
-    for error in errors:
+    for error in errors[:_MOST_ERRORS]:
         path = _path(error["loc"], names)
         problem = _problem(error, names)
         if problem not in problems.setdefault(path, []):

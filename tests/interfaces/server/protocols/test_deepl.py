@@ -151,7 +151,7 @@ def test_fields_may_be_parts_of_a_multipart_form(http: httpx.Client, offline: Of
     [found] = http.post("/translate", files=parts).json()["translations"]
     assert found["text"] == offline("sun")
     answer = http.post("/translate", files={**parts, "text": ("text.txt", b"sun")})
-    assert (answer.status_code, answer.json()) == (400, {"message": "Value for 'text' not supported."})
+    assert (answer.status_code, answer.json()) == (400, {"message": "Parameter 'text' not specified."})
 
 
 def test_line_breaks_separate_sentences_unless_the_client_says_otherwise(

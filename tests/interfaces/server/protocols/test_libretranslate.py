@@ -264,6 +264,30 @@ def test_a_broken_form_is_refused(client: httpx.Client) -> None:
     assert response.json().keys() == {"error"}
 
 
+def test_bytes_of_a_form_need_not_be_escaped(client: httpx.Client) -> None:
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    for content, kind, text in (
+        ("q=\u2603".encode(), form, "\u2603"),  # a symbol, which is its own translation
+        (b"q=%E2%98%83", form, "\u2603"),
+        (b"q=%A9", {"Content-Type": f"{form['Content-Type']}; charset=iso-8859-1"}, "\xa9"),
+    ):
+        response = client.post("/translate?source=en&target=es", content=content, headers=kind)
+        assert response.json() == {"translatedText": text}
+    for content in (b"q=\xff", b"q=%FF", b"q=a&" * 1_001):
+        assert client.post("/translate", content=content, headers=form).status_code == 400
+
+
+@pytest.mark.parametrize(
+    "charset", ["undefined", "utf-7", "unicode_escape", "idna", "no-such", '"a\\0b"', '""']
+)
+def test_a_form_in_an_unusual_encoding_is_refused(client: httpx.Client, charset: str) -> None:
+    kind = {"Content-Type": f"multipart/form-data; boundary=x; charset={charset}"}
+    part = b'--x\r\nContent-Disposition: form-data; name="q"\r\n\r\nsun\xff\r\n--x--\r\n'
+    response = client.post("/translate", content=part, headers=kind)
+    assert response.status_code == 415
+    assert response.json() == {"error": "The form is in an encoding that is not supported; send UTF-8."}
+
+
 def test_the_languages_of_a_text_are_detected(client: httpx.Client) -> None:
     for fields in ({"json": {"q": SPANISH}}, {"data": {"q": SPANISH}}, {"json": {"q": [SPANISH, SPANISH]}}):
         found = client.post("/detect", **fields).json()

@@ -16,6 +16,7 @@ from tests.patience import PATIENCE_SECONDS, wait_until
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
+from allyouneed.interfaces.server.admission import Admission
 from allyouneed.interfaces.server.decoding import serving
 from allyouneed.interfaces.server.models import ServedModel
 from allyouneed.interfaces.server.protocols import marian
@@ -118,6 +119,53 @@ def test_unanswered_messages_are_bounded_and_none_is_lost(
     assert [socket.recv(PATIENCE_SECONDS) for _ in range(10)] == [offline("sun moon") + "\n"] * 10
 
 
+def test_empty_messages_are_bounded_too(open_socket: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(marian, "_MOST_WAITING_CHARACTERS", 64 * 3)
+    most = 0
+    count = marian._Connection._count
+
+    def watched(connection: Any, number: int, message: str) -> None:
+        nonlocal most
+        count(connection, number, message)
+        most = max(most, connection._num_unanswered)
+
+    monkeypatch.setattr(marian._Connection, "_count", watched)
+    socket = open_socket()
+    for _ in range(50):
+        socket.send("")
+    assert [socket.recv(PATIENCE_SECONDS) for _ in range(50)] == ["\n"] * 50
+    assert 0 < most <= 4
+
+
+def test_a_server_that_stops_answers_what_it_has_received_and_closes(
+    models: list[ServedModel], offline: Offline
+) -> None:
+    with served(models) as (address, service), opened(address) as socket, opened(address) as idle:
+        lines = ["", "sun moon star", "bear"] * 50  # more than the service takes at once
+        socket.send("\n".join(lines))
+        socket.send("moon")
+        wait_until(lambda: service.num_unanswered_messages == 2)
+        assert not service.is_idle
+        service.stop()
+        socket.send("wolf")  # too late
+        assert socket.recv(PATIENCE_SECONDS) == "".join(
+            (offline(line) if line else "") + "\n" for line in lines
+        )
+        assert socket.recv(PATIENCE_SECONDS) == offline("moon") + "\n"
+        for each in (socket, idle):
+            assert closed(each) == (1012, "the server is stopping; try again")
+        wait_until(lambda: service.is_idle)
+
+
+def test_a_client_that_leaves_leaves_nothing_unanswered(models: list[ServedModel]) -> None:
+    with served(models) as (address, service):
+        with opened(address) as socket:
+            socket.send("sun moon star\n" * 500)
+            socket.send("sun")
+            wait_until(lambda: service.num_unanswered_messages == 2)
+        wait_until(lambda: service.is_idle)
+
+
 def test_a_message_may_be_binary(open_socket: Connect, offline: Offline) -> None:
     socket = open_socket()
     assert answer(socket, b"sun\n") == offline("sun") + "\n"
@@ -203,7 +251,7 @@ def test_a_message_waits_for_room_in_the_queue(
         for refusal in refusals:
             raise refusal
 
-    monkeypatch.setattr(Service, "_admit", refuse_thrice)
+    monkeypatch.setattr(Admission, "require_room", refuse_thrice)
     assert answer(open_socket(), "sun") == offline("sun") + "\n"
     assert next(refusals, None) is None
 

@@ -1,5 +1,6 @@
 """The server's own endpoints, over real connections."""
 
+import difflib
 import json
 import re
 import threading
@@ -156,6 +157,31 @@ def test_wrong_values_are_refused_in_one_form(
     error = response.json()["error"]
     assert set(error) <= {"label", "message", "details"}
     assert "\n" not in error["message"]
+
+
+def test_of_many_wrong_fields_the_first_ones_are_looked_at(
+    client: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_at: list[str] = []
+    find = difflib.get_close_matches
+
+    def counted(word: str, *arguments: Any, **options: Any) -> list[str]:
+        looked_at.append(word)
+        return find(word, *arguments, **options)
+
+    monkeypatch.setattr("allyouneed.interfaces.server.wrong_values.difflib.get_close_matches", counted)
+    found = client.post("/api/translate", json={"text": "sun"} | {f"sourc{n}": 1 for n in range(20_000)})
+    assert found.status_code == 422
+    assert 20 <= len(looked_at) <= 100
+    assert len(found.content) < 1_000
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_a_path_with_a_slash_at_its_end_is_another_and_redirects_nobody(
+    client: httpx.Client, method: str
+) -> None:
+    found = client.request(method, "/api/translate/", json={"text": "sun"}, follow_redirects=False)
+    assert found.status_code == 404
 
 
 def test_a_busy_server_says_when_to_come_back(start_server: StartServer) -> None:

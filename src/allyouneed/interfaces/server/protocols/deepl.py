@@ -68,7 +68,7 @@ class _Endpoints:
         """Translate texts."""
         asked = read_translation(await read_values(request), self._settings.most_characters)
         target = self._languages.target(asked.target)
-        passages = [_Passage(text, asked) for text in asked.texts]
+        passages = await asyncio.to_thread(lambda: [_Passage(text, asked) for text in asked.texts])
         sources = await self._sources(passages, asked.source, target)
         for source in dict.fromkeys(sources):
             ones = [passage for passage, its in zip(passages, sources, strict=True) if its == source]

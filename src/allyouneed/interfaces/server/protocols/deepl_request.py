@@ -4,12 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from starlette.exceptions import HTTPException
+from starlette.datastructures import ImmutableMultiDict
 from starlette.requests import Request
 
 from allyouneed.data.strict_json import parse_object
 from allyouneed.errors import DataError
 from allyouneed.interfaces.server.html_text import HTML, XML, Dialect
+from allyouneed.interfaces.server.protocols.forms import read_form
 from allyouneed.interfaces.server.refusal import Refusal
 from allyouneed.interfaces.server.settings import MOST_TEXTS
 
@@ -96,13 +97,8 @@ async def read_values(request: Request) -> Values:
     if request.headers.get("Content-Type", "").partition(";")[0].strip().lower() == "application/json":
         found |= _json_object(await request.body())
     else:
-        try:
-            async with request.form(max_files=1) as form:
-                found |= {name: _listed(name, form.getlist(name)) for name in form}
-        except HTTPException as error:
-            raise Refusal(
-                error.status_code, "not_a_form", "The form in the request cannot be read."
-            ) from None
+        form = ImmutableMultiDict(await read_form(request))
+        found |= {name: _listed(name, form.getlist(name)) for name in form}
     return {name: value for name, value in found.items() if value not in (None, "")}
 
 

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from allyouneed.data.strict_json import parse_object
 from allyouneed.errors import DataError
+from allyouneed.interfaces.server.protocols.forms import read_form
 from allyouneed.interfaces.server.refusal import Refusal
 from allyouneed.interfaces.server.settings import MOST_BEAMS, MOST_TEXTS
 
@@ -106,11 +106,7 @@ async def read_fields(request: Request) -> Fields:
     kind = request.headers.get("Content-Type", "").split(";")[0].strip().lower()
     if kind == _JSON or (kind.startswith("application/") and kind.endswith("+json")):
         return Fields(_json_object(await request.body()), are_json=True)
-    try:
-        async with request.form(max_files=1) as form:
-            values = {name: value for name, value in reversed(form.multi_items()) if isinstance(value, str)}
-    except HTTPException as error:
-        raise Refusal(error.status_code, "not_a_form", error.detail) from None
+    values = dict(reversed(await read_form(request)))
     return Fields(values | dict(reversed(request.query_params.multi_items())), are_json=False)
 
 

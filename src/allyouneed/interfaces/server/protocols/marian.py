@@ -6,7 +6,8 @@ an empty message is answered by a line feed. Messages are answered in order.
 Marian has no messages about errors: it drops the connection. This server refuses the handshake if it does not
 translate in the direction that the query names, as in `/translate?source=en&target=de` (by default the first
 one), and otherwise closes the socket with a code and a reason, so that no client takes an error for a
-translation. As Marian's clients do not try again, a message waits for room in the queue.
+translation. As Marian's clients do not try again, a message waits for room in the queue. A server that is
+told to stop answers the messages that it has received, then closes the socket.
 """
 
 import asyncio
@@ -31,6 +32,9 @@ _INTERNAL_ERROR: Final = 1011
 _MOST_REASON_BYTES: Final = 123
 _MOST_WAITING_CHARACTERS: Final = MOST_BODY_BYTES
 """Number of characters of unanswered messages above which a connection is not read from."""
+_CHARACTERS_PER_MESSAGE: Final = 64
+"""What a message counts besides its text: also many empty ones take memory."""
+_STOPPING: Final = 1012
 
 
 def routes(service: Service, settings: ServerSettings) -> APIRouter:
@@ -74,8 +78,9 @@ class _Connection:
 
     def __init__(self, socket: WebSocket, service: Service, ask: Ask) -> None:
         self._socket, self._service, self._ask = socket, service, ask
-        self._messages: asyncio.Queue[str] = asyncio.Queue()
-        self._num_waiting_characters = 0
+        self._messages: asyncio.Queue[str | None] = asyncio.Queue()
+        """Messages to be answered; None: the last has been received."""
+        self._num_waiting_characters = self._num_unanswered = 0
         self._has_room = asyncio.Event()
         self._has_room.set()
 
@@ -83,9 +88,11 @@ class _Connection:
         """Answer messages until the client closes the socket, which cancels what is being translated."""
         try:
             async with asyncio.TaskGroup() as tasks:
-                answering = tasks.create_task(self._answer())
-                await self._receive()
-                answering.cancel()
+                talking = [tasks.create_task(self._answer()), tasks.create_task(self._receive())]
+                ending = tasks.create_task(self._end())
+                await asyncio.wait(talking, return_when=asyncio.FIRST_COMPLETED)
+                for task in (*talking, ending):
+                    task.cancel()
         except* WebSocketDisconnect:
             pass
         except* Refusal as refusals:
@@ -94,25 +101,40 @@ class _Connection:
             reason = refusal.message.encode()[:_MOST_REASON_BYTES].decode(errors="ignore")
             with contextlib.suppress(WebSocketDisconnect):  # the client was faster
                 await self._socket.close(close_code(refusal), reason)
+        finally:
+            self._service.num_unanswered_messages -= self._num_unanswered
 
     async def _receive(self) -> None:
-        """Queue messages until the client closes the socket."""
+        """Queue messages until the client closes the socket; those after the end are ignored."""
         while (received := await self._socket.receive())["type"] == "websocket.receive":
+            if self._service.is_stopping:
+                continue
             text = _text(received.get("text"), received.get("bytes"))
-            self._num_waiting_characters += len(text)
+            self._count(1, text)
             self._messages.put_nowait(text)
             if self._num_waiting_characters > _MOST_WAITING_CHARACTERS:
                 self._has_room.clear()
             await self._has_room.wait()
 
+    async def _end(self) -> None:
+        """Let no messages follow when the server is told to stop."""
+        await self._service.stopping.wait()
+        self._messages.put_nowait(None)
+
     async def _answer(self) -> None:
-        """Answer the queued messages, one after the other."""
-        while True:
-            message = await self._messages.get()
+        """Answer the queued messages, one after the other; close the socket after the last."""
+        while (message := await self._messages.get()) is not None:
             await self._socket.send_text(await self._translate(message))
-            self._num_waiting_characters -= len(message)
+            self._count(-1, message)
             if self._num_waiting_characters <= _MOST_WAITING_CHARACTERS:
                 self._has_room.set()
+        await self._socket.close(_STOPPING, "the server is stopping; try again")
+
+    def _count(self, number: int, message: str) -> None:
+        """Count a message that has been received (1) or answered (-1)."""
+        self._num_waiting_characters += number * (len(message) + _CHARACTERS_PER_MESSAGE)
+        self._num_unanswered += number
+        self._service.num_unanswered_messages += number
 
     async def _translate(self, message: str) -> str:
         lines = lines_of(message)

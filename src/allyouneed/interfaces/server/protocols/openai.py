@@ -114,7 +114,7 @@ class _Endpoints:
 
     def _described(self, name: str) -> dict[str, Any]:
         models = [self._service.models[each] for each in self._names_of_models(self._asks()[name])]
-        created = max(model.version.manifest[1] for model in models) // _NANOSECONDS
+        created = max(model.version.changed for model in models) // _NANOSECONDS
         return {"id": name, "object": "model", "created": created, "owned_by": "allyouneed"}
 
 

@@ -1,0 +1,43 @@
+"""How often each machine may ask."""
+
+import math
+import time
+
+from allyouneed.interfaces.server.origins import is_loopback
+from allyouneed.interfaces.server.refusal import Refusal
+
+_BURST_SECONDS = 2.0
+"""Time whose requests may come at once."""
+_MOST_ADDRESSES = 10_000
+"""Number of addresses above which those that have not asked for a while are forgotten."""
+
+
+class Rates:
+    """Limits the requests of each address; those from this machine, such as a proxy's, are not counted.
+
+    Args:
+        per_second: Maximum number of requests per second, in the long run.
+    """
+
+    def __init__(self, per_second: float) -> None:
+        self._seconds_per_request = 1 / per_second
+        self._paid_until: dict[str, float] = {}
+        """Address -> time at which it will have waited for all its requests."""
+
+    def require(self, address: str) -> None:
+        """Count a request.
+
+        Raises:
+            Refusal: The address has asked too often (429).
+        """
+        if not address or is_loopback(address):
+            return
+        now = time.monotonic()
+        paid_until = max(now, self._paid_until.get(address, now)) + self._seconds_per_request
+        if paid_until - now > _BURST_SECONDS:
+            seconds = str(math.ceil(paid_until - now - _BURST_SECONDS))
+            message = f"too many requests from one machine; try again in {seconds} s"
+            raise Refusal(429, "too_often", message, {"Retry-After": seconds})
+        self._paid_until[address] = paid_until
+        if len(self._paid_until) > _MOST_ADDRESSES:
+            self._paid_until = {each: until for each, until in self._paid_until.items() if until > now}

@@ -1,0 +1,73 @@
+"""A machine that asks too often is told so; others, and this one, are not."""
+
+import asyncio
+import time
+from dataclasses import replace
+
+import httpx
+import pytest
+from tests.interfaces.server.conftest import SETTINGS
+
+from allyouneed.interfaces.server import rates
+from allyouneed.interfaces.server.application import create_app
+from allyouneed.interfaces.server.rates import Rates
+from allyouneed.interfaces.server.refusal import Refusal
+from allyouneed.interfaces.server.service import Service
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    now = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    return now
+
+
+def allowed(limits: Rates, address: str, num: int) -> int:
+    """How many of so many requests at once are allowed."""
+    refusals: list[Refusal] = []
+    for _ in range(num):
+        try:
+            limits.require(address)
+        except Refusal as refusal:
+            refusals.append(refusal)
+    assert all((each.status, each.label) == (429, "too_often") for each in refusals)
+    assert all(int(each.headers["Retry-After"]) >= 1 for each in refusals)
+    return num - len(refusals)
+
+
+def test_an_address_may_ask_so_often_and_no_more(clock: list[float]) -> None:
+    limits = Rates(8)
+    assert allowed(limits, "10.0.0.1", 100) == 16  # two seconds' worth at once
+    assert allowed(limits, "10.0.0.2", 3) == 3
+    for _ in range(5):
+        clock[0] += 1
+        assert allowed(limits, "10.0.0.1", 100) == 8
+    clock[0] += 60
+    assert allowed(limits, "10.0.0.1", 100) == 16
+
+
+def test_this_machine_may_ask_as_often_as_it_likes(clock: list[float]) -> None:
+    limits = Rates(1)
+    assert allowed(limits, "127.0.0.1", 1_000) == allowed(limits, "", 1_000) == 1_000
+
+
+def test_addresses_that_are_quiet_are_forgotten(clock: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rates, "_MOST_ADDRESSES", 10)
+    limits = Rates(1)
+    for number in range(100):
+        clock[0] += 1
+        limits.require(f"10.0.0.{number}")
+    assert len(limits._paid_until) <= 11
+
+
+def test_the_server_limits_other_machines(service: Service, clock: list[float]) -> None:
+    app = create_app(service, replace(SETTINGS, requests_per_second=1))
+
+    async def ask(address: str, path: str) -> list[int]:
+        transport = httpx.ASGITransport(app, client=(address, 1))
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            return [(await client.get(path)).status_code for _ in range(4)]
+
+    assert asyncio.run(ask("10.0.0.1", "/api/models")) == [200, 200, 429, 429]
+    assert asyncio.run(ask("10.0.0.1", "/healthz")) == [200] * 4
+    assert asyncio.run(ask("127.0.0.1", "/api/models")) == [200] * 4
