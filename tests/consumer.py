@@ -33,6 +33,8 @@ def train(data: Path, run: Path) -> None:
     assert_type(config.search, allyouneed.SearchConfig)
     allyouneed.train(run, data, config)
     assert_type(allyouneed.average(run, run / "model"), list[Path])
+    assert_type(allyouneed.prepare(data / "more", files, tokenizer_from=run / "model"), PreparedData)
+    assert_type(allyouneed.continue_from(run / "model"), allyouneed.RunConfig)
 
 
 def load(path: Path) -> None:

@@ -27,7 +27,7 @@ def tiny_model() -> TinyModel:
         model = Transformer(ModelConfig(source_vocab_size=vocab_size, target_vocab_size=vocab_size, **sizes))
         with torch.no_grad():
             for name, parameter in model.named_parameters():
-                if name.startswith("embeddings."):
+                if name.startswith("embeddings.matrices"):
                     parameter.mul_(3)
                 elif name.endswith("bias"):
                     parameter.uniform_(-0.5, 0.5)

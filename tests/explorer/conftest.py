@@ -25,20 +25,29 @@ SOURCE, TARGET = "Two dogs run.", "Zwei Hunde rennen."
 def make_attention() -> MakeAttention:
     """Attention of texts whose pieces are letters, with random weights far from uniform."""
 
-    def make(source: str = SOURCE, target: str = TARGET, layers: int = 3, heads: int = 4) -> Attention:
+    def make(
+        source: str = SOURCE,
+        target: str = TARGET,
+        layers: int = 3,
+        heads: int = 4,
+        decoder: tuple[int, int] | None = None,
+    ) -> Attention:
+        """`decoder` has the number of layers of its attention to itself, and to the source."""
+        own, cross = decoder or (layers, layers)
         ids = BYTES.encode(source), BYTES.encode(target)
         source_len, target_len = (len(of_text) + 1 for of_text in ids)
         draw = torch.Generator().manual_seed(1)
         scores = [
-            4 * torch.randn(layers, heads, rows, columns, generator=draw)
-            for rows, columns in (
-                (source_len, source_len),
-                (target_len, target_len),
-                (target_len, source_len),
+            4 * torch.randn(number, heads, rows, columns, generator=draw)
+            for number, rows, columns in (
+                (layers, source_len, source_len),
+                (own, target_len, target_len),
+                (cross, target_len, source_len),
             )
         ]
         scores[1].masked_fill_(torch.ones(target_len, target_len).triu(1).bool(), float("-inf"))
-        config = RunConfig().replace(model={"num_layers": layers, "num_heads": heads})
+        sizes = {"num_layers": layers, "num_decoder_layers": cross, "num_heads": heads}
+        config = RunConfig().replace(model=sizes)
         weights = AttentionWeights(*(of_kind.softmax(dim=-1) for of_kind in scores))
         return look_into(weights, Pieces.of(BYTES, ids[0]), Pieces.of(BYTES, ids[1]), config)
 

@@ -134,6 +134,20 @@ def test_layer_kind_and_pieces_can_be_switched(open_page: Any, attention: Attent
     assert words(page, "queries") == ["<s>", *"Zwei▁Hunde▁rennen."]
 
 
+def test_a_decoder_of_another_depth_has_its_own_layers(open_page: Any, make_attention: Any) -> None:
+    page = open_page("#layer=6", make_attention(layers=6, decoder=(0, 2)).document())
+    layers = page.get_by_role("group", name="Layer").locator("label:visible")
+    assert layers.all_text_contents() == ["1", "2"]
+    assert page.get_by_role("radio", name="Decoder").count() == 0  # recurrent units attend to nothing
+    choose(page, "Encoder")
+    assert layers.all_text_contents() == ["1", "2", "3", "4", "5", "6"]
+    choose(page, "5")
+    choose(page, "Cross")
+    assert page.get_by_role("radio", name="2", exact=True).is_checked()
+    choose(page, "Measures")
+    assert page.locator("tbody tr").count() == 2 * 4
+
+
 def test_the_matrix_is_read_cell_by_cell_with_the_arrow_keys(open_page: Any, attention: Attention) -> None:
     page = open_page("#kind=encoder&view=matrix&layer=1&heads=1")
     page.locator("canvas").focus()

@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from tests.siege.cases import Case, parse, translate
+from tests.siege.cases import Case, parse, train, translate
 from tests.siege.conftest import Record, Siege
 
 SCORE = ("score", "model", "--source", "text.en", "--target", "text.toy")
@@ -35,6 +35,11 @@ OPTIONS: dict[tuple[str, ...], tuple[str, ...]] = {
     ("prepare", "new", "--pairs", "pairs.tsv"): (
         *("--tokenizer", "--vocab-size", "--separate-vocabularies", "--max-tokens", "--max-length-ratio"),
         *("--source-language", "--target-language", "--preset", "--task", "--tags", "--brackets"),
+        *("--tokenizer-from", "--on-bad-line", "--max-bad-share", "--drop-copies"),
+    ),
+    ("inspect", "data"): ("--examples", "--out", "--json"),
+    ("train", "new", "--data", "data", "--config", "config.toml"): (
+        *("--init-from", "--init-moments", "--replay", "--replay-share"),
     ),
     ("prepare", "new", "--task", "parsing", "--trees", "trees.mrg"): (
         *(
@@ -126,6 +131,15 @@ TABLE = [
             ("a vocabulary of 10^12", "--vocab-size", "1000000000000"),
         )
     ),
+    train("a model to continue", "--init-from", "model").ending(0, says="starts with the weights of model"),
+    train("a checkpoint with moments", "--init-from", "run", "--init-moments").ending(0),
+    train("a model without moments", "--init-from", "model", "--init-moments").ending(2, says="moments"),
+    train("a parser to continue", "--init-from", "parser").ending(4, says="is a model for parsing"),
+    train("a model of other sub-words", "--init-from", "other").ending(3, says="--tokenizer-from other"),
+    train("a share that is no number", "--replay", "data", "--replay-share", "nan").ending(2),
+    train("a share of all", "--replay", "data", "--replay-share", "1").ending(2),
+    train("a share of nearly all", "--replay", "data", "--replay-share", "0.999999").ending(2),
+    train("a share of next to nothing", "--replay", "data", "--replay-share", "1e-300").ending(0),
     parse("confidence above 1", "--min-confidence", "1.5").ending(2),
     parse("a parser with workers of a million", "--workers", "1000000").ending(2),
 ]

@@ -101,8 +101,12 @@ export class Attention {
 
   constructor(contents, bytes) {
     Object.assign(this, contents, { bytes, views: new Map() });
-    [this.numLayers, this.numHeads] = contents.kinds.encoder.shape;
+    [, this.numHeads] = contents.kinds.cross.shape;
     this.links = new Set(contents.alignment.map(([source, written]) => `${written} ${source}`));
+  }
+
+  numLayers(kind) {
+    return this.kinds[kind].shape[0];
   }
 
   /** The weights of "encoder", "decoder" or "cross", between words or pieces. */

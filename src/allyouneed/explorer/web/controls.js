@@ -12,7 +12,9 @@ function choice(legend, name, options, choose) {
     return element("label", {}, input, element("span", {}, text));
   });
   const node = element("fieldset", { class: "choice" }, element("legend", {}, legend), ...labels);
-  return { node, update: (value) => { inputs.get(value).checked = true; } };
+  const update = (value) => { inputs.get(value).checked = true; };
+  const limit = (count) => labels.forEach((label, index) => { label.hidden = index >= count; });
+  return { node, update, limit };
 }
 
 /** A choice of heads, each in its colour; if none is chosen, all are shown. */
@@ -36,9 +38,12 @@ function headChoice(attention, state, change) {
 
 /** All controls; they call `change` with the entries of the state to change. */
 export function controls(attention, state, change) {
-  const layerNumbers = Array.from({ length: attention.numLayers }, (_, layer) => [layer, `${layer + 1}`]);
-  const kind = choice("Attention", "kind", Object.entries(KINDS).map(([name, [text]]) => [name, text]),
-    (value) => change({ kind: value, queries: [], keys: [], sort: "" }));
+  const kinds = Object.keys(KINDS).filter((name) => name in attention.kinds);
+  const mostLayers = Math.max(...kinds.map((name) => attention.numLayers(name)));
+  const layerNumbers = Array.from({ length: mostLayers }, (_, layer) => [layer, `${layer + 1}`]);
+  const layerOf = (name) => Math.min(state.layer, attention.numLayers(name) - 1);
+  const kind = choice("Attention", "kind", kinds.map((name) => [name, KINDS[name][0]]),
+    (value) => change({ kind: value, layer: layerOf(value), queries: [], keys: [], sort: "" }));
   const view = choice("View", "view", Object.entries(VIEWS), (value) => change({ view: value }));
   const layer = choice("Layer", "layer", layerNumbers, (value) => change({ layer: value }));
   const heads = headChoice(attention, state, change);
@@ -50,6 +55,7 @@ export function controls(attention, state, change) {
     kind.update(state.kind);
     view.update(state.view);
     layer.update(state.layer);
+    layer.limit(attention.numLayers(state.kind));
     heads.update();
     parts.update(state.inWords ? "words" : "pieces");
     layer.node.hidden = ["heads", "measures"].includes(state.view);

@@ -51,7 +51,7 @@ export function measuresView(attention, state, change) {
 function rowsOf(attention, measures, names, change) {
   const largest = Object.fromEntries(names.map((name) => [name, Math.max(1, ...measures[name].flat())]));
   const rows = [];
-  for (let layer = 0; layer < attention.numLayers; layer++) {
+  for (let layer = 0; layer < measures[names[0]].length; layer++) {
     for (let head = 0; head < attention.numHeads; head++) {
       const open = () => change({ view: "lines", layer, heads: [head] });
       const cells = names.map((name) => {

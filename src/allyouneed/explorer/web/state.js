@@ -30,10 +30,11 @@ function numbers(text, count) {
 export function readFragment(fragment, attention) {
   const given = new URLSearchParams(fragment.replace(/^#/, ""));
   const state = beginning(attention);
-  state.kind = among(KINDS, given.get("kind"), state.kind);
+  state.kind = among(attention.kinds, given.get("kind"), state.kind);
   state.view = among(VIEWS, given.get("view"), state.view);
   state.inWords = given.get("pieces") !== "yes";
-  [state.layer] = [...numbers(given.get("layer"), attention.numLayers), state.layer];
+  [state.layer] = [...numbers(given.get("layer"), attention.numLayers(state.kind)), state.layer];
+  state.layer = Math.min(state.layer, attention.numLayers(state.kind) - 1);
   state.heads = numbers(given.get("heads"), attention.numHeads);
   const view = attention.view(state.kind, state.inWords);
   state.queries = numbers(given.get("from"), view.queries.length);
