@@ -280,7 +280,7 @@ def surrogate_errors(texts: Sequence[str]) -> Iterator[None]:
     """Convert a library's error for a string that UTF-8 cannot encode into one that says where."""
     try:
         yield
-    except (TypeError, RuntimeError):
+    except (TypeError, RuntimeError, UnicodeEncodeError):
         for number, text in enumerate(texts, start=1):
             try:
                 text.encode()
