@@ -74,7 +74,8 @@ def toy_data(toy_text: Path) -> Path:
     from allyouneed import CorpusFiles, DataConfig, prepare
 
     train, valid = (
-        CorpusFiles(toy_text / f"{part}.en", toy_text / f"{part}.toy") for part in ("train", "valid")
+        CorpusFiles(toy_text / f"{part}.en", toy_text / f"{part}.toy", drop_repeats=False)
+        for part in ("train", "valid")
     )
     prepare(toy_text / "data", train, valid, DataConfig(vocab_size=290))
     return toy_text / "data"

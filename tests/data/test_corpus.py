@@ -17,10 +17,10 @@ from allyouneed.data.corpus import (
     Pair,
     clean_pairs,
     read_parallel,
-    read_tab_separated,
 )
 from allyouneed.data.corpus_files import CorpusFiles
 from allyouneed.data.drift import find_drift
+from allyouneed.data.tab_separated import read_tab_separated
 from allyouneed.errors import DataError, UsageError
 
 

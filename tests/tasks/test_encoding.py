@@ -1,9 +1,11 @@
 """Any number of workers, also of those that die, gives the same data as this process alone."""
 
 import os
+import random
 import signal
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import count, islice
 from pathlib import Path
 
@@ -34,7 +36,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CorpusFiles:
     monkeypatch.setattr(encoding, "CHUNK_PAIRS", 50)
     sources = [f"Hund {n}, " * (n % 12) + "\u2028\u3000 Katze  {n}\rx" for n in range(NUM_PAIRS)]
     targets = [f"dog {n}, " * (n * 7 % 13) + ("x " * 30) * (n % 5 == 0) for n in range(NUM_PAIRS)]
-    return write_corpus(tmp_path, "text", sources, targets)
+    return replace(write_corpus(tmp_path, "text", sources, targets), drop_repeats=False)
 
 
 def workers() -> list[int]:
@@ -53,7 +55,7 @@ def chunks_of(
     units, config = Units(BYTES, BYTES), DataConfig(tokenizer="byte")
     units.save(folder)
     numbered = zip(pairs, count(1), strict=False)
-    return Encoder(units, folder, config, num_workers, say).encoded(encoding.chunks(numbered))
+    return Encoder(units, folder, config, None, num_workers, say).encoded(encoding.chunks_of(numbered))
 
 
 @pytest.mark.parametrize("num_workers", [1, 3])
@@ -69,6 +71,22 @@ def test_the_files_are_the_same_with_any_number_of_workers(
     assert together.report("train") == together.report("valid") == alone.report("train")
     assert len(alone.report("train")["dropped"]) == 4
     assert not workers()
+
+
+def test_repeats_languages_and_weights_are_alike_with_any_number_of_workers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(encoding, "CHUNK_PAIRS", 30)
+    draw = random.Random(1)
+    sources = [draw.choice(["Zwei Hunde rennen", "Deux chiens courent"]) + f" {n % 500}" for n in range(700)]
+    corpus = write_corpus(tmp_path, "text", sources, [f"Two dogs run {n % 500}" for n in range(700)])
+    files = replace(corpus, languages=("de", "en"), weights=[1.5])
+    data = [prepare(tmp_path / f"{n}", files, config=CONFIG, num_workers=n) for n in (0, 2)]
+    assert contents(data[0].directory) == contents(data[1].directory)
+    found = data[0].report("train")
+    assert found["dropped"].keys() == {"repeat of an earlier pair", "in another language"}
+    assert all("Zwei" in line for line in data[0].lines("train", "source"))
+    assert found["num_kept"] < data[0].train.num_pairs < 2 * found["num_kept"]
 
 
 @needs_proc
@@ -122,7 +140,8 @@ def test_a_text_that_cannot_be_sent_is_encoded_here_and_no_worker_is_lost(
     pairs[200] = pairs[200]._replace(source="a\nb")
     encoded = chunks_of(tmp_path, iter(pairs), num_workers=1, say=said.append)
     found = [*islice(encoded, 9)]
-    assert found[4].source.ids[: found[4].source.lengths[0]].tolist() == BYTES.encode("a\nb")
+    ids, lengths = found[4].source.sentences
+    assert ids[: lengths[0]].tolist() == BYTES.encode("a\nb")
     assert len(workers()) == 1
     assert len([*encoded]) == 1
     assert not said

@@ -302,7 +302,7 @@ def files_of_at_most(num_bytes: int) -> Iterator[None]:
 
 
 def test_a_full_disk_leaves_nothing_behind_and_tells_what_is_free(tmp_path: Path) -> None:
-    files = write_corpus(tmp_path, "train", ["a" * 100] * 5_000, ["b" * 100] * 5_000)
+    files = write_corpus(tmp_path, "train", [f"{n:05}" * 20 for n in range(5_000)], ["b" * 100] * 5_000)
     with files_of_at_most(300_000), pytest.raises(DiskError, match=r"File too large; .* bytes are free"):
         prepare(tmp_path / "data", files, config=BYTES)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["train.de", "train.en"]

@@ -1,16 +1,16 @@
-"""Reads sentence pairs from parallel or tab-separated files, cleans them, and reports on them (paper 5.1)."""
+"""Reads sentence pairs from parallel files, cleans them, and reports on them (paper 5.1)."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, Self
 
 from allyouneed.data.bad_lines import BadLines
 from allyouneed.data.drift import different_length, empty_message
-from allyouneed.data.lines import LineCounts, is_blank, likewise
+from allyouneed.data.lines import LineCounts, is_blank
 from allyouneed.errors import DataError, UsageError
 from allyouneed.storage.publish import disk_errors
 
@@ -30,22 +30,34 @@ class Pair(NamedTuple):
     file: str
 
 
-class UnusablePair(Pair):
-    """The place of a pair whose lines cannot be used; its texts are empty."""
-
-
 class DropReason(StrEnum):
     """A reason to drop a pair."""
 
     BAD_LINE = "unusable line"
+    LOW_SCORE = "score too low"
     EMPTY_SOURCE = "empty source"
     EMPTY_TARGET = "empty target"
     TOO_MANY_CHARACTERS = "too many characters"
     TOO_MANY_WORDS = "too many words"
     COPY = "copy of the source"
+    REPEAT = "repeat of an earlier pair"
     CHARACTER_RATIO = "lengths in characters too different"
     TOO_MANY_TOKENS = "too many tokens"
     TOKEN_RATIO = "lengths in tokens too different"
+    LANGUAGE = "in another language"
+    WEIGHT = "left out by the weight of the file"
+
+
+class UnusablePair(Pair):
+    """The place of a pair whose lines cannot be used; its texts are empty."""
+
+    reason = DropReason.BAD_LINE
+
+
+class LowScoredPair(UnusablePair):
+    """The place of a pair whose score is too low."""
+
+    reason = DropReason.LOW_SCORE
 
 
 @dataclass(frozen=True)
@@ -61,6 +73,10 @@ class CleaningLimits:  # Deviation: the paper mentions no filters; see docs/pape
     Moses."""
     drop_copies: bool = False
     """Whether pairs of equal sides are dropped."""
+    drop_repeats: bool = False
+    """Whether training pairs that have come before are dropped."""
+    languages: tuple[str, str] | None = None
+    """Codes of the languages that training pairs must have; see `data.languages`."""
 
 
 class Reader(Protocol):
@@ -84,6 +100,16 @@ class Reader(Protocol):
     @property
     def all_files(self) -> list[Path]:
         """All files that are read."""
+
+    def require_usable(self) -> None:
+        """Check all that can be checked without reading.
+
+        Raises:
+            UsageError: Settings contradict each other, or need a package that is not installed.
+        """
+
+    def weights_by_file(self) -> Mapping[str, float]:
+        """(Source) file -> how often each of its examples is wanted, on average; of other files, once."""
 
     def distinct(self) -> "Reader":
         """The corpus to learn units from: without repeated or derived examples."""
@@ -125,6 +151,21 @@ class CleaningReport:
         dropped.num_pairs += 1
         if len(dropped.examples) < MAX_EXAMPLES:
             dropped.examples.append(f"{pair.file}:{pair.line_number}")
+
+    def add(self, other: "CleaningReport") -> None:
+        """Add what was found in a later step: pairs dropped there, and notes."""
+        self.dropped |= other.dropped
+        self.notes += other.notes
+
+    @classmethod
+    def of_drops(cls, found: Mapping[str, Any]) -> Self:
+        """The report of a step from its JSON values.
+
+        Raises:
+            KeyError, TypeError, ValueError: It is none.
+        """
+        dropped = {DropReason(name): Dropped(**each) for name, each in found["dropped"].items()}
+        return cls(dropped=dropped, notes=Counter(found["notes"]))
 
     def to_dict(self) -> dict[str, Any]:
         """The report as JSON values."""
@@ -197,49 +238,11 @@ def read_parallel(
     )
 
 
-def read_tab_separated(
-    file: Path, report: CleaningReport, *, max_bad_share: float | None = None
-) -> Iterator[Pair]:
-    """Read pairs from lines of `source TAB target`; further columns are ignored, and counted in the report.
-
-    Raises:
-        DataError: The file is empty, or a line has no tab, is not UTF-8 or contains a NUL.
-    """
-    bad = BadLines(max_bad_share)
-    rows = enumerate(map(_columns, bad.lines(file, _counts_of(file, report))), 1)
-    number = 0
-    for number, columns in rows:
-        if isinstance(columns, DataError) or len(columns) < 2:
-            if max_bad_share is None:
-                later = (later_number for later_number, columns in rows if not _has_tab(columns))
-                raise _no_tab(file, number, likewise(later))
-            bad.drop(columns if isinstance(columns, DataError) else _no_tab(file, number), number)
-            yield UnusablePair("", "", number, str(file))
-            continue
-        report.num_with_more_columns += len(columns) > 2
-        yield Pair(columns[0], columns[1], number, str(file))
-    if number == 0:
-        raise DataError(empty_message(file))
-    bad.end(number)
-
-
-def _columns(line: str | DataError) -> list[str] | DataError:
-    return line.split("\t") if isinstance(line, str) else line
-
-
-def _has_tab(columns: list[str] | DataError) -> bool:
-    return isinstance(columns, list) and len(columns) > 1
-
-
-def _no_tab(file: Path, number: int, others: str = "") -> DataError:
-    return DataError(f"{file}:{number}: no tab; write source TAB target on each line{others}")
-
-
 def clean_pairs(pairs: Iterable[Pair], limits: CleaningLimits, report: CleaningReport) -> Iterator[Pair]:
     """The pairs within the limits, unchanged; the others are counted in `report`."""
     for pair in pairs:
         report.num_read += 1
-        reason = DropReason.BAD_LINE if isinstance(pair, UnusablePair) else _reason_to_drop(pair, limits)
+        reason = pair.reason if isinstance(pair, UnusablePair) else _reason_to_drop(pair, limits)
         if reason:
             report.drop(reason, pair)
             continue
@@ -275,8 +278,8 @@ def _read_two_files(
     source: Path, target: Path, report: CleaningReport, max_bad_share: float | None
 ) -> Iterator[Pair]:
     bad = BadLines(max_bad_share)
-    source_lines = bad.lines(source, _counts_of(source, report))
-    target_lines = bad.lines(target, _counts_of(target, report))
+    source_lines = bad.lines(source, counts_of(source, report))
+    target_lines = bad.lines(target, counts_of(target, report))
     number = 0
     for number, (source_line, target_line) in enumerate(zip_longest(source_lines, target_lines), start=1):
         if source_line is None or target_line is None:
@@ -292,7 +295,7 @@ def _read_two_files(
     bad.end(number)
 
 
-def _counts_of(file: Path, report: CleaningReport) -> LineCounts:
+def counts_of(file: Path, report: CleaningReport) -> LineCounts:
     """Counts for reading `file`, added to the report."""
     report.files[str(file)] = LineCounts()
     return report.files[str(file)]

@@ -11,9 +11,14 @@ from allyouneed.data.corpus import (
     CleaningReport,
     Pair,
     read_parallel,
-    read_tab_separated,
     require_rereadable,
 )
+from allyouneed.data.languages import LanguageFilter
+from allyouneed.data.tab_separated import FIRST_TWO, Columns, read_tab_separated
+from allyouneed.errors import UsageError
+
+MOST_WEIGHT = 1_000
+"""Maximum number of copies of a pair."""
 
 Files = str | Path | Sequence[str | Path]
 """One file, or several, read in order."""
@@ -23,7 +28,12 @@ class Format(Protocol):
     """A reader of files of pairs."""
 
     def __call__(
-        self, file: Path, report: CleaningReport, *, max_bad_share: float | None = None
+        self,
+        file: Path,
+        report: CleaningReport,
+        *,
+        max_bad_share: float | None = None,
+        columns: Columns = FIRST_TWO,
     ) -> Iterator[Pair]:
         """The pairs of a file."""
 
@@ -55,10 +65,54 @@ class CorpusFiles:
     drop_copies: bool = False
     """Whether pairs of equal sides are dropped; they are counted in any case."""
 
+    columns: Columns = FIRST_TWO
+    """What the columns of files of pairs are, and which scores are too low."""
+
+    languages: tuple[str, str] | None = None
+    """Codes of the languages that training pairs must have; others are dropped. Needs py3langid."""
+
+    drop_repeats: bool = True
+    """Whether training pairs that have come before are dropped. Validation text is kept as it is."""
+
+    weights: Sequence[float] = ()
+    """How often each pair is wanted, for each source file and then each file of pairs; by default once. 2.5
+    stands for two copies, and a third of every second pair, drawn by its place."""
+
     @property
     def limits(self) -> CleaningLimits:
         """Limits on pairs before tokenisation."""
-        return CleaningLimits(drop_copies=self.drop_copies)
+        return CleaningLimits(
+            drop_copies=self.drop_copies, drop_repeats=self.drop_repeats, languages=self.languages
+        )
+
+    def require_usable(self) -> None:
+        """Check the weights, and that the languages can be detected.
+
+        Raises:
+            UsageError: There is not one weight for each corpus, a file has two, or one is not a number from 0
+                to 1,000; or a language is not known, or its detector is not installed.
+        """
+        if self.weights and len(self._weighted) != len(self.weights):
+            raise UsageError(
+                f"weights: {len(self.weights)} for {len(self._weighted)} corpora; give one for each source "
+                "file and then each file of pairs",
+                settings=["weights"],
+            )
+        for file, weight in zip(self._weighted, self.weights, strict=False):
+            if self._weighted.count(file) > 1:
+                raise UsageError(f"{file}: is given twice, so it has two weights; give it once")
+            if not 0 <= weight <= MOST_WEIGHT:
+                raise UsageError(f"{file}: weight {weight:g}; give a number from 0 to {MOST_WEIGHT:,}")
+        for code in self.languages or ():
+            LanguageFilter(code)
+
+    def weights_by_file(self) -> Mapping[str, float]:
+        """Source file or file of pairs -> how often each of its pairs is wanted."""
+        return dict(zip(self._weighted, map(float, self.weights), strict=False))
+
+    @property
+    def _weighted(self) -> list[str]:
+        return [str(file) for files in (self.sources, self.pairs) for file in paths(files)]
 
     def __bool__(self) -> bool:
         return bool(self.sources or self.targets or self.pairs)
@@ -69,7 +123,8 @@ class CorpusFiles:
         parallel = read_parallel(paths(self.sources), paths(self.targets), report, max_bad_share=share)
         files = paths(self.pairs)
         require_rereadable(files)
-        return chain(parallel, *(_format_of(file)(file, report, max_bad_share=share) for file in files))
+        found = (_format_of(file)(file, report, max_bad_share=share, columns=self.columns) for file in files)
+        return chain(parallel, *found)
 
     @property
     def all_files(self) -> list[Path]:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from itertools import count, takewhile
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -30,7 +31,8 @@ class PairWriter:
     """Writes a store, some pairs at a time. The header is written last, if the block succeeds.
 
     Args:
-        directory: Folder to create; it must not exist.
+        directory: Folder to create, or one in which a writer of the same pairs was interrupted; this one
+            goes on where its files end.
         vocabulary_size: Size of the larger vocabulary, which decides the width of ids.
         facts: More keys for the header, such as sha256 hashes; read when the block ends.
         shard_tokens: Maximum number of tokens of one side in a shard, unless a single sentence has more.
@@ -44,14 +46,14 @@ class PairWriter:
         facts: Mapping[str, Any] | None = None,
         shard_tokens: int = SHARD_TOKENS,
     ) -> None:
-        directory.mkdir(parents=True)
+        directory.mkdir(parents=True, exist_ok=True)
         self._directory = directory
         self._dtype_name = "uint16" if vocabulary_size <= 1 << 16 else "uint32"
         self._facts = {} if facts is None else facts
         dtype = ID_DTYPES[self._dtype_name]
         self._source = _SideWriter(directory, "source", vocabulary_size, dtype, shard_tokens)
         self._target = _SideWriter(directory, "target", vocabulary_size, dtype, shard_tokens)
-        self._num_pairs = 0
+        self._num_pairs = _num_bytes(directory / LINE_NUMBERS) // STORED_INT64.itemsize
         self.add(NO_SENTENCES, NO_SENTENCES, [])  # makes the files
 
     def add(self, source: Sentences, target: Sentences, line_numbers: ArrayLike) -> None:
@@ -93,12 +95,13 @@ class _SideWriter:
     def __init__(
         self, directory: Path, side: str, vocabulary_size: int, dtype: np.dtype[Any], max_shard_tokens: int
     ) -> None:
-        self.shard_tokens = [0]
         self._directory, self._side = directory, side
         self._vocabulary_size, self._dtype = vocabulary_size, dtype
         self._max_shard_tokens = max_shard_tokens
-        self._num_tokens = 0
-        _append(offsets_path(directory, side), np.zeros(1, STORED_INT64))
+        self.shard_tokens = self._found_shards() or [0]
+        self._num_tokens = sum(self.shard_tokens)
+        if not _num_bytes(offsets_path(directory, side)):
+            _append(offsets_path(directory, side), np.zeros(1, STORED_INT64))
 
     def add(self, sentences: Sentences) -> None:
         ids, ends = sentences.ids, sentences.lengths.cumsum(dtype=np.int64)
@@ -120,6 +123,16 @@ class _SideWriter:
             self.shard_tokens.append(0)
         _append(offsets_path(self._directory, self._side), (self._num_tokens + ends).astype(STORED_INT64))
         self._num_tokens += len(ids)
+
+    def _found_shards(self) -> list[int]:
+        """The number of tokens in each shard that is there."""
+        paths = (shard_path(self._directory, self._side, number) for number in count())
+        found = takewhile(Path.exists, paths)
+        return [_num_bytes(path) // self._dtype.itemsize for path in found]
+
+
+def _num_bytes(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
 
 
 def _append(path: Path, numbers: NDArray[Any]) -> None:

@@ -42,9 +42,16 @@ class Sentences(NamedTuple):
         ids = np.fromiter(chain.from_iterable(sentences), np.int64, int(lengths.sum()))
         return cls(ids, lengths)
 
-    def where(self, kept: NDArray[np.bool_]) -> Self:
-        """Some of the sentences."""
-        return type(self)(self.ids[np.repeat(kept, self.lengths)], self.lengths[kept])
+    def take(self, which: NDArray[np.integer]) -> Self:
+        """Some of the sentences, in this order; a sentence may be taken several times."""
+        begins = self.lengths.cumsum(dtype=np.int64) - self.lengths
+        return type(self)(self.ids[places_of(begins[which], self.lengths[which])], self.lengths[which])
+
+
+def places_of(begins: NDArray[np.integer], lengths: NDArray[np.integer]) -> NDArray[np.int64]:
+    """The places of ranges, one after another: (sum of the lengths,)."""
+    ends = lengths.cumsum(dtype=np.int64)
+    return np.repeat(begins - ends + lengths, lengths) + np.arange(ends[-1] if len(ends) else 0)
 
 
 class PairStore:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from allyouneed.data.store import Sentences
+from allyouneed.data.store import Sentences, places_of
 
 _MOST_WORDS, _MOST_IDS = 1 << 18, 1 << 22
 """What to know before beginning anew: about 50 MB of memory."""
@@ -108,7 +108,8 @@ class _Dictionary:
         slots = self._first_slots(words.keys[pending])
         while pending.size:
             found = self._slots[slots]
-            pending, slots, found = (array[found >= 0] for array in (pending, slots, found))
+            is_taken = found >= 0
+            pending, slots, found = pending[is_taken], slots[is_taken], found[is_taken]
             differs = np.bitwise_xor(self._keys[found], words.keys[pending])
             same = (differs[:, 0] | differs[:, 1] | differs[:, 2] | differs[:, 3]) == 0
             entries[pending[same]] = found[same]
@@ -133,9 +134,7 @@ class _Dictionary:
     def ids_of(self, entries: NDArray[np.int64]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
         """The ids of words, one after another, and their number for each word."""
         lengths = self._lengths[entries]
-        ends = lengths.cumsum()
-        places = np.repeat(self._begins[entries] - ends + lengths, lengths) + np.arange(ends[-1])
-        return self._ids[places], lengths
+        return self._ids[places_of(self._begins[entries], lengths)], lengths
 
     def _place(self, entries: NDArray[np.int64]) -> None:
         """Put entries into slots; those of long words need none."""
@@ -188,7 +187,9 @@ def _words_of(content: bytes) -> _Words:
         begins[in_whole & is_last] = begins[is_first][is_whole]
         kept = ~in_whole | is_last
         begins, ends, is_last = begins[kept], ends[kept], is_last[kept]
-    return _Words(begins, ends, _keys(padded, begins, ends), np.concatenate(([0], is_last.nonzero()[0][:-1] + 1)))
+    return _Words(
+        begins, ends, _keys(padded, begins, ends), np.concatenate(([0], is_last.nonzero()[0][:-1] + 1))
+    )
 
 
 def _other_white_space(text: NDArray[np.uint8], size: int) -> NDArray[np.intp]:

@@ -30,6 +30,11 @@ def _check_positive(_: type, value: float | None) -> None:
         raise ValueError(f"Must be > 0 and <= {_GREATEST:g}.")
 
 
+def _check_finite(_: type, value: float | None) -> None:
+    if value is not None and not -_GREATEST <= value <= _GREATEST:
+        raise ValueError(f"Must be >= -{_GREATEST:g} and <= {_GREATEST:g}.")
+
+
 def _check_share(_: type, value: float | None) -> None:
     if value is not None and not 0 <= value <= 1:
         raise ValueError("Must be >= 0 and <= 1.")
@@ -47,4 +52,5 @@ Port = Annotated[int, between(0, 65_535)]
 Outputs = Annotated[int, between(1, MAX_OUTPUTS)]
 """Number of outputs per input."""
 Positive = Annotated[float, Parameter(validator=_check_positive)]
+Finite = Annotated[float, Parameter(validator=_check_finite)]
 Share = Annotated[float, Parameter(validator=_check_share)]

@@ -5,24 +5,27 @@ whether one of them dies.
 """
 
 import contextlib
+import json
 import os
 import subprocess
 import sys
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from itertools import chain, islice
+from itertools import chain, compress, islice
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Event
 from typing import Any, BinaryIO, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from allyouneed.config.run import DataConfig
 from allyouneed.data.corpus import Pair
-from allyouneed.data.store import Sentences
 from allyouneed.hardware.processor import available_cores
-from allyouneed.tasks.encoding_worker import read_answer, write_request
-from allyouneed.tasks.units import Units, encode_corpus
+from allyouneed.tasks.encoding_worker import EncodedTexts, encoders_of, read_answer, write_request
+from allyouneed.tasks.units import Units
 
 CHUNK_PAIRS = 4_096
 _CHUNK_CHARACTERS = 1 << 20  # both sides; each takes about 100 bytes of memory
@@ -39,6 +42,10 @@ class Chunk(NamedTuple):
     line_numbers: Sequence[int]
     """The number of each pair's line, counted over all files."""
 
+    def where(self, kept: NDArray[np.bool_]) -> "Chunk":
+        """Some of the pairs."""
+        return Chunk([*compress(self.pairs, kept)], [*compress(self.line_numbers, kept)])
+
     @property
     def sources(self) -> list[str]:
         """The source texts."""
@@ -54,11 +61,11 @@ class EncodedChunk(NamedTuple):
     """A chunk and its ids."""
 
     chunk: Chunk
-    source: Sentences
-    target: Sentences
+    source: EncodedTexts
+    target: EncodedTexts
 
 
-def chunks(numbered: Iterable[tuple[Pair, int]]) -> Iterator[Chunk]:
+def chunks_of(numbered: Iterable[tuple[Pair, int]]) -> Iterator[Chunk]:
     """Pairs and the numbers of their lines in chunks; fewer pairs together if they are long."""
     source = iter(numbered)
     while together := list(_together(source)):
@@ -73,8 +80,12 @@ class Encoder:
         units: The units of both sides.
         directory: Folder that the units are saved in, for the workers.
         config: Data settings.
+        languages: Codes of the languages that the texts of both sides should have, if pairs are filtered.
         num_workers: Number of further processes for large corpora, by default one for each core; 0 for none.
         say: Receives a line if workers cannot be used.
+
+    Raises:
+        UsageError: Languages cannot be detected.
     """
 
     def __init__(
@@ -82,10 +93,12 @@ class Encoder:
         units: Units,
         directory: Path,
         config: DataConfig,
+        languages: Sequence[str] | None = None,
         num_workers: int | None = None,
         say: Callable[[str], None] = lambda line: None,
     ) -> None:
-        self._units, self._say = units, say
+        self._source, self._target = encoders_of(units, languages)
+        self._say = say
         wanted = min(available_cores(), _MOST_WORKERS) if num_workers is None else num_workers
         self._num_workers = wanted if sys.executable else 0  # which is not known where Python is embedded
         self._has_told = False
@@ -94,7 +107,7 @@ class Encoder:
         """Size of the larger vocabulary."""
         self._command = [
             *(sys.executable, "-P", "-m", "allyouneed.tasks.encoding_worker"),
-            *(str(directory), config.model_dump_json(), *map(str, sizes)),
+            *(str(directory), config.model_dump_json(), json.dumps(languages), *map(str, sizes)),
         ]
 
     def encoded(self, chunks: Iterator[Chunk]) -> Generator[EncodedChunk, None, None]:
@@ -105,12 +118,7 @@ class Encoder:
             yield from self._by_workers(chain([first], chunks))
 
     def _alone(self, chunk: Chunk) -> EncodedChunk:
-        source, target = self._units.source, self._units.target
-        return EncodedChunk(
-            chunk,
-            encode_corpus(source, chunk.sources),
-            encode_corpus(target, chunk.targets),
-        )
+        return EncodedChunk(chunk, self._source.encode(chunk.sources), self._target.encode(chunk.targets))
 
     def _by_workers(self, chunks: Iterator[Chunk]) -> Iterator[EncodedChunk]:
         workers: SimpleQueue[_Worker | None] = SimpleQueue()
@@ -181,7 +189,7 @@ class _Worker:
         self._input: BinaryIO = self._process.stdin  # type: ignore[assignment]
         self._output: BinaryIO = self._process.stdout  # type: ignore[assignment]
 
-    def encode(self, chunk: Chunk) -> tuple[Sentences, Sentences]:
+    def encode(self, chunk: Chunk) -> tuple[EncodedTexts, EncodedTexts]:
         """The ids of both sides.
 
         Raises:

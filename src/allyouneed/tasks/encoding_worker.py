@@ -1,24 +1,62 @@
-"""A process that splits texts into units: `python -m MODULE DIRECTORY CONFIG SOURCE_SIZE TARGET_SIZE`.
+"""A process that splits texts into units: `python -m MODULE DIRECTORY CONFIG LANGUAGES SIZE SIZE`.
 
 It reads requests from standard input until that ends, and answers each on standard output. A request is the
 number of texts on a side and the bytes of each side (three int64), then the texts of both sides as lines. An
-answer is, for each side, the number of texts and of ids (two int64), the number of ids of each text (int32)
-and the ids (uint32).
+answer is, for each side, the number of texts and of ids (two int64), whether each text passes the filter of
+languages (bool), the number of ids of each text (int32) and the ids (uint32).
 """
 
+import json
 import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from allyouneed.config.run import DataConfig
+from allyouneed.data.languages import LanguageFilter
 from allyouneed.data.store import Sentences
-from allyouneed.tasks.units import Units, encode_corpus
+from allyouneed.tasks.units import Units, Vocabulary, encode_corpus
 
 _SIZE, _LENGTH, _ID = np.dtype("<i8"), np.dtype("<i4"), np.dtype("<u4")
+
+
+class EncodedTexts(NamedTuple):
+    """The texts of one side of a chunk."""
+
+    sentences: Sentences
+    """Their ids."""
+    passes: NDArray[np.bool_]
+    """Which of them may be in the language of the side: (texts,)."""
+
+
+class TextEncoder:
+    """Splits the texts of one side into units.
+
+    Args:
+        vocabulary: The units.
+        language: Code of the language that texts should have, if they are filtered by it.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, language: str | None) -> None:
+        self._vocabulary = vocabulary
+        self._filter = LanguageFilter(language) if language else None
+
+    def encode(self, texts: Sequence[str]) -> EncodedTexts:
+        """The ids of texts, and which of them are in the language."""
+        sentences, passes = encode_corpus(self._vocabulary, texts), np.ones(len(texts), np.bool_)
+        if self._filter:
+            passes = np.fromiter(map(self._filter.passes, texts), np.bool_, len(texts))
+        return EncodedTexts(sentences, passes)
+
+
+def encoders_of(units: Units, languages: Sequence[str] | None) -> tuple[TextEncoder, TextEncoder]:
+    """The encoders of both sides."""
+    source, target = languages or (None, None)
+    return TextEncoder(units.source, source), TextEncoder(units.target, target)
 
 
 def write_request(stream: BinaryIO, sources: Sequence[str], targets: Sequence[str]) -> None:
@@ -36,7 +74,7 @@ def write_request(stream: BinaryIO, sources: Sequence[str], targets: Sequence[st
     stream.flush()
 
 
-def read_answer(stream: BinaryIO, expected: int) -> Sentences:
+def read_answer(stream: BinaryIO, expected: int) -> EncodedTexts:
     """The ids of the texts of one side.
 
     Args:
@@ -49,18 +87,21 @@ def read_answer(stream: BinaryIO, expected: int) -> Sentences:
     num_texts, num_ids = np.frombuffer(_exactly(stream, 2 * _SIZE.itemsize), _SIZE).tolist()
     if num_texts != expected:
         raise EOFError("another answer than asked for")
+    passes = np.frombuffer(_exactly(stream, num_texts), np.bool_)
     lengths = np.frombuffer(_exactly(stream, num_texts * _LENGTH.itemsize), _LENGTH)
-    return Sentences(np.frombuffer(_exactly(stream, num_ids * _ID.itemsize), _ID), lengths)
+    ids = np.frombuffer(_exactly(stream, num_ids * _ID.itemsize), _ID)
+    return EncodedTexts(Sentences(ids, lengths), passes)
 
 
-def answer(units: Units, requests: BinaryIO, answers: BinaryIO) -> None:
+def answer(encoders: tuple[TextEncoder, TextEncoder], requests: BinaryIO, answers: BinaryIO) -> None:
     """Answer requests until there are no more."""
     while header := requests.read(3 * _SIZE.itemsize):
         _, *sizes = np.frombuffer(header, _SIZE).tolist()
         sides = [_exactly(requests, size).decode().split("\n") for size in sizes]  # both, before any answer
-        for vocabulary, texts in zip(units, sides, strict=True):
-            sentences = encode_corpus(vocabulary, texts)
+        for encoder, texts in zip(encoders, sides, strict=True):
+            sentences, passes = encoder.encode(texts)
             answers.write(np.array([len(sentences.lengths), len(sentences.ids)], _SIZE).tobytes())
+            answers.write(passes.tobytes())
             answers.write(sentences.lengths.astype(_LENGTH).tobytes())
             answers.write(sentences.ids.astype(_ID).tobytes())
         answers.flush()
@@ -73,14 +114,14 @@ def _exactly(stream: BinaryIO, size: int) -> bytes:
     return content
 
 
-def _main(directory: str, config: str, *sizes: str) -> None:
+def _main(directory: str, config: str, languages: str, *sizes: str) -> None:
     from allyouneed.tasks.catalogue import task_named  # the tasks import the module that imports this one
 
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what prints must not come between answers
     settings = DataConfig.model_validate_json(config)
     units = task_named(settings.task).load_units(Path(directory), settings, *map(int, sizes))
-    answer(units, sys.stdin.buffer, answers)
+    answer(encoders_of(units, json.loads(languages)), sys.stdin.buffer, answers)
 
 
 if __name__ == "__main__":

@@ -9,33 +9,26 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager
-from itertools import compress
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from allyouneed.config.run import DataConfig
-from allyouneed.data.corpus import CleaningReport, DropReason, Reader, clean_pairs
+from allyouneed.data.corpus import CleaningReport, Reader, clean_pairs
 from allyouneed.data.corpus_files import CorpusFiles
-from allyouneed.data.lines import encode_lines
-from allyouneed.data.pair_writer import PairWriter
-from allyouneed.data.store import Sentences
 from allyouneed.errors import DataError, UsageError
 from allyouneed.storage.publish import publish_directory, require_free, sha256_of
-from allyouneed.symbols import UNKNOWN
 from allyouneed.tasks.catalogue import task_named
-from allyouneed.tasks.encoding import EncodedChunk, Encoder, chunks
-from allyouneed.tasks.prepared_data import KIND, REPORT, PreparedData, text_path
+from allyouneed.tasks.encoding import Chunk, Encoder, chunks_of
+from allyouneed.tasks.journal import EVERY_CHUNKS, UNFINISHED, Journal, Milestone
+from allyouneed.tasks.part_writer import PartWriter, without_repeats
+from allyouneed.tasks.prepared_data import KIND, REPORT, PreparedData
 from allyouneed.tasks.training_text import TrainingText
 from allyouneed.tasks.units import SOURCE_TOKENIZER, TARGET_TOKENIZER, Units
+from allyouneed.version import __version__
 
 if TYPE_CHECKING:
     from allyouneed.tasks.initial_model import InitialModel
-
-_SHORTEST_FOR_RATIO_TOKENS = 20  # for shorter pairs the ratio means little
-_UNKNOWN_UNITS = "targets have units that are not in the vocabulary"
 
 _Version = tuple[int, int, int] | None
 """Inode, size and time of the last change of a file; None of one that is gone."""
@@ -94,24 +87,35 @@ def prepare(
     if not train:
         raise UsageError(f"no training text: give {task.training_files}", settings=task.training_files.names)
     task.require_settings(config)
+    train.require_usable()
     versions = _versions_of(train, valid)
+    request = _request(config, train, versions, model)
     facts: dict[str, Any] = {}
-    with publish_directory(directory, KIND, facts, say=say) as aside:
-        with watch("vocabulary", None) as advance:
-            text = TrainingText(train, config, task.examples, say, advance)
-            units = model.units if model else task.learn_units(text)
-        units.save(aside)
-        (aside / "text").mkdir()
-        encoder, reports = Encoder(units, aside, config, num_workers, say), {}
-        for part, reader in {"train": train, "valid": valid}.items():
-            if reader:
-                with watch(part, text.num_examples if part == "train" else None) as advance:
-                    reports[part] = _encode(aside, part, reader, encoder, config, advance)
+    with publish_directory(directory, KIND, facts, unfinished=UNFINISHED, say=say) as aside:
+        journal = Journal(aside, request, say)
+        if journal.has_begun:
+            units = task.load_units(aside, config, *journal.milestone.vocab_sizes)
+        else:
+            with watch("vocabulary", None) as advance:
+                text = TrainingText(train, config, task.examples, say, advance)
+                units = model.units if model else task.learn_units(text)
+            units.save(aside)
+            (aside / "text").mkdir()
+            journal.begin(Milestone.at_begin(units, text.num_examples))
+        reports = {}
+        with watch("train", journal.milestone.num_examples) as advance:
+            encoder = Encoder(units, aside, config, train.limits.languages, num_workers, say)
+            reports["train"] = _encode_training(aside, train, encoder, config, advance, journal)
+        if valid:
+            with watch("valid", None) as advance:
+                encoder = Encoder(units, aside, config, None, num_workers, say)
+                reports["valid"] = _encode_validation(aside, valid, encoder, config, advance)
         _require_unchanged(versions)
         _tell(reports, task.examples, say)
         contents = json.dumps({part: report.to_dict() for part, report in reports.items()}, indent=1)
         (aside / REPORT).write_bytes(contents.encode())
         facts |= _facts(aside, config, units)
+        journal.end()
     return PreparedData(directory)
 
 
@@ -152,51 +156,59 @@ def _tell(reports: Mapping[str, CleaningReport], counted: str, say: Callable[[st
             raise DataError(f"{part}: 0 of {report.num_read} {counted} are left; see the reasons above")
 
 
-def _encode(
-    directory: Path, part: str, files: Reader, encoder: Encoder, config: DataConfig, advance: Advance
+def _encode_training(
+    directory: Path, files: Reader, encoder: Encoder, config: DataConfig, advance: Advance, journal: Journal
 ) -> CleaningReport:
-    """Write the ids of a part, and its cleaned text line by line."""
-    report = CleaningReport()
-    pairs = clean_pairs(files.read(report), files.limits, report)
-    numbered = ((pair, report.num_read) for pair in pairs)
+    """Write the training part from the last milestone on."""
+    report, (num_chunks, *_, found_before) = CleaningReport(), journal.milestone
+    chunks = _chunks(files, report)
+    if files.limits.drop_repeats:
+        chunks = without_repeats(chunks, report)
+    for chunk in islice(chunks, num_chunks):
+        advance(len(chunk.pairs))
     with (
-        PairWriter(directory / part, vocabulary_size=encoder.vocab_size) as writer,
-        text_path(directory, part, "source").open("wb") as sources,
-        text_path(directory, part, "target").open("wb") as targets,
-        closing(encoder.encoded(chunks(numbered))) as stream,
+        PartWriter(
+            directory, "train", encoder.vocab_size, config, files.weights_by_file(), found_before
+        ) as writer,
+        closing(encoder.encoded(chunks)) as stream,
     ):
-        for encoded in stream:
-            kept, chunk = _kept(encoded, config, report), encoded.chunk
-            target = encoded.target.where(kept)
-            writer.add(encoded.source.where(kept), target, np.array(chunk.line_numbers)[kept])
-            if num_unknown := _num_with_unknown_units(target):
-                report.notes[_UNKNOWN_UNITS] += num_unknown
-            sources.write(encode_lines(list(compress(chunk.sources, kept))))
-            targets.write(encode_lines(list(compress(chunk.targets, kept))))
-            advance(len(chunk.pairs))
+        for number, encoded in enumerate(stream, num_chunks + 1):
+            writer.add(encoded)
+            advance(len(encoded.chunk.pairs))
+            if number % EVERY_CHUNKS == 0:
+                writer.flush()
+                journal.record(number, writer.report)
+    report.add(writer.report)
     return report
 
 
-def _kept(encoded: EncodedChunk, config: DataConfig, report: CleaningReport) -> NDArray[np.bool_]:
-    """Which pairs have the right numbers of tokens; the others are counted in the report."""
-    chunk, source, target = encoded
-    longer, shorter = np.maximum(source.lengths, target.lengths), np.minimum(source.lengths, target.lengths)
-    too_long = longer > config.max_tokens
-    with np.errstate(over="ignore"):  # a limit that is infinite
-        uneven = (longer > _SHORTEST_FOR_RATIO_TOKENS) & (longer > config.max_length_ratio * shorter)
-    uneven &= ~too_long
-    if not task_named(config.task).sides_are_alike:
-        uneven[:] = False
-    for reason, is_dropped in ((DropReason.TOO_MANY_TOKENS, too_long), (DropReason.TOKEN_RATIO, uneven)):
-        for index in is_dropped.nonzero()[0]:
-            report.drop(reason, chunk.pairs[index])
-    kept: NDArray[np.bool_] = ~(too_long | uneven)
-    return kept
+def _encode_validation(
+    directory: Path, files: Reader, encoder: Encoder, config: DataConfig, advance: Advance
+) -> CleaningReport:
+    """Write the validation part, in which pairs may come again."""
+    report = CleaningReport()
+    with (
+        PartWriter(directory, "valid", encoder.vocab_size, config, {}, report) as writer,
+        closing(encoder.encoded(_chunks(files, report))) as stream,
+    ):
+        for encoded in stream:
+            writer.add(encoded)
+            advance(len(encoded.chunk.pairs))
+    return report
 
 
-def _num_with_unknown_units(sentences: Sentences) -> int:
-    places = (sentences.ids == UNKNOWN).nonzero()[0]
-    return len(np.unique(np.searchsorted(sentences.lengths.cumsum(), places, side="right")))
+def _chunks(files: Reader, report: CleaningReport) -> Iterator[Chunk]:
+    pairs = clean_pairs(files.read(report), files.limits, report)
+    return chunks_of((pair, report.num_read) for pair in pairs)
+
+
+def _request(
+    config: DataConfig, train: Reader, versions: Mapping[Path, _Version], model: "InitialModel | None"
+) -> str:
+    """What the training part depends on, as a digest."""
+    files = [(str(file), version) for file, version in versions.items()]
+    contents = [__version__, config.model_dump(), repr(train), files, model and str(model.directory)]
+    return hashlib.sha256(json.dumps(contents).encode()).hexdigest()
 
 
 def _facts(directory: Path, config: DataConfig, units: Units) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """`prepare` passes on what it is told, and says what became of the pairs."""
 
 import json
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -26,9 +27,11 @@ def test_what_was_read_and_dropped_is_told_and_what_was_made(
     code, out, err = prepare(*valid, "--vocab-size", "290")
     assert code == 0
     assert out.decode() == (
-        f"{tmp_path / 'data'}: 400 pairs to train on, 20 to validate, 290 source and 290 target sub-words\n"
+        f"{tmp_path / 'data'}: 278 pairs to train on, 20 to validate, 290 source and 290 target sub-words\n"
     )
     assert f"allyouneed: train: {toy_text / 'train.en'}: 400 lines\n" in err
+    assert "allyouneed: train: 400 pairs read, 278 kept, 122 dropped\n" in err
+    assert "allyouneed: train:   122 dropped: repeat of an earlier pair (" in err
     assert "allyouneed: valid: 20 pairs read, 20 kept, 0 dropped\n" in err
     assert list(json.loads((tmp_path / "data" / "report.json").read_bytes())) == ["train", "valid"]
 
@@ -67,7 +70,7 @@ def test_plain_bytes_need_no_vocabulary_size(prepare: RunCommand, tmp_path: Path
 def test_without_validation_text_a_notice_says_what_will_be_missing(prepare: RunCommand) -> None:
     code, out, err = prepare("--tokenizer", "byte")
     assert code == 0
-    assert b"400 pairs to train on, 0 to validate" in out
+    assert b"278 pairs to train on, 0 to validate" in out
     assert "no validation data: training will not know how good the model is" in err
     assert "give --valid-source and --valid-target" in err
 
@@ -114,6 +117,16 @@ def test_several_files_and_pairs_are_read_one_after_the_other(
         (["--brackets", "joined"], "--tags and --brackets are for parsing"),
         (["--preset", "parsing_tiny", "--task", "translation"], "--preset parsing_tiny: is for parsing, not"),
         (["--preset", "bas"], "--preset bas: unknown; did you mean base?"),
+        (["--weights", "1", "2"], "--weights: 2 for 1 corpora; give one for each source file and then"),
+        (["--weights", "1001"], "train.en: weight 1001; give a number from 0 to 1,000"),
+        (["--weights", "nan"], "train.en: weight nan; give a number from 0 to 1,000"),
+        (["--languages", "en", "toy"], "--languages: toy is not known to the detector; it knows ace, af"),
+        (["--languages", "en"], "--languages requires 2"),
+        (["--score-column", "3"], "--score-column and --min-score belong together"),
+        (["--score-column", "3", "--min-score", "0"], "--columns and --score-column are about --pairs"),
+        (["--score-column", "3", "--min-score", "nan"], "Invalid value"),
+        (["--columns", "2", "0"], "Invalid value"),
+        (["--task", "parsing", "--weights", "2"], "--weights: for sentence pairs only; leave out"),
         (["--valid-source", "a"], "1 source files, but 0 target files; give as many of each"),
     ],
 )
@@ -133,7 +146,7 @@ def test_the_sub_words_and_settings_of_a_model_are_taken(
     options = ("--tokenizer-from", toy_model, "--max-tokens", "30", "--target-language", "toy")
     code, out, _ = prepare(*options, "--vocab-size", "290")  # as it is said again
     assert code == 0
-    assert b"400 pairs to train on, 0 to validate, 290 source and 290 target sub-words" in out
+    assert b"278 pairs to train on, 0 to validate, 290 source and 290 target sub-words" in out
     model, made = PreparedData(toy_data), PreparedData(tmp_path / "data")
     assert made.config == model.config.replace(max_tokens=30, target_language="toy")
     assert made.tokenizers == model.tokenizers
@@ -220,3 +233,54 @@ def test_wrong_uses_of_bad_lines_are_one_line(
     assert code == 2
     assert message in err
     assert err.count("\n") == 1
+
+
+def test_repeats_are_kept_if_that_is_asked_for(prepare: RunCommand) -> None:
+    code, out, err = prepare("--tokenizer", "byte", "--keep-repeats")
+    assert code == 0
+    assert b"400 pairs to train on" in out
+    assert "repeat of an earlier pair" not in err
+
+
+def test_pairs_of_a_file_with_a_weight_come_as_often_as_that_says(
+    run_command: RunCommand, tmp_path: Path
+) -> None:
+    for name, number in (("a", 400), ("b", 300), ("c", 200)):
+        lines = [f"{name}{index}" for index in range(number)]
+        (tmp_path / name).write_bytes("".join(f"{line}\t{line}'\n" for line in lines).encode())
+    code, _, err = run_command(
+        *("prepare", tmp_path / "data", "--tokenizer", "byte", "--pairs"),
+        *(tmp_path / "a", tmp_path / "b", tmp_path / "c", "--weights", "0.5", "2.25", "3"),
+    )
+    assert code == 0
+    counts = Counter(PreparedData(tmp_path / "data").lines("train", "source"))
+    of_file = {name: [counts[line] for line in counts if line[0] == name] for name in "abc"}
+    assert {*of_file["a"]} == {1}
+    assert 150 < len(of_file["a"]) < 250
+    assert {*of_file["b"]} == {2, 3}
+    assert 600 + 45 < sum(of_file["b"]) < 600 + 105
+    assert of_file["c"] == [3] * 200
+    assert f"{400 - len(of_file['a'])} dropped: left out by the weight of the file" in err
+    assert f"{sum(of_file['b']) - 300 + 400} further copies of pairs, by the weights of their files" in err
+
+
+def test_pairs_in_other_languages_are_dropped_and_short_ones_pass(
+    run_command: RunCommand, tmp_path: Path
+) -> None:
+    pairs = {
+        "Two dogs are running on the beach.": "Zwei Hunde rennen über den Strand.",
+        "Ok.": "Gut.",
+        "Deux chiens courent sur la plage avec un ballon.": "Zwei Hunde rennen mit einem Ball.",
+        "A man is sleeping in his bed tonight.": "A man is sleeping in his bed, and he snores.",
+    }
+    text = "".join(f"{source}\t{target}\n" for source, target in pairs.items())
+    (tmp_path / "pairs.tsv").write_bytes(text.encode())
+    files = "--pairs", tmp_path / "pairs.tsv", "--valid-pairs", tmp_path / "pairs.tsv"
+    code, *_ = run_command(
+        "prepare", tmp_path / "data", *files, "--tokenizer", "byte", "--languages", "en", "de"
+    )
+    assert code == 0
+    data = PreparedData(tmp_path / "data")
+    assert data.lines("train", "source") == list(pairs)[:2]
+    assert data.lines("valid", "source") == list(pairs)
+    assert data.report("train")["dropped"]["in another language"]["num_pairs"] == 2

@@ -225,7 +225,7 @@ def test_more_sub_words_than_the_text_has_are_refused_with_the_most(
     assert not (corpus.folder / "data").exists()
 
 
-@pytest.mark.parametrize("step", ["_encode", "TrainingText"])
+@pytest.mark.parametrize("step", ["_encode_training", "TrainingText"])
 @pytest.mark.parametrize("part", ["training text", "validation text"])
 @pytest.mark.parametrize("tokenizer", ["bpe", "byte"])
 def test_a_file_that_changes_while_it_is_read_is_refused(

@@ -1,8 +1,9 @@
 """`allyouneed prepare`: turns sentence pairs or trees into data for `train`."""
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -13,15 +14,21 @@ from allyouneed.config.presets import preset as named_preset
 from allyouneed.config.run import DataConfig
 from allyouneed.errors import UsageError
 from allyouneed.interfaces.console import notice
-from allyouneed.interfaces.number_options import AtLeastOne, Share, Whole, between
+from allyouneed.interfaces.number_options import AtLeastOne, Finite, Share, Whole, between
 from allyouneed.interfaces.progress import progress
 
 if TYPE_CHECKING:
     from allyouneed.data.corpus import Reader
+    from allyouneed.data.tab_separated import Columns
     from allyouneed.tasks.prepared_data import PreparedData
     from allyouneed.tasks.task import Task
 
 _BAD_SHARE = 0.01
+_OF_PAIRS = (
+    *("on_bad_line", "max_bad_share", "drop_copies", "keep_repeats", "weights", "columns", "score_column"),
+    *("min_score", "languages"),
+)
+"""Options that are not for trees."""
 
 Files = Annotated[tuple[Path, ...], Parameter(consume_multiple=True, show_default=False)]
 
@@ -51,6 +58,21 @@ class TextOptions:
     drop_copies: bool = False
     """Drop pairs whose translation is the source itself, which teach a model to copy; they are counted in any
     case."""
+    keep_repeats: bool = False
+    """Keep training pairs that have come before; by default the first one stays, and the others are counted.
+    Held-out text is kept as it is."""
+    weights: Annotated[tuple[float, ...], Parameter(consume_multiple=True, show_default=False)] = ()
+    """How often each training pair is wanted, for each source file and then each file of pairs, from 0 to
+    1,000; by default once. 2.5 stands for two copies, and a third of every second pair."""
+    columns: tuple[AtLeastOne, AtLeastOne] | None = None
+    """The columns of `--pairs` and `--valid-pairs` with source and target, by default 1 and 2."""
+    score_column: AtLeastOne | None = None
+    """Column of `--pairs` with a score that another program gave the pair, such as Bicleaner."""
+    min_score: Finite | None = None
+    """Drop training pairs with a lower score in `--score-column`."""
+    languages: tuple[str, str] | None = None
+    """Languages of source and target, such as `en de`. Drop training pairs of which a side is in another one;
+    the detector is slow (`pip install 'allyouneed[languages]'`)."""
     trees: Files = ()
     """Training trees in Penn brackets (`--task parsing`)."""
     valid_trees: Files = ()
@@ -72,18 +94,25 @@ class TextOptions:
         from allyouneed.tasks.parsing.treebank import TreeFiles
 
         if issubclass(task.reader, TreeFiles):
-            given = {
-                "--on-bad-line": self.on_bad_line == "drop",
-                "--max-bad-share": self.max_bad_share is not None,
-                "--drop-copies": self.drop_copies,
-            }
-            if options := [name for name, is_given in given.items() if is_given]:
+            default, own = TextOptions(), asdict(self)
+            given = [name for name in _OF_PAIRS if own[name] != getattr(default, name)]
+            if options := [f"--{name.replace('_', '-')}" for name in given]:
                 raise UsageError(f"{' and '.join(options)}: for sentence pairs only; leave out")
-        share = self._share_to_drop()
+        share, columns = self._share_to_drop(), self._columns()
         train_pairs = CorpusFiles(
-            self.source, self.target, self.pairs, max_bad_share=share, drop_copies=self.drop_copies
+            self.source,
+            self.target,
+            self.pairs,
+            max_bad_share=share,
+            drop_copies=self.drop_copies,
+            drop_repeats=not self.keep_repeats,
+            weights=self.weights,
+            columns=columns,
+            languages=self.languages,
         )
-        valid_pairs = CorpusFiles(self.valid_source, self.valid_target, self.valid_pairs, max_bad_share=share)
+        valid_files = self.valid_source, self.valid_target, self.valid_pairs
+        unscored = replace(columns, score=None, min_score=-math.inf)
+        valid_pairs = CorpusFiles(*valid_files, max_bad_share=share, columns=unscored)
         train_trees = TreeFiles(self.trees, self.silver_trees, self.repeat_trees, self.exchange)
         valid_trees = TreeFiles(self.valid_trees)
         if issubclass(task.reader, TreeFiles):
@@ -95,6 +124,20 @@ class TextOptions:
                 "--trees and related options are for parsers; add --task parsing, or leave them out"
             )
         return train_pairs, valid_pairs
+
+    def _columns(self) -> "Columns":
+        from allyouneed.data.tab_separated import FIRST_TWO
+
+        if (self.score_column is None) != (self.min_score is None):
+            raise UsageError("--score-column and --min-score belong together; give both, or neither")
+        if (self.columns or self.score_column) and not (self.pairs or self.valid_pairs):
+            raise UsageError("--columns and --score-column are about --pairs; give that, or leave them out")
+        source, target = self.columns or (FIRST_TWO.source, FIRST_TWO.target)
+        if self.min_score is None:
+            return replace(FIRST_TWO, source=source, target=target)
+        return replace(
+            FIRST_TWO, source=source, target=target, score=self.score_column, min_score=self.min_score
+        )
 
     def _share_to_drop(self) -> float | None:
         if self.on_bad_line == "drop":
@@ -170,13 +213,16 @@ def prepare(
     ```
     allyouneed prepare data --source train.en --target train.de --valid-source val.en --valid-target val.de
     allyouneed prepare data --pairs train.tsv.gz --vocab-size 8000 --target-language de
+    allyouneed prepare data --source news.en talks.en --target news.de talks.de --weights 1 4
+    allyouneed prepare data --pairs crawl.tsv.gz --columns 3 4 --score-column 5 --min-score 0.5
     allyouneed prepare more --source more.en --target more.de --tokenizer-from models/first
     allyouneed prepare data --preset parsing_tiny --trees train.mrg --valid-trees dev.mrg
     allyouneed prepare data --task parsing --trees train.mrg --repeat-trees 4 --silver-trees silver.mrg
     ```
 
     Files may be plain, `.gz` or `.zst`; several files of a kind are read one after another. Counts of dropped
-    pairs, with reasons, are printed and stored in DATA/report.json.
+    pairs, with reasons, are printed and stored in DATA/report.json. A large preparation that is killed or
+    interrupted goes on with the same command.
 
     Args:
         data: The folder to make.

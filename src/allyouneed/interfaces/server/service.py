@@ -8,12 +8,12 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar, cast
 
+from allyouneed.data.languages import Detector
 from allyouneed.explorer.page import pack_weights
 from allyouneed.inference.scheduler import Scheduler
 from allyouneed.interfaces.server.admission import Admission
 from allyouneed.interfaces.server.ask import Ask, Translated
 from allyouneed.interfaces.server.awaiting import all_of, alone, submitted
-from allyouneed.interfaces.server.detection import Detector
 from allyouneed.interfaces.server.directions import AUTO, Direction, Route, Router, directions_of
 from allyouneed.interfaces.server.language_names import language_name
 from allyouneed.interfaces.server.models import ServedModel

@@ -1,7 +1,7 @@
 """Writes directories and files that are complete or absent: written aside, synced, then renamed."""
 
 from allyouneed.storage.publish.directory import publish_directory, remove_directory, require_free
-from allyouneed.storage.publish.disk import disk_errors, require_space
+from allyouneed.storage.publish.disk import disk_errors, require_space, sync
 from allyouneed.storage.publish.file import replaced_file, require_file, require_regular, write_text
 from allyouneed.storage.publish.lock import require_unlocked, same_file, sign, take_lock
 from allyouneed.storage.publish.manifest import (
@@ -34,6 +34,7 @@ __all__ = [
     "same_file",
     "sha256_of",
     "sign",
+    "sync",
     "take_lock",
     "unlisted",
     "write_text",

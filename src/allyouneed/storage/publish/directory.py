@@ -26,6 +26,7 @@ def publish_directory(
     facts: Mapping[str, Any] | None = None,
     *,
     replace: bool = False,
+    unfinished: str | None = None,
     say: Callable[[str], None] = lambda line: None,
 ) -> Iterator[Path]:
     """Yield a directory to write into, and publish it as `target` if the block succeeds.
@@ -35,22 +36,25 @@ def publish_directory(
         kind: Kind of the directory ("model", "state", "data"), checked when it is read.
         facts: More keys for the manifest, including those that the block adds to this mapping.
         replace: Whether to replace a published directory of the same kind, which stays complete until then.
-        say: Receives a line about unfinished work of a killed process, which is removed.
+        unfinished: Name of a file in the directory that tells how far the work is. While there is one, work
+            that is killed, interrupted, or fails for want of room is kept, and the next call yields the
+            directory as it is. The block removes the file, and takes care of directories that do not fit.
+        say: Receives a line about unfinished work of a killed process, which is removed or kept.
 
     Raises:
         UsageError: `target` exists and is not empty, or has files that may not be replaced, at the start or
             at the end; it is left as it is.
         LockedError: Another process is writing `target`.
-        DiskError: The directory could not be written; nothing is left behind.
+        DiskError: The directory could not be written; nothing is left behind that cannot be gone on with.
     """
     if not replace:
         require_free(target)
     with disk_errors(target):
         destination = Path(os.path.realpath(target))
-        with workplace(destination, say) as place:
+        with workplace(destination, say, unfinished) as place:
             if not replace:
                 require_free(target)  # another process may have made it before this one had the lock
-            place.content.mkdir()
+            place.content.mkdir(exist_ok=unfinished is not None)
             yield place.content
             write_manifest(place.content, kind, facts or {})
             if replace and _holds_something(destination):

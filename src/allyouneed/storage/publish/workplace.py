@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from allyouneed.errors import LockedError, UsageError
+from allyouneed.errors import DataError, LockedError, UsageError
 from allyouneed.storage.publish.disk import ASIDE, disk_errors, name_aside, sync
 from allyouneed.storage.publish.lock import lock_holder, sign, take_lock
 
@@ -46,6 +46,15 @@ class Workplace:
             else:
                 directory.unlink(missing_ok=True)
 
+    def can_go_on(self, unfinished: str | None) -> bool:
+        """Whether the content has a file of this name, and there is nothing else."""
+        return (
+            unfinished is not None
+            and not os.path.lexists(self.old)
+            and not self.content.is_symlink()
+            and (self.content / unfinished).is_file()
+        )
+
     def leave(self) -> None:
         """Remove the folder, and its parents that were created for it and are empty.
 
@@ -59,13 +68,16 @@ class Workplace:
 
 
 @contextlib.contextmanager
-def workplace(target: Path, say: Say = lambda line: None) -> Iterator[Workplace]:
+def workplace(
+    target: Path, say: Say = lambda line: None, unfinished: str | None = None
+) -> Iterator[Workplace]:
     """Create a workplace beside `target`, and remove it with its content at the end.
 
     Args:
         target: An absolute path without links.
         say: Receives a line about the remains of a killed process: an old directory without a replacement is
             put back, everything else is removed.
+        unfinished: Name of a file whose presence in the content keeps that; see `publish_directory`.
 
     Raises:
         LockedError: Another process works there, or a process of another host may.
@@ -78,16 +90,22 @@ def workplace(target: Path, say: Say = lambda line: None) -> Iterator[Workplace]
         _require_own(folder, lock, target)
         if put_back(folder, target):
             say(f"NOTICE: {target}: put back, as process {lock_holder(lock)} had not finished replacing it")
-        if _names_in(folder) != {_LOCK}:
+        if _names_in(folder) != {_LOCK} and not place.can_go_on(unfinished):
             place.clear()
             say(f"NOTICE: {target}: removed what process {lock_holder(lock)} had left unfinished")
         sign(lock)
-        spare = _spare_descriptors()
+        spare, is_kept = _spare_descriptors(), False
         try:
             yield place
+        except BaseException as error:
+            is_kept = place.can_go_on(unfinished) and not isinstance(error, UsageError | DataError)
+            raise
         finally:
             spare.close()
-            place.leave()
+            if is_kept:
+                say(f"NOTICE: {target}: the same command goes on where this one ends, or remove {folder}")
+            else:
+                place.leave()
 
 
 def discard(target: Path) -> None:

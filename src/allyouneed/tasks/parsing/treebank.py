@@ -1,7 +1,7 @@
 """Treebanks to train parsers on (paper 6.3): gold trees, silver trees, and trees made by exchange."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, Final
@@ -58,6 +58,13 @@ class TreeFiles:
     def all_files(self) -> list[Path]:
         """All files that are read."""
         return [*paths(self.files), *paths(self.silver)]
+
+    def require_usable(self) -> None:
+        """Nothing to check."""
+
+    def weights_by_file(self) -> Mapping[str, float]:
+        """Every tree is wanted once; `repetitions` are read again."""
+        return {}
 
     def distinct(self) -> "TreeFiles":
         """The files without repetitions and exchanges, to learn units from the original frequencies."""

@@ -1,14 +1,18 @@
-"""The language of a text, among those that are served, by the counts of its byte sequences (py3langid)."""
+"""The language of a text, among given ones, by the counts of its byte sequences (py3langid)."""
 
 from collections import Counter
 from collections.abc import Iterable
 from threading import Lock
 from typing import Any, Final
 
+from allyouneed.errors import UsageError
+
 _MOST_CHARACTERS: Final = 2_000
 """Number of characters that are looked at; more would not change the answer."""
-_PRIOR_OF_SERVED: Final = 0.9
-"""Probability, before a text is read, that its language is a served one."""
+_PRIOR: Final = 0.9
+"""Probability, before a text is read, that its language is a given one."""
+_DOUBTFUL: Final = 0.5
+"""Probability of its language below which a text of a corpus is taken for one of another language."""
 _NAMED_OTHERWISE: Final = {
     **{"nb": "no", "iw": "he", "in": "id", "fil": "tl", "sh": "sr", "cmn": "zh", "pb": "pt", "zt": "zh"},
     **{
@@ -41,11 +45,19 @@ class _Identifier:
         self._lock, self._model = Lock(), None
 
     def load(self) -> Any:
-        """Return the model."""
+        """Return the model.
+
+        Raises:
+            UsageError: The detector is not installed.
+        """
         with self._lock:
             if self._model is None:
-                from py3langid.langid import MODEL_FILE, LanguageIdentifier
-
+                try:
+                    from py3langid.langid import MODEL_FILE, LanguageIdentifier
+                except ImportError:
+                    raise UsageError(
+                        "detecting languages needs py3langid; pip install 'allyouneed[languages]'"
+                    ) from None
                 self._model = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
             return self._model
 
@@ -83,11 +95,11 @@ class Detector:
         """
         likelihoods = dict(_identifier.load().rank(text[:_MOST_CHARACTERS]))
         num_codes = Counter(self._languages.values())
-        served = num_codes.keys() & likelihoods.keys()
-        prior = _PRIOR_OF_SERVED / max(1, len(served))
-        prior_of_others = (1 - _PRIOR_OF_SERVED) / max(1, len(likelihoods) - len(served))
+        given = num_codes.keys() & likelihoods.keys()
+        prior = _PRIOR / max(1, len(given))
+        prior_of_others = (1 - _PRIOR) / max(1, len(likelihoods) - len(given))
         weights = {
-            language: likelihood * (prior if language in served else prior_of_others)
+            language: likelihood * (prior if language in given else prior_of_others)
             for language, likelihood in likelihoods.items()
         }
         total = sum(weights.values())
@@ -96,6 +108,35 @@ class Detector:
             for code, language in self._languages.items()
         ]
         return sorted(found, key=lambda pair: -pair[1])
+
+
+class LanguageFilter:
+    """Finds texts of a corpus that are in another language than they should be.
+
+    A text is taken for one of another language if the detector gives its own less than half of the
+    probability, before which it was 0.9; so short texts mostly pass. A text takes some 60 microseconds.
+
+    Args:
+        code: Code of the language that texts should have.
+
+    Raises:
+        UsageError: The detector is not installed, or does not know the language.
+    """
+
+    def __init__(self, code: str) -> None:
+        self._model, self._language, self._code = _identifier.load(), _language(code), code
+        self._detector = Detector([code])
+        if self._language not in {*map(str, self._model.labels)}:
+            known = ", ".join(sorted(map(str, self._model.labels)))
+            raise UsageError(
+                f"languages: {code} is not known to the detector; it knows {known}", settings=["languages"]
+            )
+
+    def passes(self, text: str) -> bool:
+        """Whether a text may be in the language."""
+        if self._model.classify(text[:_MOST_CHARACTERS])[0] == self._language:
+            return True
+        return self._detector.detect(text)[0][1] >= _DOUBTFUL
 
 
 def _language(code: str) -> str:

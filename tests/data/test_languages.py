@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from allyouneed.interfaces.server.detection import Detector
+from allyouneed.data.languages import Detector
 
 SENTENCES = {
     "en": "Two dogs are running on the beach with a ball.",
@@ -64,7 +64,7 @@ def test_threads_that_share_a_detector_get_the_answers_of_one() -> None:
 
 def test_the_model_is_loaded_at_the_first_detection_and_not_before() -> None:
     program = (
-        "import sys; from allyouneed.interfaces.server.detection import Detector; d = Detector(['en', 'de']);"
+        "import sys; from allyouneed.data.languages import Detector; d = Detector(['en', 'de']);"
         "assert 'py3langid' not in sys.modules; d.load(); assert 'py3langid' in sys.modules"
     )
     subprocess.run([sys.executable, "-c", program], check=True)

@@ -1,0 +1,135 @@
+"""Writes a part of DATA: the ids and the cleaned text of its pairs, as often as each is wanted."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from allyouneed.config.run import DataConfig
+from allyouneed.data.corpus import CleaningReport, DropReason
+from allyouneed.data.lines import encode_lines
+from allyouneed.data.pair_writer import PairWriter
+from allyouneed.data.repeats import SeenPairs
+from allyouneed.data.store import Sentences
+from allyouneed.symbols import UNKNOWN
+from allyouneed.tasks.catalogue import task_named
+from allyouneed.tasks.encoding import Chunk, EncodedChunk
+from allyouneed.tasks.prepared_data import text_path
+
+_SHORTEST_FOR_RATIO_TOKENS = 20  # for shorter pairs the ratio means little
+_UNKNOWN_UNITS = "targets have units that are not in the vocabulary"
+_COPIED = "further copies of pairs, by the weights of their files"
+
+
+class PartWriter:
+    """Writes chunks of a part, or goes on where its files end.
+
+    Args:
+        directory: The DATA directory.
+        part: "train" or "valid".
+        vocab_size: Size of the larger vocabulary.
+        config: Data settings.
+        weights: File -> how often each of its pairs is wanted, on average; by default once.
+        report: Counts the pairs that are dropped here.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        part: str,
+        vocab_size: int,
+        config: DataConfig,
+        weights: Mapping[str, float],
+        report: CleaningReport,
+    ) -> None:
+        self.report = report
+        self._config, self._weights = config, weights
+        self._sides_are_alike = task_named(config.task).sides_are_alike
+        with ExitStack() as files:
+            self._ids = files.enter_context(PairWriter(directory / part, vocabulary_size=vocab_size))
+            self._sources = files.enter_context(text_path(directory, part, "source").open("ab"))
+            self._targets = files.enter_context(text_path(directory, part, "target").open("ab"))
+            self._files = files.pop_all()
+
+    def add(self, encoded: EncodedChunk) -> None:
+        """Write a chunk."""
+        chunk, (source, target) = encoded.chunk, (encoded.source.sentences, encoded.target.sentences)
+        wanted = self._wanted(chunk, self._kept(encoded))
+        written = target.take(wanted)
+        self._ids.add(source.take(wanted), written, np.array(chunk.line_numbers, np.int64)[wanted])
+        if num_unknown := _num_with_unknown_units(written):
+            self.report.notes[_UNKNOWN_UNITS] += num_unknown
+        self._sources.write(encode_lines([chunk.pairs[index].source for index in wanted]))
+        self._targets.write(encode_lines([chunk.pairs[index].target for index in wanted]))
+
+    def flush(self) -> None:
+        """Hand everything to the system."""
+        self._sources.flush()
+        self._targets.flush()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._files.__exit__(kind, error, trace)
+
+    def _kept(self, encoded: EncodedChunk) -> NDArray[np.bool_]:
+        """Which pairs have the right languages and lengths; the others are counted in the report."""
+        lengths = encoded.source.sentences.lengths, encoded.target.sentences.lengths
+        longer, shorter = np.maximum(*lengths), np.minimum(*lengths)
+        with np.errstate(over="ignore"):  # a limit that is infinite
+            uneven = longer > self._config.max_length_ratio * shorter
+        kept = np.ones(len(longer), np.bool_)
+        for reason, is_so in (
+            (DropReason.LANGUAGE, ~(encoded.source.passes & encoded.target.passes)),
+            (DropReason.TOO_MANY_TOKENS, longer > self._config.max_tokens),
+            (DropReason.TOKEN_RATIO, uneven & (longer > _SHORTEST_FOR_RATIO_TOKENS) & self._sides_are_alike),
+        ):
+            self._drop(encoded.chunk, kept & is_so, reason)
+            kept &= ~is_so
+        return kept
+
+    def _wanted(self, chunk: Chunk, kept: NDArray[np.bool_]) -> NDArray[np.intp]:
+        """The pairs to write, one after another; a pair of a file with a weight as often as that says."""
+        if not self._weights:
+            return kept.nonzero()[0]
+        weights = np.array([self._weights.get(pair.file, 1.0) for pair in chunk.pairs])
+        copies = np.floor(weights + _drawn(chunk.line_numbers)).astype(np.intp) * kept
+        self._drop(chunk, kept & (copies == 0), DropReason.WEIGHT)
+        if num_more := int((copies - 1).clip(0).sum()):
+            self.report.notes[_COPIED] += num_more
+        return np.repeat(np.arange(len(copies)), copies)
+
+    def _drop(self, chunk: Chunk, which: NDArray[np.bool_], reason: DropReason) -> None:
+        for index in which.nonzero()[0].tolist():
+            self.report.drop(reason, chunk.pairs[index])
+
+
+def without_repeats(chunks: Iterator[Chunk], report: CleaningReport) -> Iterator[Chunk]:
+    """The chunks without pairs that have come before, which are counted in the report."""
+    seen = SeenPairs()
+    for chunk in chunks:
+        is_new = seen.add((pair.source, pair.target) for pair in chunk.pairs)
+        for index in (~is_new).nonzero()[0].tolist():
+            report.drop(DropReason.REPEAT, chunk.pairs[index])
+        yield chunk if is_new.all() else chunk.where(is_new)
+
+
+def _drawn(line_numbers: Sequence[int]) -> NDArray[np.float64]:
+    """A number from 0 to 1 for each place in the text: the mixing function of SplitMix64."""
+    mixed = np.asarray(line_numbers, np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
+    drawn: NDArray[np.float64] = ((mixed ^ (mixed >> np.uint64(31))) >> np.uint64(11)) / 2.0**53
+    return drawn
+
+
+def _num_with_unknown_units(sentences: Sentences) -> int:
+    places = (sentences.ids == UNKNOWN).nonzero()[0]
+    return len(np.unique(np.searchsorted(sentences.lengths.cumsum(), places, side="right")))

@@ -1,0 +1,190 @@
+"""A preparation that was stopped goes on where its last milestone is, and ends with the same bytes."""
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.tasks.test_preparing import contents, files_of_at_most, write_corpus
+
+from allyouneed.config.run import DataConfig
+from allyouneed.data.corpus_files import CorpusFiles
+from allyouneed.errors import DataError, DiskError
+from allyouneed.tasks import encoding, preparing
+from allyouneed.tasks.journal import UNFINISHED
+from allyouneed.tasks.preparing import prepare
+
+CONFIG = DataConfig(vocab_size=300, max_tokens=60)
+NUM_PAIRS = 1_000
+Stops = Callable[[int], Callable[[str, int | None], AbstractContextManager[Callable[[int], None]]]]
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CorpusFiles:
+    """A corpus of many chunks and milestones, with repeats, copies and pairs that are dropped."""
+    monkeypatch.setattr(encoding, "CHUNK_PAIRS", 50)
+    monkeypatch.setattr(preparing, "EVERY_CHUNKS", 3)
+    sources = [f"Hund {n % 700}, " * (n % 9) + f"Katze {n % 700}" for n in range(NUM_PAIRS)]
+    targets = [f"dog {n % 700}, " * (n % 7) + "cat" + "x y " * 20 * (n % 11 == 0) for n in range(NUM_PAIRS)]
+    return replace(write_corpus(tmp_path, "text", sources, targets), weights=[1.3])
+
+
+def stopping_after(
+    num_pairs: int, error: type[BaseException] = KeyboardInterrupt
+) -> Callable[[str, int | None], AbstractContextManager[Callable[[int], None]]]:
+    """Stops the encoding of training text after so many pairs."""
+
+    @contextmanager
+    def watch(phase: str, total: int | None) -> Iterator[Callable[[int], None]]:
+        left = num_pairs
+
+        def advance(count: int) -> None:
+            nonlocal left
+            left -= count
+            if phase == "train" and left < 0:
+                raise error
+
+        yield advance
+
+    return watch
+
+
+def workplace(folder: Path) -> Path:
+    return folder / "data.tmp-unfinished" / "content"
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_one_that_is_interrupted_again_and_again_ends_with_the_same_bytes(
+    tmp_path: Path, files: CorpusFiles, num_workers: int
+) -> None:
+    valid = write_corpus(tmp_path, "valid", ["Hund"] * 3, ["dog"] * 3)
+    whole = prepare(tmp_path / "whole", files, valid, CONFIG)
+    said: list[str] = []
+    for num_pairs in (350, 420, 800):
+        with pytest.raises(KeyboardInterrupt):
+            prepare(
+                *(tmp_path / "data", files, valid, CONFIG, said.append),
+                num_workers=num_workers,
+                watch=stopping_after(num_pairs),
+            )
+        assert (workplace(tmp_path) / UNFINISHED).is_file()
+        assert not (tmp_path / "data").exists()
+        with (workplace(tmp_path) / "train" / "source-00000.bin").open("ab") as torn:
+            torn.write(b"\1\2\3")  # what was written after the milestone
+    data = prepare(tmp_path / "data", files, valid, CONFIG, said.append, num_workers=num_workers)
+    assert contents(data.directory) == contents(whole.directory)
+    assert said.count("NOTICE: going on with what was left unfinished") == 3
+    assert sum("the same command goes on where this one ends" in line for line in said) == 3
+    assert not workplace(tmp_path).parent.exists()
+
+
+def test_what_is_written_is_not_encoded_again_and_the_vocabulary_not_learned_again(
+    tmp_path: Path, files: CorpusFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoded: list[int] = []
+    encode = encoding.Encoder.encoded
+
+    def counted(self: encoding.Encoder, chunks: Iterator[encoding.Chunk]) -> Iterator[encoding.EncodedChunk]:
+        for chunk in encode(self, chunks):
+            encoded.append(len(chunk.chunk.pairs))
+            yield chunk
+
+    monkeypatch.setattr(encoding.Encoder, "encoded", counted)
+    prepare(tmp_path / "whole", files, config=CONFIG)
+    num_chunks = len(encoded)
+    with pytest.raises(KeyboardInterrupt):
+        prepare(tmp_path / "data", files, config=CONFIG, watch=stopping_after(700))
+    milestone = json.loads((workplace(tmp_path) / UNFINISHED).read_bytes())
+    encoded.clear()
+    monkeypatch.setattr(preparing, "TrainingText", None)
+    prepare(tmp_path / "data", files, config=CONFIG)
+    assert milestone["num_chunks"] == 12
+    assert len(encoded) == num_chunks - 12
+
+
+def change_settings(files: CorpusFiles) -> tuple[CorpusFiles, DataConfig]:
+    return files, CONFIG.replace(max_tokens=50)
+
+
+def change_options(files: CorpusFiles) -> tuple[CorpusFiles, DataConfig]:
+    return replace(files, drop_repeats=False), CONFIG
+
+
+def change_a_file(files: CorpusFiles) -> tuple[CorpusFiles, DataConfig]:
+    source = Path(str(files.sources))
+    source.write_bytes(source.read_bytes().replace(b"Hund", b"Hand"))
+    return files, CONFIG
+
+
+@pytest.mark.parametrize("change", [change_settings, change_options, change_a_file])
+def test_after_a_change_it_begins_anew_and_says_so(
+    tmp_path: Path, files: CorpusFiles, change: Callable[[CorpusFiles], tuple[CorpusFiles, DataConfig]]
+) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        prepare(tmp_path / "data", files, config=CONFIG, watch=stopping_after(700))
+    said: list[str] = []
+    files, config = change(files)
+    data = prepare(tmp_path / "data", files, config=config, say=said.append)
+    assert any(line.startswith("NOTICE: beginning anew") for line in said)
+    assert contents(data.directory) == contents(prepare(tmp_path / "whole", files, config=config).directory)
+
+
+def cut(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        ("train/target-00000.bin", cut),
+        ("text/train.source", cut),
+        ("source_tokenizer.json", Path.unlink),
+        (UNFINISHED, cut),
+        (UNFINISHED, lambda path: path.write_bytes(b"[]")),
+        (UNFINISHED, lambda path: path.write_bytes(path.read_bytes().replace(b'"sizes"', b'"size"'))),
+        (UNFINISHED, lambda path: path.write_bytes(path.read_bytes().replace(b'"text/', b'"../text/'))),
+    ],
+)
+def test_what_is_damaged_is_done_again(
+    tmp_path: Path, files: CorpusFiles, name: str, damage: Callable[[Path], object]
+) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        prepare(tmp_path / "data", files, config=CONFIG, watch=stopping_after(700))
+    damage(workplace(tmp_path) / name)
+    data = prepare(tmp_path / "data", files, config=CONFIG)
+    assert contents(data.directory) == contents(prepare(tmp_path / "whole", files, config=CONFIG).directory)
+
+
+def test_a_full_disk_keeps_what_is_written_and_the_same_command_goes_on(
+    tmp_path: Path, files: CorpusFiles
+) -> None:
+    said: list[str] = []
+    with files_of_at_most(30_000), pytest.raises(DiskError, match="bytes are free"):
+        prepare(tmp_path / "data", files, config=CONFIG)
+    assert (workplace(tmp_path) / UNFINISHED).is_file()
+    data = prepare(tmp_path / "data", files, config=CONFIG, say=said.append)
+    assert "NOTICE: going on with what was left unfinished" in said
+    assert contents(data.directory) == contents(prepare(tmp_path / "whole", files, config=CONFIG).directory)
+
+
+def test_an_error_in_the_text_leaves_nothing_behind(tmp_path: Path, files: CorpusFiles) -> None:
+    for side, line in ((files.sources, b"\xff\n"), (files.targets, b"y\n")):
+        with Path(str(side)).open("ab") as stream:
+            stream.write(line)
+    with pytest.raises(DataError):
+        prepare(tmp_path / "data", files, config=DataConfig(tokenizer="byte"))
+    assert not workplace(tmp_path).parent.exists()
+
+
+def test_another_command_removes_what_is_unfinished(tmp_path: Path, files: CorpusFiles) -> None:
+    from allyouneed.storage.publish import publish_directory
+
+    with pytest.raises(KeyboardInterrupt):
+        prepare(tmp_path / "data", files, config=CONFIG, watch=stopping_after(700))
+    said: list[str] = []
+    with publish_directory(tmp_path / "data", "model", say=said.append) as aside, suppress(StopIteration):
+        assert next(aside.iterdir(), None) is None
+    assert "removed what process" in said[0]
