@@ -67,9 +67,9 @@ def test_it_forgets_and_serves_several_threads(tokenizer: Tokenizer, monkeypatch
 def test_each_word_is_split_once() -> None:
     asked: list[str] = []
 
-    def encode(texts: Sequence[str]) -> list[list[int]]:
+    def encode(texts: Sequence[str]) -> Sentences:
         asked.extend(texts)
-        return [[len(text)] for text in texts]
+        return Sentences.of([[len(text)] for text in texts])
 
     cache = word_cache.WordCache(encode)
     assert split(cache.encode(["a bb a", "bb"])) == [[1, 2, 1], [2]]

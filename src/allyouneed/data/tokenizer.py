@@ -11,10 +11,11 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
-from itertools import islice, repeat
+from itertools import compress, islice, repeat
 from pathlib import Path
 from typing import Any, Final, Self
 
+import numpy as np
 import tokenizers
 from tokenizers import models, trainers
 
@@ -52,7 +53,8 @@ class Tokenizer:
     def __init__(self, library: tokenizers.Tokenizer) -> None:
         self._library = library
         self._piece = cache(self._print_piece)
-        self._words = WordCache(self._encoded)
+        self._words = WordCache(self._of_words)
+        self._line_end = library.token_to_id(BYTE_NAMES[ord("\n")])
 
     @classmethod
     def train(cls, lines: Iterable[str], kind: TokenizerKind, vocab_size: int, or_else: str = "") -> Self:
@@ -194,6 +196,25 @@ class Tokenizer:
             next((word for word in list(islice(of_bytes, len(content))) if word is not None), None)
             for content in contents
         ]
+
+    def _of_words(self, texts: Sequence[str]) -> Sentences:
+        """The ids of short texts, most of them words, which are encoded as the lines of one text.
+
+        A line feed before a space is a piece of its own, and so are the words beside it; see `assemble`.
+        """
+        is_word = np.array([text.split() == [text] for text in texts], np.bool_)
+        others = Sentences.of(self._encoded([*compress(texts, ~is_word)]))
+        if not is_word.any():
+            return others
+        [joined] = self._encoded(["\n ".join(compress(texts, is_word))])
+        ids = np.array([*joined, self._line_end])
+        is_end = ids == self._line_end
+        lengths = np.diff(is_end.nonzero()[0], prepend=-1) - 1
+        found = Sentences(
+            np.concatenate((ids[~is_end], others.ids)), np.concatenate((lengths, others.lengths))
+        )
+        places = np.where(is_word, is_word.cumsum(), len(lengths) + (~is_word).cumsum()) - 1
+        return found.take(places)
 
     def _encoded(self, texts: Sequence[str]) -> list[list[int]]:
         encodings = self._library.encode_batch_fast(texts, add_special_tokens=False)

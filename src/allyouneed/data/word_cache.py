@@ -29,7 +29,7 @@ _MASKS = np.frombuffer(
 ).reshape(-1, _KEY_NUMBERS)
 """The bits of a key that the bytes of a word take, by its length; none for longer words."""
 
-Encode = Callable[[Sequence[str]], list[list[int]]]
+Encode = Callable[[Sequence[str]], Sentences]
 
 
 class WordCache:
@@ -51,7 +51,7 @@ class WordCache:
         """
         content = "\n".join([*texts, ""]).encode()
         if not texts or content.count(b"\n") > len(texts):
-            return Sentences.of(self._encode(texts))
+            return self._encode(texts)
         words = _words_of(content)
         with self._lock:
             if self._known.num_words > _MOST_WORDS or self._known.num_ids > _MOST_IDS:
@@ -70,7 +70,7 @@ class WordCache:
             for begin, end in zip(words.begins.tolist(), words.ends.tolist(), strict=True)
         ]
         _, first = np.unique(each, return_index=True)
-        ids = Sentences.of(self._encode([text.decode() for text in numbers]))
+        ids = self._encode([text.decode() for text in numbers])
         return self._known.add(words.at(first), ids) + np.array(each)
 
 
@@ -88,7 +88,9 @@ class _Words(NamedTuple):
 
     def at(self, which: NDArray[np.integer]) -> "_Words":
         """Some of the words; their lines are forgotten."""
-        return _Words(self.begins[which], self.ends[which], self.keys[which], self.first_of_lines[:0])
+        return _Words(
+            self.begins[which], self.ends[which], self.keys.take(which, axis=0), self.first_of_lines[:0]
+        )
 
 
 class _Dictionary:
@@ -97,23 +99,24 @@ class _Dictionary:
     def __init__(self) -> None:
         self.num_words = self.num_ids = 0
         self._slots = np.full(_FEWEST_SLOTS, -1, np.int32)
-        self._keys = np.empty((0, _KEY_NUMBERS), np.uint64)
+        self._keys = np.zeros((1, _KEY_NUMBERS), np.uint64)  # one at least, for slots that are free
         self._begins, self._lengths = np.empty(0, np.int64), np.empty(0, np.int64)
         self._ids = np.empty(0, np.uint32)
 
     def find(self, words: _Words) -> NDArray[np.int64]:
         """The entry of each word, or -1: (words,)."""
         entries = np.full(len(words.begins), -1, np.int64)
-        pending = (words.ends - words.begins <= _LONGEST).nonzero()[0]
-        slots = self._first_slots(words.keys[pending])
+        pending, keys = np.arange(len(entries)), words.keys
+        slots = self._first_slots(keys)
         while pending.size:
-            found = self._slots[slots]
-            is_taken = found >= 0
-            pending, slots, found = pending[is_taken], slots[is_taken], found[is_taken]
-            differs = np.bitwise_xor(self._keys[found], words.keys[pending])
+            found = self._slots.take(slots)
+            differs = self._keys.take(found, axis=0, mode="wrap") ^ keys
             same = (differs[:, 0] | differs[:, 1] | differs[:, 2] | differs[:, 3]) == 0
-            entries[pending[same]] = found[same]
-            pending, slots = pending[~same], self._next(slots[~same])
+            is_taken = found >= 0
+            entries[pending[same & is_taken]] = found[same & is_taken]
+            left = (is_taken & ~same).nonzero()[0]
+            pending, keys, slots = pending[left], keys.take(left, axis=0), self._next(slots[left])
+        entries[words.ends - words.begins > _LONGEST] = -1
         return entries
 
     def add(self, words: _Words, ids: Sentences) -> int:
@@ -208,8 +211,10 @@ def _other_white_space(text: NDArray[np.uint8], size: int) -> NDArray[np.intp]:
 def _keys(
     padded: NDArray[np.uint8], begins: NDArray[np.int64], ends: NDArray[np.int64]
 ) -> NDArray[np.uint64]:
-    at_each_byte = np.ndarray((len(padded) - 8 * _KEY_NUMBERS + 1, _KEY_NUMBERS), "<u8", padded, 0, (1, 8))
+    at_each_byte = np.ndarray((len(padded) - 8 * _KEY_NUMBERS + 1,), f"V{8 * _KEY_NUMBERS}", padded, 0, (1,))
     sizes = np.minimum(ends - begins, _LONGEST + 1)
-    keys: NDArray[np.uint64] = at_each_byte[begins] & _MASKS[sizes]
+    keys: NDArray[np.uint64] = at_each_byte[begins].view("<u8").reshape(-1, _KEY_NUMBERS) & _MASKS.take(
+        sizes, axis=0
+    )
     keys[:, -1] |= sizes.astype(np.uint64) << np.uint64(56)
     return keys

@@ -79,7 +79,8 @@ def short_data(work: Work) -> Path:
             for side in ("source", "target"):
                 write_lines(text / f"{part}.{side}", given.lines(part, side))
         train, valid = (
-            CorpusFiles(text / f"{part}.source", text / f"{part}.target") for part in ("train", "valid")
+            CorpusFiles(text / f"{part}.source", text / f"{part}.target", drop_repeats=False)
+            for part in ("train", "valid")
         )
         prepare(short, train, valid, given.config.replace(max_tokens=LONGEST_TRAINED), work.say)
     return short
