@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from allyouneed.config.model import ModelConfig
     from allyouneed.config.run import DataConfig, RunConfig, SearchConfig, SearchSettings, TrainingConfig
     from allyouneed.data.corpus_files import CorpusFiles
+    from allyouneed.data.tab_separated import Columns
     from allyouneed.errors import DataError, ModelError, UsageError, UserError
     from allyouneed.evaluation.score import Score
     from allyouneed.tasks.attention import Attention
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Answer",
     "Attention",
+    "Columns",
     "CorpusFiles",
     "DataConfig",
     "DataError",
@@ -93,6 +95,7 @@ __all__ = [
 _MODULES = {
     "Answer": "allyouneed.tasks.requests",
     "Attention": "allyouneed.tasks.attention",
+    "Columns": "allyouneed.data.tab_separated",
     "CorpusFiles": "allyouneed.data.corpus_files",
     "DataConfig": "allyouneed.config.run",
     "DataError": "allyouneed.errors",

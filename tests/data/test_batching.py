@@ -10,13 +10,13 @@ from tests.stores import write_store
 
 from allyouneed.config.presets import preset
 from allyouneed.data.batching import (
-    BatchSchedule,
     EpochPlan,
     PlannedBatch,
     length_batches,
     make_batch,
     plan_epoch,
 )
+from allyouneed.data.schedule import BatchSchedule
 from allyouneed.data.store import PairStore
 from allyouneed.errors import DataError, UsageError
 

@@ -8,7 +8,7 @@ import pytest
 from torch.utils.flop_counter import FlopCounterMode
 
 from allyouneed import RunConfig, train
-from allyouneed.data.batching import BatchSchedule, make_batch
+from allyouneed.data.batching import make_batch, plan_epoch
 from allyouneed.errors import DiskError, LockedError, UsageError
 from allyouneed.model import Transformer
 from allyouneed.storage.run_log import read_log
@@ -66,14 +66,14 @@ def test_the_configuration_and_the_parameters_are_those_of_the_run(
 
 def test_an_epoch_is_what_its_batches_hold_and_pytorch_counts(rehearsed: Rehearsal, toy_data: Path) -> None:
     store, training = PreparedData(toy_data).train, CONFIG.training
-    schedule = BatchSchedule(
+    plan = plan_epoch(
         store.source_lengths,
         store.target_lengths,
         batch_tokens=300,
         micro_batch_tokens=100,
         seed=training.seed,
+        epoch=0,
     )
-    plan = schedule.plan(0)
     batches = [make_batch(store, pairs) for i in range(plan.num_batches) for pairs in plan.batch(i)]
     model = Transformer(rehearsed.config.model).train()
     with FlopCounterMode(display=False) as counter:

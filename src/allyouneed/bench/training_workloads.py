@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allyouneed.config.model import ModelConfig
-from allyouneed.data.batching import Batch, BatchSchedule
+from allyouneed.data.batching import Batch
+from allyouneed.data.schedule import BatchSchedule
 from allyouneed.symbols import END, PADDING, START, UNKNOWN
 
 Lengths = NDArray[np.int64]

@@ -48,6 +48,7 @@ _NOT_PART_OF_IT = {
         "precision",
         "threads_share",
         "sharded",
+        "block_pairs",
         "seed",
     },
     "search": {"alignments", "alignment_layer", "alignment_head", "temperature", "top_k", "top_p", "seed"},

@@ -124,6 +124,9 @@ class TrainingConfig(Config):
     """Shard weights, gradients and moments over processes (FSDP2); for models too large for one device."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
     """Seed of initialisation, batches and dropout."""
+    block_pairs: Annotated[int, Field(ge=0, le=1_000_000_000)] = 1 << 20
+    """About the number of pairs whose order is planned at once, in corpora of one and a half times as many
+    or more; 0 plans whole epochs, as runs of earlier versions do."""
 
     def resolved_micro_batch_tokens(self, longest: int = 1, num_processes: int = 1) -> int:
         """`micro_batch_tokens`, or if not set a quarter of the batch, so that each update mixes lengths.
@@ -252,7 +255,7 @@ class RunConfig(Config):
         config = cls(
             model=ModelConfig(neighbourhood_counts="distances"),
             data=DataConfig(**WITHOUT_RECORD),
-            training=TrainingConfig(checkpoint_every_steps=None, threads_share="operations"),
+            training=TrainingConfig(checkpoint_every_steps=None, threads_share="operations", block_pairs=0),
         ).with_toml(path)
         if config.model.neighbourhood is None:
             config = config.replace(model={"neighbourhood_counts": "keys"})

@@ -6,9 +6,9 @@ and the epoch, so a step number is enough to resume training.
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property, partial
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -50,6 +50,10 @@ class EpochPlan:
         members = self.micro_batches[self.micro_bounds[index] : self.micro_bounds[index + 1]]
         return [self.pairs[self.pair_bounds[m] : self.pair_bounds[m + 1]] for m in members]
 
+    def of(self, pairs: Indices) -> "EpochPlan":
+        """The plan for pairs that were planned under other numbers: pair i is `pairs[i]`."""
+        return replace(self, pairs=pairs[self.pairs])
+
     def target_tokens(self, index: int) -> int:
         """Number of target tokens of one global batch, with end symbols but not padding; divides the loss."""
         return int(self.batch_target_tokens[index])
@@ -72,8 +76,9 @@ def plan_epoch(
     micro_batch_tokens: int,
     seed: int,
     epoch: int,
+    block: int | None = None,
 ) -> EpochPlan:
-    """Plan an epoch. The number of batches depends on the lengths and budgets only.
+    """Plan an epoch, or a block of one. The number of batches depends on the lengths and budgets only.
 
     Args:
         source_lengths: Number of tokens per source sentence, without the end symbol: integers (num_pairs,).
@@ -83,6 +88,7 @@ def plan_epoch(
             does not divide `batch_tokens`, micro-batches are made smaller so that global batches are equal.
         seed: Seed of the order, together with `epoch`.
         epoch: Number of the epoch, from 0.
+        block: Number of the block, if these pairs are one of several.
 
     Raises:
         UsageError: A pair is longer than a micro-batch, or a micro-batch larger than a batch.
@@ -91,11 +97,10 @@ def plan_epoch(
     source = np.asarray(source_lengths, np.int64) + 1
     target = np.asarray(target_lengths, np.int64) + 1
     longer = np.maximum(source, target)
-    _check_budgets(longer, batch_tokens, micro_batch_tokens)
-    most_micro_batches = min(-(-batch_tokens // micro_batch_tokens), batch_tokens // int(longer.max()))
-    budget = min(micro_batch_tokens, batch_tokens // most_micro_batches)
+    check_budgets(longer, batch_tokens, micro_batch_tokens)
+    most_micro_batches, budget = _divided(int(longer.max()), batch_tokens, micro_batch_tokens)
 
-    bits = np.random.PCG64(np.random.SeedSequence((seed, epoch)))
+    bits = np.random.PCG64(np.random.SeedSequence((seed, epoch) if block is None else (seed, epoch, block)))
     pairs = order_by_length(source, target, bits.random_raw(len(source)))
     pair_bounds = cut(longer[pairs], budget)
     batch_of_micro = _deal(len(pair_bounds) - 1, most_micro_batches, bits)
@@ -104,6 +109,19 @@ def plan_epoch(
     micro_tokens = np.add.reduceat(target[pairs], pair_bounds[:-1])
     batch_target_tokens = np.add.reduceat(micro_tokens[micro_batches], micro_bounds[:-1])
     return EpochPlan(pairs, pair_bounds, micro_batches, micro_bounds, batch_target_tokens)
+
+
+def num_batches_of(
+    source_lengths: NDArray[np.integer],
+    target_lengths: NDArray[np.integer],
+    *,
+    batch_tokens: int,
+    micro_batch_tokens: int,
+) -> int:
+    """The number of batches of `plan_epoch`, without a plan."""
+    longest_first = np.sort(np.maximum(source_lengths, target_lengths))[::-1] + 1
+    most_micro_batches, budget = _divided(int(longest_first[0]), batch_tokens, micro_batch_tokens)
+    return -(-(len(cut(longest_first, budget)) - 1) // most_micro_batches)
 
 
 @dataclass(frozen=True)
@@ -123,58 +141,6 @@ class PlannedBatch:
     position: Position
     micro_batches: list[Indices]
     num_target_tokens: int
-
-
-class BatchSchedule:
-    """The global batches of a whole training run, epoch after epoch.
-
-    Takes the arguments of `plan_epoch` without the epoch.
-    """
-
-    def __init__(
-        self,
-        source_lengths: ArrayLike,
-        target_lengths: ArrayLike,
-        *,
-        batch_tokens: int,
-        micro_batch_tokens: int,
-        seed: int,
-    ) -> None:
-        self._plan_epoch = partial(
-            plan_epoch,
-            source_lengths,
-            target_lengths,
-            batch_tokens=batch_tokens,
-            micro_batch_tokens=micro_batch_tokens,
-            seed=seed,
-        )
-        self._planned = (0, self._plan_epoch(epoch=0))
-
-    @property
-    def num_batches(self) -> int:
-        """Number of updates per epoch."""
-        return self._planned[1].num_batches
-
-    def plan(self, epoch: int) -> EpochPlan:
-        """The plan of an epoch; the most recent one is cached."""
-        planned_epoch, plan = self._planned
-        if epoch != planned_epoch:
-            plan = self._plan_epoch(epoch=epoch)
-            self._planned = (epoch, plan)
-        return plan
-
-    def position(self, step: int) -> Position:
-        """The position after `step` global batches."""
-        epoch, step_in_epoch = divmod(step, self.num_batches)
-        return Position(epoch, step_in_epoch, self.plan(epoch).hash)
-
-    def batches_from(self, step: int) -> Iterator[PlannedBatch]:
-        """The global batches after the first `step`, without end."""
-        while True:
-            position = self.position(step)
-            plan = self.plan(position.epoch)
-            yield PlannedBatch(position, plan.batch(position.step), plan.target_tokens(position.step))
-            step += 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,7 +203,19 @@ def length_batches(
     return [order[start:end] for start, end in pairwise(bounds)]
 
 
-def _check_budgets(longer: NDArray[np.int64], batch_tokens: int, micro_batch_tokens: int) -> None:
+def _divided(longest: int, batch_tokens: int, micro_batch_tokens: int) -> tuple[int, int]:
+    """The most micro-batches of a batch, and the most tokens of each."""
+    most_micro_batches = min(-(-batch_tokens // micro_batch_tokens), batch_tokens // longest)
+    return most_micro_batches, min(micro_batch_tokens, batch_tokens // most_micro_batches)
+
+
+def check_budgets(longer: NDArray[np.integer], batch_tokens: int, micro_batch_tokens: int) -> None:
+    """Check that pairs fit into micro-batches, and these into batches.
+
+    Raises:
+        UsageError: They do not.
+        DataError: There are no pairs.
+    """
     if micro_batch_tokens > batch_tokens:
         raise UsageError(
             f"training.micro_batch_tokens = {micro_batch_tokens} is more than training.batch_tokens ="

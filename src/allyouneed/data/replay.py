@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from allyouneed.data.batching import (
-    BatchSchedule,
     Indices,
     PlannedBatch,
     Position,
     cut,
     order_by_length,
 )
+from allyouneed.data.schedule import BatchSchedule
 from allyouneed.errors import UsageError
 
 _MICRO_BATCHES = 4
@@ -58,6 +58,7 @@ class ReplaySchedule:
             the padding of replayed pairs.
         micro_batch_tokens: Maximum tokens per side of a micro-batch, including padding and end symbols.
         seed: Seed of the order.
+        block_pairs: About the number of the run's own pairs that are planned at once; see `BatchSchedule`.
 
     Raises:
         UsageError: A pair is longer than a micro-batch, or than the part of a batch that is not replayed.
@@ -74,6 +75,7 @@ class ReplaySchedule:
         batch_tokens: int,
         micro_batch_tokens: int,
         seed: int,
+        block_pairs: int = 0,
     ) -> None:
         self._source, self._target = (
             np.asarray(side, np.int64) + 1 for side in (source_lengths, target_lengths)
@@ -92,6 +94,7 @@ class ReplaySchedule:
             batch_tokens=own_tokens,
             micro_batch_tokens=min(micro_batch_tokens, own_tokens),
             seed=seed,
+            block_pairs=block_pairs,
         )
         self._own_tokens, self._pass_tokens = (
             int(part.sum()) for part in np.split(self._target, [self._first])
@@ -125,8 +128,7 @@ class ReplaySchedule:
 
     def _own_before(self, own: Position) -> int:
         """Number of target tokens of the run's own pairs before a position."""
-        in_epoch = self._own.plan(own.epoch).batch_target_tokens[: own.step]
-        return own.epoch * self._own_tokens + int(in_epoch.sum())
+        return own.epoch * self._own_tokens + self._own.target_tokens_before(own)
 
     def _to_replay(self, own_tokens: int) -> int:
         """Number of target tokens to replay in company of so many others."""

@@ -93,15 +93,7 @@ def prepare(
     facts: dict[str, Any] = {}
     with publish_directory(directory, KIND, facts, unfinished=UNFINISHED, say=say) as aside:
         journal = Journal(aside, request, say)
-        if journal.has_begun:
-            units = task.load_units(aside, config, *journal.milestone.vocab_sizes)
-        else:
-            with watch("vocabulary", None) as advance:
-                text = TrainingText(train, config, task.examples, say, advance)
-                units = model.units if model else task.learn_units(text)
-            units.save(aside)
-            (aside / "text").mkdir()
-            journal.begin(Milestone.at_begin(units, text.num_examples))
+        units = _units(aside, train, config, model, journal, say, watch)
         reports = {}
         with watch("train", journal.milestone.num_examples) as advance:
             encoder = Encoder(units, aside, config, train.limits.languages, num_workers, say)
@@ -117,6 +109,28 @@ def prepare(
         facts |= _facts(aside, config, units)
         journal.end()
     return PreparedData(directory)
+
+
+def _units(
+    directory: Path,
+    train: Reader,
+    config: DataConfig,
+    model: "InitialModel | None",
+    journal: Journal,
+    say: Callable[[str], None],
+    watch: Watch,
+) -> Units:
+    """Learn the units of a directory that has just begun, or take a model's; else load them."""
+    task = task_named(config.task)
+    if journal.has_begun:
+        return task.load_units(directory, config, *journal.milestone.vocab_sizes)
+    with watch("vocabulary", None) as advance:
+        text = TrainingText(train, config, task.examples, say, advance)
+        units = model.units if model else task.learn_units(text)
+    units.save(directory)
+    (directory / "text").mkdir()
+    journal.begin(Milestone.at_begin(units, text.num_examples))
+    return units
 
 
 def _model(path: Path | str) -> "InitialModel":

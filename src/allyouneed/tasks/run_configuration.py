@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from allyouneed.config.presets import preset
-from allyouneed.config.run import RunConfig
+from allyouneed.config.run import RunConfig, TrainingConfig
 from allyouneed.data.store import PairStore
 from allyouneed.errors import DataError, UsageError
 from allyouneed.hardware.memory import require_memory
@@ -40,6 +40,7 @@ _CHOSEN_AT_THE_START = {
     "micro_batch_tokens": None,
     "init_from": None,
     "init_sha256": None,
+    "block_pairs": TrainingConfig().block_pairs,
 }
 """Training setting -> value that leaves it as it was chosen when the run started."""
 

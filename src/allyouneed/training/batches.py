@@ -1,8 +1,8 @@
 """The global batches of a run, with those of other data that it replays."""
 
 from allyouneed.config.run import TrainingConfig
-from allyouneed.data.batching import BatchSchedule
 from allyouneed.data.replay import ReplaySchedule
+from allyouneed.data.schedule import BatchSchedule
 from allyouneed.data.store import PairStore
 
 Schedule = BatchSchedule | ReplaySchedule
@@ -21,7 +21,11 @@ def schedule_of(store: PairStore, training: TrainingConfig) -> Schedule:
     """
     assert training.micro_batch_tokens is not None
     lengths = store.source_lengths, store.target_lengths
-    budgets = {"batch_tokens": training.batch_tokens, "micro_batch_tokens": training.micro_batch_tokens}
+    budgets = {
+        "batch_tokens": training.batch_tokens,
+        "micro_batch_tokens": training.micro_batch_tokens,
+        "block_pairs": training.block_pairs,
+    }
     if not store.num_replayed:
         return BatchSchedule(*lengths, **budgets, seed=training.seed)
     return ReplaySchedule(
