@@ -24,7 +24,7 @@ WORDS = ["sun", "moon", "star", "bear", "wolf", "tree", "ü"]
 def write_pairs(folder: Path, name: str, pairs: list[tuple[str, str]]) -> CorpusFiles:
     for side, texts in zip("st", zip(*pairs, strict=True), strict=True):
         write_lines(folder / f"{name}.{side}", list(texts))
-    return CorpusFiles(folder / f"{name}.s", folder / f"{name}.t")
+    return CorpusFiles(folder / f"{name}.s", folder / f"{name}.t", drop_repeats=False)
 
 
 @pytest.fixture(scope="module", params=["joint", "separate"])

@@ -221,9 +221,49 @@ def test_every_flipped_bit_is_seen_and_its_file_named(tmp_path: Path, files: Cor
         damaged[draw.integers(len(damaged))] ^= 1 << draw.integers(8)
         (directory / name).write_bytes(damaged)
         with pytest.raises(ModelError, match=rf"{name}: (is damaged|format)"):
-            PreparedData(directory)
+            read_everything(directory)
         (directory / name).write_bytes(content)
-    assert PreparedData(directory).train.num_pairs == len(SOURCES)
+    assert read_everything(directory).train.num_pairs == len(SOURCES)
+
+
+def read_everything(directory: Path) -> PreparedData:
+    data = PreparedData(directory)
+    for part, store in (("train", data.train), ("valid", data.valid)):
+        assert store is not None
+        assert store.source(0).size
+        assert store.target(0).size
+        assert store.line_numbers.size
+        assert data.lines(part, "source")
+        assert data.lines(part, "target")
+    return data
+
+
+@pytest.mark.parametrize(
+    ("name", "read"),
+    [
+        ("train/source-00000.bin", lambda data: data.train.source(3)),
+        ("train/target-00000.bin", lambda data: data.train.gather_target([0, 1])),
+        ("train/target-00000.bin", lambda data: data.train.target_counts(300)),
+        ("train/line_numbers.bin", lambda data: data.train.line_numbers[0]),
+        ("text/train.target", lambda data: data.lines("train", "target")),
+    ],
+)
+def test_what_is_large_is_checked_when_it_is_first_read(
+    tmp_path: Path, files: CorpusFiles, name: str, read: Callable[[PreparedData], object]
+) -> None:
+    directory = prepare(tmp_path / "data", files, config=BYTES).directory
+    path = directory / name
+    sound = PreparedData(directory)
+    read(sound)
+    content = path.read_bytes()
+    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    damaged = PreparedData(directory)
+    for _ in range(2):
+        with pytest.raises(ModelError, match=f"{name}: is damaged"):
+            read(damaged)
+    path.write_bytes(content[:-1])
+    with pytest.raises(ModelError, match=rf"{name}: has {len(content) - 1} bytes"):
+        PreparedData(directory)
 
 
 def test_a_file_that_is_missing_is_told_before_anything_is_read(tmp_path: Path, files: CorpusFiles) -> None:
@@ -436,7 +476,7 @@ def test_data_from_a_stranger_that_are_sealed_but_inconsistent_are_refused(
         if change:
             change(aside)
     with pytest.raises(ModelError, match=fault):
-        PreparedData(tmp_path / "data").lines("valid", "source")
+        read_everything(tmp_path / "data")
 
 
 def test_files_of_the_user_in_folders_of_his_own_are_no_matter(toy_data: Path, tmp_path: Path) -> None:

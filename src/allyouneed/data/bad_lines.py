@@ -15,10 +15,11 @@ class BadLines:
 
     Args:
         max_share: Share of the lines up to which bad ones are dropped; None: the first is an error.
+        max_bytes: Most bytes that a file may have.
     """
 
-    def __init__(self, max_share: float | None) -> None:
-        self._max_share = max_share
+    def __init__(self, max_share: float | None, max_bytes: int | None = None) -> None:
+        self._max_share, self._max_bytes = max_share, max_bytes
         self._num = 0
         self._first: DataError | None = None
 
@@ -26,10 +27,10 @@ class BadLines:
         """The lines of a file, or the errors of bad ones if these are dropped.
 
         Raises:
-            DataError: A line is bad, and none is dropped.
+            DataError: A line is bad, and none is dropped, or the file is too long.
         """
         read = read_lines if self._max_share is None else read_lines_or_errors
-        return read(file, counts, allow_nul=False)
+        return read(file, counts, allow_nul=False, max_bytes=self._max_bytes)
 
     def drop(self, error: DataError, num_lines: int) -> None:
         """Count a bad line that is dropped.

@@ -203,6 +203,7 @@ def read_parallel(
     report: CleaningReport | None = None,
     *,
     max_bad_share: float | None = None,
+    max_bytes: int | None = None,
 ) -> Iterator[Pair]:
     """Read pairs from line-aligned text files.
 
@@ -214,6 +215,7 @@ def read_parallel(
         report: Report to which the lines of each file are added.
         max_bad_share: Share of unusable lines in a file up to which each yields an `UnusablePair`; by default
             the first one is an error.
+        max_bytes: Most bytes of text in a file.
 
     Raises:
         UsageError: The numbers of files differ, or a file is a pipe.
@@ -234,7 +236,7 @@ def read_parallel(
     return (
         pair
         for files in zip(sources, targets, strict=True)
-        for pair in _read_two_files(*files, report, max_bad_share)
+        for pair in _read_two_files(*files, report, BadLines(max_bad_share, max_bytes))
     )
 
 
@@ -274,10 +276,7 @@ def require_rereadable(files: Iterable[Path]) -> None:
         raise DataError(missing)
 
 
-def _read_two_files(
-    source: Path, target: Path, report: CleaningReport, max_bad_share: float | None
-) -> Iterator[Pair]:
-    bad = BadLines(max_bad_share)
+def _read_two_files(source: Path, target: Path, report: CleaningReport, bad: BadLines) -> Iterator[Pair]:
     source_lines = bad.lines(source, counts_of(source, report))
     target_lines = bad.lines(target, counts_of(target, report))
     number = 0

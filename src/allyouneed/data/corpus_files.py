@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypedDict
 
 from allyouneed.data.corpus import (
     CleaningLimits,
@@ -24,6 +24,11 @@ Files = str | Path | Sequence[str | Path]
 """One file, or several, read in order."""
 
 
+class _Limits(TypedDict):
+    max_bad_share: float | None
+    max_bytes: int | None
+
+
 class Format(Protocol):
     """A reader of files of pairs."""
 
@@ -33,6 +38,7 @@ class Format(Protocol):
         report: CleaningReport,
         *,
         max_bad_share: float | None = None,
+        max_bytes: int | None = None,
         columns: Columns = FIRST_TWO,
     ) -> Iterator[Pair]:
         """The pairs of a file."""
@@ -61,6 +67,9 @@ class CorpusFiles:
     max_bad_share: float | None = None
     """Share of a file's lines, from 0 to 1, up to which those are dropped that cannot be used: not UTF-8,
     with a NUL, or without a tab. None: the first one is an error."""
+
+    max_bytes: int | None = None
+    """Most bytes of text in a file; more, as a small compressed file may have, are an error."""
 
     drop_copies: bool = False
     """Whether pairs of equal sides are dropped; they are counted in any case."""
@@ -119,11 +128,11 @@ class CorpusFiles:
 
     def read(self, report: CleaningReport) -> Iterator[Pair]:
         """All pairs, those of parallel files first; the call checks that all files exist."""
-        share = self.max_bad_share
-        parallel = read_parallel(paths(self.sources), paths(self.targets), report, max_bad_share=share)
+        limits: _Limits = {"max_bad_share": self.max_bad_share, "max_bytes": self.max_bytes}
+        parallel = read_parallel(paths(self.sources), paths(self.targets), report, **limits)
         files = paths(self.pairs)
         require_rereadable(files)
-        found = (_format_of(file)(file, report, max_bad_share=share, columns=self.columns) for file in files)
+        found = (_format_of(file)(file, report, **limits, columns=self.columns) for file in files)
         return chain(parallel, *found)
 
     @property

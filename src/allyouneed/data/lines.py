@@ -86,6 +86,7 @@ def read_lines(
     counts: LineCounts | None = None,
     *,
     max_line_bytes: int = MAX_CORPUS_LINE_BYTES,
+    max_bytes: int | None = None,
     allow_nul: bool = True,
 ) -> Iterator[str]:
     """Read the text of every line, and fail at the first unusable one. See `read_each_line`.
@@ -94,7 +95,9 @@ def read_lines(
         DataError: Lines are unusable; the error names the first one by file, line and byte, and some others.
     """
     counts = LineCounts() if counts is None else counts
-    lines = read_lines_or_errors(source, counts, max_line_bytes=max_line_bytes, allow_nul=allow_nul)
+    lines = read_lines_or_errors(
+        source, counts, max_line_bytes=max_line_bytes, max_bytes=max_bytes, allow_nul=allow_nul
+    )
     for line in lines:
         if not isinstance(line, str):
             later = (error for error in lines if isinstance(error, DataError))
@@ -108,16 +111,25 @@ def read_lines_or_errors(
     counts: LineCounts | None = None,
     *,
     max_line_bytes: int = MAX_CORPUS_LINE_BYTES,
+    max_bytes: int | None = None,
     allow_nul: bool = True,
 ) -> Iterator[str | DataError]:
     """Read the text of every line, or the error of an unusable one. See `read_each_line`.
 
-    Most blocks have nothing to repair, and are decoded at once.
+    Most blocks have nothing to repair, and are decoded at once. More than `max_bytes` are a `DataError`.
     """
     counts = LineCounts() if counts is None else counts
     decoder = LineDecoder(_name(source), counts, max_line_bytes, allow_nul)
     with reading_errors(decoder.name, counts), _opened(source) as stream:
+        num_bytes = 0
         for block in _blocks(stream, max_line_bytes):
+            num_bytes += len(block)
+            if max_bytes is not None and num_bytes > max_bytes:
+                raise DataError(
+                    f"{decoder.name}: has more than max_bytes = {max_bytes} of text, after line "
+                    f"{counts.num_lines:,}; raise that, or check the file",
+                    settings=["max_bytes"],
+                )
             if (texts := decoder.decode_clean(block)) is not None:
                 for text in texts:
                     counts.num_lines += 1  # one by one, as messages refer to the last line taken

@@ -6,8 +6,9 @@ without start and end symbols, in shards, and the offset of each sentence; and t
 
 import copy
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -27,6 +28,9 @@ STORED_INT64 = np.dtype("<i8")
 ID_DTYPES: dict[str, np.dtype[Any]] = {"uint16": np.dtype("<u2"), "uint32": np.dtype("<u4")}
 
 
+WhenRead = Callable[[Path, NDArray[Any]], None]
+
+
 class Sentences(NamedTuple):
     """Sentences of one side, one after another."""
 
@@ -44,6 +48,8 @@ class Sentences(NamedTuple):
 
     def take(self, which: NDArray[np.integer]) -> Self:
         """Some of the sentences, in this order; a sentence may be taken several times."""
+        if np.array_equal(which, np.arange(len(self.lengths))):
+            return self
         begins = self.lengths.cumsum(dtype=np.int64) - self.lengths
         return type(self)(self.ids[places_of(begins[which], self.lengths[which])], self.lengths[which])
 
@@ -57,11 +63,15 @@ def places_of(begins: NDArray[np.integer], lengths: NDArray[np.integer]) -> NDAr
 class PairStore:
     """Reads a store through memory maps. Pairs are numbered from 0 in the order they were written.
 
+    Args:
+        directory: The folder.
+        when_read: Called with the path and the numbers of a shard, or of the line numbers, before the first
+            of them is read; may raise an error.
+
     Attributes:
         num_pairs: Number of pairs.
         source_lengths: Number of tokens per source sentence, without control symbols: int32 (num_pairs,).
         target_lengths: Number of tokens per target sentence, without control symbols: int32 (num_pairs,).
-        line_numbers: Number of the input line of each pair: int64 (num_pairs,).
         facts: The keys that the writer added to the header.
         num_replayed: Number of pairs, the last ones, that come from another store; see `with_replayed`.
 
@@ -70,13 +80,13 @@ class PairStore:
         DiskError: A file cannot be read.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, when_read: WhenRead = lambda path, numbers: None) -> None:
         header = _read_header(directory / HEADER)
         self.num_pairs, self.num_replayed = header.num_pairs, 0
         self.facts = header.facts
-        self.line_numbers = _map(directory / LINE_NUMBERS, STORED_INT64, header.num_pairs)
-        self._source = _Side(directory, "source", header)
-        self._target = _Side(directory, "target", header)
+        self._line_numbers = [_File(directory / LINE_NUMBERS, STORED_INT64, header.num_pairs, when_read)]
+        self._source = _Side(directory, "source", header, when_read)
+        self._target = _Side(directory, "target", header, when_read)
         self.source_lengths = self._source.lengths
         self.target_lengths = self._target.lengths
 
@@ -84,11 +94,17 @@ class PairStore:
         """A store of these pairs, followed by those of another; both are read where they are."""
         joined = copy.copy(self)
         joined.num_pairs, joined.num_replayed = self.num_pairs + other.num_pairs, other.num_pairs
-        joined.line_numbers = np.concatenate((self.line_numbers, other.line_numbers))
+        joined._line_numbers = [*self._line_numbers, *other._line_numbers]
         joined._source = self._source.followed_by(other._source)
         joined._target = self._target.followed_by(other._target)
         joined.source_lengths, joined.target_lengths = joined._source.lengths, joined._target.lengths
         return joined
+
+    @property
+    def line_numbers(self) -> NDArray[np.int64]:
+        """Number of the input line of each pair: int64 (num_pairs,)."""
+        own, *others = (file.numbers for file in self._line_numbers)
+        return np.concatenate((own, *others)) if others else own
 
     def text_of(self, index: int) -> str:
         """The text that has the line of a pair, for messages."""
@@ -131,12 +147,12 @@ class PairStore:
 class _Side:
     """Reads the ids and offsets of one side through memory maps."""
 
-    def __init__(self, directory: Path, side: str, header: "_Header") -> None:
+    def __init__(self, directory: Path, side: str, header: "_Header", when_read: WhenRead) -> None:
         path = offsets_path(directory, side)
         shard_tokens = header.shard_tokens[side]
         self._offsets = _map(path, STORED_INT64, header.num_pairs + 1)
         self._shards = [
-            _map(shard_path(directory, side, shard), header.dtype, num_tokens)
+            _File(shard_path(directory, side, shard), header.dtype, num_tokens, when_read)
             for shard, num_tokens in enumerate(shard_tokens)
         ]
         shard_bounds = np.cumsum([0, *shard_tokens])
@@ -145,10 +161,9 @@ class _Side:
             not np.array_equal(self._offsets[[0, -1]], shard_bounds[[0, -1]])
             or lengths.min(initial=0) < 0
             or self._offsets.max() > shard_bounds[-1]  # or else the differences may have overflowed
-            or not np.isin(shard_bounds, self._offsets).all()
+            or not np.array_equal(self._offsets[np.searchsorted(self._offsets, shard_bounds)], shard_bounds)
         ):
             raise ModelError(f"{path}: is damaged; prepare the data again")
-        self._directory, self._name = directory, side
         self._shard_starts = shard_bounds[:-1]
         self.lengths = lengths.astype(np.int32)
 
@@ -161,17 +176,12 @@ class _Side:
         return joined
 
     def require_ids_below(self, vocab_size: int) -> None:
-        for number, shard in enumerate(self._shards):
-            smallest, largest = (int(shard.min()), int(shard.max())) if shard.size else (END + 1, END + 1)
-            if smallest <= END or largest >= vocab_size:
-                raise ModelError(
-                    f"{shard_path(self._directory, self._name, number)}: holds ids from {smallest} to "
-                    f"{largest}, {END + 1} to {vocab_size - 1} are possible; prepare the data again"
-                )
+        for shard in self._shards:
+            require_ids_below(shard.path, shard.numbers, vocab_size)
 
     def counts(self, vocab_size: int) -> NDArray[np.int64]:
         counts = np.zeros(vocab_size, np.int64)
-        for shard in self._shards:
+        for shard in (file.numbers for file in self._shards):
             for start in range(0, len(shard), _COUNTED_TOKENS):
                 counts += np.bincount(shard[start : start + _COUNTED_TOKENS], minlength=vocab_size)
         return counts
@@ -179,7 +189,9 @@ class _Side:
     def sentence(self, index: int) -> NDArray[np.unsignedinteger]:
         start, end = self._offsets[index], self._offsets[index + 1]
         shard = int(self._shard_of(start))
-        return self._shards[shard][start - self._shard_starts[shard] : end - self._shard_starts[shard]]
+        return self._shards[shard].numbers[
+            start - self._shard_starts[shard] : end - self._shard_starts[shard]
+        ]
 
     def gather(self, indices: NDArray[np.integer]) -> NDArray[np.int64]:
         lengths = self.lengths[indices]
@@ -195,11 +207,23 @@ class _Side:
         tokens = np.empty(len(positions), np.uint32)
         for shard in np.unique(shards):
             here = shards == shard
-            tokens[here] = self._shards[shard][positions[here] - self._shard_starts[shard]]
+            tokens[here] = self._shards[shard].numbers[positions[here] - self._shard_starts[shard]]
         return tokens
 
     def _shard_of(self, positions: NDArray[np.int64]) -> NDArray[np.intp]:
         return np.searchsorted(self._shard_starts, positions, side="right") - 1
+
+
+class _File:
+    """A file of numbers, which is mapped at once and told of before it is read."""
+
+    def __init__(self, path: Path, dtype: np.dtype[Any], count: int, when_read: WhenRead) -> None:
+        self.path, self._numbers, self._when_read = path, _map(path, dtype, count), when_read
+
+    @cached_property
+    def numbers(self) -> NDArray[Any]:
+        self._when_read(self.path, self._numbers)
+        return self._numbers
 
 
 @dataclass(frozen=True)
@@ -208,6 +232,20 @@ class _Header:
     num_pairs: int
     shard_tokens: Mapping[str, list[int]]
     facts: dict[str, Any]
+
+
+def require_ids_below(path: Path, ids: NDArray[np.integer], vocab_size: int) -> None:
+    """Check that the ids of a shard are in the vocabulary and are not control symbols.
+
+    Raises:
+        ModelError: An id is invalid; the error names the shard.
+    """
+    smallest, largest = (int(ids.min()), int(ids.max())) if ids.size else (END + 1, END + 1)
+    if smallest <= END or largest >= vocab_size:
+        raise ModelError(
+            f"{path}: holds ids from {smallest} to {largest}, {END + 1} to {vocab_size - 1} are possible; "
+            "prepare the data again"
+        )
 
 
 def _read_header(path: Path) -> _Header:

@@ -36,17 +36,22 @@ FIRST_TWO = Columns()
 
 
 def read_tab_separated(
-    file: Path, report: CleaningReport, *, max_bad_share: float | None = None, columns: Columns = FIRST_TWO
+    file: Path,
+    report: CleaningReport,
+    *,
+    max_bad_share: float | None = None,
+    max_bytes: int | None = None,
+    columns: Columns = FIRST_TWO,
 ) -> Iterator[Pair]:
     """Read pairs from lines of `source TAB target`, or from other columns.
 
     Other columns are ignored, and counted in the report unless columns were chosen.
 
     Raises:
-        DataError: The file is empty, or a line lacks a column, is not UTF-8 or contains a NUL, or its score
-            is not a number.
+        DataError: The file is empty, or longer than `max_bytes`, or a line lacks a column, is not UTF-8 or
+            contains a NUL, or its score is not a number.
     """
-    bad = BadLines(max_bad_share)
+    bad = BadLines(max_bad_share, max_bytes)
     rows = enumerate(map(_cells, bad.lines(file, counts_of(file, report))), 1)
     number = 0
     for number, cells in rows:

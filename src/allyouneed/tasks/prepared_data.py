@@ -1,15 +1,17 @@
 """Reads prepared data: a DATA directory, with every file checked."""
 
 from functools import cached_property
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
+
+from numpy.typing import NDArray
 
 from allyouneed.config.run import WITHOUT_RECORD, DataConfig
 from allyouneed.data.lines import read_lines
-from allyouneed.data.store import PairStore
+from allyouneed.data.store import PairStore, require_ids_below
 from allyouneed.data.vocabulary_file import read_json
 from allyouneed.errors import ModelError, UsageError
-from allyouneed.storage.publish import MANIFEST, read_manifest
+from allyouneed.storage.publish import MANIFEST, read_manifest, require_intact
 from allyouneed.tasks.catalogue import task_named
 from allyouneed.tasks.units import SOURCE_TOKENIZER, TARGET_TOKENIZER
 
@@ -20,10 +22,12 @@ _READ = (
     *(f"{part}/{form}" for part in ("train", "valid") for form in ("header.json", "*.bin")),
 )
 """Files that are read if present, in addition to the tokenisers."""
+_LATER = "text/*", "*/source-*.bin", "*/target-*.bin", "*/line_numbers.bin"
 
 
 class PreparedData:
-    """A published DATA directory; all its files are checked on opening.
+    """A published DATA directory. Its files are checked on opening; shards, line numbers and texts, which are
+    large, are checked when they are first read.
 
     Raises:
         ModelError: The directory is damaged, of another version, or does not hold prepared data.
@@ -31,7 +35,8 @@ class PreparedData:
 
     def __init__(self, directory: Path | str) -> None:
         self.directory = directory = Path(directory)
-        manifest = read_manifest(directory, KIND, files_read(directory))
+        manifest = read_manifest(directory, KIND, files_read(directory), later=is_checked_later)
+        self._manifest = manifest
         try:
             self.config = DataConfig(**WITHOUT_RECORD).replace(**manifest["config"])
             self.task = task_named(self.config.task)
@@ -73,6 +78,7 @@ class PreparedData:
     def lines(self, part: str, side: str) -> list[str]:
         """The cleaned text of a side ("source", "target") of a part ("train", "valid"), pair by pair."""
         path, store = text_path(self.directory, part, side), self.train if part == "train" else self.valid
+        self._require_intact(path)
         lines = list(read_lines(path))
         if store is None or len(lines) != store.num_pairs:
             raise ModelError(
@@ -81,11 +87,25 @@ class PreparedData:
         return lines
 
     def _store(self, part: str) -> PairStore:
-        store = PairStore(self.directory / part)
+        store = PairStore(self.directory / part, self._check)
         if not store.num_pairs:
             raise ModelError(f"{self.directory / part}: holds no pairs; prepare the data again")
-        store.require_ids_below(self.source_vocab_size, self.target_vocab_size)
         return store
+
+    def _check(self, path: Path, numbers: NDArray[Any]) -> None:
+        """Check a file of a store before it is read."""
+        self._require_intact(path)
+        for side, size in (("source", self.source_vocab_size), ("target", self.target_vocab_size)):
+            if path.name.startswith(f"{side}-"):
+                require_ids_below(path, numbers, size)
+
+    def _require_intact(self, path: Path) -> None:
+        require_intact(self.directory, self._manifest, path.relative_to(self.directory).as_posix())
+
+
+def is_checked_later(name: str) -> bool:
+    """Whether a file of prepared data is so large that its content is checked when it is first read."""
+    return any(PurePath(name).match(form) for form in _LATER)
 
 
 def files_read(directory: Path) -> list[str]:

@@ -225,6 +225,24 @@ def test_more_sub_words_than_the_text_has_are_refused_with_the_most(
     assert not (corpus.folder / "data").exists()
 
 
+def test_a_small_file_that_expands_to_a_large_one_ends_at_the_bound(
+    run_command: RunCommand, tmp_path: Path
+) -> None:
+    bomb = tmp_path / "pairs.tsv.gz"
+    with gzip.open(bomb, "wb") as stream:
+        for _ in range(64):
+            stream.write(b"dog\tHund\n" * 100_000)  # 58 MB from a few kB
+    options = "--pairs", bomb, "--tokenizer", "byte", "--max-bytes", "1000000"
+    code, _, err = run_command("prepare", tmp_path / "data", *options)
+    assert code == 3
+    assert f"{bomb}: has more than --max-bytes = 1000000 of text, after line 1" in err
+    assert [path.name for path in tmp_path.iterdir()] == ["pairs.tsv.gz"]
+    (tmp_path / "few.tsv").write_bytes(b"dog\tHund\n")
+    few = "--pairs", tmp_path / "few.tsv", "--tokenizer", "byte"
+    assert run_command("prepare", tmp_path / "data", *few, "--max-bytes", "8")[0] == 3
+    assert run_command("prepare", tmp_path / "data", *few, "--max-bytes", "9")[0] == 0
+
+
 @pytest.mark.parametrize("step", ["_encode_training", "TrainingText"])
 @pytest.mark.parametrize("part", ["training text", "validation text"])
 @pytest.mark.parametrize("tokenizer", ["bpe", "byte"])

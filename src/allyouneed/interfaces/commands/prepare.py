@@ -25,7 +25,16 @@ if TYPE_CHECKING:
 
 _BAD_SHARE = 0.01
 _OF_PAIRS = (
-    *("on_bad_line", "max_bad_share", "drop_copies", "keep_repeats", "weights", "columns", "score_column"),
+    *(
+        "on_bad_line",
+        "max_bad_share",
+        "max_bytes",
+        "drop_copies",
+        "keep_repeats",
+        "weights",
+        "columns",
+        "score_column",
+    ),
     *("min_score", "languages"),
 )
 """Options that are not for trees."""
@@ -55,6 +64,9 @@ class TextOptions:
     error, or drop its pair."""
     max_bad_share: Share | None = None
     """Share of the lines of a file that `--on-bad-line drop` may drop, from 0 to 1, by default 0.01."""
+    max_bytes: AtLeastOne | None = None
+    """Most bytes of text in a file of sentence pairs; a file with more is an error. For compressed files from
+    strangers, which may expand to any size."""
     drop_copies: bool = False
     """Drop pairs whose translation is the source itself, which teach a model to copy; they are counted in any
     case."""
@@ -104,6 +116,7 @@ class TextOptions:
             self.target,
             self.pairs,
             max_bad_share=share,
+            max_bytes=self.max_bytes,
             drop_copies=self.drop_copies,
             drop_repeats=not self.keep_repeats,
             weights=self.weights,
@@ -112,7 +125,9 @@ class TextOptions:
         )
         valid_files = self.valid_source, self.valid_target, self.valid_pairs
         unscored = replace(columns, score=None, min_score=-math.inf)
-        valid_pairs = CorpusFiles(*valid_files, max_bad_share=share, columns=unscored)
+        valid_pairs = CorpusFiles(
+            *valid_files, max_bad_share=share, max_bytes=self.max_bytes, columns=unscored
+        )
         train_trees = TreeFiles(self.trees, self.silver_trees, self.repeat_trees, self.exchange)
         valid_trees = TreeFiles(self.valid_trees)
         if issubclass(task.reader, TreeFiles):

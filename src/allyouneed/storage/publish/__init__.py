@@ -9,6 +9,7 @@ from allyouneed.storage.publish.manifest import (
     MANIFEST,
     read_manifest,
     read_published,
+    require_intact,
     sha256_of,
     unlisted,
 )
@@ -28,6 +29,7 @@ __all__ = [
     "replaced_file",
     "require_file",
     "require_free",
+    "require_intact",
     "require_regular",
     "require_space",
     "require_unlocked",

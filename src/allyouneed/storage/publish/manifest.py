@@ -8,7 +8,7 @@ only files that the manifest lists.
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -24,13 +24,21 @@ _MAX_NAME_BYTES = 255
 _SEAL = "manifest_sha256"
 
 
-def read_manifest(directory: Path, kind: str | None = None, reads: Iterable[str] = ()) -> dict[str, Any]:
+def read_manifest(
+    directory: Path,
+    kind: str | None = None,
+    reads: Iterable[str] = (),
+    *,
+    later: Callable[[str], bool] = lambda name: False,
+) -> dict[str, Any]:
     """Read the manifest of a published directory, and check every file against it.
 
     Args:
         directory: The directory.
         kind: Kind that the caller expects; by default any.
         reads: Names of the files that the caller reads; the manifest must list them.
+        later: Whether only the size of a file is checked, as its content is before it is first read; see
+            `require_intact`.
 
     Raises:
         ModelError: The manifest is missing, damaged, or of another kind or version, or files are missing, of
@@ -41,11 +49,29 @@ def read_manifest(directory: Path, kind: str | None = None, reads: Iterable[str]
         manifest = _load_manifest(directory)
         if kind is not None and manifest["kind"] != kind:
             raise ModelError(f"{directory}: is a {manifest['kind']} directory; a {kind} directory is needed")
-        faults = [_fault(directory, name, entry) for name, entry in manifest["files"].items()]
+        entries = manifest["files"].items()
+        faults = [_fault(directory, name, entry, reads_it=not later(name)) for name, entry in entries]
         faults += unlisted(directory, manifest, reads)
     if found := [fault for fault in faults if fault]:
         raise ModelError(found)
     return manifest
+
+
+def require_intact(directory: Path, manifest: Mapping[str, Any], name: str) -> None:
+    """Check the content of one file of a published directory.
+
+    Args:
+        directory: The directory.
+        manifest: Its manifest, as read by `read_manifest`.
+        name: Name of the file, which the manifest lists.
+
+    Raises:
+        ModelError: The file is missing, or has another size or sha256.
+        DiskError: It could not be read.
+    """
+    with disk_errors(directory):
+        if fault := _fault(directory, name, manifest["files"][name]):
+            raise ModelError(fault)
 
 
 def unlisted(directory: Path, manifest: Mapping[str, Any], reads: Iterable[str]) -> list[str]:
@@ -166,13 +192,13 @@ def _is_inside(name: str) -> bool:
     )
 
 
-def _fault(directory: Path, name: str, entry: Mapping[str, Any]) -> str | None:
+def _fault(directory: Path, name: str, entry: Mapping[str, Any], *, reads_it: bool = True) -> str | None:
     path = directory / name
     if Path(os.path.realpath(path)) != Path(os.path.realpath(directory), name) or not path.is_file():
         return f"{path}: is missing or not a regular file; take another copy of {directory}"
     if (size := path.stat().st_size) != entry["size"]:
         return f"{path}: has {size} bytes, {entry['size']} expected; take another copy of {directory}"
-    if (sha256 := sha256_of(path)) != entry["sha256"]:
+    if reads_it and (sha256 := sha256_of(path)) != entry["sha256"]:
         expected = f"sha256 {sha256[:16]}..., {entry['sha256'][:16]}... expected"
         return f"{path}: is damaged: {expected}; take another copy of {directory}"
     return None
