@@ -1,9 +1,8 @@
 """`allyouneed prepare`: turns sentence pairs or trees into data for `train`."""
 
-import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -14,152 +13,12 @@ from allyouneed.config.presets import preset as named_preset
 from allyouneed.config.run import DataConfig
 from allyouneed.errors import UsageError
 from allyouneed.interfaces.console import notice
-from allyouneed.interfaces.number_options import AtLeastOne, Finite, Share, Whole, between
+from allyouneed.interfaces.corpus_options import NO_FILES, CorpusOptions
+from allyouneed.interfaces.number_options import Whole, between
 from allyouneed.interfaces.progress import progress
 
 if TYPE_CHECKING:
-    from allyouneed.data.corpus import Reader
-    from allyouneed.data.tab_separated import Columns
     from allyouneed.tasks.prepared_data import PreparedData
-    from allyouneed.tasks.task import Task
-
-_BAD_SHARE = 0.01
-_OF_PAIRS = (
-    *(
-        "on_bad_line",
-        "max_bad_share",
-        "max_bytes",
-        "drop_copies",
-        "keep_repeats",
-        "weights",
-        "columns",
-        "score_column",
-    ),
-    *("min_score", "languages"),
-)
-"""Options that are not for trees."""
-
-Files = Annotated[tuple[Path, ...], Parameter(consume_multiple=True, show_default=False)]
-
-
-@Parameter(name="*")
-@dataclass(frozen=True)
-class TextOptions:
-    """Training text and held-out text."""
-
-    source: Files = ()
-    """Training text in the source language, one sentence per line."""
-    target: Files = ()
-    """Its translation, line by line."""
-    pairs: Files = ()
-    """Lines of source TAB target, instead of `--source` and `--target`."""
-    valid_source: Files = ()
-    """Held-out source text, to validate with during training."""
-    valid_target: Files = ()
-    """Its translation, line by line."""
-    valid_pairs: Files = ()
-    """Lines of source TAB target, instead of `--valid-source` and `--valid-target`."""
-    on_bad_line: Literal["error", "drop"] = "error"
-    """What to do about a line of sentence pairs that is not UTF-8, has a NUL, or has no tab: end with an
-    error, or drop its pair."""
-    max_bad_share: Share | None = None
-    """Share of the lines of a file that `--on-bad-line drop` may drop, from 0 to 1, by default 0.01."""
-    max_bytes: AtLeastOne | None = None
-    """Most bytes of text in a file of sentence pairs; a file with more is an error. For compressed files from
-    strangers, which may expand to any size."""
-    drop_copies: bool = False
-    """Drop pairs whose translation is the source itself, which teach a model to copy; they are counted in any
-    case."""
-    keep_repeats: bool = False
-    """Keep training pairs that have come before; by default the first one stays, and the others are counted.
-    Held-out text is kept as it is."""
-    weights: Annotated[tuple[float, ...], Parameter(consume_multiple=True, show_default=False)] = ()
-    """How often each training pair is wanted, for each source file and then each file of pairs, from 0 to
-    1,000; by default once. 2.5 stands for two copies, and a third of every second pair."""
-    columns: tuple[AtLeastOne, AtLeastOne] | None = None
-    """The columns of `--pairs` and `--valid-pairs` with source and target, by default 1 and 2."""
-    score_column: AtLeastOne | None = None
-    """Column of `--pairs` with a score that another program gave the pair, such as Bicleaner."""
-    min_score: Finite | None = None
-    """Drop training pairs with a lower score in `--score-column`."""
-    languages: tuple[str, str] | None = None
-    """Languages of source and target, such as `en de`. Drop training pairs of which a side is in another one;
-    the detector is slow (`pip install 'allyouneed[languages]'`)."""
-    trees: Files = ()
-    """Training trees in Penn brackets (`--task parsing`)."""
-    valid_trees: Files = ()
-    """Held-out trees."""
-    silver_trees: Files = ()
-    """Additional trees that a parser made from raw text (`allyouneed parse --min-confidence`)."""
-    repeat_trees: AtLeastOne = 1
-    """Number of copies of each tree of `--trees`, to set their share relative to silver trees."""
-    exchange: Annotated[int, between(0, 1_000_000_000)] = 0
-    """Number of new trees made from `--trees` by replacing a constituent with another of the same label."""
-
-    def readers(self, task: "Task") -> tuple["Reader", "Reader"]:
-        """Readers of the training files and of the validation files.
-
-        Raises:
-            UsageError: Files are given that the task does not read.
-        """
-        from allyouneed.data.corpus_files import CorpusFiles
-        from allyouneed.tasks.parsing.treebank import TreeFiles
-
-        if issubclass(task.reader, TreeFiles):
-            default, own = TextOptions(), asdict(self)
-            given = [name for name in _OF_PAIRS if own[name] != getattr(default, name)]
-            if options := [f"--{name.replace('_', '-')}" for name in given]:
-                raise UsageError(f"{' and '.join(options)}: for sentence pairs only; leave out")
-        share, columns = self._share_to_drop(), self._columns()
-        train_pairs = CorpusFiles(
-            self.source,
-            self.target,
-            self.pairs,
-            max_bad_share=share,
-            max_bytes=self.max_bytes,
-            drop_copies=self.drop_copies,
-            drop_repeats=not self.keep_repeats,
-            weights=self.weights,
-            columns=columns,
-            languages=self.languages,
-        )
-        valid_files = self.valid_source, self.valid_target, self.valid_pairs
-        unscored = replace(columns, score=None, min_score=-math.inf)
-        valid_pairs = CorpusFiles(
-            *valid_files, max_bad_share=share, max_bytes=self.max_bytes, columns=unscored
-        )
-        train_trees = TreeFiles(self.trees, self.silver_trees, self.repeat_trees, self.exchange)
-        valid_trees = TreeFiles(self.valid_trees)
-        if issubclass(task.reader, TreeFiles):
-            if train_pairs or valid_pairs:
-                raise UsageError(f"--task {task.name} reads --trees and --valid-trees, not sentence pairs")
-            return train_trees, valid_trees
-        if (train_trees, valid_trees) != (TreeFiles(), TreeFiles()):
-            raise UsageError(
-                "--trees and related options are for parsers; add --task parsing, or leave them out"
-            )
-        return train_pairs, valid_pairs
-
-    def _columns(self) -> "Columns":
-        from allyouneed.data.tab_separated import FIRST_TWO
-
-        if (self.score_column is None) != (self.min_score is None):
-            raise UsageError("--score-column and --min-score belong together; give both, or neither")
-        if (self.columns or self.score_column) and not (self.pairs or self.valid_pairs):
-            raise UsageError("--columns and --score-column are about --pairs; give that, or leave them out")
-        source, target = self.columns or (FIRST_TWO.source, FIRST_TWO.target)
-        if self.min_score is None:
-            return replace(FIRST_TWO, source=source, target=target)
-        return replace(
-            FIRST_TWO, source=source, target=target, score=self.score_column, min_score=self.min_score
-        )
-
-    def _share_to_drop(self) -> float | None:
-        if self.on_bad_line == "drop":
-            return _BAD_SHARE if self.max_bad_share is None else self.max_bad_share
-        if self.max_bad_share is not None:
-            raise UsageError("--max-bad-share: belongs to --on-bad-line drop; add it, or leave this out")
-        return None
 
 
 @Parameter(name="*")
@@ -216,7 +75,7 @@ def prepare(
     data: Path,
     /,
     *,
-    text: TextOptions = TextOptions(),
+    text: CorpusOptions = NO_FILES,
     task: str | None = None,
     preset: str | None = None,
     tokenizer_from: Path | None = None,
@@ -230,6 +89,7 @@ def prepare(
     allyouneed prepare data --pairs train.tsv.gz --vocab-size 8000 --target-language de
     allyouneed prepare data --source news.en talks.en --target news.de talks.de --weights 1 4
     allyouneed prepare data --pairs crawl.tsv.gz --columns 3 4 --score-column 5 --min-score 0.5
+    allyouneed prepare data --corpus wmt14-en-de --from wmt14
     allyouneed prepare more --source more.en --target more.de --tokenizer-from models/first
     allyouneed prepare data --preset parsing_tiny --trees train.mrg --valid-trees dev.mrg
     allyouneed prepare data --task parsing --trees train.mrg --repeat-trees 4 --silver-trees silver.mrg
@@ -253,6 +113,9 @@ def prepare(
     from allyouneed.tasks.catalogue import TASKS, task_named
     from allyouneed.tasks.preparing import prepare as prepare_data
 
+    public = text.public_corpus()
+    if public:
+        preset = preset or (None if tokenizer_from else public.preset)
     if tokenizer_from is not None:
         defaults = _settings_of(tokenizer_from, task, preset)
     else:
@@ -264,12 +127,18 @@ def prepare(
             raise UsageError(
                 f"--preset {preset}: is for {defaults.task}, not for {task}; take another preset"
             )
+    if public:
+        defaults = defaults.replace(
+            source_language=public.source_language, target_language=public.target_language
+        )
     config = options.config(defaults)
     readers = text.readers(task_named(config.task))
     say = partial(notice, settings=["vocab_sample_bytes"])
 
     told: dict[str, Any] = {"say": say, "watch": partial(_watch, task_named(config.task).examples)}
     _tell(prepare_data(data, *readers, config, tokenizer_from=tokenizer_from, num_workers=workers, **told))
+    if public:
+        print(f"the paper: {public.paper_pairs} pairs")
 
 
 @contextmanager

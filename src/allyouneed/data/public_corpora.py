@@ -1,0 +1,146 @@
+"""The corpora of the paper (5.1), as the workshop WMT 2014 has published them.
+
+They are not fetched: a folder holds the files, unpacked, wherever their archives put them.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from allyouneed.data.compressed import open_compressed
+from allyouneed.data.corpus_files import CorpusFiles
+from allyouneed.data.lines import LineCounts, reading_errors
+from allyouneed.errors import DataError, UsageError
+
+_PAGE = "https://www.statmt.org/wmt14/translation-task.html"
+_BLOCK_BYTES = 1 << 20
+
+
+class Part(NamedTuple):
+    """Two files of a corpus, one for each language."""
+
+    stem: str
+    """Name of both without the language: `training/europarl-v7.de-en`."""
+    num_lines: int
+    """Number of lines of each, as published."""
+    archive: str
+    """The archive that holds them."""
+
+
+@dataclass(frozen=True)
+class PublicCorpus:
+    """A corpus of a shared task."""
+
+    source_language: str
+    target_language: str
+    train: tuple[Part, ...]
+    valid: Part
+    preset: str
+    """The preset whose data settings are the paper's."""
+    paper_pairs: str
+    """The number of training pairs that the paper gives."""
+
+    def files(self, folder: Path) -> tuple[CorpusFiles, CorpusFiles]:
+        """The training and validation files in a folder. Unusable lines are dropped, up to a hundredth.
+
+        Raises:
+            DataError: Files are missing, or have not as many lines as published; names all of them.
+        """
+        found = {part: self._pair_of(folder, part) for part in (*self.train, self.valid)}
+        missing = [
+            f"{folder}: has no {part.stem}.{language}; it is in {part.archive} of {_PAGE}"
+            for part, files in found.items()
+            for language, file in files.items()
+            if file is None
+        ]
+        if missing:
+            raise DataError(missing)
+        present = {
+            part: [file for file in files.values() if file is not None] for part, files in found.items()
+        }
+        wrong = [
+            f"{file}: has {num_lines:,} lines, {part.num_lines:,} are published; fetch {part.archive} again"
+            for part, files in present.items()
+            for file in files
+            if (num_lines := count_lines(file)) != part.num_lines
+        ]
+        if wrong:
+            raise DataError(wrong)
+        sources, targets = zip(*(present[part] for part in self.train), strict=True)
+        return CorpusFiles(sources, targets, max_bad_share=0.01), CorpusFiles(*present[self.valid])
+
+    def _pair_of(self, folder: Path, part: Part) -> dict[str, Path | None]:
+        languages = self.source_language, self.target_language
+        return {language: _found(folder, f"{part.stem}.{language}") for language in languages}
+
+
+_EUROPARL, _COMMON_CRAWL, _NEWS = (
+    *("training-parallel-europarl-v7.tgz", "training-parallel-commoncrawl.tgz"),
+    "training-parallel-nc-v9.tgz",
+)
+PUBLIC_CORPORA: Mapping[str, PublicCorpus] = {
+    "wmt14-en-de": PublicCorpus(
+        *("en", "de"),
+        train=(
+            Part("training/europarl-v7.de-en", 1_920_209, _EUROPARL),
+            Part("commoncrawl.de-en", 2_399_123, _COMMON_CRAWL),
+            Part("training/news-commentary-v9.de-en", 201_288, _NEWS),
+        ),
+        valid=Part("dev/newstest2013", 3_000, "dev.tgz"),
+        preset="base",
+        paper_pairs="about 4.5 million",
+    ),
+    "wmt14-en-fr": PublicCorpus(
+        *("en", "fr"),
+        train=(
+            Part("training/europarl-v7.fr-en", 2_007_723, _EUROPARL),
+            Part("commoncrawl.fr-en", 3_244_152, _COMMON_CRAWL),
+            Part("un/undoc.2000.fr-en", 12_886_831, "training-parallel-un.tgz"),
+            Part("training/news-commentary-v9.fr-en", 183_251, _NEWS),
+            Part("giga-fren.release2.fixed", 22_520_376, "training-giga-fren.tar"),
+        ),
+        valid=Part("dev/newstest2013", 3_000, "dev.tgz"),
+        preset="big_en_fr",
+        paper_pairs="36 million",
+    ),
+}
+"""Name of a corpus -> its files."""
+
+
+def public_corpus(name: str) -> PublicCorpus:
+    """The corpus of a name.
+
+    Raises:
+        UsageError: There is none.
+    """
+    if name not in PUBLIC_CORPORA:
+        known = " and ".join(PUBLIC_CORPORA)
+        raise UsageError(f"corpus {name}: unknown; there are {known}", settings=["corpus"])
+    return PUBLIC_CORPORA[name]
+
+
+def count_lines(file: Path) -> int:
+    """The number of lines of a file, which may be compressed.
+
+    Raises:
+        DataError: The compressed data is damaged.
+        DiskError: The file cannot be read.
+    """
+    counts, last = LineCounts(), b"\n"
+    with reading_errors(str(file), counts), open_compressed(file) as stream:
+        while block := stream.read(_BLOCK_BYTES):
+            counts.num_lines += block.count(b"\n")
+            last = block[-1:]
+    return counts.num_lines + (last != b"\n")
+
+
+def _found(folder: Path, name: str) -> Path | None:
+    """A file of a name in a folder, or of its last part, perhaps compressed."""
+    return next((path for path in _candidates(folder, name) if path.is_file()), None)
+
+
+def _candidates(folder: Path, name: str) -> Iterator[Path]:
+    for place in (folder / name, folder / Path(name).name):
+        for suffix in ("", ".gz", ".zst"):
+            yield place.with_name(place.name + suffix)
