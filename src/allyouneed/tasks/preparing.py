@@ -84,17 +84,13 @@ def prepare(
     if model:
         model.require_tokenizers_of(config)
     task = task_named(config.task)
-    if not train:
-        raise UsageError(f"no training text: give {task.training_files}", settings=task.training_files.names)
-    task.require_settings(config)
-    train.require_usable()
+    _require_usable(train, config)
     versions = _versions_of(train, valid)
     request = _request(config, train, versions, model)
     facts: dict[str, Any] = {}
     with publish_directory(directory, KIND, facts, unfinished=UNFINISHED, say=say) as aside:
         journal = Journal(aside, request, say)
-        units = _units(aside, train, config, model, journal, say, watch)
-        reports = {}
+        units, reports = _units(aside, train, config, model, journal, say, watch), {}
         with watch("train", journal.milestone.num_examples) as advance:
             encoder = Encoder(units, aside, config, train.limits.languages, num_workers, say)
             reports["train"] = _encode_training(aside, train, encoder, config, advance, journal)
@@ -109,6 +105,14 @@ def prepare(
         facts |= _facts(aside, config, units)
         journal.end()
     return PreparedData(directory)
+
+
+def _require_usable(train: Reader, config: DataConfig) -> None:
+    task = task_named(config.task)
+    if not train:
+        raise UsageError(f"no training text: give {task.training_files}", settings=task.training_files.names)
+    task.require_settings(config)
+    train.require_usable()
 
 
 def _units(

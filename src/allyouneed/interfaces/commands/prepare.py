@@ -110,23 +110,13 @@ def prepare(
             16; 0 for none. The result does not depend on it.
         options: Settings that override the preset's.
     """
-    from allyouneed.tasks.catalogue import TASKS, task_named
+    from allyouneed.tasks.catalogue import task_named
     from allyouneed.tasks.preparing import prepare as prepare_data
 
     public = text.public_corpus()
-    if public:
-        preset = preset or (None if tokenizer_from else public.preset)
-    if tokenizer_from is not None:
-        defaults = _settings_of(tokenizer_from, task, preset)
-    else:
-        wanted = task_named(task or next(iter(TASKS)))
-        defaults = named_preset(preset or wanted.default_preset).data
-        if not preset:
-            defaults = defaults.replace(task=wanted.name)
-        elif task not in (None, defaults.task):
-            raise UsageError(
-                f"--preset {preset}: is for {defaults.task}, not for {task}; take another preset"
-            )
+    if public and tokenizer_from is None:
+        preset = preset or public.preset
+    defaults = _settings_of(tokenizer_from, task, preset) if tokenizer_from else _settings(task, preset)
     if public:
         defaults = defaults.replace(
             source_language=public.source_language, target_language=public.target_language
@@ -145,6 +135,19 @@ def prepare(
 def _watch(examples: str, phase: str, total: int | None) -> Iterator[Callable[[int], None]]:
     with progress(total, unit=examples, description=phase) as shown:
         yield shown.advance
+
+
+def _settings(task: str | None, preset: str | None) -> DataConfig:
+    """The data settings of a preset, or of a task's own."""
+    from allyouneed.tasks.catalogue import TASKS, task_named
+
+    wanted = task_named(task or next(iter(TASKS)))
+    settings = named_preset(preset or wanted.default_preset).data
+    if not preset:
+        return settings.replace(task=wanted.name)
+    if task not in (None, settings.task):
+        raise UsageError(f"--preset {preset}: is for {settings.task}, not for {task}; take another preset")
+    return settings
 
 
 def _settings_of(model: Path, task: str | None, preset: str | None) -> DataConfig:
