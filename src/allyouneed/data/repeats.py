@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 _FEWEST_SLOTS, _MOST_SLOTS = 1 << 16, 1 << 26
 """Numbers of slots: from 512 KiB to 512 MiB of memory."""
 _FULL = 0.75
+_MOVED_AT_ONCE = 1 << 18
 _NUMBER = np.dtype("<u8")
 
 
@@ -47,7 +48,8 @@ class SeenPairs:
         if num_slots > len(self._slots):
             known, self._slots = self._slots[self._slots > 0], np.zeros(num_slots, np.uint64)
             self._num_known = 0
-            self._place(known)
+            for begin in range(0, len(known), _MOVED_AT_ONCE):
+                self._place(known[begin : begin + _MOVED_AT_ONCE])
 
     def _place(self, hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
         """Put different hashes into slots. Returns which of them were not in one."""
