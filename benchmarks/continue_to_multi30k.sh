@@ -28,7 +28,7 @@ if [[ ! -e $out/model-first ]]; then
 fi
 
 if [[ ! -e $out/multi30k ]]; then
-    allyouneed prepare "$out/multi30k" --tokenizer-from "$out/model-first" \
+    allyouneed prepare "$out/multi30k" --keep-repeats --tokenizer-from "$out/model-first" \
         --source "$captions/train.en.gz" --target "$captions/train.de.gz" \
         --valid-source "$captions/val.en.gz" --valid-target "$captions/val.de.gz"
 fi

@@ -14,7 +14,7 @@ fi
 
 mkdir -p "$out"
 if [[ ! -e $out/data ]]; then
-    allyouneed prepare "$out/data" --vocab-size 10000 --source-language en --target-language de \
+    allyouneed prepare "$out/data" --keep-repeats --vocab-size 10000 --source-language en --target-language de \
         --source "$corpus/train.en.gz" --target "$corpus/train.de.gz" \
         --valid-source "$corpus/val.en.gz" --valid-target "$corpus/val.de.gz"
 fi
