@@ -74,7 +74,16 @@ def test_blocks_hold_pairs_from_everywhere_and_come_one_after_another(lengths: t
     pairs = np.array(pairs_of(of_first))
     assert abs(len(pairs) - 1_000) <= 30
     assert np.histogram(pairs, 5, (0, NUM_PAIRS))[0].min() > 50
-    assert np.corrcoef(pairs, np.arange(len(pairs)))[0, 1] < 0.2
+    assert abs(np.corrcoef(pairs, np.arange(len(pairs)))[0, 1]) < 0.2
+
+
+@pytest.mark.parametrize("block_pairs", [1, 100, 600, 1_025, 2_000])
+def test_blocks_have_a_run_at_least(
+    lengths: tuple[Any, Any], block_pairs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "RUN_PAIRS", 1_024)
+    run = schedule(lengths, block_pairs)
+    assert sorted(pairs_of([*islice(run.batches_from(0), run.num_batches)])) == list(range(NUM_PAIRS))
 
 
 def test_a_small_corpus_is_planned_at_once_as_ever(lengths: tuple[Any, Any]) -> None:

@@ -4,15 +4,17 @@ import struct
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from tests.stores import write_store
 
 from allyouneed.data.pair_writer import PairWriter
-from allyouneed.data.store import PairStore, Sentences
+from allyouneed.data.store import PairStore, Sentences, require_ids_below
 from allyouneed.errors import DiskError, ModelError
 
 Pair = tuple[list[int], list[int], int]
@@ -296,16 +298,26 @@ def test_a_sentence_across_shards_is_refused(directory: Path) -> None:
 
 
 def test_ids_that_no_sentence_of_the_vocabulary_has_are_refused_with_their_shard(directory: Path) -> None:
+    def read(source_vocab_size: int, target_vocab_size: int) -> None:
+        def check(path: Path, ids: NDArray[Any]) -> None:
+            sizes = {"source": source_vocab_size, "target": target_vocab_size}
+            if size := sizes.get(path.name.partition("-")[0]):
+                require_ids_below(path, ids, size)
+
+        store = PairStore(directory, check)
+        for index in range(3):
+            assert store.source(index).ndim == store.target(index).ndim == 1
+
     store = PairStore(directory)
     largest = [max(int(side(i).max(initial=3)) for i in range(3)) for side in (store.source, store.target)]
-    store.require_ids_below(largest[0] + 1, largest[1] + 1)
+    read(largest[0] + 1, largest[1] + 1)
     with pytest.raises(
         ModelError, match=rf"source-0000\d\.bin: holds ids .* 3 to {largest[0] - 1} are possible"
     ):
-        store.require_ids_below(largest[0], largest[1] + 1)
+        read(largest[0], largest[1] + 1)
     with pytest.raises(ModelError, match=r"target-0000\d\.bin: holds ids"):
-        store.require_ids_below(largest[0] + 1, largest[1])
+        read(largest[0] + 1, largest[1])
     shard = directory / "target-00000.bin"
     shard.write_bytes(b"\x02\x00" + shard.read_bytes()[2:])  # an end symbol
     with pytest.raises(ModelError, match=r"target-00000\.bin: holds ids from 2 to"):
-        PairStore(directory).require_ids_below(largest[0] + 1, largest[1] + 1)
+        read(largest[0] + 1, largest[1] + 1)

@@ -2,6 +2,7 @@
 
 import itertools
 import random
+import shutil
 from collections import Counter
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from allyouneed.config.run import DataConfig
 from allyouneed.data.batching import padding_share
 from allyouneed.data.corpus_files import CorpusFiles
 from allyouneed.data.lines import write_lines
+from allyouneed.errors import ModelError
 from allyouneed.symbols import CONTROL_SYMBOLS, UNKNOWN
 from allyouneed.tasks.inspecting import Inspection, inspect
 from allyouneed.tasks.prepared_data import PreparedData
@@ -143,3 +145,13 @@ def test_trees_have_no_copies_and_no_odd_lengths(toy_parser: Path, toy_treebank:
     assert found.oddest == []
     assert found.repeats.num_copies is None
     assert found.longest
+
+
+@pytest.mark.parametrize("damage", [b"x", b"\xff"])
+def test_text_that_is_damaged_is_not_inspected(prepared: PreparedData, tmp_path: Path, damage: bytes) -> None:
+    copy = Path(shutil.copytree(prepared.directory, tmp_path / "data"))
+    path = copy / "text" / "train.source"
+    content = path.read_bytes()
+    path.write_bytes(content[:50].replace(b"\n", b"y") + damage + content[51:])
+    with pytest.raises(ModelError, match=r"text/train\.source: is damaged"):
+        inspect(PreparedData(copy))

@@ -2,12 +2,16 @@
 
 import json
 import os
+import subprocess
+import sys
+import tracemalloc
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.patience import wait_until
 from tests.tasks.test_preparing import contents, files_of_at_most, write_corpus
 
 from allyouneed.config.run import DataConfig
@@ -136,15 +140,35 @@ def cut(path: Path) -> None:
     os.truncate(path, path.stat().st_size // 2)
 
 
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 3] ^= 1
+    path.write_bytes(content)
+
+
+def link(path: Path) -> None:
+    """Put a link in the place of a file, to one that must not be written to."""
+    path.unlink(missing_ok=True)
+    (path.parents[3] / "mine").write_bytes(b"mine")
+    path.symlink_to(path.parents[3] / "mine")
+
+
 @pytest.mark.parametrize(
     ("name", "damage"),
     [
         ("train/target-00000.bin", cut),
         ("text/train.source", cut),
         ("source_tokenizer.json", Path.unlink),
+        ("source_tokenizer.json", flip),
+        ("train/source-00000.bin", flip),
+        ("text/train.source", flip),
+        ("text/valid.source", link),
+        ("train/line_numbers.bin", link),
+        (UNFINISHED, flip),
+        (UNFINISHED, lambda path: path.write_bytes(b"[" * 100_000)),
         (UNFINISHED, cut),
         (UNFINISHED, lambda path: path.write_bytes(b"[]")),
-        (UNFINISHED, lambda path: path.write_bytes(path.read_bytes().replace(b'"sizes"', b'"size"'))),
+        (UNFINISHED, lambda path: path.write_bytes(path.read_bytes().replace(b'"files"', b'"file"'))),
         (UNFINISHED, lambda path: path.write_bytes(path.read_bytes().replace(b'"text/', b'"../text/'))),
     ],
 )
@@ -154,7 +178,11 @@ def test_what_is_damaged_is_done_again(
     with pytest.raises(KeyboardInterrupt):
         prepare(tmp_path / "data", files, config=CONFIG, watch=stopping_after(700))
     damage(workplace(tmp_path) / name)
-    data = prepare(tmp_path / "data", files, config=CONFIG)
+    said: list[str] = []
+    data = prepare(tmp_path / "data", files, config=CONFIG, say=said.append)
+    assert any(line.startswith("NOTICE: beginning anew") for line in said)
+    assert not (tmp_path / "mine").exists() or (tmp_path / "mine").read_bytes() == b"mine"
+    assert not any(path.is_symlink() for path in data.directory.rglob("*"))
     assert contents(data.directory) == contents(prepare(tmp_path / "whole", files, config=CONFIG).directory)
 
 
@@ -185,6 +213,68 @@ def test_another_command_removes_what_is_unfinished(tmp_path: Path, files: Corpu
     with pytest.raises(KeyboardInterrupt):
         prepare(tmp_path / "data", files, config=CONFIG, watch=stopping_after(700))
     said: list[str] = []
-    with publish_directory(tmp_path / "data", "model", say=said.append) as aside, suppress(StopIteration):
+    with publish_directory(tmp_path / "data", "model", say=said.append) as aside:
         assert next(aside.iterdir(), None) is None
     assert "removed what process" in said[0]
+
+
+def test_an_interrupt_while_checksums_are_made_keeps_the_work(
+    tmp_path: Path, files: CorpusFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = prepare(tmp_path / "whole", files, config=CONFIG)
+
+    def interrupt(*arguments: object, **options: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("allyouneed.storage.publish.directory.write_manifest", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            prepare(tmp_path / "data", files, config=CONFIG)
+    said: list[str] = []
+    data = prepare(tmp_path / "data", files, config=CONFIG, say=said.append)
+    assert "NOTICE: going on with what was left unfinished" in said
+    assert contents(data.directory) == contents(whole.directory)
+    assert not list(data.directory.rglob(UNFINISHED))
+
+
+def test_an_error_of_the_program_does_not_keep_what_would_fail_again(
+    tmp_path: Path, files: CorpusFiles
+) -> None:
+    with pytest.raises(ZeroDivisionError):
+        prepare(tmp_path / "data", files, config=CONFIG, watch=stopping_after(700, ZeroDivisionError))
+    assert not workplace(tmp_path).parent.exists()
+
+
+def test_one_that_is_killed_ends_with_the_same_bytes(tmp_path: Path) -> None:
+    """With real milestones, in a process of its own, which has workers."""
+    pairs = "".join(f"Hund {n % 50_000}\tdog {n % 50_000}\n" for n in range(70_000))
+    (tmp_path / "pairs.tsv").write_bytes(pairs.encode())
+    command = [sys.executable, "-m", "allyouneed", "prepare", "data", "--pairs", "pairs.tsv"]
+    command += ["--tokenizer", "byte", "--weights", "1.5", "--workers", "2"]
+    quiet = {"cwd": tmp_path, "stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+    program = subprocess.Popen(command, **quiet)  # type: ignore[call-overload]
+    wait_until((workplace(tmp_path) / UNFINISHED).exists)
+    program.kill()
+    program.communicate()
+    killed = subprocess.run(command, **quiet, check=True)  # type: ignore[call-overload]
+    assert b"going on with what was left unfinished" in killed.stderr
+    (tmp_path / "data").rename(tmp_path / "killed")
+    subprocess.run(command, **quiet, check=True)  # type: ignore[call-overload]
+    assert contents(tmp_path / "killed") == contents(tmp_path / "data")
+
+
+def test_many_copies_of_a_pair_take_no_more_memory(tmp_path: Path) -> None:
+    files = write_corpus(tmp_path, "text", [f"Hund {n} " * 9 for n in range(2_000)], ["dog " * 15] * 2_000)
+    peaks = []
+    for weight in (1, 60):
+        tracemalloc.start()
+        data = prepare(
+            tmp_path / str(weight),
+            replace(files, weights=[weight]),
+            config=DataConfig(tokenizer="byte", max_length_ratio=99),
+            num_workers=0,
+        )
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        assert data.train.num_pairs == 2_000 * weight
+    assert peaks[1] < 1.5 * peaks[0]

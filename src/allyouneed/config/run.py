@@ -125,8 +125,8 @@ class TrainingConfig(Config):
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
     """Seed of initialisation, batches and dropout."""
     block_pairs: Annotated[int, Field(ge=0, le=1_000_000_000)] = 1 << 20
-    """About the number of pairs whose order is planned at once, in corpora of one and a half times as many
-    or more; 0 plans whole epochs, as runs of earlier versions do."""
+    """Approximate number of pairs whose order is planned at once; corpora under 1.5 times this size are
+    planned whole, as everything is with 0, and in runs of earlier versions."""
 
     def resolved_micro_batch_tokens(self, longest: int = 1, num_processes: int = 1) -> int:
         """`micro_batch_tokens`, or if not set a quarter of the batch, so that each update mixes lengths.

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 from allyouneed.data.bad_lines import BadLines
 from allyouneed.data.drift import different_length, empty_message
@@ -48,21 +48,27 @@ class DropReason(StrEnum):
     WEIGHT = "left out by the weight of the file"
 
 
-class UnusablePair(Pair):
-    """The place of a pair whose lines cannot be used; its texts are empty."""
+class DroppedPair(Pair):
+    """The place of a pair that its reader drops; its texts are empty."""
+
+    reason: ClassVar[DropReason]
+
+
+class UnusablePair(DroppedPair):
+    """A pair whose lines cannot be used."""
 
     reason = DropReason.BAD_LINE
 
 
-class LowScoredPair(UnusablePair):
-    """The place of a pair whose score is too low."""
+class LowScoredPair(DroppedPair):
+    """A pair whose score is too low."""
 
     reason = DropReason.LOW_SCORE
 
 
 @dataclass(frozen=True)
 class CleaningLimits:  # Deviation: the paper mentions no filters; see docs/paper.md.
-    """Limits on pairs before tokenisation, wide enough for every real sentence pair."""
+    """What pairs must be like; the limits on lengths are wide enough for every real sentence pair."""
 
     max_words: int = 1_000
     """Maximum number of words per side, separated by white space."""
@@ -74,7 +80,7 @@ class CleaningLimits:  # Deviation: the paper mentions no filters; see docs/pape
     drop_copies: bool = False
     """Whether pairs of equal sides are dropped."""
     drop_repeats: bool = False
-    """Whether training pairs that have come before are dropped."""
+    """Whether training pairs that have come before are dropped, by `prepare`."""
     languages: tuple[str, str] | None = None
     """Codes of the languages that training pairs must have; see `data.languages`."""
 
@@ -244,7 +250,7 @@ def clean_pairs(pairs: Iterable[Pair], limits: CleaningLimits, report: CleaningR
     """The pairs within the limits, unchanged; the others are counted in `report`."""
     for pair in pairs:
         report.num_read += 1
-        reason = pair.reason if isinstance(pair, UnusablePair) else _reason_to_drop(pair, limits)
+        reason = pair.reason if isinstance(pair, DroppedPair) else _reason_to_drop(pair, limits)
         if reason:
             report.drop(reason, pair)
             continue

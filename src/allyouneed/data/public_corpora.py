@@ -75,13 +75,13 @@ class PublicCorpus:
         return {language: _found(folder, f"{part.stem}.{language}") for language in languages}
 
 
-_EUROPARL, _COMMON_CRAWL, _NEWS = (
-    *("training-parallel-europarl-v7.tgz", "training-parallel-commoncrawl.tgz"),
-    "training-parallel-nc-v9.tgz",
-)
+_EUROPARL = "training-parallel-europarl-v7.tgz"
+_COMMON_CRAWL = "training-parallel-commoncrawl.tgz"
+_NEWS = "training-parallel-nc-v9.tgz"
 PUBLIC_CORPORA: Mapping[str, PublicCorpus] = {
     "wmt14-en-de": PublicCorpus(
-        *("en", "de"),
+        source_language="en",
+        target_language="de",
         train=(
             Part("training/europarl-v7.de-en", 1_920_209, _EUROPARL),
             Part("commoncrawl.de-en", 2_399_123, _COMMON_CRAWL),
@@ -92,7 +92,8 @@ PUBLIC_CORPORA: Mapping[str, PublicCorpus] = {
         paper_pairs="about 4.5 million",
     ),
     "wmt14-en-fr": PublicCorpus(
-        *("en", "fr"),
+        source_language="en",
+        target_language="fr",
         train=(
             Part("training/europarl-v7.fr-en", 2_007_723, _EUROPARL),
             Part("commoncrawl.fr-en", 3_244_152, _COMMON_CRAWL),

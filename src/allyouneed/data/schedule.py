@@ -64,9 +64,10 @@ class BatchSchedule:
         self._budgets: _Budgets = {"batch_tokens": batch_tokens, "micro_batch_tokens": micro_batch_tokens}
         self._seed = seed
         num_pairs = len(self._source)
-        self._num_blocks = max(1, round(num_pairs / block_pairs)) if block_pairs else 1
         bits = np.random.PCG64(np.random.SeedSequence((seed + _OF_RUNS, num_pairs)))
         self._runs = bits.random_raw(-(-num_pairs // RUN_PAIRS)).argsort(kind="stable")
+        wanted = round(num_pairs / block_pairs) if block_pairs else 1
+        self._num_blocks = max(1, min(wanted, len(self._runs)))  # a run at least in each
         self._plan = lru_cache(maxsize=2)(self._plan_block)  # at the end of a block, the next one's, too
         self._order = lru_cache(maxsize=2)(self._draw_order)
         self._num_batches, self._num_target_tokens = self._count()

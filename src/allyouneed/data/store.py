@@ -110,15 +110,6 @@ class PairStore:
         """The text that has the line of a pair, for messages."""
         return "replayed text" if index >= self.num_pairs - self.num_replayed else "training text"
 
-    def require_ids_below(self, source_vocab_size: int, target_vocab_size: int) -> None:
-        """Check that all ids are in the vocabularies and are not control symbols.
-
-        Raises:
-            ModelError: An id is invalid; the error names the shard.
-        """
-        self._source.require_ids_below(source_vocab_size)
-        self._target.require_ids_below(target_vocab_size)
-
     def source_counts(self, vocab_size: int) -> NDArray[np.int64]:
         """How often each id occurs in the source sentences: (vocab_size,)."""
         return self._source.counts(vocab_size)
@@ -174,10 +165,6 @@ class _Side:
         joined._shard_starts = np.concatenate((self._shard_starts, other._shard_starts + end))
         joined.lengths = np.concatenate((self.lengths, other.lengths))
         return joined
-
-    def require_ids_below(self, vocab_size: int) -> None:
-        for shard in self._shards:
-            require_ids_below(shard.path, shard.numbers, vocab_size)
 
     def counts(self, vocab_size: int) -> NDArray[np.int64]:
         counts = np.zeros(vocab_size, np.int64)

@@ -56,10 +56,15 @@ class WordCache:
         with self._lock:
             if self._known.num_words > _MOST_WORDS or self._known.num_ids > _MOST_IDS:
                 self._known = _Dictionary()
-            entries = self._known.find(words)
-            if (new := (entries < 0).nonzero()[0]).size:
+            entries, is_long = self._known.find(words), words.ends - words.begins > _LONGEST
+            if (new := ((entries < 0) & ~is_long).nonzero()[0]).size:
                 entries[new] = self._learn(content, words.at(new))
+                self._known.place_new()
+            size = self._known.num_words, self._known.num_ids
+            if is_long.any():
+                entries[is_long] = self._learn(content, words.at(is_long.nonzero()[0]))
             ids, lengths = self._known.ids_of(entries)
+            self._known.num_words, self._known.num_ids = size  # long words are forgotten at once
         return Sentences(ids, np.add.reduceat(lengths, words.first_of_lines))
 
     def _learn(self, content: bytes, words: "_Words") -> NDArray[np.int64]:
@@ -97,7 +102,7 @@ class _Dictionary:
     """Words, numbered as they come, and the ids of each; words are found by open addressing."""
 
     def __init__(self) -> None:
-        self.num_words = self.num_ids = 0
+        self.num_words = self.num_ids = self._num_placed = 0
         self._slots = np.full(_FEWEST_SLOTS, -1, np.int32)
         self._keys = np.zeros((1, _KEY_NUMBERS), np.uint64)  # one at least, for slots that are free
         self._begins, self._lengths = np.empty(0, np.int64), np.empty(0, np.int64)
@@ -120,7 +125,7 @@ class _Dictionary:
         return entries
 
     def add(self, words: _Words, ids: Sentences) -> int:
-        """Add words that are not known. Returns the entry of the first one; the others follow it."""
+        """Add words that are not known; see `place_new`. Returns the first entry; the others follow it."""
         first, first_id = self.num_words, self.num_ids
         self.num_words, self.num_ids = first + len(words.begins), first_id + len(ids.ids)
         self._keys = _with_room(self._keys, self.num_words)
@@ -131,7 +136,6 @@ class _Dictionary:
         self._lengths[first : self.num_words] = ids.lengths
         self._begins[first : self.num_words] = first_id + ids.lengths.cumsum() - ids.lengths
         self._ids[first_id : self.num_ids] = ids.ids
-        self._place(np.arange(first, self.num_words))
         return first
 
     def ids_of(self, entries: NDArray[np.int64]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
@@ -139,12 +143,13 @@ class _Dictionary:
         lengths = self._lengths[entries]
         return self._ids[places_of(self._begins[entries], lengths)], lengths
 
-    def _place(self, entries: NDArray[np.int64]) -> None:
-        """Put entries into slots; those of long words need none."""
+    def place_new(self) -> None:
+        """Let the words that have been added be found."""
+        entries = np.arange(self._num_placed, self.num_words)
         if 2 * self.num_words > len(self._slots):
             self._slots = np.full(1 << (4 * self.num_words).bit_length(), -1, np.int32)
             entries = np.arange(self.num_words)
-        entries = entries[self._keys[entries, -1] >> np.uint64(56) <= _LONGEST]
+        self._num_placed = self.num_words
         slots = self._first_slots(self._keys[entries])
         while entries.size:
             free = self._slots[slots] < 0

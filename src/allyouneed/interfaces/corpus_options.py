@@ -18,21 +18,28 @@ if TYPE_CHECKING:
 
 _BAD_SHARE = 0.01
 _FILES = (
-    *("source", "target", "pairs", "valid_source", "valid_target", "valid_pairs"),
-    *("trees", "valid_trees", "silver_trees"),
+    "source",
+    "target",
+    "pairs",
+    "valid_source",
+    "valid_target",
+    "valid_pairs",
+    "trees",
+    "valid_trees",
+    "silver_trees",
 )
 _OF_PAIRS = (
-    *(
-        "on_bad_line",
-        "max_bad_share",
-        "max_bytes",
-        "drop_copies",
-        "keep_repeats",
-        "weights",
-        "columns",
-        "score_column",
-    ),
-    *("min_score", "languages"),
+    "corpus",
+    "on_bad_line",
+    "max_bad_share",
+    "max_bytes",
+    "drop_copies",
+    "keep_repeats",
+    "weights",
+    "columns",
+    "score_column",
+    "min_score",
+    "languages",
 )
 """Options that are not for trees."""
 
@@ -61,9 +68,9 @@ class CorpusOptions:
     options above. The preset and the languages are then its own, and `--on-bad-line` is drop."""
     from_: Annotated[Path | None, Parameter(name="--from")] = None
     """Folder with the files of `--corpus`, unpacked as WMT 2014 has published them."""
-    on_bad_line: Literal["error", "drop"] = "error"
+    on_bad_line: Literal["error", "drop"] | None = None
     """What to do about a line of sentence pairs that is not UTF-8, has a NUL, or has no tab: end with an
-    error, or drop its pair."""
+    error, which is the default, or drop its pair."""
     max_bad_share: Share | None = None
     """Share of the lines of a file that `--on-bad-line drop` may drop, from 0 to 1, by default 0.01."""
     max_bytes: AtLeastOne | None = None
@@ -122,9 +129,9 @@ class CorpusOptions:
         }
         if (public := self.public_corpus()) and self.from_:
             train, valid = public.files(self.from_)
-            if share is not None:
+            if self.on_bad_line is not None:
                 filters["max_bad_share"] = share
-            return replace(train, **filters), valid
+            return replace(train, **filters), replace(valid, max_bytes=self.max_bytes)
         train_pairs = CorpusFiles(
             self.source, self.target, self.pairs, max_bad_share=share, columns=columns, **filters
         )
@@ -171,7 +178,7 @@ class CorpusOptions:
 
         if (self.score_column is None) != (self.min_score is None):
             raise UsageError("--score-column and --min-score belong together; give both, or neither")
-        if (self.columns or self.score_column) and not (self.pairs or self.valid_pairs):
+        if (self.columns and not (self.pairs or self.valid_pairs)) or (self.score_column and not self.pairs):
             raise UsageError("--columns and --score-column are about --pairs; give that, or leave them out")
         source, target = self.columns or (FIRST_TWO.source, FIRST_TWO.target)
         if self.min_score is None:

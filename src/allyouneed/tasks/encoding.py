@@ -127,6 +127,8 @@ class Encoder:
 
         def encode(chunk: Chunk) -> EncodedChunk:
             """Encode a chunk in a worker, or in this process in the place of one that has ended."""
+            if not chunk.pairs:
+                return self._alone(chunk)
             worker = workers.get()
             try:
                 if worker is not None:

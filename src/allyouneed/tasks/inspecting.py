@@ -15,7 +15,7 @@ from allyouneed.data.batching import padding_share, plan_epoch
 from allyouneed.data.lines import read_lines
 from allyouneed.data.store import PairStore
 from allyouneed.symbols import CONTROL_SYMBOLS, UNKNOWN
-from allyouneed.tasks.prepared_data import PreparedData, text_path
+from allyouneed.tasks.prepared_data import PreparedData
 
 Advance = Callable[[int], None]
 
@@ -185,7 +185,7 @@ class _Texts:
     """The text of a part, of which everything but what is asked for is only counted."""
 
     def __init__(self, prepared: PreparedData, part: str, advance: Advance) -> None:
-        self._paths = [text_path(prepared.directory, part, side) for side in ("source", "target")]
+        self._paths = [prepared.text(part, side) for side in ("source", "target")]
         self._advance = advance
         self.num_words, self.num_characters, self.num_copies = [0, 0], [0, 0], 0
 

@@ -1,10 +1,10 @@
-"""What of an unfinished DATA directory is safe on the disk, so that `prepare` goes on after it was killed."""
+"""Records how much of an unfinished DATA directory is safely on the disk, so that `prepare` can resume."""
 
-import contextlib
+import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -13,8 +13,10 @@ from allyouneed.storage.publish import sync, write_text
 from allyouneed.tasks.units import Units
 
 UNFINISHED = "unfinished.json"
-EVERY_CHUNKS = 64
-"""Number of chunks after which what has been written is made safe: some 260,000 pairs."""
+EVERY_CHUNKS, FIRST_CHUNKS = 64, 10
+"""Numbers of chunks after which what has been written is made safe: every 260,000 pairs or so, and once after
+40,000, so that a vocabulary is not learned again."""
+_READ_BYTES = 1 << 20
 
 
 class Milestone(NamedTuple):
@@ -51,19 +53,21 @@ class Journal:
     """Records milestones in a directory, and finds the last one of a process that was killed.
 
     Args:
-        directory: An unfinished directory, or an empty one. What is not safe, or was written for another
-            request, is removed.
+        directory: An unfinished directory, or an empty one. What is not safe, is damaged, or was written for
+            another request, is removed.
         request: What the content depends on: settings and the versions of files.
         say: Receives a line if there is something, about what becomes of it.
     """
 
     def __init__(self, directory: Path, request: str, say: Callable[[str], None]) -> None:
         self._directory, self._request = directory, request
+        self._hashed: dict[str, _Prefix] = {}
         self._milestone = self._last_milestone()
         if self._milestone is not None:
             say("NOTICE: going on with what was left unfinished")
         elif any(directory.iterdir()):
-            say("NOTICE: beginning anew, as files or settings are not those of what was left unfinished")
+            say("NOTICE: beginning anew: what was left is damaged, or of other files or settings")
+            self._hashed = {}
             _empty(directory)
 
     @property
@@ -78,47 +82,76 @@ class Journal:
         return self._milestone
 
     def begin(self, milestone: Milestone) -> None:
-        """Take the first milestone, from which nothing need be kept."""
+        """Set the first milestone without recording it."""
         self._milestone = milestone
 
     def record(self, num_chunks: int, report: CleaningReport) -> None:
         """Make the chunks that have been written safe, with what was found while they were written."""
         self._milestone = milestone = self.milestone._replace(num_chunks=num_chunks, report=report)
-        sizes = {}
-        for file in self._files():
-            sync(file)
-            sizes[file.relative_to(self._directory).as_posix()] = file.stat().st_size
-        found = {"request": self._request, "sizes": sizes, **milestone.to_json()}
-        write_text(self._directory / UNFINISHED, json.dumps(found, indent=1))
-
-    def end(self) -> None:
-        """Remove the journal from a directory that is finished."""
-        (self._directory / UNFINISHED).unlink(missing_ok=True)
+        files = {}
+        for path in self._paths():
+            if path.is_file():
+                sync(path)
+                name = path.relative_to(self._directory).as_posix()
+                prefix = self._hashed.setdefault(name, _Prefix())
+                files[name] = prefix.extended(path, path.stat().st_size)
+        found = {"request": self._request, "files": files, **milestone.to_json()}
+        write_text(self._directory / UNFINISHED, json.dumps({"sha256": _digest(found), **found}, indent=1))
 
     def _last_milestone(self) -> Milestone | None:
-        with contextlib.suppress(OSError, KeyError, TypeError, ValueError, AttributeError):
+        try:
             found = json.loads((self._directory / UNFINISHED).read_bytes())
-            if found["request"] == self._request and self._has_cut_to(dict(found["sizes"])):
-                return Milestone.from_json(found)
-        return None
+            if found.pop("sha256") != _digest(found) or found["request"] != self._request:
+                return None
+            return Milestone.from_json(found) if self._has_cut_to(found["files"]) else None
+        except (OSError, KeyError, TypeError, ValueError, AttributeError, RecursionError):
+            return None
 
-    def _has_cut_to(self, sizes: dict[str, int]) -> bool:
-        """Cut files to their sizes and remove others. Returns whether all are there and large enough."""
-        for file in [*self._files()]:
-            size = sizes.pop(file.relative_to(self._directory).as_posix(), None)
-            if size is None:
-                file.unlink()
-            elif file.stat().st_size < size:
+    def _has_cut_to(self, files: dict[str, list[Any]]) -> bool:
+        """Cut files to what is safe, and remove others. Returns whether that is all there, and sound."""
+        missing = set(files)
+        for path in self._paths():
+            if path.is_symlink() or not (path.is_file() or path.is_dir()):
                 return False
-            else:
-                os.truncate(file, size)
-        return not sizes
+            if path.is_dir():
+                continue
+            name = path.relative_to(self._directory).as_posix()
+            if name not in files:
+                path.unlink()
+                continue
+            size = int(files[name][0])
+            if path.stat().st_size < size:
+                return False
+            os.truncate(path, size)
+            self._hashed[name] = _Prefix()
+            if [*self._hashed[name].extended(path, size)] != files[name]:
+                return False
+            missing.discard(name)
+        return not missing
 
-    def _files(self) -> Iterator[Path]:
-        """All files but the journal itself."""
-        for path in self._directory.rglob("*"):
-            if path.is_file() and not path.is_symlink() and path.name != UNFINISHED:
-                yield path
+    def _paths(self) -> list[Path]:
+        """Everything in the directory but the journal itself."""
+        return [path for path in self._directory.rglob("*") if path != self._directory / UNFINISHED]
+
+
+class _Prefix:
+    """The size and sha256 of the begin of a file that grows."""
+
+    def __init__(self) -> None:
+        self._size, self._sha256 = 0, hashlib.sha256()
+
+    def extended(self, path: Path, size: int) -> tuple[int, str]:
+        """The first bytes of a file: their number and sha256. Only what is new is read."""
+        with path.open("rb") as file:
+            file.seek(self._size)
+            while self._size < size and (block := file.read(min(_READ_BYTES, size - self._size))):
+                self._sha256.update(block)
+                self._size += len(block)
+        return self._size, self._sha256.hexdigest()
+
+
+def _digest(found: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(found).encode()).hexdigest()
 
 
 def _empty(directory: Path) -> None:

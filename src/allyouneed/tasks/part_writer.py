@@ -57,11 +57,16 @@ class PartWriter:
 
     def add(self, encoded: EncodedChunk) -> None:
         """Write a chunk."""
-        chunk, (source, target) = encoded.chunk, (encoded.source.sentences, encoded.target.sentences)
-        wanted = self._wanted(chunk, self._kept(encoded))
-        written = target.take(wanted)
-        self._ids.add(source.take(wanted), written, np.array(chunk.line_numbers, np.int64)[wanted])
-        if num_unknown := _num_with_unknown_units(written):
+        wanted = self._wanted(encoded.chunk, self._kept(encoded))
+        at_once = max(1, len(encoded.chunk.pairs))  # as many copies as there are pairs
+        for begin in range(0, len(wanted), at_once):
+            self._write(encoded, wanted[begin : begin + at_once])
+
+    def _write(self, encoded: EncodedChunk, wanted: NDArray[np.intp]) -> None:
+        chunk, target = encoded.chunk, encoded.target.sentences.take(wanted)
+        numbers = np.array(chunk.line_numbers, np.int64)[wanted]
+        self._ids.add(encoded.source.sentences.take(wanted), target, numbers)
+        if num_unknown := _num_with_unknown_units(target):
             self.report.notes[_UNKNOWN_UNITS] += num_unknown
         self._sources.write(encode_lines([chunk.pairs[index].source for index in wanted]))
         self._targets.write(encode_lines([chunk.pairs[index].target for index in wanted]))

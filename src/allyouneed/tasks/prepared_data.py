@@ -75,10 +75,15 @@ class PreparedData:
         """Contents of the two tokeniser files, as stored in every checkpoint."""
         return {name: (self.directory / name).read_bytes() for name in (SOURCE_TOKENIZER, TARGET_TOKENIZER)}
 
+    def text(self, part: str, side: str) -> Path:
+        """The file of the cleaned text of a side of a part, after its content has been checked."""
+        path = text_path(self.directory, part, side)
+        self._require_intact(path)
+        return path
+
     def lines(self, part: str, side: str) -> list[str]:
         """The cleaned text of a side ("source", "target") of a part ("train", "valid"), pair by pair."""
-        path, store = text_path(self.directory, part, side), self.train if part == "train" else self.valid
-        self._require_intact(path)
+        path, store = self.text(part, side), self.train if part == "train" else self.valid
         lines = list(read_lines(path))
         if store is None or len(lines) != store.num_pairs:
             raise ModelError(

@@ -9,7 +9,6 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +19,7 @@ from allyouneed.errors import DataError, UsageError
 from allyouneed.storage.publish import publish_directory, require_free, sha256_of
 from allyouneed.tasks.catalogue import task_named
 from allyouneed.tasks.encoding import Chunk, Encoder, chunks_of
-from allyouneed.tasks.journal import EVERY_CHUNKS, UNFINISHED, Journal, Milestone
+from allyouneed.tasks.journal import EVERY_CHUNKS, FIRST_CHUNKS, UNFINISHED, Journal, Milestone
 from allyouneed.tasks.part_writer import PartWriter, without_repeats
 from allyouneed.tasks.prepared_data import KIND, REPORT, PreparedData
 from allyouneed.tasks.training_text import TrainingText
@@ -103,7 +102,6 @@ def prepare(
         contents = json.dumps({part: report.to_dict() for part, report in reports.items()}, indent=1)
         (aside / REPORT).write_bytes(contents.encode())
         facts |= _facts(aside, config, units)
-        journal.end()
     return PreparedData(directory)
 
 
@@ -182,7 +180,9 @@ def _encode_training(
     chunks = _chunks(files, report)
     if files.limits.drop_repeats:
         chunks = without_repeats(chunks, report)
-    for chunk in islice(chunks, num_chunks):
+    for _ in range(num_chunks):
+        if (chunk := next(chunks, None)) is None:
+            raise DataError(f"{directory}: what is unfinished has more than its files; prepare again")
         advance(len(chunk.pairs))
     with (
         PartWriter(
@@ -193,7 +193,7 @@ def _encode_training(
         for number, encoded in enumerate(stream, num_chunks + 1):
             writer.add(encoded)
             advance(len(encoded.chunk.pairs))
-            if number % EVERY_CHUNKS == 0:
+            if number == FIRST_CHUNKS or number % EVERY_CHUNKS == 0:
                 writer.flush()
                 journal.record(number, writer.report)
     report.add(writer.report)
@@ -225,7 +225,13 @@ def _request(
 ) -> str:
     """What the training part depends on, as a digest."""
     files = [(str(file), version) for file, version in versions.items()]
-    contents = [__version__, config.model_dump(), repr(train), files, model and str(model.directory)]
+    contents = [
+        __version__,
+        config.model_dump(),
+        repr(train),
+        files,
+        model and [str(model.directory), model.weights_sha256],
+    ]
     return hashlib.sha256(json.dumps(contents).encode()).hexdigest()
 
 

@@ -110,11 +110,14 @@ def prepare(
             16; 0 for none. The result does not depend on it.
         options: Settings that override the preset's.
     """
-    from allyouneed.tasks.catalogue import task_named
+    from allyouneed.storage.publish import require_free
+    from allyouneed.tasks.catalogue import TASKS, task_named
     from allyouneed.tasks.preparing import prepare as prepare_data
 
+    require_free(data)  # before lines are counted
+
     public = text.public_corpus()
-    if public and tokenizer_from is None:
+    if public and tokenizer_from is None and task in (None, next(iter(TASKS))):
         preset = preset or public.preset
     defaults = _settings_of(tokenizer_from, task, preset) if tokenizer_from else _settings(task, preset)
     if public:
@@ -122,10 +125,9 @@ def prepare(
             source_language=public.source_language, target_language=public.target_language
         )
     config = options.config(defaults)
-    readers = text.readers(task_named(config.task))
-    say = partial(notice, settings=["vocab_sample_bytes"])
-
-    told: dict[str, Any] = {"say": say, "watch": partial(_watch, task_named(config.task).examples)}
+    task_of_data = task_named(config.task)
+    readers, say = text.readers(task_of_data), partial(notice, settings=["vocab_sample_bytes"])
+    told: dict[str, Any] = {"say": say, "watch": partial(_watch, task_of_data.examples)}
     _tell(prepare_data(data, *readers, config, tokenizer_from=tokenizer_from, num_workers=workers, **told))
     if public:
         print(f"the paper: {public.paper_pairs} pairs")

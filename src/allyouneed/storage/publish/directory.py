@@ -38,7 +38,8 @@ def publish_directory(
         replace: Whether to replace a published directory of the same kind, which stays complete until then.
         unfinished: Name of a file in the directory that tells how far the work is. While there is one, work
             that is killed, interrupted, or fails for want of room is kept, and the next call yields the
-            directory as it is. The block removes the file, and takes care of directories that do not fit.
+            directory as it is. The block takes care of directories that do not fit. The file is not
+            published.
         say: Receives a line about unfinished work of a killed process, which is removed or kept.
 
     Raises:
@@ -56,7 +57,9 @@ def publish_directory(
                 require_free(target)  # another process may have made it before this one had the lock
             place.content.mkdir(exist_ok=unfinished is not None)
             yield place.content
-            write_manifest(place.content, kind, facts or {})
+            write_manifest(place.content, kind, facts or {}, unlisted=unfinished)
+            if unfinished:
+                (place.content / unfinished).unlink(missing_ok=True)
             if replace and _holds_something(destination):
                 _replace(place, destination, kind)
             else:

@@ -106,13 +106,15 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def write_manifest(directory: Path, kind: str, facts: Mapping[str, Any]) -> None:
-    """Sync all files of a directory and write its manifest; files get the permissions of new files."""
+def write_manifest(
+    directory: Path, kind: str, facts: Mapping[str, Any], *, unlisted: str | None = None
+) -> None:
+    """Sync all files of a directory but one, and write its manifest; files get the mode of new files."""
     files = {}
     path = directory / MANIFEST
     path.write_bytes(b"")
     mode = path.stat().st_mode & 0o777
-    for name in sorted(_files_in(directory) - {MANIFEST}):
+    for name in sorted(_files_in(directory) - {MANIFEST, unlisted}):
         file = directory / name
         set_mode(file, mode)  # safetensors writes files that only their owner may read
         sync(file)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from allyouneed.errors import DataError, LockedError, UsageError
+from allyouneed.errors import DiskError, LockedError, UsageError
 from allyouneed.storage.publish.disk import ASIDE, disk_errors, name_aside, sync
 from allyouneed.storage.publish.lock import lock_holder, sign, take_lock
 
@@ -22,6 +22,9 @@ _LOCK, _CONTENT, _OLD = "lock", "content", "old"
 _SPARE_DESCRIPTORS = 6
 """Number of open files needed to delete the deepest directory that is published."""
 _LEFTOVER = re.compile(rf"(?P<name>.+){re.escape(ASIDE)}(?:{_MARK}|\d+(?:-old)?|(?P<unique>[0-9a-f]{{32}}))")
+
+_INTERRUPTIONS = (KeyboardInterrupt, SystemExit, MemoryError, OSError, DiskError)
+"""What ends work that can be gone on with."""
 
 Say = Callable[[str], None]
 
@@ -98,7 +101,7 @@ def workplace(
         try:
             yield place
         except BaseException as error:
-            is_kept = place.can_go_on(unfinished) and not isinstance(error, UsageError | DataError)
+            is_kept = isinstance(error, _INTERRUPTIONS) and place.can_go_on(unfinished)
             raise
         finally:
             spare.close()
