@@ -52,7 +52,8 @@ def new_text(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def new_data(new_text: Path, toy_model: Path) -> Path:
     """The new text in the sub-words of the toy model."""
     files, valid = (
-        CorpusFiles(new_text / f"{part}.en", new_text / f"{part}.toy") for part in ("train", "valid")
+        CorpusFiles(new_text / f"{part}.en", new_text / f"{part}.toy", drop_repeats=False)
+        for part in ("train", "valid")
     )
     prepare(new_text / "data", files, valid, tokenizer_from=toy_model)
     return new_text / "data"

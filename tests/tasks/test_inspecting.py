@@ -148,10 +148,14 @@ def test_trees_have_no_copies_and_no_odd_lengths(toy_parser: Path, toy_treebank:
 
 
 @pytest.mark.parametrize("damage", [b"x", b"\xff"])
-def test_text_that_is_damaged_is_not_inspected(prepared: PreparedData, tmp_path: Path, damage: bytes) -> None:
+def test_text_that_is_damaged_is_not_inspected(
+    prepared: PreparedData, tmp_path: Path, damage: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("allyouneed.tasks.prepared_data._LARGE_BYTES", 1)
     copy = Path(shutil.copytree(prepared.directory, tmp_path / "data"))
     path = copy / "text" / "train.source"
     content = path.read_bytes()
     path.write_bytes(content[:50].replace(b"\n", b"y") + damage + content[51:])
+    data = PreparedData(copy)
     with pytest.raises(ModelError, match=r"text/train\.source: is damaged"):
-        inspect(PreparedData(copy))
+        inspect(data)

@@ -23,6 +23,7 @@ from allyouneed.data.tokenizer import SMALLEST_VOCABULARY, Tokenizer
 from allyouneed.errors import DataError, DiskError, ModelError, UsageError
 from allyouneed.storage.publish import MANIFEST, publish_directory, read_manifest
 from allyouneed.symbols import UNKNOWN
+from allyouneed.tasks import prepared_data
 from allyouneed.tasks.prepared_data import PreparedData
 from allyouneed.tasks.preparing import prepare
 from allyouneed.tasks.units import SOURCE_TOKENIZER, TARGET_TOKENIZER
@@ -249,8 +250,13 @@ def read_everything(directory: Path) -> PreparedData:
     ],
 )
 def test_what_is_large_is_checked_when_it_is_first_read(
-    tmp_path: Path, files: CorpusFiles, name: str, read: Callable[[PreparedData], object]
+    tmp_path: Path,
+    files: CorpusFiles,
+    name: str,
+    read: Callable[[PreparedData], object],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(prepared_data, "_LARGE_BYTES", 1)
     directory = prepare(tmp_path / "data", files, config=BYTES).directory
     path = directory / name
     sound = PreparedData(directory)

@@ -22,12 +22,13 @@ _READ = (
     *(f"{part}/{form}" for part in ("train", "valid") for form in ("header.json", "*.bin")),
 )
 """Files that are read if present, in addition to the tokenisers."""
+_LARGE_BYTES = 1 << 26
 _LATER = "text/*", "*/source-*.bin", "*/target-*.bin", "*/line_numbers.bin"
 
 
 class PreparedData:
-    """A published DATA directory. Its files are checked on opening; shards, line numbers and texts, which are
-    large, are checked when they are first read.
+    """A published DATA directory. Its files are checked on opening; shards, line numbers and texts that are
+    large are checked when they are first read.
 
     Raises:
         ModelError: The directory is damaged, of another version, or does not hold prepared data.
@@ -105,12 +106,14 @@ class PreparedData:
                 require_ids_below(path, numbers, size)
 
     def _require_intact(self, path: Path) -> None:
-        require_intact(self.directory, self._manifest, path.relative_to(self.directory).as_posix())
+        name = path.relative_to(self.directory).as_posix()
+        if is_checked_later(name, self._manifest["files"][name]["size"]):
+            require_intact(self.directory, self._manifest, name)
 
 
-def is_checked_later(name: str) -> bool:
+def is_checked_later(name: str, size: int) -> bool:
     """Whether a file of prepared data is so large that its content is checked when it is first read."""
-    return any(PurePath(name).match(form) for form in _LATER)
+    return size >= _LARGE_BYTES and any(PurePath(name).match(form) for form in _LATER)
 
 
 def files_read(directory: Path) -> list[str]:

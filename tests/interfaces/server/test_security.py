@@ -122,6 +122,7 @@ def test_an_endless_body_ends_at_a_mebibyte(address: str) -> None:
 
 def kept_refusals() -> int:
     """Number of frames that refusals keep alive, with the bodies in them."""
+    gc.collect()
     refusals = [each for each in gc.get_objects() if type(each) is Refusal]
     return sum(len(traceback.extract_tb(each.__traceback__)) for each in refusals)
 
@@ -134,8 +135,7 @@ def test_nothing_is_kept_of_a_body_that_is_too_large(address: str) -> None:
         with contextlib.suppress(ConnectionResetError):  # the server does not wait for the rest
             assert status(exchange(address, head + body)) == 413
     assert httpx.get(f"{address}/healthz").status_code == 200
-    gc.collect()
-    assert kept_refusals() == before
+    assert kept_refusals() <= before
 
 
 def test_every_answer_has_the_headers_that_protect(address: str) -> None:

@@ -29,7 +29,7 @@ def read_manifest(
     kind: str | None = None,
     reads: Iterable[str] = (),
     *,
-    later: Callable[[str], bool] = lambda name: False,
+    later: Callable[[str, int], bool] = lambda name, size: False,
 ) -> dict[str, Any]:
     """Read the manifest of a published directory, and check every file against it.
 
@@ -37,8 +37,8 @@ def read_manifest(
         directory: The directory.
         kind: Kind that the caller expects; by default any.
         reads: Names of the files that the caller reads; the manifest must list them.
-        later: Whether only the size of a file is checked, as its content is before it is first read; see
-            `require_intact`.
+        later: Whether only the size of a file is checked, given its name and size in bytes, as its content is
+            before it is first read; see `require_intact`.
 
     Raises:
         ModelError: The manifest is missing, damaged, or of another kind or version, or files are missing, of
@@ -50,7 +50,9 @@ def read_manifest(
         if kind is not None and manifest["kind"] != kind:
             raise ModelError(f"{directory}: is a {manifest['kind']} directory; a {kind} directory is needed")
         entries = manifest["files"].items()
-        faults = [_fault(directory, name, entry, reads_it=not later(name)) for name, entry in entries]
+        faults = [
+            _fault(directory, name, entry, reads_it=not later(name, entry["size"])) for name, entry in entries
+        ]
         faults += unlisted(directory, manifest, reads)
     if found := [fault for fault in faults if fault]:
         raise ModelError(found)
