@@ -63,8 +63,8 @@ def prepare(
         train: Training files, such as `CorpusFiles`, or `TreeFiles` for parsing.
         valid: Validation files; may be empty.
         config: Tokeniser and limits; by default the paper's, or those of the model `tokenizer_from`.
-        say: Receives messages, line by line: what was sampled, read and dropped, and leftovers of a killed
-            process that are removed.
+        say: Receives messages, line by line: what was sampled, read and dropped, and what becomes of the work
+            of a killed process, which is gone on with or removed.
         tokenizer_from: A model whose units are taken instead of learning others, so that training on the data
             can continue it.
         num_workers: Number of further processes for a large corpus, by default one for each core, up to 16.
