@@ -61,6 +61,7 @@ COMMANDS = (
     "cost",
     "reproduce",
     "bench",
+    "copy",
     "verify",
     "doctor",
 )

@@ -6,12 +6,13 @@ import math
 import os
 import re
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
-from allyouneed.data.lines import encode_line
+from allyouneed.data.lines import Line, encode_line
 from allyouneed.errors import LockedError, UsageError
+from allyouneed.interfaces.part_output import PartsOutput
 from allyouneed.storage.publish import disk_errors
 
 _NUM_COMPARED = 16
@@ -24,11 +25,12 @@ _TOLERANCE = 1e-3
 class StreamOutput:
     """Writes answers to a file descriptor. On a full disk, the file ends with a whole line."""
 
-    first = 1
-    """Number of the first input line to answer, from 1."""
-
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
+
+    def wanted(self, lines: Iterable[Line]) -> Iterable[Line]:
+        """The lines that are to be answered: all."""
+        return lines
 
     def write(self, rows: Sequence[str]) -> None:
         """Write the rows that answer a line, without delay.
@@ -74,6 +76,11 @@ class ResumedOutput:
                 num_answers, num_bytes = num_answers + 1, num_bytes + len(answer)
         self.num_answers, self._num_bytes = num_answers, num_bytes
         self.first = 1 + num_answers - len(self._to_compare)
+        """Number of the first input line to answer, from 1."""
+
+    def wanted(self, lines: Iterable[Line]) -> Iterable[Line]:
+        """The lines that are to be answered: those without an answer in the file, and the last with one."""
+        return (line for line in lines if line.number >= self.first)
 
     def write(self, rows: Sequence[str]) -> None:
         """Write the answer to a line, or compare it with the one in the file.
@@ -111,7 +118,7 @@ class ResumedOutput:
         )
 
 
-LineOutput = StreamOutput | ResumedOutput
+LineOutput = StreamOutput | ResumedOutput | PartsOutput
 """Destination of answers."""
 
 

@@ -8,7 +8,6 @@ import ctypes
 import functools
 import os
 import platform
-import stat
 import subprocess
 import tempfile
 from collections.abc import Sequence
@@ -17,8 +16,8 @@ from typing import Any, NamedTuple
 
 import torch  # noqa: F401 - ready-made libraries use its OpenMP
 
-from allyouneed.config.variables import is_home
 from allyouneed.errors import printable, say
+from allyouneed.hardware.user_cache import is_ours, user_cache
 from allyouneed.native import isa
 from allyouneed.native.compiler import COMPILERS, SOURCES, compile_library, find, library_name
 from allyouneed.native.header import functions
@@ -95,10 +94,10 @@ def _ready_made(instructions: isa.InstructionSet) -> Found | None:
 def _cached_or_compiled(instructions: isa.InstructionSet) -> Found:
     """The library of the most preferred compiler that works, cached or newly compiled."""
     failure = "no C compiler is installed"
-    cache, name = _cache(), library_name(instructions, str(platform.libc_ver()))
+    cache, name = user_cache(), library_name(instructions, str(platform.libc_ver()))
     for compiler in COMPILERS:
         kept = None if cache is None else cache / f"{compiler}-{name}"
-        if kept is not None and _is_ours(kept):
+        if kept is not None and is_ours(kept):
             with contextlib.suppress(OSError, AttributeError):  # truncated by a crash: compile it again
                 return _opened(kept, compiler)
         command = find(compiler)
@@ -140,28 +139,3 @@ def _open(path: Path) -> Any:
     for name, arguments in functions().items():
         getattr(loaded, name).argtypes = arguments
     return loaded
-
-
-def _cache() -> Path | None:
-    """The cache directory, which only this user can write to; None if there cannot be one."""
-    given = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    try:
-        home = Path.home()
-        base = given if given.is_absolute() else home / ".cache"
-        if base != given and not is_home(os.environ.get("HOME", str(home))):
-            return None
-        folder = base / "allyouneed"
-        for each in (base, folder):
-            each.mkdir(mode=0o700, exist_ok=True)
-    except (OSError, RuntimeError):  # no home, or a read-only file system
-        return None
-    return folder if _is_ours(folder) and os.access(folder, os.W_OK) else None
-
-
-def _is_ours(path: Path) -> bool:
-    """Whether the path exists and only this user can have created or changed it."""
-    try:
-        status = path.lstat()
-    except OSError:
-        return False
-    return not stat.S_ISLNK(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o022

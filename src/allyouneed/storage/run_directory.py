@@ -25,6 +25,7 @@ from allyouneed.storage.publish import (
     take_lock,
     write_text,
 )
+from allyouneed.storage.remote import local_copy
 
 KEPT_STATES = 2
 _STEP = "step-"
@@ -248,9 +249,12 @@ def step_of(name: str) -> int | None:
 def resolve_model(path: Path) -> Path:
     """The model directory that MODEL refers to: `path` itself, or the latest checkpoint of the run at `path`.
 
+    Of a URL, this is a local copy.
+
     Raises:
         ModelError: There is no model at `path`.
     """
+    path = local_copy(path)
     if (path / MANIFEST).is_file():
         return path
     if not path.exists():

@@ -1,4 +1,4 @@
-"""Splits pairs into units, a chunk at a time; a large corpus on all cores, by worker processes.
+"""Splits pairs into units, a chunk at a time; a large corpus by worker processes, or by a cluster.
 
 The chunks come back in order, so what is made of them does not depend on the number of workers, nor on
 whether one of them dies.
@@ -12,7 +12,8 @@ import sys
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from itertools import chain, compress, islice
+from functools import lru_cache, partial
+from itertools import chain, compress, islice, tee
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Event
@@ -24,7 +25,15 @@ from numpy.typing import NDArray
 from allyouneed.config.run import DataConfig
 from allyouneed.data.corpus import Pair
 from allyouneed.hardware.processor import available_cores
-from allyouneed.tasks.encoding_worker import EncodedTexts, encoders_of, read_answer, write_request
+from allyouneed.tasks.cluster import Bundle, Cluster
+from allyouneed.tasks.encoding_worker import (
+    EncodedTexts,
+    TextEncoder,
+    encoders_of,
+    load_encoders,
+    read_answer,
+    write_request,
+)
 from allyouneed.tasks.units import Units
 
 CHUNK_PAIRS = 4_096
@@ -82,6 +91,7 @@ class Encoder:
         config: Data settings.
         languages: Codes of the languages that the texts of both sides should have, if pairs are filtered.
         num_workers: Number of further processes for large corpora, by default one for each core; 0 for none.
+            Or a cluster whose processes encode.
         say: Receives a line if workers cannot be used.
 
     Raises:
@@ -94,31 +104,38 @@ class Encoder:
         directory: Path,
         config: DataConfig,
         languages: Sequence[str] | None = None,
-        num_workers: int | None = None,
+        num_workers: int | Cluster | None = None,
         say: Callable[[str], None] = lambda line: None,
     ) -> None:
         self._source, self._target = encoders_of(units, languages)
         self._say = say
-        wanted = min(available_cores(), _MOST_WORKERS) if num_workers is None else num_workers
+        self._cluster = num_workers if isinstance(num_workers, Cluster) else None
+        wanted = num_workers if isinstance(num_workers, int) else min(available_cores(), _MOST_WORKERS)
         self._num_workers = wanted if sys.executable else 0  # which is not known where Python is embedded
         self._has_told = False
         sizes = units.source.vocab_size, units.target.vocab_size
         self.vocab_size = max(sizes)
         """Size of the larger vocabulary."""
-        self._command = [
-            *(sys.executable, "-P", "-m", "allyouneed.tasks.encoding_worker"),
-            *(str(directory), config.model_dump_json(), json.dumps(languages), *map(str, sizes)),
-        ]
+        self._directory = directory
+        self._settings = config.model_dump_json(), json.dumps(languages), *map(str, sizes)
 
     def encoded(self, chunks: Iterator[Chunk]) -> Generator[EncodedChunk, None, None]:
         """The chunks, in their order, with their ids."""
-        alone = _ALONE_CHUNKS if self._num_workers else None
+        alone = _ALONE_CHUNKS if self._num_workers or self._cluster else None
         yield from map(self._alone, islice(chunks, alone))
         if (first := next(chunks, None)) is not None:
-            yield from self._by_workers(chain([first], chunks))
+            rest = chain([first], chunks)
+            yield from self._on(self._cluster, rest) if self._cluster else self._by_workers(rest)
 
     def _alone(self, chunk: Chunk) -> EncodedChunk:
         return EncodedChunk(chunk, self._source.encode(chunk.sources), self._target.encode(chunk.targets))
+
+    def _on(self, cluster: Cluster, chunks: Iterator[Chunk]) -> Iterator[EncodedChunk]:
+        encode = partial(_encoded, cluster.bundle(self._directory), self._settings)
+        chunks, again = tee(chunks)
+        encoded = cluster.map(encode, ((chunk.sources, chunk.targets) for chunk in chunks))
+        with contextlib.closing(encoded):
+            yield from (EncodedChunk(chunk, *sides) for chunk, sides in zip(again, encoded, strict=True))
 
     def _by_workers(self, chunks: Iterator[Chunk]) -> Iterator[EncodedChunk]:
         workers: SimpleQueue[_Worker | None] = SimpleQueue()
@@ -162,7 +179,9 @@ class Encoder:
 
     def _started(self, stack: contextlib.ExitStack, faults: "SimpleQueue[str]") -> "_Worker | None":
         try:
-            return stack.enter_context(_Worker(self._command))
+            module = "-P", "-m", "allyouneed.tasks.encoding_worker"
+            command = sys.executable, *module, str(self._directory), *self._settings
+            return stack.enter_context(_Worker(command))
         except OSError as error:
             faults.put(f"could not be started ({error.strerror})")
             return None
@@ -220,3 +239,17 @@ def _together(numbered: Iterator[tuple[Pair, int]]) -> Iterator[tuple[Pair, int]
         num_characters += len(pair.source) + len(pair.target)
         if num_characters > _CHUNK_CHARACTERS:
             return
+
+
+def _encoded(
+    units: Bundle, settings: tuple[str, ...], texts: tuple[list[str], list[str]]
+) -> tuple[EncodedTexts, EncodedTexts]:
+    """What a process of a cluster does with a chunk."""
+    source, target = _encoders(units, settings)
+    return source.encode(texts[0]), target.encode(texts[1])
+
+
+@lru_cache(maxsize=1)
+def _encoders(units: Bundle, settings: tuple[str, ...]) -> tuple[TextEncoder, TextEncoder]:
+    """The encoders of both sides, which stay in the process for further chunks."""
+    return load_encoders(units.unpacked(), *settings)

@@ -114,14 +114,21 @@ def _exactly(stream: BinaryIO, size: int) -> bytes:
     return content
 
 
-def _main(directory: str, config: str, languages: str, *sizes: str) -> None:
+def load_encoders(
+    directory: Path, config: str, languages: str, *sizes: str
+) -> tuple[TextEncoder, TextEncoder]:
+    """The encoders of both sides, from a directory with saved units and the arguments of this program."""
     from allyouneed.tasks.catalogue import task_named  # the tasks import the module that imports this one
 
+    settings = DataConfig.model_validate_json(config)
+    units = task_named(settings.task).load_units(directory, settings, *map(int, sizes))
+    return encoders_of(units, json.loads(languages))
+
+
+def _main(directory: str, *settings: str) -> None:
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what prints must not come between answers
-    settings = DataConfig.model_validate_json(config)
-    units = task_named(settings.task).load_units(Path(directory), settings, *map(int, sizes))
-    answer(encoders_of(units, json.loads(languages)), sys.stdin.buffer, answers)
+    answer(load_encoders(Path(directory), *settings), sys.stdin.buffer, answers)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from allyouneed.data.store import PairStore, require_ids_below
 from allyouneed.data.vocabulary_file import read_json
 from allyouneed.errors import ModelError, UsageError
 from allyouneed.storage.publish import MANIFEST, read_manifest, require_intact
+from allyouneed.storage.remote import local_copy
 from allyouneed.tasks.catalogue import task_named
 from allyouneed.tasks.units import SOURCE_TOKENIZER, TARGET_TOKENIZER
 
@@ -28,14 +29,14 @@ _LATER = "text/*", "*/source-*.bin", "*/target-*.bin", "*/line_numbers.bin"
 
 class PreparedData:
     """A published DATA directory. Its files are checked on opening; shards, line numbers and texts that are
-    large are checked when they are first read.
+    large are checked when they are first read. Of a URL, a local copy is read.
 
     Raises:
         ModelError: The directory is damaged, of another version, or does not hold prepared data.
     """
 
     def __init__(self, directory: Path | str) -> None:
-        self.directory = directory = Path(directory)
+        self.directory = directory = local_copy(directory)
         manifest = read_manifest(directory, KIND, files_read(directory), later=is_checked_later)
         self._manifest = manifest
         try:

@@ -18,6 +18,7 @@ from allyouneed.data.corpus_files import CorpusFiles
 from allyouneed.errors import DataError, UsageError
 from allyouneed.storage.publish import publish_directory, require_free, sha256_of
 from allyouneed.tasks.catalogue import task_named
+from allyouneed.tasks.cluster import Cluster
 from allyouneed.tasks.encoding import Chunk, Encoder, chunks_of
 from allyouneed.tasks.journal import EVERY_CHUNKS, FIRST_CHUNKS, UNFINISHED, Journal, Milestone
 from allyouneed.tasks.part_writer import PartWriter, without_repeats
@@ -53,7 +54,7 @@ def prepare(
     say: Callable[[str], None] = lambda line: None,
     *,
     tokenizer_from: Path | str | None = None,
-    num_workers: int | None = None,
+    num_workers: int | Cluster | None = None,
     watch: Watch = _unwatched,
 ) -> PreparedData:
     """Clean the text, learn units from the training part, encode, and publish the result as `directory`.
@@ -67,7 +68,8 @@ def prepare(
             of a killed process, which is gone on with or removed.
         tokenizer_from: A model whose units are taken instead of learning others, so that training on the data
             can continue it.
-        num_workers: Number of further processes for a large corpus, by default one for each core, up to 16.
+        num_workers: Number of further processes for a large corpus, by default one for each core, up to 16;
+            or a Ray cluster, whose processes are used.
         watch: Shows the progress of each phase.
 
     Raises:

@@ -14,10 +14,12 @@ from allyouneed.config.run import DataConfig
 from allyouneed.errors import UsageError
 from allyouneed.interfaces.console import notice
 from allyouneed.interfaces.corpus_options import NO_FILES, CorpusOptions
+from allyouneed.interfaces.engine import Engine, workers_of
 from allyouneed.interfaces.number_options import Whole, between
 from allyouneed.interfaces.progress import progress
 
 if TYPE_CHECKING:
+    from allyouneed.data.public_corpora import PublicCorpus
     from allyouneed.tasks.prepared_data import PreparedData
 
 
@@ -80,6 +82,7 @@ def prepare(
     preset: str | None = None,
     tokenizer_from: Path | None = None,
     workers: Annotated[int, between(0, 1_024)] | None = None,
+    engine: Engine = "local",
     options: DataOptions = DataOptions(),
 ) -> None:
     """Clean sentence pairs or trees, learn sub-words, and store them as token ids.
@@ -111,26 +114,35 @@ def prepare(
         options: Settings that override the preset's.
     """
     from allyouneed.storage.publish import require_free
-    from allyouneed.tasks.catalogue import TASKS, task_named
+    from allyouneed.tasks.catalogue import task_named
     from allyouneed.tasks.preparing import prepare as prepare_data
 
     require_free(data)  # before lines are counted
 
     public = text.public_corpus()
-    if public and tokenizer_from is None and task in (None, next(iter(TASKS))):
-        preset = preset or public.preset
-    defaults = _settings_of(tokenizer_from, task, preset) if tokenizer_from else _settings(task, preset)
-    if public:
-        defaults = defaults.replace(
-            source_language=public.source_language, target_language=public.target_language
-        )
-    config = options.config(defaults)
+    config = options.config(_defaults(public, task, preset, tokenizer_from))
     task_of_data = task_named(config.task)
     readers, say = text.readers(task_of_data), partial(notice, settings=["vocab_sample_bytes"])
     told: dict[str, Any] = {"say": say, "watch": partial(_watch, task_of_data.examples)}
-    _tell(prepare_data(data, *readers, config, tokenizer_from=tokenizer_from, num_workers=workers, **told))
+    with workers_of(engine, workers) as encoders:
+        told |= {"tokenizer_from": tokenizer_from, "num_workers": encoders}
+        _tell(prepare_data(data, *readers, config, **told))
     if public:
         print(f"the paper: {public.paper_pairs} pairs")
+
+
+def _defaults(
+    public: "PublicCorpus | None", task: str | None, preset: str | None, tokenizer_from: Path | None
+) -> DataConfig:
+    """The data settings that options override."""
+    from allyouneed.tasks.catalogue import TASKS
+
+    if public and tokenizer_from is None and task in (None, next(iter(TASKS))):
+        preset = preset or public.preset
+    defaults = _settings_of(tokenizer_from, task, preset) if tokenizer_from else _settings(task, preset)
+    if not public:
+        return defaults
+    return defaults.replace(source_language=public.source_language, target_language=public.target_language)
 
 
 @contextmanager

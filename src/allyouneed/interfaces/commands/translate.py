@@ -3,8 +3,9 @@
 import contextlib
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain, tee
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -14,19 +15,30 @@ from allyouneed.errors import UsageError, in_flags
 from allyouneed.interfaces.account import Account
 from allyouneed.interfaces.computing import AS_USUAL, Computing
 from allyouneed.interfaces.console import notice
+from allyouneed.interfaces.engine import Engine
 from allyouneed.interfaces.line_output import LineOutput, StreamOutput, resumed_output
 from allyouneed.interfaces.number_options import AtLeastOne, Outputs
+from allyouneed.interfaces.part_output import PartsOutput
+from allyouneed.interfaces.progress import progress
 from allyouneed.interfaces.requests import STANDARD_INPUT, Format, JsonLines, PlainText, input_windows
 from allyouneed.interfaces.search_options import AS_THE_MODEL_SAYS, SearchOptions
+from allyouneed.storage.publish import MANIFEST, sha256_of
 from allyouneed.tasks.requests import Failure, TranslationRequest
+from allyouneed.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from allyouneed.data.lines import Line
     from allyouneed.interfaces.requests import Answered
+    from allyouneed.tasks.translation.on_cluster import ClusterTranslator
     from allyouneed.tasks.translation.options import TranslateOptions
 
     Stream = Callable[[Iterable[TranslationRequest | Failure]], Iterator[Answered]]
+
+
+_WITHOUT_EFFECT = "batch_tokens", "batch_size", "workers"
+"""Options that answers do not depend on."""
 
 
 @Parameter(name="*")
@@ -53,12 +65,25 @@ class LineOptions:
     resume_output: Path | None = None
     """Write to this file, and continue it if an earlier run was interrupted; repeat the same model, options
     and input."""
+    parts: Path | None = None
+    """Write files of 8,192 answers into this folder, local or at a URL such as `s3://bucket/german`, and
+    continue if an earlier run was interrupted."""
 
     def form(self) -> Format:
         """How lines are read and written."""
         if self.jsonl and self.scores:
             raise UsageError("--scores: --jsonl always writes scores; leave it out")
+        if self.parts and self.resume_output:
+            raise UsageError("--parts and --resume-output: name one of them")
         return JsonLines() if self.jsonl else PlainText(self.n_best, self.scores, self.alignments)
+
+    def settings(self) -> "TranslateOptions":
+        """What the translator has to know."""
+        return {
+            "alignments": self.alignments,
+            "split_sentences": self.split_sentences,
+            "too_long": self.too_long,
+        }
 
 
 def translate(
@@ -70,6 +95,7 @@ def translate(
     batch_tokens: AtLeastOne = 8_192,
     batch_size: AtLeastOne | None = None,
     shortlist: Path | None = None,
+    engine: Engine = "local",
     computing: Computing = AS_USUAL,
 ) -> int:
     """Translate standard input, line by line, to standard output.
@@ -81,6 +107,7 @@ def translate(
     echo '{"id": 7, "text": "A dog runs."}' | allyouneed translate models/first --jsonl
     allyouneed translate runs/seed1 runs/seed2 runs/seed3 < test.en > test.de
     allyouneed translate runs/first --mbr 64 --top-p 0.95 < test.en > test.de
+    RAY_ADDRESS=head:6379 allyouneed translate models/de-en --engine ray --parts s3://bucket/en < news.de
     ```
 
     Writes one line per input line, in the same order. A line that cannot be translated (because it is not
@@ -100,51 +127,107 @@ def translate(
     from allyouneed.tasks.loading import load_translator
 
     give_back_freed_memory()
-    translator = load_translator(*models, shortlist=shortlist, **computing.for_loading())
     options: TranslateOptions = {
         **search.settings(),
-        "alignments": lines.alignments,
+        **lines.settings(),
         "batch_tokens": batch_tokens,
         "batch_size": batch_size,
         "workers": computing.workers,
-        "split_sentences": lines.split_sentences,
-        "too_long": lines.too_long,
     }
+    loading = computing.for_loading() if engine == "local" else {}
+    translator = load_translator(*models, shortlist=shortlist, **loading)
     stream: Stream = partial(translator.answer, n_best=lines.n_best or 1, **options)
-    for answer in stream([TranslationRequest(0, "", lines.target_prefix)]):  # reports wrong options at once
+    _require_possible(stream, lines.target_prefix)
+    with contextlib.ExitStack() as stack:
+        directories = [*models, *([shortlist] if shortlist else [])]
+        output = stack.enter_context(_output(lines, _request(directories, lines, options, computing)))
+        if engine == "ray":
+            of_cluster = _on_cluster(stack, models, shortlist, computing)
+            stream = partial(of_cluster.answer, n_best=lines.n_best or 1, **options)
+        windows = _windows(in_one=engine == "ray" or lines.parts is not None)
+        return _answer(lines, windows, output, stream, translator.lost_sentences)
+
+
+def _require_possible(stream: "Stream", target_prefix: str) -> None:
+    """Report wrong options before any input is read."""
+    for answer in stream([TranslationRequest(0, "", target_prefix)]):
         if isinstance(answer, Failure):
             raise answer.error
-    return _answer(lines, stream, translator.lost_sentences)
 
 
-def _answer(lines: LineOptions, stream: "Stream", lost_sentences: Callable[[str, str], str | None]) -> int:
-    """Translate standard input and return the exit code."""
+def _windows(*, in_one: bool) -> "Iterator[Iterable[Line]]":
+    """The lines that are there, again and again; or all together, for those who need not answer at once."""
+    windows = input_windows()
+    return iter([chain.from_iterable(windows)]) if in_one else windows
+
+
+def _answer(
+    lines: LineOptions,
+    windows: "Iterator[Iterable[Line]]",
+    output: LineOutput,
+    stream: "Stream",
+    lost_sentences: Callable[[str, str], str | None],
+) -> int:
+    """Translate the lines and return the exit code."""
     form, account = lines.form(), Account(STANDARD_INPUT, f"{STANDARD_INPUT}:{{}}")
     watches = not lines.split_sentences
-    with _output(lines.resume_output, form.rows_per_line) as output:
-        for window in input_windows():
-            requests = [
-                form.read(line, lines.target_prefix) for line in window if line.number >= output.first
-            ]
-            for asked, answer in zip(requests, stream(asked.request for asked in requests), strict=True):
-                output.write(form.write(asked, account.told(answer)))
-                if not watches or isinstance(answer, Failure) or isinstance(asked.request, Failure):
-                    continue
-                if lost := lost_sentences(asked.request.text, answer.result[0].text):
-                    place, lost = f"{STANDARD_INPUT}:{answer.id}", in_flags(lost, ["split_sentences"])
-                    notice(f"{place}: {lost} (later texts are not checked)")
-                    watches = False
-        output.finish()
+    for window in windows:
+        requests, to_answer = tee(form.read(line, lines.target_prefix) for line in output.wanted(window))
+        for asked, answer in zip(requests, stream(each.request for each in to_answer), strict=True):
+            output.write(form.write(asked, account.told(answer)))
+            if not watches or isinstance(answer, Failure) or isinstance(asked.request, Failure):
+                continue
+            if lost := lost_sentences(asked.request.text, answer.result[0].text):
+                place, lost = f"{STANDARD_INPUT}:{answer.id}", in_flags(lost, ["split_sentences"])
+                notice(f"{place}: {lost} (later texts are not checked)")
+                watches = False
+    output.finish()
     return account.exit_code()
 
 
+def _on_cluster(
+    stack: contextlib.ExitStack, models: list[Path], shortlist: Path | None, computing: Computing
+) -> "ClusterTranslator":
+    """What translates on a cluster, which ends with the stack."""
+    from allyouneed.tasks.cluster import Cluster
+    from allyouneed.tasks.translation.on_cluster import ClusterTranslator
+
+    cluster = stack.enter_context(Cluster(computing.workers))
+    return ClusterTranslator(
+        cluster,
+        models,
+        shortlist=shortlist,
+        device=computing.device,
+        precision=computing.precision,
+        threads=computing.threads,
+    )
+
+
+def _request(
+    directories: list[Path], lines: LineOptions, options: "TranslateOptions", computing: Computing
+) -> str:
+    """What the answers depend on but the input."""
+    from allyouneed.storage.run_directory import resolve_model
+
+    manifests = [sha256_of(resolve_model(directory) / MANIFEST) for directory in directories]
+    computed = {key: value for key, value in options.items() if key not in _WITHOUT_EFFECT}
+    form = replace(lines, parts=None)
+    return repr((__version__, manifests, form, sorted(computed.items()), computing.precision))
+
+
 @contextlib.contextmanager
-def _output(resumed: Path | None, rows_per_line: int) -> Iterator[LineOutput]:
-    """Standard output, or the file to continue."""
-    if resumed is None:
+def _output(lines: LineOptions, request: str) -> Iterator[LineOutput]:
+    """Standard output, or the file or folder to continue."""
+    if lines.parts is not None:
+        with progress(None, unit="lines", description="translate") as shown:
+            parts = PartsOutput(lines.parts, request, shown.advance)
+            if parts.num_parts:
+                notice(f"{lines.parts}: {parts.num_parts:,} parts are there; continuing with the others")
+            yield parts
+    elif lines.resume_output is not None:
+        with resumed_output(lines.resume_output, lines.form().rows_per_line) as output:
+            if output.num_answers:
+                notice(f"{lines.resume_output}: continuing at line {output.num_answers + 1:,}")
+            yield output
+    else:
         yield StreamOutput(sys.stdout.fileno())
-        return
-    with resumed_output(resumed, rows_per_line) as output:
-        if output.num_answers:
-            notice(f"{resumed}: continuing at line {output.num_answers + 1:,}")
-        yield output

@@ -18,7 +18,7 @@ from allyouneed.version import __version__
 
 MANIFEST = "MANIFEST.json"
 FORMAT_VERSION = 1
-_MAX_MANIFEST_BYTES = 1 << 24
+MAX_MANIFEST_BYTES = 1 << 24
 _MAX_READ_BYTES = 1 << 27
 _MAX_NAME_BYTES = 255
 _SEAL = "manifest_sha256"
@@ -160,29 +160,38 @@ def _load_manifest(directory: Path) -> dict[str, Any]:
         raise ModelError(f"{directory}: no such directory; check the path")
     if path.is_symlink() or not path.is_file():
         raise ModelError(f"{directory}: has no {MANIFEST}; it is incomplete, or was not made by allyouneed")
-    manifest = _parse_manifest(path)
-    if unsafe := [name for name in manifest["files"] if not _is_inside(name)]:
-        raise ModelError([f"{path}: names a file that cannot be in the directory: {name}" for name in unsafe])
-    return manifest
-
-
-def _parse_manifest(path: Path) -> dict[str, Any]:
     with path.open("rb") as file:
-        written = file.read(_MAX_MANIFEST_BYTES)
+        written = file.read(MAX_MANIFEST_BYTES)
+    return parse_manifest(written, str(path), str(directory))
+
+
+def parse_manifest(written: bytes, path: str, directory: str) -> dict[str, Any]:
+    """The manifest in a file, without its seal.
+
+    Args:
+        written: The content of the file.
+        path: Name of the file in messages.
+        directory: Name of its directory in messages.
+
+    Raises:
+        ModelError: It is damaged, of another version, or names files outside of the directory.
+    """
     try:
         manifest = json.loads(written)
         version, kind, entries = manifest["format_version"], manifest["kind"], manifest["files"].values()
         del manifest[_SEAL]
         typed = all(isinstance(e["size"], int) and isinstance(e["sha256"], str) for e in entries)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise ModelError(f"{path}: is damaged; take another copy of {path.parent}") from None
+        raise ModelError(f"{path}: is damaged; take another copy of {directory}") from None
     if version != FORMAT_VERSION:
         raise ModelError(
             f"{path}: format {version}, written by allyouneed {manifest.get('tool_version')}; "
             f"this version reads {FORMAT_VERSION}: upgrade to that one or later"
         )
     if not typed or not isinstance(kind, str) or _sealed(manifest) != written:
-        raise ModelError(f"{path}: is damaged; take another copy of {path.parent}")
+        raise ModelError(f"{path}: is damaged; take another copy of {directory}")
+    if unsafe := [name for name in manifest["files"] if not _is_inside(name)]:
+        raise ModelError([f"{path}: names a file that cannot be in the directory: {name}" for name in unsafe])
     return dict(manifest)
 
 

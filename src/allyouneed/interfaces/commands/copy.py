@@ -1,0 +1,30 @@
+"""`allyouneed copy`: copies prepared data and models to and from object stores and other places."""
+
+from pathlib import Path
+
+from allyouneed.interfaces.console import notice
+from allyouneed.interfaces.progress import progress
+
+
+def copy(source: Path, target: Path, /) -> None:
+    """Copy prepared data or a model to or from another place, such as an object store.
+
+    ```
+    allyouneed copy data s3://bucket/data
+    allyouneed copy gs://bucket/model models/first
+    allyouneed train runs/first --data s3://bucket/data --preset base
+    ```
+
+    Every file is checked on its way. A copy that is interrupted goes on with the same command: files that are
+    there and whole stay. Other commands read DATA and MODEL from a URL, too: a copy is then kept in the cache
+    directory. Each kind of URL needs its package of fsspec, such as s3fs, gcsfs or adlfs.
+
+    Args:
+        source: A local folder, or a URL.
+        target: A new local folder, or a URL if the source is local.
+    """
+    from allyouneed.storage.remote import copy_published
+
+    with progress(None, unit="bytes", description="copy") as shown:
+        copy_published(source, target, notice, shown.advance)
+    print(f"{target}: a copy of {source}")

@@ -1,0 +1,108 @@
+"""Answers as parts: each is written once, and a run goes on where another was killed."""
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.storage.flaky_files import FlakyFiles, flaky_files
+
+from allyouneed.data.lines import Line
+from allyouneed.errors import DataError, UsageError
+from allyouneed.interfaces import part_output
+from allyouneed.interfaces.part_output import PartsOutput
+from allyouneed.storage import locations
+
+LINES = [Line(number, f"line {number}") for number in range(1, 24)]
+
+
+@pytest.fixture(autouse=True)
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(part_output, "PART_LINES", 5)
+
+
+def answer(output: PartsOutput, lines: Iterable[Line], most: int = 1_000) -> list[int]:
+    """Answer lines, but not more than that. Returns their numbers."""
+    answered: list[int] = []
+    for line in output.wanted(lines):
+        if len(answered) == most:
+            return answered
+        output.write([f"{line.text}a", f"{line.text}b"])
+        answered.append(line.number)
+    output.finish()
+    return answered
+
+
+def whole(folder: Path) -> bytes:
+    listed = json.loads((folder / part_output.LIST).read_bytes())
+    assert listed["lines"] == len(LINES)
+    assert sorted(path.name for path in folder.glob("part-*")) == listed["parts"]
+    return b"".join((folder / name).read_bytes() for name in listed["parts"])
+
+
+EXPECTED = "".join(f"line {number}a\nline {number}b\n" for number in range(1, 24)).encode()
+
+
+@pytest.mark.parametrize("first", [0, 4, 5, 12, 22, 23])
+def test_an_interrupted_run_goes_on_with_the_next_part(tmp_path: Path, first: int) -> None:
+    answer(PartsOutput(tmp_path / "out", "model"), LINES, first)
+    output = PartsOutput(tmp_path / "out", "model")
+    assert output.num_parts == len([*(tmp_path / "out").glob("part-*")])
+    assert answer(output, LINES) == [*range(1 + (5 if first == 23 else first // 5) * 5, 24)]
+    assert whole(tmp_path / "out") == EXPECTED
+
+
+def test_a_part_that_is_lost_is_made_again_and_no_other(tmp_path: Path) -> None:
+    answer(PartsOutput(tmp_path, "model"), LINES)
+    [lost] = tmp_path.glob("part-000002-*")
+    lost.unlink()
+    assert answer(PartsOutput(tmp_path, "model"), LINES) == [11, 12, 13, 14, 15]
+    assert whole(tmp_path) == EXPECTED
+
+
+def test_an_empty_input_has_no_parts(tmp_path: Path) -> None:
+    answer(PartsOutput(tmp_path, "model"), [])
+    assert json.loads((tmp_path / part_output.LIST).read_bytes()) == {"lines": 0, "parts": []}
+
+
+@pytest.mark.parametrize(
+    ("request_", "lines"),
+    [
+        ("other model", LINES),
+        ("model", [*LINES[:7], Line(8, "another line"), *LINES[8:]]),
+        ("model", LINES[:12]),
+        ("model", LINES[:5]),
+        ("model", [*LINES[:22], Line(23, "", DataError("standard input:23: is not UTF-8"))]),
+    ],
+)
+def test_parts_of_another_input_or_model_are_refused(
+    tmp_path: Path, request_: str, lines: list[Line]
+) -> None:
+    answer(PartsOutput(tmp_path, "model"), LINES)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    with pytest.raises(UsageError, match=r"part-00000\d-.* is of another input, or of another model"):
+        answer(PartsOutput(tmp_path, request_), lines)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_a_folder_with_other_things_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_bytes(b"")
+    with pytest.raises(UsageError, match=r"--parts .*: holds thesis.tex; name a new folder"):
+        PartsOutput(tmp_path, "model")
+
+
+@pytest.fixture
+def files(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[FlakyFiles]]:
+    monkeypatch.setattr(locations.Location.__init__, "__defaults__", (lambda seconds: None,))
+    with flaky_files(0.1) as found:
+        yield found
+
+
+def test_connections_that_break_lose_nothing_and_write_nothing_twice(files: type[FlakyFiles]) -> None:
+    for most in (6, 13, 1_000):
+        answer(PartsOutput(Path("flaky://place/out"), "model"), LINES, most)
+    files.broken_share = 0.0
+    listed = json.loads(files().cat_file(f"/place/out/{part_output.LIST}"))
+    assert b"".join(files().cat_file(f"/place/out/{name}") for name in listed["parts"]) == EXPECTED
+    assert len(files.store) == len(listed["parts"]) + 1
+    assert files.num_broken > 3

@@ -1,0 +1,115 @@
+"""Files at other places are whole or absent, though connections break."""
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.storage.flaky_files import FlakyFiles, flaky_files
+
+from allyouneed.errors import DiskError, UsageError
+from allyouneed.storage.locations import ATTEMPTS, Location, url_of
+
+
+@pytest.fixture
+def files() -> Iterator[type[FlakyFiles]]:
+    with flaky_files(0.05) as found:
+        yield found
+
+
+@pytest.fixture
+def pauses() -> list[float]:
+    return []
+
+
+def test_what_is_written_comes_back_though_connections_break(
+    files: type[FlakyFiles], pauses: list[float], tmp_path: Path
+) -> None:
+    location = Location("flaky://place/folder", pauses.append)
+    location.make()
+    contents = {f"deep/{n}": bytes([n]) * (n * 1_000) for n in range(40)}
+    for name, content in contents.items():
+        (tmp_path / "from").write_bytes(content)
+        location.put(tmp_path / "from", name) if len(content) % 2_000 else location.write(name, content)
+        assert all(contents[name] == location.read(name, 1 << 20) for name in location.sizes())
+    assert location.sizes() == {name: len(content) for name, content in contents.items()}
+    for name, content in contents.items():
+        sha256 = hashlib.sha256(content).hexdigest()
+        location.fetch(name, tmp_path / "to", sha256)
+        assert (tmp_path / "to").read_bytes() == content
+        assert location.sha256_of(name) == sha256
+    assert files.num_broken > 30
+    assert len(pauses) >= 30
+
+
+def test_another_attempt_waits_longer_and_the_last_one_says_so(
+    files: type[FlakyFiles], pauses: list[float]
+) -> None:
+    location = Location("flaky://place/folder", pauses.append)
+    files.broken_share = 1.0
+    with pytest.raises(DiskError, match=f"flaky://place/folder: .* in {ATTEMPTS} attempts: the connection"):
+        location.write("name", b"content")
+    files.broken_share = 0.0
+    assert location.sizes() == {}
+    assert pauses == [0.25, 0.5, 1, 2, 4]
+
+
+def test_what_is_not_there_is_not_asked_for_again(files: type[FlakyFiles], pauses: list[float]) -> None:
+    files.broken_share = 0.0
+    location = Location("flaky://place/folder", pauses.append)
+    assert location.sizes() == {}
+    with pytest.raises(FileNotFoundError):
+        location.read("name", 10)
+    assert not pauses
+
+
+def test_other_content_than_was_asked_for_is_an_error(
+    files: type[FlakyFiles], pauses: list[float], tmp_path: Path
+) -> None:
+    files.broken_share = 0.0
+    location = Location("flaky://place/folder", pauses.append)
+    location.write("name", b"content")
+    with pytest.raises(DiskError, match="another content than its manifest says"):
+        location.fetch("name", tmp_path / "to", hashlib.sha256(b"other").hexdigest())
+    assert len(pauses) == ATTEMPTS - 1
+
+
+def test_a_local_folder_is_a_location_too(tmp_path: Path) -> None:
+    location = Location(tmp_path / "new" / "folder")
+    location.make()
+    location.write("deep/name", b"content")
+    location.write("deep/name", b"new content")
+    assert location.sizes() == {"deep/name": 11}
+    assert [path.name for path in (tmp_path / "new" / "folder" / "deep").iterdir()] == ["name"]
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [("nosuch://place/folder", "nosuch"), ("s3://bucket/folder", "s3fs"), ("gs://bucket/folder", "gcsfs")],
+)
+def test_a_url_that_nothing_can_read_names_what_is_missing(url: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        Location(url)
+
+
+@pytest.mark.parametrize(
+    ("path", "url"),
+    [
+        ("s3://bucket/folder", "s3://bucket/folder"),
+        (Path("s3://bucket/folder"), "s3://bucket/folder"),
+        (Path("file:///tmp/folder"), "file:///tmp/folder"),
+        ("hdfs:///folder", "hdfs:///folder"),
+        ("folder/a:b", None),
+        (Path("/folder"), None),
+        ("C:/folder", None),
+        ("runs/first", None),
+    ],
+)
+def test_urls_are_told_from_paths(path: Path | str, url: str | None) -> None:
+    assert url_of(path) == url
+
+
+def test_a_folder_named_like_a_url_is_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("s3:/bucket").mkdir(parents=True)
+    assert url_of(Path("s3:/bucket")) is None

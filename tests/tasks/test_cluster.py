@@ -1,0 +1,164 @@
+"""On a Ray cluster, `prepare` and `translate` give the bytes of one process, whichever process is killed."""
+
+import hashlib
+import importlib.util
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from tests.conftest import TOY_WORDS
+from tests.patience import wait_until
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="NOT RUN: needs ray"),
+]
+PROGRAM = [sys.executable, "-m", "allyouneed"]
+
+
+def text(num_lines: int, seed: int = 1) -> bytes:
+    draw = random.Random(seed)
+    lines = (" ".join(draw.choices(TOY_WORDS, k=draw.randint(1, 6))) for _ in range(num_lines))
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def run(*arguments: str | Path, stdin: bytes = b"", code: int = 0) -> "subprocess.CompletedProcess[bytes]":
+    found = subprocess.run([*PROGRAM, *arguments], input=stdin, capture_output=True, check=False)
+    assert found.returncode == code, found.stderr.decode()
+    return found
+
+
+@contextmanager
+def killing(num_kills: int, may_kill: Callable[[], bool]) -> Iterator[Callable[[int], None]]:
+    """Kills so many of the processes that compute for a program, given its process id."""
+
+    def kill(program: int) -> None:
+        killed: set[int] = set()
+
+        def has_killed() -> bool:
+            if may_kill():
+                for process in computing_for(program) - killed:
+                    if len(killed) < num_kills:
+                        os.kill(process, signal.SIGKILL)
+                        killed.add(process)
+            return len(killed) == num_kills
+
+        wait_until(has_killed, pause_seconds=0.02)
+
+    yield kill
+
+
+def computing_for(program: int) -> set[int]:
+    """The processes under a program that carry out a task."""
+    parents: dict[int, int] = {}
+    tasks: set[int] = set()
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            parents[int(folder.name)] = int((folder / "stat").read_bytes().rpartition(b")")[2].split()[1])
+            if (folder / "cmdline").read_bytes().startswith(b"ray::_called"):
+                tasks.add(int(folder.name))
+        except OSError:
+            continue
+
+    def is_under(process: int | None) -> bool:
+        while process not in (None, program):
+            process = parents.get(process or 0)
+        return process is not None
+
+    return {process for process in tasks if is_under(process)}
+
+
+def translated_with_a_kill(
+    model: Path, folder: Path, lines: bytes, when: Callable[[], bool], kills: int = 1
+) -> None:
+    command: list[str | Path] = [
+        *PROGRAM,
+        "translate",
+        model,
+        "--engine",
+        "ray",
+        "--workers",
+        "2",
+        "--parts",
+        folder,
+    ]
+    with (
+        killing(kills, when) as kill,
+        subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process,
+    ):
+        assert process.stdin
+        assert process.stderr
+        process.stdin.write(lines)
+        process.stdin.close()
+        kill(process.pid)
+        said = process.stderr.read().decode()
+        assert process.wait() == 0, said
+
+
+def whole(folder: Path) -> bytes:
+    names = json.loads((folder / "parts.json").read_bytes())["parts"]
+    assert sorted(names) == sorted(path.name for path in folder.glob("part-*"))
+    return b"".join((folder / name).read_bytes() for name in names)
+
+
+def test_a_process_that_is_killed_changes_nothing(toy_model: Path, tmp_path: Path) -> None:
+    lines = text(6_000)
+    expected = run("translate", toy_model, stdin=lines).stdout
+    folder = tmp_path / "parts"
+    translated_with_a_kill(toy_model, folder, lines, lambda: True)
+    assert whole(folder) == expected
+    again = run("translate", toy_model, "--parts", folder, stdin=lines)
+    assert b"1 parts are there" in again.stderr
+    assert whole(folder) == expected
+
+
+def test_answers_and_failures_are_those_of_one_process(toy_model: Path) -> None:
+    lines = text(2_000).replace(b"\n", b"\nbad \xff\n", 3) + b"\n"
+    options = "--n-best", "2", "--alignments", "--beam-size", "3"
+    expected = run("translate", toy_model, *options, stdin=lines, code=9)
+    found = run("translate", toy_model, *options, "--engine", "ray", "--workers", "2", stdin=lines, code=9)
+    assert found.stdout == expected.stdout
+    assert found.stderr == expected.stderr
+
+
+def test_prepared_data_has_the_bytes_of_one_process(tmp_path: Path) -> None:
+    source, target = tmp_path / "text.en", tmp_path / "text.de"
+    source.write_bytes(text(60_000))
+    target.write_bytes(text(60_000, seed=2))
+    options = "--source", source, "--target", target, "--vocab-size", "300"
+    run("prepare", tmp_path / "one", *options, "--workers", "0")
+    run("prepare", tmp_path / "ray", *options, "--engine", "ray", "--workers", "2")
+    names = sorted(path.relative_to(tmp_path / "one") for path in (tmp_path / "one").rglob("*.*"))
+    assert len(names) > 8
+    for name in names:
+        assert (tmp_path / "ray" / name).read_bytes() == (tmp_path / "one" / name).read_bytes(), name
+
+
+def test_a_cluster_that_is_not_there_is_told_in_one_line(
+    toy_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
+    for more in ([], ["--workers", "2"]):
+        found = run("translate", toy_model, "--engine", "ray", *more, stdin=b"sun\n", code=2)
+        [line] = found.stderr.decode().splitlines()
+        assert ("RAY_ADDRESS=127.0.0.1:1: no cluster" in line) == (not more)
+        assert ("--workers: the cluster of RAY_ADDRESS" in line) == bool(more)
+
+
+@pytest.mark.release
+def test_two_hundred_thousand_lines_though_processes_are_killed(
+    toy_model: Path, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    lines = text(200_000)
+    expected = run("translate", toy_model, stdin=lines).stdout
+    folder = tmp_path / "parts"
+    translated_with_a_kill(toy_model, folder, lines, lambda: any(folder.glob("part-*")), kills=3)
+    assert hashlib.sha256(whole(folder)).digest() == hashlib.sha256(expected).digest()
+    record_property("lines", expected.count(b"\n"))
