@@ -45,6 +45,9 @@ class DataConfig(Config):
     max_length_ratio: PositiveFloat = 4.0
     """Maximum ratio between the token counts of the two sides; pairs above it are dropped if one side has
     more than 20 tokens."""
+    bpe_dropout: Probability = 0.0
+    """Probability that a merge of `bpe` is left out in training text (Provilkov et al., 2020), so that a word
+    is segmented in several ways."""
     source_language: str = ""
     """Code of the source language, such as "en", if known; selects the rules for splitting sentences."""
     target_language: str = ""

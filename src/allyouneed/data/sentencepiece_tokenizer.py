@@ -210,7 +210,7 @@ class SentencePieceTokenizer(Tokenizer):
         name = self._names[token]
         return name if token in self._known else name.replace(_SPACE, " ")
 
-    def _content(self, token: int) -> bytes:
+    def content(self, token: int) -> bytes:
         """The bytes of a token; empty for a control symbol."""
         if token < len(CONTROL_SYMBOLS):
             return b""

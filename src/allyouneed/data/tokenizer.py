@@ -5,6 +5,7 @@ mix letters and punctuation, and text is first split between letters and punctua
 before the text, so that a word has the same ids at the start of a sentence; decoding removes it.
 """
 
+import json
 import os
 import pkgutil
 import re
@@ -34,8 +35,9 @@ from allyouneed.errors import DataError, ModelError, UsageError
 from allyouneed.storage import publish
 from allyouneed.symbols import CONTROL_SYMBOLS, UNKNOWN
 
-SMALLEST_VOCABULARY: Final = len(CONTROL_SYMBOLS) + 256
-"""Control symbols and bytes; the id of byte b is `len(CONTROL_SYMBOLS) + b` in every vocabulary."""
+FIRST_BYTE: Final = len(CONTROL_SYMBOLS)
+SMALLEST_VOCABULARY: Final = FIRST_BYTE + 256
+"""Control symbols and bytes; the id of byte b is `FIRST_BYTE + b` in every vocabulary."""
 
 _OTHER_KINDS = {"sentencepiece": "allyouneed.data.sentencepiece_tokenizer:SentencePieceTokenizer"}
 """Kind that a file names -> subclass that reads it, imported when it is needed."""
@@ -144,6 +146,21 @@ class Tokenizer:
         with surrogate_errors(texts):
             return self._words.encode(texts) if has_words else Sentences.of(self._encoded(texts))
 
+    def content(self, token: int) -> bytes:
+        """The bytes of a token; empty for a control symbol."""
+        if token < FIRST_BYTE:
+            return b""
+        return bytes(map(BYTE_NAMES.index, self._library.id_to_token(token) or ""))
+
+    def merges(self) -> dict[tuple[int, int], tuple[int, int]]:
+        """The merges of byte-pair encoding: two neighbours -> rank, from 0, and the id that they become."""
+        model = json.loads(self._library.to_str())["model"]
+        ids = model["vocab"]
+        return {
+            (ids[first], ids[second]): (rank, ids[first + second])
+            for rank, (first, second) in enumerate(model["merges"])
+        }
+
     def offsets(self, text: str) -> list[tuple[int, int]]:
         """For each piece of `encode(text)`, its begin and end in `text`, in characters.
 
@@ -173,7 +190,7 @@ class Tokenizer:
         Part of a character has the span of that character. The space before the first word, which `decode`
         removes, has an empty span.
         """
-        contents = [self._content(token) for token in ids]
+        contents = [self.content(token) for token in ids]
         places = list(_characters_of_bytes(b"".join(contents)))
         taken_off = places[-1] + 1 - len(self.decode(ids)) if places else 0
         spans, first, end = [], 0, taken_off
@@ -190,7 +207,7 @@ class Tokenizer:
         White space separates words, as in `str.split`. Punctuation next to letters or digits, such as the
         comma after a word, belongs to no word.
         """
-        contents = [self._content(token) for token in ids]
+        contents = [self.content(token) for token in ids]
         of_bytes = iter(_words_of_bytes(b"".join(contents)))
         return [
             next((word for word in list(islice(of_bytes, len(content))) if word is not None), None)
@@ -223,13 +240,7 @@ class Tokenizer:
     def _print_piece(self, token: int) -> str:
         if token < len(CONTROL_SYMBOLS):
             return CONTROL_SYMBOLS[token]
-        return "".join(map(_in_print, self._content(token).decode(errors="surrogateescape")))
-
-    def _content(self, token: int) -> bytes:
-        """The bytes of a token; empty for a control symbol."""
-        if token < len(CONTROL_SYMBOLS):
-            return b""
-        return bytes(map(BYTE_NAMES.index, self._library.id_to_token(token) or ""))
+        return "".join(map(_in_print, self.content(token).decode(errors="surrogateescape")))
 
 
 def _of(description: object) -> Tokenizer:

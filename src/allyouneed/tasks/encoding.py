@@ -24,6 +24,8 @@ from numpy.typing import NDArray
 
 from allyouneed.config.run import DataConfig
 from allyouneed.data.corpus import Pair
+from allyouneed.data.subword_dropout import SubwordDropout
+from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.hardware.processor import available_cores
 from allyouneed.tasks.cluster import Bundle, Cluster
 from allyouneed.tasks.encoding_worker import (
@@ -107,6 +109,7 @@ class Encoder:
         num_workers: int | Cluster | None = None,
         say: Callable[[str], None] = lambda line: None,
     ) -> None:
+        self._units = units
         self._source, self._target = encoders_of(units, languages)
         self._say = say
         self._cluster = num_workers if isinstance(num_workers, Cluster) else None
@@ -118,6 +121,16 @@ class Encoder:
         """Size of the larger vocabulary."""
         self._directory = directory
         self._settings = config.model_dump_json(), json.dumps(languages), *map(str, sizes)
+
+    def dropouts(self, probability: float) -> tuple[SubwordDropout, SubwordDropout] | None:
+        """What segments each side anew by byte-pair encoding, unless the probability is 0."""
+        if not probability:
+            return None
+        source, target = self._units
+        assert isinstance(source, Tokenizer)
+        assert isinstance(target, Tokenizer)
+        of_source = SubwordDropout(source, probability)
+        return of_source, of_source if source == target else SubwordDropout(target, probability)
 
     def encoded(self, chunks: Iterator[Chunk]) -> Generator[EncodedChunk, None, None]:
         """The chunks, in their order, with their ids."""

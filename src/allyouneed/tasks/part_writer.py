@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 from allyouneed.config.run import DataConfig
 from allyouneed.data.corpus import CleaningReport, DropReason
 from allyouneed.data.lines import encode_lines
+from allyouneed.data.mixing import mixed
 from allyouneed.data.pair_writer import PairWriter
 from allyouneed.data.repeats import SeenPairs
 from allyouneed.data.store import Sentences
+from allyouneed.data.subword_dropout import SubwordDropout
 from allyouneed.symbols import UNKNOWN
 from allyouneed.tasks.catalogue import task_named
 from allyouneed.tasks.encoding import Chunk, EncodedChunk
@@ -35,6 +37,7 @@ class PartWriter:
         config: Data settings.
         weights: File -> how often each of its pairs is wanted, on average; by default once.
         report: Counts the pairs that are dropped here.
+        dropouts: What segments the two sides anew; none by default.
     """
 
     def __init__(
@@ -45,8 +48,10 @@ class PartWriter:
         config: DataConfig,
         weights: Mapping[str, float],
         report: CleaningReport,
+        dropouts: tuple[SubwordDropout, SubwordDropout] | None = None,
     ) -> None:
         self.report = report
+        self._dropouts = dropouts
         self._config, self._weights = config, weights
         self._sides_are_alike = task_named(config.task).sides_are_alike
         with ExitStack() as files:
@@ -58,14 +63,21 @@ class PartWriter:
     def add(self, encoded: EncodedChunk) -> None:
         """Write a chunk."""
         wanted = self._wanted(encoded.chunk, self._kept(encoded))
+        copies = np.arange(len(wanted)) - np.searchsorted(wanted, wanted)  # from 0, of each pair
         at_once = max(1, len(encoded.chunk.pairs))  # as many copies as there are pairs
         for begin in range(0, len(wanted), at_once):
-            self._write(encoded, wanted[begin : begin + at_once])
+            part = slice(begin, begin + at_once)
+            self._write(encoded, wanted[part], copies[part])
 
-    def _write(self, encoded: EncodedChunk, wanted: NDArray[np.intp]) -> None:
-        chunk, target = encoded.chunk, encoded.target.sentences.take(wanted)
+    def _write(self, encoded: EncodedChunk, wanted: NDArray[np.intp], copies: NDArray[np.intp]) -> None:
+        chunk = encoded.chunk
         numbers = np.array(chunk.line_numbers, np.int64)[wanted]
-        self._ids.add(encoded.source.sentences.take(wanted), target, numbers)
+        source, target = encoded.source.sentences.take(wanted), encoded.target.sentences.take(wanted)
+        if self._dropouts:
+            places = mixed(mixed(numbers) + copies.astype(np.uint64))
+            source = self._segmented(self._dropouts[0], source, places)
+            target = self._segmented(self._dropouts[1], target, mixed(places))
+        self._ids.add(source, target, numbers)
         if num_unknown := _num_with_unknown_units(target):
             self.report.notes[_UNKNOWN_UNITS] += num_unknown
         self._sources.write(encode_lines([chunk.pairs[index].source for index in wanted]))
@@ -111,6 +123,17 @@ class PartWriter:
             self.report.notes[_COPIED] += num_more
         return np.repeat(np.arange(len(copies)), copies)
 
+    def _segmented(
+        self, dropout: SubwordDropout, sentences: Sentences, places: NDArray[np.uint64]
+    ) -> Sentences:
+        """Sentences in other sub-words, but for those that would be too long for the model."""
+        found, count = dropout.applied(sentences, places), len(places)
+        both = Sentences(
+            np.concatenate((found.ids, sentences.ids)), np.concatenate((found.lengths, sentences.lengths))
+        )
+        is_too_long = found.lengths > self._config.max_tokens
+        return both.take(np.arange(count) + count * is_too_long)
+
     def _drop(self, chunk: Chunk, which: NDArray[np.bool_], reason: DropReason) -> None:
         for index in which.nonzero()[0].tolist():
             self.report.drop(reason, chunk.pairs[index])
@@ -127,11 +150,8 @@ def without_repeats(chunks: Iterator[Chunk], report: CleaningReport) -> Iterator
 
 
 def _drawn(line_numbers: Sequence[int]) -> NDArray[np.float64]:
-    """A number from 0 to 1 for each place in the text: the mixing function of SplitMix64."""
-    mixed = np.asarray(line_numbers, np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
-    drawn: NDArray[np.float64] = ((mixed ^ (mixed >> np.uint64(31))) >> np.uint64(11)) / 2.0**53
+    """A number from 0 to 1 for each place in the text."""
+    drawn: NDArray[np.float64] = (mixed(line_numbers) >> np.uint64(11)) / 2.0**53
     return drawn
 
 

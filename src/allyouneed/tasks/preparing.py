@@ -112,6 +112,11 @@ def _require_usable(train: Reader, config: DataConfig) -> None:
     if not train:
         raise UsageError(f"no training text: give {task.training_files}", settings=task.training_files.names)
     task.require_settings(config)
+    if config.bpe_dropout and ("bpe_dropout" not in task.data_settings or config.tokenizer != "bpe"):
+        raise UsageError(
+            "bpe_dropout: is for sentence pairs and the tokenizer bpe; leave it out",
+            settings=["bpe_dropout", "tokenizer"],
+        )
     train.require_usable()
 
 
@@ -186,10 +191,9 @@ def _encode_training(
         if (chunk := next(chunks, None)) is None:
             raise DataError(f"{directory}: what is unfinished has more than its files; prepare again")
         advance(len(chunk.pairs))
+    dropouts, weights = encoder.dropouts(config.bpe_dropout), files.weights_by_file()
     with (
-        PartWriter(
-            directory, "train", encoder.vocab_size, config, files.weights_by_file(), found_before
-        ) as writer,
+        PartWriter(directory, "train", encoder.vocab_size, config, weights, found_before, dropouts) as writer,
         closing(encoder.encoded(chunks)) as stream,
     ):
         for number, encoded in enumerate(stream, num_chunks + 1):
@@ -239,7 +243,7 @@ def _request(
 
 def _facts(directory: Path, config: DataConfig, units: Units) -> dict[str, Any]:
     """Facts about the data that runs check and record."""
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(f"{config.bpe_dropout}\n".encode() if config.bpe_dropout else b"")
     for path in sorted((directory / "text").iterdir()):
         digest.update(f"{path.name} {sha256_of(path)}\n".encode())
     return {

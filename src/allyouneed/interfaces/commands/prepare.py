@@ -15,7 +15,7 @@ from allyouneed.errors import UsageError
 from allyouneed.interfaces.console import notice
 from allyouneed.interfaces.corpus_options import NO_FILES, CorpusOptions
 from allyouneed.interfaces.engine import Engine, workers_of
-from allyouneed.interfaces.number_options import Whole, between
+from allyouneed.interfaces.number_options import Share, Whole, between
 from allyouneed.interfaces.progress import progress
 
 if TYPE_CHECKING:
@@ -45,6 +45,9 @@ class DataOptions:
     max_length_ratio: float | None = None
     """Maximum ratio of the token counts of both sides, by default as in the preset or 4; other pairs are
     dropped, unless both sides are short."""
+    bpe_dropout: Share | None = None
+    """Probability, such as 0.1, that a merge of `bpe` is left out in training text, so that a word is
+    segmented in several ways; best with several copies of each pair, as of `--weights 8`."""
     source_language: str | None = None
     """Language code such as `en`; its rules split texts into sentences."""
     target_language: str | None = None
@@ -66,8 +69,12 @@ class DataOptions:
         given = {name: value for name, value in asdict(self).items() if value is not None}
         for task in TASKS.values():
             if task.name != defaults.task and task.data_settings & given.keys():
-                options = " and ".join(f"--{name}" for name in sorted(task.data_settings, reverse=True))
-                raise UsageError(f"{options} are for {task.name}; add --task {task.name}, or leave them out")
+                names = sorted(task.data_settings, reverse=True)
+                options = " and ".join(f"--{name.replace('_', '-')}" for name in names)
+                are, them = ("are", "them") if len(names) > 1 else ("is", "it")
+                raise UsageError(
+                    f"{options} {are} for {task.name}; add --task {task.name}, or leave {them} out"
+                )
         separate = given.pop("separate_vocabularies")
         joint = defaults.joint_vocabulary and not separate
         return DataConfig.checked(**defaults.model_dump() | given | {"joint_vocabulary": joint})

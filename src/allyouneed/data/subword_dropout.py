@@ -1,0 +1,92 @@
+"""BPE-dropout: other segmentations of the same text, so that a model learns what words are made of.
+
+Every merge of byte-pair encoding is left out with some probability (Provilkov et al., 2020, "BPE-Dropout:
+Simple and Effective Subword Regularization"). Which ones follows from the place of the text alone, so the
+result does not depend on what is done beside it, or in what order.
+"""
+
+import random
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from allyouneed.data.mixing import mixed
+from allyouneed.data.store import Sentences
+from allyouneed.data.tokenizer import FIRST_BYTE, Tokenizer
+
+_VARIANTS = 64
+"""Number of segmentations of a word that are drawn from; more would be almost the same, and slower."""
+_MOST_KNOWN = 1 << 20
+_ID = np.dtype("<u4")
+
+
+class SubwordDropout:
+    """Segments text anew.
+
+    Args:
+        tokenizer: A tokeniser by byte-pair encoding.
+        probability: Probability that a merge is left out, each time that it is possible; 0.1 in the paper.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, probability: float) -> None:
+        self._merges, self._probability = tokenizer.merges(), probability
+        contents = [tokenizer.content(token) for token in range(tokenizer.vocab_size)]
+        self._bytes = [[FIRST_BYTE + byte for byte in content] for content in contents]
+        self._begins = np.array([content[:1] == b" " for content in contents])
+        self._known: dict[tuple[bytes, int], bytes] = {}
+
+    def applied(self, sentences: Sentences, places: NDArray[np.uint64]) -> Sentences:
+        """The same sentences in other sub-words.
+
+        Args:
+            sentences: Their ids, as the tokeniser gives them.
+            places: A number for each sentence, which decides what becomes of it: (sentences,).
+        """
+        ids, ends = sentences.ids, sentences.lengths.cumsum()
+        is_begin = self._begins[ids]
+        is_begin[(ends - sentences.lengths)[sentences.lengths > 0]] = True
+        begins = is_begin.nonzero()[0]
+        sentence_of = np.searchsorted(ends, begins, side="right")
+        first_of = np.searchsorted(begins, ends - sentences.lengths)
+        number = np.arange(len(begins)) - first_of[sentence_of]
+        variants = mixed(places[sentence_of] + number.astype(np.uint64)) % np.uint64(_VARIANTS)
+        content = ids.astype(_ID).tobytes()
+        limits = (begins * _ID.itemsize).tolist()
+        words = [
+            self._word(content[begin:end], variant)
+            for begin, end, variant in zip(
+                limits, [*limits[1:], len(content)], variants.tolist(), strict=True
+            )
+        ]
+        sizes = np.fromiter(map(len, words), np.int64, len(words)) // _ID.itemsize
+        lengths = np.bincount(sentence_of, sizes, len(ends)).astype(np.int64)
+        return Sentences(np.frombuffer(b"".join(words), _ID), lengths)
+
+    def _word(self, word: bytes, variant: int) -> bytes:
+        if (known := self._known.get((word, variant))) is not None:
+            return known
+        if len(self._known) >= _MOST_KNOWN:
+            self._known.clear()
+        symbols = [each for token in np.frombuffer(word, _ID).tolist() for each in self._bytes[token]]
+        draw = random.Random(word + bytes([variant]))
+        found = np.array(self._segmented(symbols, draw), _ID).tobytes()
+        self._known[word, variant] = found
+        return found
+
+    def _segmented(self, symbols: list[int], draw: random.Random) -> Sequence[int]:
+        merges, probability = self._merges, self._probability
+        while True:
+            best = min(
+                (
+                    (*merges[pair], place)
+                    for place, pair in enumerate(pairwise(symbols))
+                    if pair in merges and draw.random() >= probability
+                ),
+                default=None,
+            )
+            if best is None:
+                return symbols
+            _, merged, place = best
+            symbols[place : place + 2] = [merged]
