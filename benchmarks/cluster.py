@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 import torch
@@ -82,7 +83,7 @@ def prepared(folder: Path, data: Path) -> dict[str, dict[str, float]]:
 
 def translated(folder: Path) -> dict[str, dict[str, float]]:
     """Figures of `translate`."""
-    search = {"beam_size": BEAM_SIZE, "min_length": LENGTH, "max_length": LENGTH}
+    search: Any = {"beam_size": BEAM_SIZE, "min_length": LENGTH, "max_length": LENGTH}
     shape = ModelConfig(source_vocab_size=37_000, target_vocab_size=37_000)
     task = task_of_shape(shape, NUM_LINES, LENGTH, [], search, folder)
     model = task.folders["allyouneed"]
@@ -91,15 +92,15 @@ def translated(folder: Path) -> dict[str, dict[str, float]]:
     requests = [TranslationRequest(number, text) for number, text in enumerate(texts)]
     translator = load_translator(model, precision="int8")
     clock = Clock()
-    expected = [*translator.answer(requests)]
+    expected = [*translator.answer(requests, **search)]
     local = clock.figures(NUM_LINES)
     with Cluster() as cluster:
         on_cluster = ClusterTranslator(
             cluster, [model], shortlist=None, device="cpu", precision="int8", threads=1
         )
-        assert [*on_cluster.answer(requests[:4_096])] == expected[:4_096]  # loads the model everywhere
+        assert [*on_cluster.answer(requests[:2_048], **search)] == expected[:2_048]  # loads the model
         clock = Clock()
-        assert [*on_cluster.answer(requests)] == expected
+        assert [*on_cluster.answer(requests, **search)] == expected
         return {"local": local, "ray": clock.figures(NUM_LINES)}
 
 

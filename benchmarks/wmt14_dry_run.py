@@ -45,13 +45,14 @@ def main() -> None:
         (out / name).write_bytes(b"\n".join(lines) + b"\n")
     with (out / "log").open("w") as log:
 
-        def run(*arguments: object) -> None:
+        def run(*arguments: object, source: bytes = b"") -> None:
             command = [str(argument) for argument in arguments]
             print(
                 f"{time.perf_counter() - began:7.0f} s: allyouneed {' '.join(command)}", file=log, flush=True
             )
             subprocess.run(
                 [sys.executable, "-m", "allyouneed", *command],
+                input=source,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 check=True,
@@ -61,6 +62,8 @@ def main() -> None:
         run("plan", "--preset", "base")
         run("train", out / "base", "--data", out / "data", "--preset", "base", "--set", *UPDATES)
         run("average", out / "base", "--last", "2", "--out", out / "model")
+        first = (out / "source").read_bytes().split(b"\n")[0]
+        run("translate", out / "model", "--max-length", "20", source=first + b"\n")
         run("evaluate", out / "model", "--source", out / "source", "--reference", out / "reference")
         print(f"{time.perf_counter() - began:7.0f} s: done", file=log)
 

@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     from allyouneed.data.tab_separated import Columns
     from allyouneed.errors import DataError, ModelError, UsageError, UserError
     from allyouneed.evaluation.score import Score
+    from allyouneed.storage.remote import copy_published
     from allyouneed.tasks.attention import Attention
+    from allyouneed.tasks.cluster import Cluster
     from allyouneed.tasks.initial_model import continue_from
     from allyouneed.tasks.loading import load, load_parser, load_translator
     from allyouneed.tasks.parsing.parser import Parse, ParseOptions, Parser
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Answer",
     "Attention",
+    "Cluster",
     "Columns",
     "CorpusFiles",
     "DataConfig",
@@ -82,6 +85,7 @@ __all__ = [
     "__version__",
     "average",
     "continue_from",
+    "copy_published",
     "evaluate",
     "evaluate_parser",
     "load",
@@ -95,6 +99,7 @@ __all__ = [
 _MODULES = {
     "Answer": "allyouneed.tasks.requests",
     "Attention": "allyouneed.tasks.attention",
+    "Cluster": "allyouneed.tasks.cluster",
     "Columns": "allyouneed.data.tab_separated",
     "CorpusFiles": "allyouneed.data.corpus_files",
     "DataConfig": "allyouneed.config.run",
@@ -123,6 +128,7 @@ _MODULES = {
     "UserError": "allyouneed.errors",
     "average": "allyouneed.tasks.running",
     "continue_from": "allyouneed.tasks.initial_model",
+    "copy_published": "allyouneed.storage.remote",
     "evaluate": "allyouneed.tasks.translation.scores",
     "evaluate_parser": "allyouneed.tasks.parsing.scores",
     "load": "allyouneed.tasks.loading",

@@ -1,9 +1,12 @@
 """Models that other software has made: random weights of transformers, converted by CTranslate2."""
 
+import io
 import json
 import random
+import struct
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -19,8 +22,6 @@ SENTENCES = [
 
 def spm_of(sentences: list[str], vocab_size: int = 90) -> bytes:
     """A SentencePiece model with `</s>` and `<unk>` first, as Marian has them."""
-    import io
-
     import sentencepiece
 
     written = io.BytesIO()
@@ -75,6 +76,30 @@ def make_marian_folder(folder: Path, **settings: Any) -> Path:
         model.final_logits_bias.normal_(0, 0.5)
     model.save_pretrained(folder)
     return folder
+
+
+class Item(NamedTuple):
+    """An array in Marian's binary files."""
+
+    kind: int
+    shape: tuple[int, ...]
+    data: bytes
+
+
+def marian_binary(items: Mapping[str, Item]) -> bytes:
+    """A binary file of Marian."""
+    out = io.BytesIO()
+    out.write(struct.pack("<QQ", 1, len(items)))
+    for name, item in items.items():
+        out.write(struct.pack("<QQQQ", len(name) + 1, item.kind, len(item.shape), len(item.data)))
+    for name in items:
+        out.write(name.encode() + b"\0")
+    for item in items.values():
+        out.write(struct.pack(f"<{len(item.shape)}i", *item.shape))
+    out.write(struct.pack("<Q", 0))
+    for item in items.values():
+        out.write(item.data)
+    return out.getvalue()
 
 
 def convert_to_ctranslate2(marian: Path, folder: Path, quantization: str | None) -> Path:

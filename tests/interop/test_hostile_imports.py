@@ -1,7 +1,7 @@
 """Damaged and malicious models of other software: one line, exit code 4, and no code of theirs runs."""
 
-import io
 import json
+import math
 import os
 import pickle
 import shutil
@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from tests.interop.foreign_models import convert_to_ctranslate2, make_marian_folder
+from tests.interop.foreign_models import Item, convert_to_ctranslate2, make_marian_folder, marian_binary
 
 from allyouneed.interfaces.cli import main
 
@@ -248,30 +248,23 @@ def configuration(content: bytes) -> Spoil:
     return arrays(lambda found: found.update({"special:model.yml": np.frombuffer(content, np.int8)}))
 
 
-def binary(alter: Callable[[bytearray], Any], kind: int = 0x0404) -> Spoil:
-    """The model in Marian's other container, altered."""
+def binary(alter: Callable[[bytearray], Any], kind: int = 0x0404, factor: float | None = None) -> Spoil:
+    """The model in Marian's other container, altered; each array followed by a factor, if there is one."""
 
     def spoil(folder: Path) -> None:
+        after = b"" if factor is None else struct.pack("<f", factor)
         with np.load(folder / "model.npz") as loaded:
-            found = {name: array.tobytes() for name, array in loaded.items()}
-            shapes = {name: array.shape for name, array in loaded.items()}
+            items = {name: Item(kind, each.shape, _data(each, kind) + after) for name, each in loaded.items()}
         (folder / "model.npz").unlink()
-        out = io.BytesIO()
-        out.write(struct.pack("<QQ", 1, len(found)))
-        for name, data in found.items():
-            out.write(struct.pack("<QQQQ", len(name) + 1, kind, len(shapes[name]), len(data)))
-        for name in found:
-            out.write(name.encode() + b"\0")
-        for name in found:
-            out.write(struct.pack(f"<{len(shapes[name])}i", *shapes[name]))
-        out.write(struct.pack("<Q", 0))
-        for data in found.values():
-            out.write(data)
-        content = bytearray(out.getvalue())
+        content = bytearray(marian_binary(items))
         alter(content)
         (folder / "model.bin").write_bytes(content)
 
     return spoil
+
+
+def _data(array: "np.ndarray[Any, Any]", kind: int) -> bytes:
+    return array.tobytes() if kind == 0x0404 else array.astype(np.int8).tobytes()
 
 
 def overwritten(offset: int, number: int) -> Callable[[bytearray], Any]:
@@ -308,7 +301,12 @@ MARIAN: dict[str, Spoil] = {
     "a binary with a long name": binary(overwritten(16, 2**62)),
     "a binary with many dimensions": binary(overwritten(32, 2**62)),
     "a binary with too much data": binary(overwritten(40, 2**62)),
-    "a binary of integers": binary(lambda content: None, kind=0x4101),
+    "a binary of integers without factors": binary(lambda content: None, kind=0x4101),
+    "a binary of integers with a factor of zero": binary(lambda content: None, 0x10001, 0.0),
+    "a binary of integers with a factor below zero": binary(lambda content: None, 0x10001, -1.0),
+    "a binary of integers with a factor that is no number": binary(lambda content: None, 0x4101, math.nan),
+    "a binary packed for a processor": binary(lambda content: None, 0x1801, 1.0),
+    "a binary of 16 bits that are 8": binary(lambda content: None, 0x10002, 1.0),
 }
 
 

@@ -2,15 +2,23 @@
 
 import json
 import shutil
+import struct
 import zipfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
 from tests.interop.conftest import RandomModel
-from tests.interop.foreign_models import SENTENCES, convert_to_ctranslate2, make_marian_folder
+from tests.interop.foreign_models import (
+    SENTENCES,
+    Item,
+    convert_to_ctranslate2,
+    make_marian_folder,
+    marian_binary,
+)
 
 from allyouneed import Translator, load_translator
 from allyouneed.data.tokenizer import Tokenizer
@@ -116,14 +124,66 @@ def test_marian_itself_wrote_the_same(name: str, tmp_path: Path) -> None:
     expected = json.loads((FIXTURES / "expected.json").read_bytes())
     translator = load_translator(tmp_path / "model")
     target = Tokenizer.load(tmp_path / "model" / "target_tokenizer.json")
-    checkpoint = load_for(tmp_path / "model", TRANSLATION)
-    model = model_of(checkpoint)
-    pairs = [[each[side] for each in expected[name]] for side in ("source", "target")]
-    for scored, each in zip(score_targets(Engine(model), *pairs), expected[name], strict=True):
-        assert scored.token_log_probs == pytest.approx(each["log_probs"], rel=1e-4, abs=1e-4)
+    assert max(differences(tmp_path / "model", name)) < 1e-4
     texts = expected["texts"]
     found = translator.translate(texts, beam_size=1, max_length=30)
     assert [each.text for each in found] == [target.decode(ids) for ids in expected[f"{name} greedy"]]
+
+
+def differences(model: Path, name: str) -> list[float]:
+    """The differences from log-probabilities that Marian itself gave, relative below -1."""
+    expected = json.loads((FIXTURES / "expected.json").read_bytes())[name]
+    pairs = [[each[side] for each in expected] for side in ("source", "target")]
+    found = score_targets(Engine(model_of(load_for(model, TRANSLATION))), *pairs)
+    return [
+        abs(ours - theirs) / max(1, abs(theirs))
+        for scored, each in zip(found, expected, strict=True)
+        for ours, theirs in zip(scored.token_log_probs, each["log_probs"], strict=True)
+    ]
+
+
+def test_a_model_that_marian_has_rounded(tmp_path: Path) -> None:
+    """`swish.int8.bin` is of `pymarian convert --gemm-type intgemm8`; Wemb stays float32 there."""
+    (tmp_path / "in").mkdir()
+    shutil.copy(FIXTURES / "swish.int8.bin", tmp_path / "in" / "model.bin")
+    shutil.copy(FIXTURES / "vocab.spm", tmp_path / "in")
+    proof = import_model(tmp_path / "in", tmp_path / "model")
+    assert proof.format == "marian"
+    assert proof.difference is None or proof.difference < ROUNDING
+    [notice] = proof.notices
+    assert "rounded to integers" in notice
+    import_model(FIXTURES / "swish.npz", tmp_path / "float")
+    before, after = (load_file(tmp_path / name / "model.safetensors") for name in ("float", "model"))
+    for name, weights in before.items():
+        step = weights.abs().max() / 127
+        assert (weights - after[name]).abs().max() <= 0.51 * step, name
+    assert 1e-3 < max(differences(tmp_path / "model", "swish")) < 0.2
+
+
+def test_a_model_as_firefox_has_them(tmp_path: Path) -> None:
+    """Other numbers of types, rounded embeddings that are not transposed, and factors of activations."""
+    with np.load(FIXTURES / "swish.npz") as arrays:
+        items = {name: firefox_item(name, array) for name, array in arrays.items()}
+    factor = struct.pack("<f", 9.0)
+    items |= {f"{name}_QuantMultA": Item(0x0404, (1, 1), factor) for name in items if name[-3:-1] == "_W"}
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "model.deen.intgemm.alphas.bin").write_bytes(marian_binary(items))
+    shutil.copy(FIXTURES / "vocab.spm", tmp_path / "in")
+    import_model(tmp_path / "in", tmp_path / "model")
+    import_model(FIXTURES / "swish.npz", tmp_path / "float")
+    before, after = (load_file(tmp_path / name / "model.safetensors") for name in ("float", "model"))
+    shared = "embeddings.matrices.shared"
+    assert 0 < (before[shared] - after[shared]).abs().max() <= before[shared].abs().max() / 127
+    assert 1e-3 < max(differences(tmp_path / "model", "swish")) < 0.4
+
+
+def firefox_item(name: str, array: "np.ndarray[Any, Any]") -> Item:
+    if not (name[-3:-1] == "_W" or "Wemb" in name or name.endswith(("_W1", "_W2"))):
+        return Item(0x0101 if array.dtype == np.int8 else 0x0404, array.shape, array.tobytes())
+    factor = np.float32(127) / np.abs(array).max()
+    rounded = np.rint(array * factor).astype(np.int8)
+    stored = rounded if "Wemb" in name else rounded.T
+    return Item(0x4101, array.shape, stored.tobytes() + struct.pack("<f", factor))
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])

@@ -18,6 +18,7 @@ from allyouneed.interop.ctranslate2_file import read_variables
 from allyouneed.interop.ctranslate2_original import RealCTranslate2
 from allyouneed.interop.foreign import Imported, Order, Tensors, require_settings
 from allyouneed.interop.huggingface_folder import json_object
+from allyouneed.interop.marian_binary import is_binary
 from allyouneed.model.positional_encoding import concatenated_sinusoids, sinusoids
 from allyouneed.storage.publish import read_published
 from allyouneed.symbols import CONTROL_SYMBOLS, START
@@ -40,7 +41,8 @@ _POSITIONS_TOLERANCE = 1e-3
 
 def is_one(path: Path) -> bool:
     """Whether a folder looks like a model of CTranslate2."""
-    return (path / "model.bin").is_file()
+    model = path / "model.bin"  # which may also be Marian's
+    return model.is_file() and not is_binary(model)
 
 
 def read(path: Path) -> Imported:

@@ -7,6 +7,7 @@ pre-norm is not ours: it normalises the queries of self-attention, but not the k
 
 import io
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ from allyouneed.interop.marian_vocabularies import Vocabularies, read_vocabulari
 from allyouneed.storage.publish import read_published
 
 CONFIG = "special:model.yml"
+_FACTOR = "_QuantMultA"
+"""End of the names of factors for rounding activations, which Bergamot's models have for its own speed."""
 _OTHER_FILES = (".optimizer.npz", ".ema.npz")
 _MOST_BYTES = 16 * 2**30
 
@@ -66,8 +69,15 @@ def read(path: Path) -> Imported:
         ModelError: It is damaged, of another architecture, or its vocabularies are not found.
     """
     file = _file_of(path)
-    arrays = _arrays(file) if file.suffix == ".npz" else read_arrays(file)
-    return imported(file, arrays, read_vocabularies(file))
+    arrays, is_rounded = (_arrays(file), False) if file.suffix == ".npz" else read_arrays(file)
+    found = imported(file, arrays, vocabularies := read_vocabularies(file))
+    if not is_rounded:
+        return found
+    return replace(
+        found,
+        load=lambda: RealMarian(file, vocabularies, arrays),
+        notices=["its weights are rounded to integers, and are kept so; they are proved as floats"],
+    )
 
 
 def imported(file: Path, arrays: Mapping[str, Tensor | bytes], vocabularies: Vocabularies) -> Imported:
@@ -87,6 +97,7 @@ def imported(file: Path, arrays: Mapping[str, Tensor | bytes], vocabularies: Voc
     settings = read_yaml(description.rstrip(b"\0"), file)
     require_settings(settings, _KNOWN, file, "it changes what a model computes")
     tensors = Tensors({name: array for name, array in arrays.items() if isinstance(array, Tensor)}, file)
+    tensors.drop(*(name for name in arrays if name.endswith(_FACTOR)))
     layers = _Layers(tensors, settings, file)
     orders = vocabularies.orders
     weights = _embeddings(tensors, settings, orders, layers.width)

@@ -1,9 +1,11 @@
 """Marian's binary files (`.bin`, version 1), which Bergamot and Firefox use, as named arrays.
 
 Header: version, number of items, and for each item the lengths of its name, shape and data, and its type,
-64 bits each; then all names, all shapes, padding, and all data.
+64 bits each; then all names, all shapes, padding, and all data. A matrix that is rounded to integers is
+stored transposed, unless it has embeddings, and is followed by the factor that it was multiplied by.
 """
 
+import math
 import struct
 from pathlib import Path
 from typing import NamedTuple
@@ -17,6 +19,9 @@ from allyouneed.storage.publish import read_published
 
 _VERSION = 1
 _FLOAT32 = 0x0404
+_INTEGERS = {0x10001: "<i1", 0x10002: "<i2", 0x4101: "<i1", 0x4102: "<i2"}
+"""Marian's intgemm8 and intgemm16, and those of Bergamot and Firefox, which have other numbers."""
+_EMBEDDINGS = "Wemb"
 _MOST_ITEMS, _MOST_NAME, _MOST_DIMENSIONS = 100_000, 1_000, 8
 
 
@@ -33,11 +38,11 @@ def is_binary(path: Path) -> bool:
         return file.read(8) == struct.pack("<Q", _VERSION)
 
 
-def read_arrays(path: Path) -> dict[str, Tensor | bytes]:
-    """The arrays of a file: tensors of float32, and others as bytes.
+def read_arrays(path: Path) -> tuple[dict[str, Tensor | bytes], bool]:
+    """The arrays of a file, tensors of float32 and others as bytes, and whether some were rounded.
 
     Raises:
-        ModelError: The file is damaged, or its weights are rounded to integers.
+        ModelError: The file is damaged, or its weights are packed for one kind of processor.
     """
     try:
         return _read(path, read_published(path))
@@ -47,7 +52,7 @@ def read_arrays(path: Path) -> dict[str, Tensor | bytes]:
         ) from None
 
 
-def _read(path: Path, content: bytes) -> dict[str, Tensor | bytes]:
+def _read(path: Path, content: bytes) -> tuple[dict[str, Tensor | bytes], bool]:
     version, count = struct.unpack_from("<QQ", content)
     if version != _VERSION or count > _MOST_ITEMS:
         raise ValueError(f"version {version}, {count:,} items")
@@ -74,20 +79,27 @@ def _read(path: Path, content: bytes) -> dict[str, Tensor | bytes]:
             raise ValueError("it ends too early")
         at += item.num_bytes
         arrays[name] = _array(path, name, item.type, shape, data)
-    return arrays
+    return arrays, any(item.type in _INTEGERS for item in items)
 
 
 def _array(path: Path, name: str, kind: int, shape: tuple[int, ...], data: bytes) -> Tensor | bytes:
     if name.startswith("special:"):
         return data
-    if kind != _FLOAT32:
+    if kind not in (_FLOAT32, *_INTEGERS):
         raise ModelError(
-            f"{path}: {name} is of type {kind:#x}, and only float32 ({_FLOAT32:#x}) is supported; "
-            "import the model that it was made from"
+            f"{path}: {name} is of type {kind:#x}, and only float32 ({_FLOAT32:#x}) and intgemm's integers "
+            "are supported; import the model that it was made from"
         )
-    size = 1
-    for length in shape:
-        size *= length
-    if size < 0 or 4 * size > len(data):
+    stored = np.dtype(_INTEGERS.get(kind, "<f4"))
+    size = math.prod(shape)
+    num_bytes = size * stored.itemsize + (4 if kind in _INTEGERS else 0)
+    if min(shape, default=1) < 0 or num_bytes > len(data):
         raise ValueError(f"{name} has less data than its shape {shape}")
-    return torch.from_numpy(np.frombuffer(data[: 4 * size], "<f4").reshape(shape).copy())
+    values = np.frombuffer(data, stored, size)
+    if kind == _FLOAT32:
+        return torch.from_numpy(values.reshape(shape).copy())
+    [factor] = struct.unpack_from("<f", data, size * stored.itemsize)
+    if not (math.isfinite(factor) and factor > 0) or len(shape) != 2:
+        raise ValueError(f"{name} is no matrix with a factor")
+    whole = values.reshape(shape) if _EMBEDDINGS in name else values.reshape(shape[::-1]).T
+    return torch.from_numpy(whole.astype(np.float32, order="C") / np.float32(factor))

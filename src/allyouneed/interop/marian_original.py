@@ -1,9 +1,15 @@
 """A model in the real Marian, by `pymarian`, with which an import is proved."""
 
 import re
-from collections.abc import Sequence
+import shutil
+import tempfile
+import weakref
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from torch import Tensor
 
 from allyouneed.errors import ModelError
 from allyouneed.interop.foreign import Scored
@@ -20,12 +26,24 @@ class RealMarian:
     Marian does not score given pieces, so the hypotheses that it writes itself are compared.
 
     Args:
-        model: The `.npz` file.
+        model: The `.npz` or `.bin` file.
         vocabularies: The vocabularies of both sides.
+        arrays: The arrays that Marian gets instead of the file's, if given: tensors, and others as bytes.
     """
 
-    def __init__(self, model: Path, vocabularies: Vocabularies) -> None:
+    def __init__(
+        self, model: Path, vocabularies: Vocabularies, arrays: Mapping[str, Tensor | bytes] | None = None
+    ) -> None:
         self._model, self._files = model, vocabularies.files
+        if arrays is not None:
+            folder = tempfile.mkdtemp()
+            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+            self._model = Path(folder, "model.npz")
+            contents = {
+                name: array.numpy() if isinstance(array, Tensor) else np.frombuffer(array, np.int8)
+                for name, array in arrays.items()
+            }
+            np.savez(self._model, **contents)  # type: ignore[arg-type]
         self._source, self._target = (tokenizer.names for tokenizer in vocabularies.tokenizers)
         self._ids = {name: token for token, name in enumerate(self._target)}
 
