@@ -32,8 +32,8 @@ if [[ ! -e $out/marian/model.npz ]]; then
     pymarian train --train-sets "$out/train.en" "$out/train.de" --vocabs "$out/vocab.spm" "$out/vocab.spm" \
         --model "$out/marian/model.npz" --type transformer --cpu-threads "$(nproc)" --tied-embeddings-all \
         --dim-emb 256 --enc-depth 3 --dec-depth 3 --transformer-heads 4 --transformer-dim-ffn 1024 \
-        --transformer-dropout 0.1 --label-smoothing 0.1 --mini-batch 1000 --mini-batch-words 4000 --max-length 100 \
-        --learn-rate 0.0006 --lr-warmup 2000 --lr-decay-inv-sqrt 2000 --optimizer-params 0.9 0.98 1e-09 \
+        --transformer-dropout 0.1 --label-smoothing 0.1 --mini-batch 1000 --mini-batch-words 1000 --max-length 100 \
+        --learn-rate 0.0006 --lr-warmup 1000 --lr-decay-inv-sqrt 1000 --optimizer-params 0.9 0.98 1e-09 \
         --clip-norm 0 --exponential-smoothing --after "${updates}u" --disp-freq 500 --save-freq 4000 --seed 1 \
         2>"$out/marian.log"
     cp "$out/vocab.spm" "$out/marian/"

@@ -36,8 +36,20 @@ def test_without_dropout_the_sub_words_are_those_of_the_tokenizer(tokenizer: Tok
     assert split(nothing, tokenizer, texts, [*range(6)]) == tokenizer.encode_batch(texts)
 
 
+anything = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
+like_words = st.text(st.sampled_from("loweNst '’.,12\t\u3000é"), min_size=1, max_size=30)
+
+
+@given(st.lists(anything | like_words, min_size=1, max_size=4))
+def test_without_dropout_all_text_has_the_sub_words_of_the_tokenizer(
+    tokenizer: Tokenizer, texts: list[str]
+) -> None:
+    nothing = SubwordDropout(tokenizer, 0.0)
+    assert split(nothing, tokenizer, texts, [*range(len(texts))]) == tokenizer.encode_batch(texts)
+
+
 @given(
-    texts=st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1), min_size=1, max_size=4),
+    texts=st.lists(anything | like_words, min_size=1, max_size=4),
     probability=st.sampled_from([0.1, 0.5, 0.99]),
 )
 def test_the_text_stays_the_same(tokenizer: Tokenizer, texts: list[str], probability: float) -> None:

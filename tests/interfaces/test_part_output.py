@@ -93,7 +93,7 @@ def test_a_folder_with_other_things_is_refused(tmp_path: Path) -> None:
 
 @pytest.fixture
 def files(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[FlakyFiles]]:
-    monkeypatch.setattr(locations.Location.__init__, "__defaults__", (lambda seconds: None,))
+    monkeypatch.setattr(locations, "_wait", lambda seconds: None)
     with flaky_files(0.1) as found:
         yield found
 

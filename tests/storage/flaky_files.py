@@ -10,6 +10,10 @@ import fsspec
 from fsspec.implementations.memory import MemoryFile, MemoryFileSystem
 
 
+class BackendError(Exception):
+    """An error as those of some packages, which is none of the system."""
+
+
 class FlakyFiles(MemoryFileSystem):  # type: ignore[misc]
     """Breaks a share of its calls, before or after they have been carried out, and reads halfway."""
 
@@ -28,7 +32,13 @@ class FlakyFiles(MemoryFileSystem):  # type: ignore[misc]
     def may_break(cls) -> None:
         if cls.draw.random() < cls.broken_share:
             FlakyFiles.num_broken += 1
-            raise ConnectionResetError("the connection was dropped")
+            if cls.draw.random() < 0.5:
+                raise ConnectionResetError("the connection was dropped")
+            raise BackendError("the connection was dropped")
+
+    def makedirs(self, path: str, exist_ok: bool = False) -> None:
+        self.may_break()
+        super().makedirs(path, exist_ok=exist_ok)
 
     def pipe_file(self, path: str, value: bytes, **options: Any) -> None:
         if self.draw.random() < self.broken_share:
@@ -41,10 +51,14 @@ class FlakyFiles(MemoryFileSystem):  # type: ignore[misc]
     def put_file(self, lpath: str, rpath: str, **options: Any) -> None:
         self.pipe_file(rpath, Path(lpath).read_bytes())
 
-    def mv(self, path1: str, path2: str, **options: Any) -> None:
+    def cp_file(self, path1: str, path2: str, **options: Any) -> None:
         self.may_break()
-        super().mv(path1, path2, **options)
+        super().cp_file(path1, path2, **options)
         self.may_break()
+
+    def rm_file(self, path: str) -> None:
+        self.may_break()
+        super().rm_file(path)
 
     def find(self, path: str, **options: Any) -> Any:
         self.may_break()

@@ -16,7 +16,7 @@ URL = "flaky://place/data"
 
 @pytest.fixture
 def files(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[FlakyFiles]]:
-    monkeypatch.setattr(locations.Location.__init__, "__defaults__", (lambda seconds: None,))
+    monkeypatch.setattr(locations, "_wait", lambda seconds: None)
     with flaky_files(0.08) as found:
         yield found
 
@@ -60,16 +60,20 @@ def test_an_interrupted_copy_sends_only_what_is_missing(files: type[FlakyFiles],
     files.broken_share = 0.0
 
     def interrupt(count: int) -> None:
-        if len(files.store) == 5:
+        if len(files.store) == 6:  # with the mark that it is unfinished
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         copy_published(data, URL, advance=interrupt)
     assert f"/place/data/{MANIFEST}" not in files.store
-    there = {name: file.modified for name, file in files.store.items()}
+    there = {name: file.modified for name, file in files.store.items() if "unfinished" not in name}
+    assert len(there) == 5
     copy_published(data, URL)
     assert {name: files.store[name].modified for name in there} == there
     assert len(files.store) == 13
+    before = {name: file.modified for name, file in files.store.items()}
+    copy_published(data, URL)
+    assert {name: file.modified for name, file in files.store.items()} == before
 
 
 def test_an_interrupted_fetch_goes_on(files: type[FlakyFiles], data: Path, tmp_path: Path) -> None:
@@ -117,8 +121,13 @@ def test_nothing_is_written_over(files: type[FlakyFiles], data: Path, tmp_path: 
     copy_published(data, URL)
     with publish_directory(tmp_path / "model", "model") as aside:
         (aside / "file").write_bytes(b"weights")
-    with pytest.raises(UsageError, match="holds another directory already"):
+    with pytest.raises(UsageError, match="holds something else already"):
         copy_published(tmp_path / "model", URL)
+    files.broken_share = 0.0
+    files().pipe_file("/place/mine/report.json", b"precious")
+    with pytest.raises(UsageError, match="flaky://place/mine: holds something else already"):
+        copy_published(data, "flaky://place/mine")
+    assert files().cat_file("/place/mine/report.json") == b"precious"
     with pytest.raises(UsageError, match="exists and is not empty"):
         copy_published(URL, tmp_path / "model")
     with pytest.raises(UsageError, match="one of the two places must be local"):
@@ -147,6 +156,11 @@ def test_a_local_copy_is_kept_until_the_other_place_changes(
         del files.store[name]
     assert local_copy(Path(URL)) == first
     assert local_copy(data) == data
+    (first / "folder0" / "file0").unlink()  # by a program that cleans up
+    with pytest.raises(ModelError, match="flaky://place/data/folder0/file0: is missing"):
+        local_copy(URL)
+    copy_published(data, URL)
+    assert contents(local_copy(URL)) == contents(data)
     files.store.clear()
     with publish_directory(tmp_path / "new", "data") as aside:
         (aside / "file").write_bytes(b"new")

@@ -115,7 +115,7 @@ def test_a_process_that_is_killed_changes_nothing(toy_model: Path, tmp_path: Pat
     translated_with_a_kill(toy_model, folder, lines, lambda: True)
     assert whole(folder) == expected
     again = run("translate", toy_model, "--parts", folder, stdin=lines)
-    assert b"1 parts are there" in again.stderr
+    assert b"continuing; 1 of the parts are there" in again.stderr
     assert whole(folder) == expected
 
 
@@ -139,6 +139,58 @@ def test_prepared_data_has_the_bytes_of_one_process(tmp_path: Path) -> None:
     assert len(names) > 8
     for name in names:
         assert (tmp_path / "ray" / name).read_bytes() == (tmp_path / "one" / name).read_bytes(), name
+
+
+def test_a_process_that_needs_more_than_any_machine_has_is_refused(
+    toy_model: Path, toy_text: Path, tmp_path: Path
+) -> None:
+    files = "--source", toy_text / "train.en", "--target", toy_text / "train.toy", "--vocab-size", "290"
+    for arguments, said in (
+        (
+            ("prepare", tmp_path / "data", *files, "--workers", "0"),
+            "--workers 0: the engine ray needs a core",
+        ),
+        (("translate", toy_model, "--workers", "1", "--device", "cuda"), "the cores (1) and GPUs (1) that"),
+    ):
+        [line] = run(*arguments, "--engine", "ray", stdin=b"sun\n", code=2).stderr.decode().splitlines()
+        assert said in line
+
+
+def test_a_stop_is_the_one_of_every_command(toy_model: Path, tmp_path: Path) -> None:
+    command: list[str | Path] = [*PROGRAM, "translate", toy_model, "--engine", "ray", "--workers", "1"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdin
+        assert process.stderr
+        process.stdin.write(text(3_000))
+        process.stdin.flush()
+        wait_until(lambda: computing_for(process.pid), pause_seconds=0.02)
+        process.send_signal(signal.SIGTERM)
+        said = process.stderr.read().decode()
+        assert (process.wait(), said) == (143, "")
+
+
+def test_an_error_of_the_caller_ends_the_cluster_once(toy_model: Path, tmp_path: Path) -> None:
+    program = """
+from allyouneed import Cluster
+import ray
+try:
+    with Cluster(1) as cluster:
+        for found in cluster.map(abs, range(-9, 0)):
+            assert found == 9
+            raise KeyError("mine")
+except KeyError:
+    assert not ray.is_initialized()
+try:
+    with Cluster(1) as cluster:
+        [*cluster.map(len, [3])]
+except Exception as error:
+    print(type(error).__name__, error)
+"""
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    assert found.stderr == b""
+    assert found.stdout.startswith(
+        b"InternalError a process of the cluster failed: TypeError: object of type"
+    )
 
 
 def test_a_cluster_that_is_not_there_is_told_in_one_line(

@@ -18,7 +18,7 @@ from allyouneed.data.tokenizer import FIRST_BYTE, Tokenizer
 
 _VARIANTS = 64
 """Number of segmentations of a word that are drawn from; more would be almost the same, and slower."""
-_MOST_KNOWN = 1 << 20
+_MOST_KNOWN = 1 << 18  # some 300 bytes each
 _ID = np.dtype("<u4")
 
 
@@ -32,9 +32,10 @@ class SubwordDropout:
 
     def __init__(self, tokenizer: Tokenizer, probability: float) -> None:
         self._merges, self._probability = tokenizer.merges(), probability
-        contents = [tokenizer.content(token) for token in range(tokenizer.vocab_size)]
-        self._bytes = [[FIRST_BYTE + byte for byte in content] for content in contents]
-        self._begins = np.array([content[:1] == b" " for content in contents])
+        self._contents = [tokenizer.content(token) for token in range(tokenizer.vocab_size)]
+        self._parts_of = tokenizer.parts
+        self._begins = np.array([content[:1] == b" " for content in self._contents])
+        self._parts: dict[bytes, list[list[int]]] = {}
         self._known: dict[tuple[bytes, int], bytes] = {}
 
     def applied(self, sentences: Sentences, places: NDArray[np.uint64]) -> Sentences:
@@ -69,11 +70,15 @@ class SubwordDropout:
             return known
         if len(self._known) >= _MOST_KNOWN:
             self._known.clear()
-        symbols = [each for token in np.frombuffer(word, _ID).tolist() for each in self._bytes[token]]
+            self._parts.clear()
+        if (parts := self._parts.get(word)) is None:
+            content = b"".join(self._contents[token] for token in np.frombuffer(word, _ID).tolist())
+            parts = [[FIRST_BYTE + byte for byte in part] for part in self._parts_of(content)]
+            self._parts[word] = parts
         draw = random.Random(word + bytes([variant]))
-        found = np.array(self._segmented(symbols, draw), _ID).tobytes()
-        self._known[word, variant] = found
-        return found
+        found = [token for part in parts for token in self._segmented([*part], draw)]
+        self._known[word, variant] = encoded = np.array(found, _ID).tobytes()
+        return encoded
 
     def _segmented(self, symbols: list[int], draw: random.Random) -> Sequence[int]:
         merges, probability = self._merges, self._probability

@@ -161,6 +161,15 @@ class Tokenizer:
             for rank, (first, second) in enumerate(model["merges"])
         }
 
+    def parts(self, content: bytes) -> list[bytes]:
+        """The pieces of text that merges do not cross, such as words and punctuation.
+
+        Args:
+            content: Text as ids have it, with a space before it, in UTF-8.
+        """
+        found = self._library.pre_tokenizer.pre_tokenize_str(content.decode())
+        return [bytes(map(BYTE_NAMES.index, name)) for name, _ in found]
+
     def offsets(self, text: str) -> list[tuple[int, int]]:
         """For each piece of `encode(text)`, its begin and end in `text`, in characters.
 

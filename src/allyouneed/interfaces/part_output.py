@@ -1,12 +1,15 @@
 """Output lines as parts: files of so many answers, in a folder at any location that fsspec reaches.
 
-The name of a part has its number and a digest of its input and of how that is answered. A part appears whole,
-so one that is there is done: a run that was killed goes on with the parts that are missing. `parts.json` is
-written last, and lists them all.
+The name of a part has its number and a digest of its input and of how that is answered. A part appears
+whole, so one that is there is done: a run that was killed goes on with the parts that are missing. While
+`parts.json` is there, everything is: it is removed before a part is written, and lists them all at the end.
 """
 
+import contextlib
+import fcntl
 import hashlib
 import json
+import os
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,13 +18,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from allyouneed.data.lines import Line, encode_line
-from allyouneed.errors import UsageError
-from allyouneed.storage.locations import Location
+from allyouneed.errors import LockedError, UsageError
+from allyouneed.storage.locations import ASIDE, Location, url_of
+from allyouneed.storage.publish import disk_errors
 
 PART_LINES = 8_192
 """Number of answers in a part."""
 LIST = "parts.json"
-_NAME = re.compile(r"part-(\d{6,})-([0-9a-f]{16})\.txt")
+_NAME = re.compile(r"part-\d{6,}-[0-9a-f]{16}\.txt")
+_LEFTOVER = re.compile(rf"{re.escape(ASIDE)}.*|({_NAME.pattern}|parts\.json)\.tmp-[0-9a-f]{{32}}")
 
 
 class _Part(NamedTuple):
@@ -30,7 +35,7 @@ class _Part(NamedTuple):
 
 
 class PartsOutput:
-    """Writes answers as parts, and goes on where an earlier run was killed.
+    """Writes answers as parts, and goes on where an earlier run was killed. See `parts_output`.
 
     Args:
         where: A local folder or a URL.
@@ -48,10 +53,10 @@ class PartsOutput:
         self._where, self._request, self._advance = where, request, advance
         self._location = Location(where)
         self._location.make()
-        there = {name for name in self._location.sizes() if _is_whole(name)}
-        if others := sorted(name for name in there if not _NAME.fullmatch(name) and name != LIST):
-            raise UsageError(f"--parts {where}: holds {others[0]}; name a new folder")
-        self._there = {int(found[1]): name for name in there if (found := _NAME.fullmatch(name))}
+        there = self._parts_there()
+        self._there = {int(name.split("-")[1]): name for name in there}
+        if len(self._there) < len(there):
+            raise self._another_run(min(there - set(self._there.values())))
         self._pending: deque[_Part] = deque()
         self._names: list[str] = []
         self._rows: list[bytes] = []
@@ -76,9 +81,10 @@ class PartsOutput:
             self._names.append(name)
             self._num_lines += len(together)
             found = self._there.pop(number, None)
-            if found not in (None, name):
+            if found is not None and found != name:
                 raise self._another_run(found)
             if found is None:
+                self._location.remove(LIST)
                 self._pending.append(_Part(name, len(together)))
                 yield from together
             else:
@@ -108,8 +114,20 @@ class PartsOutput:
         """
         if self._there:
             raise self._another_run(min(self._there.values()))
+        if others := self._parts_there() - set(self._names):  # of a run at the same time
+            raise self._another_run(min(others))
         content = {"lines": self._num_lines, "parts": self._names}
         self._location.write(LIST, json.dumps(content, indent=1).encode())
+
+    def _parts_there(self) -> set[str]:
+        """The names of parts in the folder. What a killed process was writing is removed."""
+        there = set(self._location.sizes())
+        for name in [*filter(_LEFTOVER.fullmatch, there)]:
+            self._location.remove(name)
+            there.remove(name)
+        if others := sorted(name for name in there - {LIST} if not _NAME.fullmatch(name)):
+            raise UsageError(f"--parts {self._location.name}: holds {others[0]}; name a new folder")
+        return there - {LIST}
 
     def _digest(self, lines: Sequence[Line]) -> str:
         digest = hashlib.sha256(self._request.encode())
@@ -117,13 +135,32 @@ class PartsOutput:
             digest.update(f"\n{line.text if line.error is None else line.error}".encode(errors="replace"))
         return digest.hexdigest()[:16]
 
-    def _another_run(self, name: str | None) -> UsageError:
+    def _another_run(self, name: str) -> UsageError:
         return UsageError(
-            f"--parts {self._where}: {name} is of another input, or of another model or other options; "
-            "repeat those, or name a new folder"
+            f"--parts {self._location.name}: {name} is of another input, or of another model, version or "
+            "options; repeat those, or name a new folder"
         )
 
 
-def _is_whole(name: str) -> bool:
-    """Whether this is not what a killed process was writing."""
-    return ".tmp-" not in name
+@contextlib.contextmanager
+def parts_output(where: Path, request: str, advance: Callable[[int], None]) -> Iterator[PartsOutput]:
+    """The output of parts; of a local folder, it is the only one.
+
+    Raises:
+        UsageError, DiskError: See `PartsOutput`.
+        LockedError: Another run is writing the folder.
+    """
+    if url_of(where):
+        yield PartsOutput(where, request, advance)
+        return
+    with disk_errors(where):
+        where.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(where, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise LockedError(f"{where}: another run is writing it; wait for it, or stop it") from None
+        yield PartsOutput(where, request, advance)
+    finally:
+        os.close(descriptor)

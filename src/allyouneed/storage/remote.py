@@ -11,10 +11,12 @@ from allyouneed.hardware.user_cache import user_cache
 from allyouneed.storage.locations import Location, url_of
 from allyouneed.storage.publish import (
     MANIFEST,
+    discard,
     disk_errors,
     publish_directory,
     read_manifest,
     require_free,
+    require_space,
     sha256_of,
 )
 from allyouneed.storage.publish.manifest import MAX_MANIFEST_BYTES, parse_manifest
@@ -61,19 +63,24 @@ def local_copy(path: Path | str) -> Path:
     """A local path as it is; of a URL, the path of a copy that is kept in the user's cache.
 
     Raises:
+        UsageError: The URL cannot be read by what is installed.
         ModelError: There is no published directory at the URL, or it is damaged.
         DiskError: It cannot be read, or the copy cannot be written.
     """
     if (url := url_of(path)) is None:
         return Path(path)
-    if (cache := user_cache()) is None:
-        raise UsageError(f"{url}: there is no cache directory; take `allyouneed copy` to a local folder")
     location = Location(url)
-    manifest = _manifest_at(location)
-    copy = cache / "copies" / hashlib.sha256(url.encode() + manifest).hexdigest()[:32]
-    while not copy.exists():
+    if (cache := user_cache()) is None:
+        raise UsageError(
+            f"{location.name}: there is no cache directory; `allyouneed copy` it to a local folder"
+        )
+    seal = _manifest_at(location)
+    copy = cache / "copies" / hashlib.sha256(url.encode() + seal).hexdigest()[:32]
+    while not _is_complete(copy):
         try:
-            _download(location, manifest, copy)
+            if copy.exists():
+                discard(copy)
+            _download(location, seal, copy)
         except LockedError:  # as the processes of `torchrun` begin together
             time.sleep(_WAIT_SECONDS)
         except UsageError:
@@ -82,25 +89,39 @@ def local_copy(path: Path | str) -> Path:
     return copy
 
 
+def _is_complete(directory: Path) -> bool:
+    """Whether the files of a copy are there, with their sizes; what reads them checks what is in them."""
+    try:
+        read_manifest(directory, later=lambda name, size: True)
+    except ModelError:
+        return False
+    return True
+
+
 def _upload(directory: Path, url: str, advance: Advance) -> None:
     manifest = read_manifest(directory)
     seal = (directory / MANIFEST).read_bytes()
     location = Location(url)
     location.make()
     there = location.sizes()
-    if MANIFEST in there and location.read(MANIFEST, MAX_MANIFEST_BYTES) != seal:
-        raise UsageError(f"{url}: holds another directory already; name a new place, or remove it")
+    is_complete = MANIFEST in there and location.read(MANIFEST, MAX_MANIFEST_BYTES) == seal
+    if there and not is_complete and (MANIFEST in there or _UNFINISHED not in there):
+        raise UsageError(f"{location.name}: holds something else already; name a new place, or remove that")
+    if not is_complete:
+        location.write(_UNFINISHED, b"{}")
     for name, entry in manifest["files"].items():
-        if there.get(name) != entry["size"] or location.sha256_of(name) != entry["sha256"]:
+        if there.get(name) != entry["size"] or location.sha256_of(name, entry["size"]) != entry["sha256"]:
             location.put(directory / name, name)
         advance(entry["size"])
-    location.write(MANIFEST, seal)
+    if not is_complete:
+        location.write(MANIFEST, seal)
+        location.remove(_UNFINISHED)
 
 
 def _manifest_at(location: Location) -> bytes:
     try:
         return location.read(MANIFEST, MAX_MANIFEST_BYTES)
-    except (FileNotFoundError, NotADirectoryError):
+    except FileNotFoundError:
         raise ModelError(
             f"{location.name}: has no {MANIFEST}; name a folder that `allyouneed copy` has filled"
         ) from None
@@ -114,27 +135,31 @@ def _download(
     advance: Advance = lambda count: None,
 ) -> None:
     manifest = parse_manifest(seal, f"{location.name}/{MANIFEST}", location.name)
+    entries = manifest["files"]
     facts: dict[str, Any] = {name: fact for name, fact in manifest.items() if name not in _NOT_FACTS}
     require_free(target)
     with publish_directory(target, manifest["kind"], facts, unfinished=_UNFINISHED, say=say) as aside:
         (aside / _UNFINISHED).write_bytes(b"{}")
         with disk_errors(target):
             for path in [path for path in aside.rglob("*") if not path.is_dir()]:
-                if path.relative_to(aside).as_posix() not in {_UNFINISHED, *manifest["files"]}:
+                if path.relative_to(aside).as_posix() not in {_UNFINISHED, *entries}:
                     path.unlink()
-            for name, entry in manifest["files"].items():
-                _fetch(location, name, entry, aside)
+            missing = {name: entry for name, entry in entries.items() if not _is_there(aside / name, entry)}
+            require_space(target, sum(entry["size"] for entry in missing.values()))
+            for name, entry in entries.items():
+                if name in missing:
+                    _fetch(location, name, entry, aside / name)
                 advance(entry["size"])
-    assert (target / MANIFEST).read_bytes() == seal, "a copy has the same manifest"
 
 
-def _fetch(location: Location, name: str, entry: dict[str, Any], directory: Path) -> None:
-    """Fetch a file, unless it is there from an interrupted copy."""
-    path = directory / name
-    if path.is_file() and path.stat().st_size == entry["size"] and sha256_of(path) == entry["sha256"]:
-        return
+def _is_there(path: Path, entry: dict[str, Any]) -> bool:
+    """Whether an interrupted copy has left this file."""
+    return path.is_file() and path.stat().st_size == entry["size"] and sha256_of(path) == entry["sha256"]
+
+
+def _fetch(location: Location, name: str, entry: dict[str, Any], path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        location.fetch(name, path, entry["sha256"])
+        location.fetch(name, path, entry["size"], entry["sha256"])
     except FileNotFoundError:
         raise ModelError(f"{location.name}/{name}: is missing; copy the directory there again") from None

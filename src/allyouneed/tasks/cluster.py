@@ -3,9 +3,12 @@
 import hashlib
 import logging
 import os
+import platform
 import shutil
+import signal
 import socket
 import tempfile
+import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, field
@@ -13,7 +16,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from allyouneed.errors import DiskError, ResourceError, UsageError, UserError
+from allyouneed.errors import (
+    DiskError,
+    InternalError,
+    ResourceError,
+    UsageError,
+    UserError,
+    is_out_of_memory,
+)
 from allyouneed.hardware.user_cache import is_ours
 from allyouneed.storage.publish import disk_errors
 from allyouneed.version import __version__
@@ -24,6 +34,8 @@ _DEATHS = 10
 _WAITING = 3
 """Items on their way, for each that is computed, so that a slow one holds up nobody."""
 _SECONDS_TO_CONNECT = 10
+_MOST_WAITING = 1_500
+"""Items on their way at most, so that their memory is bounded; more cores than one command can feed."""
 _ASKED_EVERY = 100  # items, for the size of the cluster, which may grow
 
 Item = TypeVar("Item")
@@ -50,23 +62,31 @@ class Cluster:
             raise UsageError("the engine ray needs Ray: pip install 'allyouneed[ray]'") from None
         self._ray: Any = ray
         self._address, self._num_cpus = os.environ.get(_ADDRESS), num_cpus
+        if num_cpus == 0:
+            raise UsageError("workers 0: the engine ray needs a core; leave it out", settings=["workers"])
         if self._address and num_cpus is not None:
             raise UsageError(
                 f"workers: the cluster of {_ADDRESS} has its own number; leave it out", settings=["workers"]
             )
 
     def __enter__(self) -> Self:
-        options: dict[str, Any] = {"include_dashboard": False, "num_cpus": self._num_cpus}
+        options: dict[str, Any] = {"address": self._address}
         if self._address:
             _require_reachable(self._address)
-            options = {"address": self._address}
-        else:
-            options["_node_ip_address"] = "127.0.0.1"  # nobody else can reach it
+        else:  # a new one, which nobody else can reach
+            options = {
+                **{"address": "local", "num_cpus": self._num_cpus, "include_dashboard": False},
+                "_node_ip_address": "127.0.0.1",
+            }
+        handler = signal.getsignal(signal.SIGTERM)
         try:
             self._ray.init(**options, log_to_driver=False, logging_level=logging.ERROR)
         except (RuntimeError, ValueError, OSError) as error:
             place = f"{_ADDRESS}={self._address}" if self._address else "Ray"
             raise UsageError(f"{place}: no cluster could be used: {_first_line(error)}") from error
+        finally:
+            if threading.current_thread() is threading.main_thread():
+                signal.signal(signal.SIGTERM, handler)  # which Ray replaces
         return self
 
     def __exit__(
@@ -97,36 +117,50 @@ class Cluster:
             num_gpus: Number of GPUs that a call takes.
 
         Raises:
-            ResourceError: Processes die again and again over the same item, or none can be started.
+            UsageError: No machine has so many cores or GPUs.
+            ResourceError: Processes die again and again over the same item.
+            UserError: The function raises it.
         """
         ray = self._ray
+        self._require_room(num_cpus, num_gpus)
         options = {"num_cpus": num_cpus, "num_gpus": num_gpus, "max_retries": _DEATHS}
         task = ray.remote(**options)(_called)
-        sent = ray.put((__version__, function))
+        sent = ray.put(function)
         waiting: deque[Any] = deque()
         room = 0
         try:
             for number, item in enumerate(items):
                 if number % _ASKED_EVERY == 0:
-                    room = _WAITING * self._num_at_once(num_cpus, num_gpus)
-                while len(waiting) >= room:
+                    room = min(_MOST_WAITING, _WAITING * self._num_at_once(num_cpus, num_gpus))
+                while len(waiting) >= room or (waiting and ray.wait([waiting[0]], timeout=0)[0]):
                     yield self._result(waiting.popleft())
-                waiting.append(task.remote(sent, item))
+                waiting.append(task.remote(__version__, sent, item))
             while waiting:
                 yield self._result(waiting.popleft())
         finally:
-            for reference in waiting:
-                ray.cancel(reference, force=True)
+            if ray.is_initialized():  # else the cluster has ended, and everything with it
+                for reference in waiting:
+                    ray.cancel(reference, force=True)
 
     def bundle(self, directory: Path) -> "Bundle":
         """Send the files of a directory, without those of its folders, to the cluster."""
         with disk_errors(directory):
             paths = sorted(path for path in directory.iterdir() if path.is_file())
             contents = {path.name: path.read_bytes() for path in paths}
+        sizes = tuple((name, len(content)) for name, content in contents.items())
         digest = hashlib.sha256()
         for name, content in contents.items():
             digest.update(f"{name}\n{hashlib.sha256(content).hexdigest()}\n".encode())
-        return Bundle(digest.hexdigest()[:32], (self._ray.put(contents),))
+        return Bundle(digest.hexdigest()[:32], sizes, (self._ray.put(contents),))
+
+    def _require_room(self, num_cpus: int, num_gpus: int) -> None:
+        machines = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
+        if not any(each.get("CPU", 0) >= num_cpus and each.get("GPU", 0) >= num_gpus for each in machines):
+            raise UsageError(
+                f"no machine of the cluster has the cores ({num_cpus}) and GPUs ({num_gpus}) that a process "
+                "takes; change threads or device, or start it with more",
+                settings=["threads", "device"],
+            )
 
     def _num_at_once(self, num_cpus: int, num_gpus: int) -> int:
         found = self._ray.cluster_resources()
@@ -138,9 +172,13 @@ class Cluster:
         try:
             return self._ray.get(reference)
         except errors.RayTaskError as error:
-            if isinstance(error.cause, UserError):
-                raise error.cause from None
-            raise ResourceError(f"a process of the cluster failed: {_first_line(error.cause)}") from error
+            cause = error.cause
+            if isinstance(cause, UserError):
+                raise cause from None
+            if is_out_of_memory(cause):
+                raise ResourceError(f"a process of the cluster: {_first_line(cause)}") from error
+            what = f"{type(cause).__name__}: {_first_line(cause)}"
+            raise InternalError(f"a process of the cluster failed: {what}; please report it") from error
         except errors.RayError as error:
             raise ResourceError(
                 f"the cluster gave up after {_DEATHS} attempts: {_first_line(error)}; look at its memory"
@@ -152,6 +190,8 @@ class Bundle:
     """Files that calls need, by the digest of their contents; each machine gets them once."""
 
     digest: str
+    sizes: tuple[tuple[str, int], ...]
+    """The names of the files, and their sizes in bytes."""
     _references: tuple[Any, ...] = field(compare=False, repr=False)
 
     def unpacked(self) -> Path:
@@ -166,9 +206,15 @@ class Bundle:
             if not is_ours(base):
                 raise DiskError(f"{base}: others may write to it; remove it")
             place = base / self.digest
+            if place.is_dir() and not self._is_whole(place):  # something has cleaned up
+                shutil.rmtree(place, ignore_errors=True)
             if not place.is_dir():
                 self._unpack(place)
         return place
+
+    def _is_whole(self, place: Path) -> bool:
+        paths = [(place / name, size) for name, size in self.sizes]
+        return all(path.is_file() and path.stat().st_size == size for path, size in paths)
 
     def _unpack(self, place: Path) -> None:
         import ray
@@ -198,13 +244,20 @@ def _require_reachable(address: str) -> None:
         ) from None
 
 
-def _called(sent: tuple[str, Callable[[Any], Any]], item: Any) -> Any:
-    version, function = sent
+def _called(version: str, function: Callable[[Any], Any], item: Any) -> Any:
+    """What a process does with an item; errors name its machine."""
     if version != __version__:
         raise UsageError(
-            f"a machine of the cluster has allyouneed {__version__}, this one {version}; install the same"
+            f"{platform.node()} has allyouneed {__version__}, this machine {version}; install the same"
         )
-    return function(item)
+    try:
+        return function(item)
+    except UserError as error:
+        raise type(error)(
+            [f"{platform.node()}: {message}" for message in error.messages],
+            label=error.label,
+            settings=error.settings,
+        ) from None
 
 
 def _first_line(error: BaseException) -> str:

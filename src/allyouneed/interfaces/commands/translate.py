@@ -18,7 +18,7 @@ from allyouneed.interfaces.console import notice
 from allyouneed.interfaces.engine import Engine
 from allyouneed.interfaces.line_output import LineOutput, StreamOutput, resumed_output
 from allyouneed.interfaces.number_options import AtLeastOne, Outputs
-from allyouneed.interfaces.part_output import PartsOutput
+from allyouneed.interfaces.part_output import parts_output
 from allyouneed.interfaces.progress import progress
 from allyouneed.interfaces.requests import STANDARD_INPUT, Format, JsonLines, PlainText, input_windows
 from allyouneed.interfaces.search_options import AS_THE_MODEL_SAYS, SearchOptions
@@ -124,9 +124,12 @@ def translate(
         computing: Precision, parallelism and device.
     """
     from allyouneed.hardware.memory import give_back_freed_memory
+    from allyouneed.storage.run_directory import resolve_model
     from allyouneed.tasks.loading import load_translator
 
     give_back_freed_memory()
+    lines.form()  # which checks them
+    models = [*map(resolve_model, models)]  # of a run that goes on, the latest one now
     options: TranslateOptions = {
         **search.settings(),
         **lines.settings(),
@@ -139,8 +142,8 @@ def translate(
     stream: Stream = partial(translator.answer, n_best=lines.n_best or 1, **options)
     _require_possible(stream, lines.target_prefix)
     with contextlib.ExitStack() as stack:
-        directories = [*models, *([shortlist] if shortlist else [])]
-        output = stack.enter_context(_output(lines, _request(directories, lines, options, computing)))
+        request = partial(_request, [*models, *([shortlist] if shortlist else [])], lines, options, computing)
+        output = stack.enter_context(_output(lines, request))
         if engine == "ray":
             of_cluster = _on_cluster(stack, models, shortlist, computing)
             stream = partial(of_cluster.answer, n_best=lines.n_best or 1, **options)
@@ -192,7 +195,8 @@ def _on_cluster(
     from allyouneed.tasks.cluster import Cluster
     from allyouneed.tasks.translation.on_cluster import ClusterTranslator
 
-    cluster = stack.enter_context(Cluster(computing.workers))
+    cores = None if computing.workers is None else computing.workers * computing.threads
+    cluster = stack.enter_context(Cluster(cores))
     return ClusterTranslator(
         cluster,
         models,
@@ -207,22 +211,22 @@ def _request(
     directories: list[Path], lines: LineOptions, options: "TranslateOptions", computing: Computing
 ) -> str:
     """What the answers depend on but the input."""
-    from allyouneed.storage.run_directory import resolve_model
-
-    manifests = [sha256_of(resolve_model(directory) / MANIFEST) for directory in directories]
+    manifests = [sha256_of(directory / MANIFEST) for directory in directories]
     computed = {key: value for key, value in options.items() if key not in _WITHOUT_EFFECT}
     form = replace(lines, parts=None)
     return repr((__version__, manifests, form, sorted(computed.items()), computing.precision))
 
 
 @contextlib.contextmanager
-def _output(lines: LineOptions, request: str) -> Iterator[LineOutput]:
+def _output(lines: LineOptions, request: Callable[[], str]) -> Iterator[LineOutput]:
     """Standard output, or the file or folder to continue."""
     if lines.parts is not None:
-        with progress(None, unit="lines", description="translate") as shown:
-            parts = PartsOutput(lines.parts, request, shown.advance)
+        with (
+            progress(None, unit="lines", description="translate") as shown,
+            parts_output(lines.parts, request(), shown.advance) as parts,
+        ):
             if parts.num_parts:
-                notice(f"{lines.parts}: {parts.num_parts:,} parts are there; continuing with the others")
+                notice(f"--parts: continuing; {parts.num_parts:,} of the parts are there")
             yield parts
     elif lines.resume_output is not None:
         with resumed_output(lines.resume_output, lines.form().rows_per_line) as output:

@@ -201,6 +201,7 @@ def _is_inside(name: str) -> bool:
         name.isprintable()
         and path.as_posix() == name
         and not path.is_absolute()
+        and name != MANIFEST
         and all(part != ".." and len(part.encode()) <= _MAX_NAME_BYTES for part in path.parts)
     )
 

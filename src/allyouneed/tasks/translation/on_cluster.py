@@ -1,6 +1,7 @@
 """Translates on a Ray cluster, with the bits of one process."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import closing
 from functools import lru_cache, partial
 from itertools import islice
 from pathlib import Path
@@ -47,11 +48,14 @@ class ClusterTranslator:
         self._loading = ("device", device), ("precision", precision), ("threads", threads)
         self._needs = {"num_cpus": threads, "num_gpus": int(device.startswith("cuda"))}
 
-    def answer(self, requests: Iterable[TranslationRequest | Failure], **options: Any) -> Iterator[Answered]:
+    def answer(
+        self, requests: Iterable[TranslationRequest | Failure], **options: Any
+    ) -> Generator[Answered, None, None]:
         """An answer or a failure for each request, in order; the arguments are those of `Translator`."""
         call = partial(_answers, self._models, self._shortlist, self._loading, options | {"workers": 1})
-        for answers in self._cluster.map(call, _together(requests), **self._needs):
-            yield from answers
+        with closing(self._cluster.map(call, _together(requests), **self._needs)) as found:
+            for answers in found:
+                yield from answers
 
 
 def _answers(
