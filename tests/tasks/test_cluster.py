@@ -76,19 +76,17 @@ def computing_for(program: int) -> set[int]:
 
 
 def translated_with_a_kill(
-    model: Path, folder: Path, lines: bytes, when: Callable[[], bool], kills: int = 1
-) -> None:
-    command: list[str | Path] = [
-        *PROGRAM,
-        "translate",
-        model,
-        "--engine",
-        "ray",
-        "--workers",
-        "2",
-        "--parts",
-        folder,
-    ]
+    model: Path,
+    folder: Path,
+    lines: bytes,
+    when: Callable[[], bool],
+    *,
+    kills: int = 1,
+    options: tuple[str, ...] = (),
+    code: int = 0,
+) -> str:
+    ray = "--engine", "ray", "--workers", "2", "--parts", folder
+    command: list[str | Path] = [*PROGRAM, "translate", model, *ray, *options]
     with (
         killing(kills, when) as kill,
         subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process,
@@ -99,7 +97,8 @@ def translated_with_a_kill(
         process.stdin.close()
         kill(process.pid)
         said = process.stderr.read().decode()
-        assert process.wait() == 0, said
+        assert process.wait() == code, said
+        return said
 
 
 def whole(folder: Path) -> bytes:
@@ -109,23 +108,16 @@ def whole(folder: Path) -> bytes:
 
 
 def test_a_process_that_is_killed_changes_nothing(toy_model: Path, tmp_path: Path) -> None:
-    lines = text(6_000)
-    expected = run("translate", toy_model, stdin=lines).stdout
-    folder = tmp_path / "parts"
-    translated_with_a_kill(toy_model, folder, lines, lambda: True)
-    assert whole(folder) == expected
-    again = run("translate", toy_model, "--parts", folder, stdin=lines)
-    assert b"continuing; 1 of the parts are there" in again.stderr
-    assert whole(folder) == expected
-
-
-def test_answers_and_failures_are_those_of_one_process(toy_model: Path) -> None:
-    lines = text(2_000).replace(b"\n", b"\nbad \xff\n", 3) + b"\n"
+    lines = text(6_000).replace(b"\n", b"\nbad \xff\n", 3) + b"\n"
     options = "--n-best", "2", "--alignments", "--beam-size", "3"
     expected = run("translate", toy_model, *options, stdin=lines, code=9)
-    found = run("translate", toy_model, *options, "--engine", "ray", "--workers", "2", stdin=lines, code=9)
-    assert found.stdout == expected.stdout
-    assert found.stderr == expected.stderr
+    folder = tmp_path / "parts"
+    said = translated_with_a_kill(toy_model, folder, lines, lambda: True, options=options, code=9)
+    assert whole(folder) == expected.stdout
+    assert said == expected.stderr.decode()
+    again = run("translate", toy_model, *options, "--parts", folder, stdin=lines)
+    assert b"continuing; 1 of the parts are there" in again.stderr
+    assert whole(folder) == expected.stdout
 
 
 def test_prepared_data_has_the_bytes_of_one_process(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, tee
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
@@ -23,6 +23,7 @@ from allyouneed.interfaces.progress import progress
 from allyouneed.interfaces.requests import STANDARD_INPUT, Format, JsonLines, PlainText, input_windows
 from allyouneed.interfaces.search_options import AS_THE_MODEL_SAYS, SearchOptions
 from allyouneed.storage.publish import MANIFEST, sha256_of
+from allyouneed.storage.run_directory import resolve_model
 from allyouneed.tasks.requests import Failure, TranslationRequest
 from allyouneed.version import __version__
 
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from allyouneed.data.lines import Line
     from allyouneed.interfaces.requests import Answered
     from allyouneed.tasks.translation.on_cluster import ClusterTranslator
-    from allyouneed.tasks.translation.options import TranslateOptions
 
     Stream = Callable[[Iterable[TranslationRequest | Failure]], Iterator[Answered]]
 
@@ -77,9 +77,15 @@ class LineOptions:
             raise UsageError("--parts and --resume-output: name one of them")
         return JsonLines() if self.jsonl else PlainText(self.n_best, self.scores, self.alignments)
 
-    def settings(self) -> "TranslateOptions":
-        """What the translator has to know."""
+    def settings(self) -> dict[str, Any]:
+        """What the translator has to know.
+
+        Raises:
+            UsageError: Options contradict each other.
+        """
+        self.form()
         return {
+            "n_best": self.n_best or 1,
             "alignments": self.alignments,
             "split_sentences": self.split_sentences,
             "too_long": self.too_long,
@@ -124,13 +130,11 @@ def translate(
         computing: Precision, parallelism and device.
     """
     from allyouneed.hardware.memory import give_back_freed_memory
-    from allyouneed.storage.run_directory import resolve_model
     from allyouneed.tasks.loading import load_translator
 
     give_back_freed_memory()
-    lines.form()  # which checks them
     models = [*map(resolve_model, models)]  # of a run that goes on, the latest one now
-    options: TranslateOptions = {
+    asked: dict[str, Any] = {
         **search.settings(),
         **lines.settings(),
         "batch_tokens": batch_tokens,
@@ -139,14 +143,13 @@ def translate(
     }
     loading = computing.for_loading() if engine == "local" else {}
     translator = load_translator(*models, shortlist=shortlist, **loading)
-    stream: Stream = partial(translator.answer, n_best=lines.n_best or 1, **options)
+    stream: Stream = partial(translator.answer, **asked)
     _require_possible(stream, lines.target_prefix)
     with contextlib.ExitStack() as stack:
-        request = partial(_request, [*models, *([shortlist] if shortlist else [])], lines, options, computing)
+        request = partial(_request, [*models, *([shortlist] if shortlist else [])], lines, asked, computing)
         output = stack.enter_context(_output(lines, request))
         if engine == "ray":
-            of_cluster = _on_cluster(stack, models, shortlist, computing)
-            stream = partial(of_cluster.answer, n_best=lines.n_best or 1, **options)
+            stream = partial(_on_cluster(stack, models, shortlist, computing).answer, **asked)
         windows = _windows(in_one=engine == "ray" or lines.parts is not None)
         return _answer(lines, windows, output, stream, translator.lost_sentences)
 
@@ -207,12 +210,10 @@ def _on_cluster(
     )
 
 
-def _request(
-    directories: list[Path], lines: LineOptions, options: "TranslateOptions", computing: Computing
-) -> str:
+def _request(directories: list[Path], lines: LineOptions, asked: dict[str, Any], computing: Computing) -> str:
     """What the answers depend on but the input."""
     manifests = [sha256_of(directory / MANIFEST) for directory in directories]
-    computed = {key: value for key, value in options.items() if key not in _WITHOUT_EFFECT}
+    computed = {key: value for key, value in asked.items() if key not in _WITHOUT_EFFECT}
     form = replace(lines, parts=None)
     return repr((__version__, manifests, form, sorted(computed.items()), computing.precision))
 
