@@ -1,4 +1,4 @@
-"""On a Ray cluster, `prepare` and `translate` give the bytes of one process, whichever process is killed."""
+"""On a Ray cluster, `prepare` and `translate` give the bytes of one process, though processes are killed."""
 
 import hashlib
 import importlib.util

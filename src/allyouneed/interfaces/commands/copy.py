@@ -15,9 +15,10 @@ def copy(source: Path, target: Path, /) -> None:
     allyouneed train runs/first --data s3://bucket/data --preset base
     ```
 
-    Every file is checked on its way. A copy that is interrupted goes on with the same command: files that are
-    there and whole stay. Other commands read DATA and MODEL from a URL, too: a copy is then kept in the cache
-    directory. Each kind of URL needs its package of fsspec, such as s3fs, gcsfs or adlfs.
+    A copy that is interrupted goes on with the same command: files that are there and whole stay. What comes
+    from another place is compared with its manifest. Other commands read prepared data and models at a URL,
+    too: a copy is then kept in the cache directory. Each kind of URL needs its package of fsspec, such as
+    s3fs, gcsfs or adlfs.
 
     Args:
         source: A local folder, or a URL.
