@@ -1,6 +1,7 @@
 """Models of other software compute here what they compute there."""
 
 import json
+import re
 import shutil
 import struct
 import zipfile
@@ -203,13 +204,37 @@ def test_it_is_an_ordinary_model(marian: Path, tmp_path: Path, capsys: pytest.Ca
     assert main(["import", str(marian), str(tmp_path / "model"), "--languages", "en-nl"]) == 0
     assert "log-probabilities differ by" in capsys.readouterr().out
     assert main(["verify", str(tmp_path / "model")]) == 0
-    assert main(["export", str(tmp_path / "model"), str(tmp_path / "out"), "--to", "ctranslate2"]) == 4
-    assert "the model has SentencePiece's" in capsys.readouterr().err
+    assert main(["export", str(tmp_path / "model"), str(tmp_path / "out"), "--to", "huggingface"]) == 4
+    assert "the model has SentencePiece's; export it to ctranslate2" in capsys.readouterr().err
     attention = load_translator(tmp_path / "model").attention("sun moon")
     assert [word.text for word in attention.source.words][:2] == ["sun", "moon"]
     manifest = read_manifest(tmp_path / "model", "model")
     assert manifest["imported_format"] == "huggingface"
     assert list(manifest["imported_sha256"]) == ["model.safetensors"]
+
+
+@pytest.mark.parametrize("name", ["transformers", "marian"])
+def test_imported_models_go_on_to_ctranslate2_and_come_back(
+    marian: Path, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if name == "marian":
+        marian = tmp_path / "marian"
+        marian.mkdir()
+        for file in ("swish.npz", "vocab.spm"):
+            shutil.copy(FIXTURES / file, marian)
+    import_model(marian, tmp_path / "model", ("en", "de"))
+    assert export_model(tmp_path / "model", "ctranslate2", tmp_path / "out") < ROUNDING
+    proof = import_model(tmp_path / "out", tmp_path / "back")
+    assert proof.difference is not None
+    assert proof.difference < ROUNDING
+    texts = ["sun moon", "the wolf sees a bear"]
+    search: Any = {"beam_size": 4, "length_normalization": "none", "max_length": 12}
+    ours, again = (load_translator(tmp_path / each).translate(texts, **search) for each in ("model", "back"))
+    assert [each.text for each in again] == [each.text for each in ours]
+    [code] = re.findall("```python\n(.*?)```", (tmp_path / "out" / "README.md").read_text(), re.DOTALL)
+    program = f"import os; os.chdir({str(tmp_path / 'out')!r})\n{code.replace('A dog runs.', 'sun moon')}"
+    exec(program, {})
+    assert capsys.readouterr().out.strip()
 
 
 @pytest.mark.parametrize("to", ["ctranslate2", "huggingface"])

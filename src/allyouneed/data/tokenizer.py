@@ -126,6 +126,12 @@ class Tokenizer:
         """Number of entries, including control symbols; ids are below it."""
         return self._library.get_vocab_size()
 
+    @property
+    def names(self) -> Sequence[str]:
+        """Every entry, control symbols included, in the order of ids."""
+        ids = self._library.get_vocab()
+        return sorted(ids, key=ids.__getitem__)
+
     def encode(self, text: str) -> list[int]:
         """The ids of `text`, without start and end symbols.
 

@@ -5,7 +5,7 @@ attention with or without biases, shared or separate embedding matrices. It also
 activations, decoders of another depth, and what models of Marian have.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,8 @@ import tokenizers
 from torch import nn
 
 from allyouneed.config.run import SearchConfig
+from allyouneed.data.sentencepiece_tokenizer import SentencePieceTokenizer
+from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.interop.length_normalization import DIFFERENCES, length_exponent
 from allyouneed.interop.parity import Ids
 from allyouneed.model import Transformer
@@ -29,15 +31,15 @@ _README = """\
 # A model in the format of CTranslate2
 
 Made by `allyouneed export`. The model reads and writes sub-words; the tokenisers in this folder convert text.
-In this folder, after `pip install ctranslate2 tokenizers`:
+In this folder, after `pip install ctranslate2 {package}`:
 
 ```python
 import ctranslate2
-from tokenizers import Tokenizer
+{imported}
 
-source, target = (Tokenizer.from_file(f"{{side}}_tokenizer.json") for side in ("source", "target"))
+source, target = ({loaded} for side in ("source", "target"))
 translator = ctranslate2.Translator(".", compute_type="float32")  # or "int8"
-pieces = source.encode("A dog runs.").tokens
+pieces = {encoded}
 found = translator.translate_batch(
     [pieces],
     beam_size={beam_size},
@@ -45,13 +47,28 @@ found = translator.translate_batch(
     max_decoding_length=len(pieces) + {max_extra_tokens},
     suppress_sequences=[["<pad>"], ["<s>"], ["<sentinel>"]],
 )
-print(target.decode([target.token_to_id(piece) for piece in found[0].hypotheses[0]]))
+print({decoded})
 ```
 
 The probabilities equal the original's. The search is CTranslate2's own, so some translations differ:
 {difference};
 it continues until `beam_size` hypotheses have ended.
 """
+
+_WITH_TOKENIZERS = {
+    "package": "tokenizers",
+    "imported": "from tokenizers import Tokenizer",
+    "loaded": 'Tokenizer.from_file(f"{side}_tokenizer.json")',
+    "encoded": 'source.encode("A dog runs.").tokens',
+    "decoded": "target.decode([target.token_to_id(piece) for piece in found[0].hypotheses[0]])",
+}
+_WITH_SENTENCEPIECE = {
+    "package": "sentencepiece",
+    "imported": "from sentencepiece import SentencePieceProcessor",
+    "loaded": 'SentencePieceProcessor(model_file=f"{side}.spm")',
+    "encoded": 'source.encode("A dog runs.", out_type=str)',
+    "decoded": "target.decode_pieces(found[0].hypotheses[0])",
+}
 
 
 def write(model: Transformer, checkpoint: Checkpoint, directory: Path) -> None:
@@ -69,8 +86,12 @@ def write(model: Transformer, checkpoint: Checkpoint, directory: Path) -> None:
     _copy_weights(spec, model, 1 + MAX_TOKENS + checkpoint.config.search.max_extra_tokens)
     for name, content in checkpoint.attachments.items():
         (directory / name).write_bytes(content)
-    spec.register_source_vocabulary(_vocabulary(directory / SOURCE_TOKENIZER))
-    spec.register_target_vocabulary(_vocabulary(directory / TARGET_TOKENIZER))
+    source, target = (Tokenizer.load(directory / name) for name in (SOURCE_TOKENIZER, TARGET_TOKENIZER))
+    for side, tokenizer in (("source", source), ("target", target)):
+        if isinstance(tokenizer, SentencePieceTokenizer):
+            (directory / f"{side}.spm").write_bytes(tokenizer.model)
+    spec.register_source_vocabulary([*source.names])
+    spec.register_target_vocabulary([*target.names])
     spec.config.layer_norm_epsilon = config.layer_norm_epsilon
     spec.config.unk_token = CONTROL_SYMBOLS[UNKNOWN]
     spec.config.bos_token = spec.config.decoder_start_token = CONTROL_SYMBOLS[START]
@@ -79,7 +100,8 @@ def write(model: Transformer, checkpoint: Checkpoint, directory: Path) -> None:
     spec.validate()
     spec.optimize()  # a matrix with several roles is written once
     spec.save(str(directory))
-    (directory / "README.md").write_bytes(_readme(checkpoint.config.search).encode())
+    pieces = _WITH_SENTENCEPIECE if isinstance(source, SentencePieceTokenizer) else _WITH_TOKENIZERS
+    (directory / "README.md").write_bytes(_readme(checkpoint.config.search, pieces).encode())
 
 
 class CTranslate2Model:
@@ -89,25 +111,63 @@ class CTranslate2Model:
         from ctranslate2 import Translator
 
         self._translator = Translator(str(directory), compute_type="float32")
-        self._source = tokenizers.Tokenizer.from_file(str(directory / SOURCE_TOKENIZER))
-        self._target = tokenizers.Tokenizer.from_file(str(directory / TARGET_TOKENIZER))
+        self._source, self._target = (_pieces_of(directory, side) for side in ("source", "target"))
 
     def encode(self, text: str) -> list[int]:
         """The source ids of a text."""
-        return self._source.encode(text).ids
+        return self._source.encode(text)
 
     def decode(self, ids: Ids) -> str:
         """The text of target ids."""
-        return self._target.decode(list(ids))
+        return self._target.decode(ids)
 
     def score(self, sources: Sequence[Ids], targets: Sequence[Ids]) -> list[list[float]]:
         """The log-probability of each token of each target, the end symbol's last."""
         results = self._translator.score_batch(
-            [[self._source.id_to_token(token) for token in ids] for ids in sources],
-            [[self._target.id_to_token(token) for token in ids] for ids in targets],
+            [[self._source.names[token] for token in ids] for ids in sources],
+            [[self._target.names[token] for token in ids] for ids in targets],
             max_input_length=0,
         )
         return [list(result.log_probs) for result in results]
+
+
+class _Pieces:
+    """The pieces of a side, as the library splits and joins them that the README names."""
+
+    def __init__(self, path: Path) -> None:
+        self._library = tokenizers.Tokenizer.from_file(str(path))
+        ids = self._library.get_vocab()
+        self.names: Sequence[str] = sorted(ids, key=ids.__getitem__)
+
+    def encode(self, text: str) -> list[int]:
+        return self._library.encode(text).ids
+
+    def decode(self, ids: Ids) -> str:
+        return self._library.decode(list(ids))
+
+
+class _SentencePieces:
+    """Those of SentencePiece."""
+
+    def __init__(self, path: Path, names: Sequence[str]) -> None:
+        from sentencepiece import SentencePieceProcessor
+
+        self._library, self.names = SentencePieceProcessor(model_file=str(path)), names
+        self._ids = {name: token for token, name in enumerate(names)}
+
+    def encode(self, text: str) -> list[int]:
+        return [self._ids.get(piece, UNKNOWN) for piece in self._library.encode(text, out_type=str)]
+
+    def decode(self, ids: Ids) -> str:
+        text: str = self._library.decode_pieces([self.names[token] for token in ids if token > UNKNOWN])
+        return text
+
+
+def _pieces_of(directory: Path, side: str) -> _Pieces | _SentencePieces:
+    path = directory / {"source": SOURCE_TOKENIZER, "target": TARGET_TOKENIZER}[side]
+    if (model := directory / f"{side}.spm").is_file():
+        return _SentencePieces(model, Tokenizer.load(path).names)
+    return _Pieces(path)
 
 
 def _copy_weights(spec: Any, model: Transformer, num_positions: int) -> None:
@@ -166,14 +226,9 @@ def _copy_positions(spec: Any, positions: nn.Module, num_positions: int) -> None
         spec.position_encodings.encodings = positions(num_positions)
 
 
-def _vocabulary(path: Path) -> list[str]:
-    """The entries of a tokeniser, in the order of their ids."""
-    vocabulary = tokenizers.Tokenizer.from_file(str(path)).get_vocab()
-    return sorted(vocabulary, key=vocabulary.__getitem__)
-
-
-def _readme(search: SearchConfig) -> str:
+def _readme(search: SearchConfig, pieces: Mapping[str, str]) -> str:
     return _README.format(
+        **pieces,
         beam_size=search.beam_size,
         length_penalty=length_exponent(search),
         max_extra_tokens=search.max_extra_tokens,

@@ -93,10 +93,10 @@ def export_model(model: Path, to: str, out: Path, say: Callable[[str], None] = l
         Tokenizer.load(checkpoint.directory / name, size)
         for name, size in zip((SOURCE_TOKENIZER, TARGET_TOKENIZER), sizes, strict=True)
     ]
-    if any(isinstance(each, SentencePieceTokenizer) for each in tokenizers):
+    if to == "huggingface" and any(isinstance(each, SentencePieceTokenizer) for each in tokenizers):
         raise ModelError(
-            f"{to}: exports have tokenisers of our own kinds only, and the model has SentencePiece's; "
-            "use it with allyouneed, or with the software that it was imported from"
+            "huggingface: these exports have tokenisers of our own kinds only, and the model has "
+            "SentencePiece's; export it to ctranslate2"
         )
     facts = {
         "exported_from": checkpoint.directory.name,

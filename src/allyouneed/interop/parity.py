@@ -58,7 +58,8 @@ def require_agreement(
         raise ModelError(
             "the export splits text into other sub-words than the model; it is not kept, please report it"
         )
-    if any(exported.decode(target_tokenizer.encode(text)) != text for text in SENTENCES):
+    written = [*map(target_tokenizer.encode, SENTENCES)]
+    if [*map(exported.decode, written)] != [*map(target_tokenizer.decode, written)]:
         raise ModelError(
             "the export joins sub-words to other text than the model; it is not kept, please report it"
         )
