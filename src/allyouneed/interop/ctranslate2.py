@@ -147,7 +147,7 @@ class _Pieces:
 
 
 class _SentencePieces:
-    """Those of SentencePiece."""
+    """The pieces of a side, as SentencePiece splits and joins them."""
 
     def __init__(self, path: Path, names: Sequence[str]) -> None:
         from sentencepiece import SentencePieceProcessor
