@@ -1,5 +1,7 @@
 """Published directories are copied whole, to and from places whose connections break."""
 
+import contextlib
+import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -7,8 +9,9 @@ import pytest
 from tests.storage.flaky_files import FlakyFiles, flaky_files
 
 from allyouneed.errors import DiskError, ModelError, UsageError
-from allyouneed.storage import locations
+from allyouneed.storage import locations, remote
 from allyouneed.storage.publish import MANIFEST, publish_directory, read_manifest
+from allyouneed.storage.publish.workplace import workplace
 from allyouneed.storage.remote import copy_published, local_copy
 
 URL = "flaky://place/data"
@@ -166,3 +169,33 @@ def test_a_local_copy_is_kept_until_the_other_place_changes(
         (aside / "file").write_bytes(b"new")
     copy_published(tmp_path / "new", URL)
     assert contents(local_copy(URL))["file"] == b"new"
+
+
+def test_without_a_cache_directory_a_url_is_refused(
+    files: type[FlakyFiles], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote, "user_cache", lambda: None)
+    with pytest.raises(UsageError, match="there is no cache directory; `allyouneed copy` it"):
+        local_copy(URL)
+
+
+def test_of_two_processes_that_need_a_copy_one_makes_it_and_the_other_waits(
+    files: type[FlakyFiles], data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files.broken_share = 0.0
+    copy_published(data, URL)
+    monkeypatch.setattr(remote, "user_cache", lambda: tmp_path)
+    [seal] = [file.getvalue() for name, file in files.store.items() if name.endswith(MANIFEST)]
+    copy = tmp_path / "copies" / hashlib.sha256(URL.encode() + seal).hexdigest()[:32]
+    waited: list[float] = []
+    with contextlib.ExitStack() as other:
+        other.enter_context(workplace(copy))
+
+        def wait(seconds: float) -> None:
+            waited.append(seconds)
+            other.close()
+
+        monkeypatch.setattr("allyouneed.storage.remote.time.sleep", wait)
+        assert local_copy(URL) == copy
+    assert len(waited) == 1
+    assert contents(copy) == contents(data)
