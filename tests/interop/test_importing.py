@@ -21,7 +21,8 @@ from tests.interop.foreign_models import (
     marian_binary,
 )
 
-from allyouneed import Translator, load_translator
+from allyouneed import RunConfig, Translator, load_translator
+from allyouneed.data.sentencepiece_tokenizer import SentencePieceTokenizer
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import ModelError, UsageError
 from allyouneed.inference.engine import Engine
@@ -30,6 +31,8 @@ from allyouneed.interfaces.cli import main
 from allyouneed.interop import from_marian
 from allyouneed.interop.export import export_model
 from allyouneed.interop.importing import FORMATS, import_model
+from allyouneed.model import Transformer
+from allyouneed.storage.checkpoint import save_checkpoint
 from allyouneed.storage.publish import read_manifest
 from allyouneed.tasks.loading import load_for, model_of
 from allyouneed.tasks.translation.task import TRANSLATION
@@ -200,12 +203,13 @@ def test_students_of_marian_run_on_the_kernels(precision: Any, tmp_path: Path) -
 
 
 def test_it_is_an_ordinary_model(marian: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Verified and attended to; exporting it again is refused in a line."""
+    """Verified, attended to, exported to where it is from, and imported once more."""
     assert main(["import", str(marian), str(tmp_path / "model"), "--languages", "en-nl"]) == 0
     assert "log-probabilities differ by" in capsys.readouterr().out
     assert main(["verify", str(tmp_path / "model")]) == 0
-    assert main(["export", str(tmp_path / "model"), str(tmp_path / "out"), "--to", "huggingface"]) == 4
-    assert "the model has SentencePiece's; export it to ctranslate2" in capsys.readouterr().err
+    assert main(["export", str(tmp_path / "model"), str(tmp_path / "out"), "--to", "huggingface"]) == 0
+    assert "log-probabilities differ by" in capsys.readouterr().out
+    assert import_model(tmp_path / "out", tmp_path / "back").format == "huggingface"
     attention = load_translator(tmp_path / "model").attention("sun moon")
     assert [word.text for word in attention.source.words][:2] == ["sun", "moon"]
     manifest = read_manifest(tmp_path / "model", "model")
@@ -235,6 +239,35 @@ def test_imported_models_go_on_to_ctranslate2_and_come_back(
     program = f"import os; os.chdir({str(tmp_path / 'out')!r})\n{code.replace('A dog runs.', 'sun moon')}"
     exec(program, {})
     assert capsys.readouterr().out.strip()
+
+
+@pytest.mark.parametrize("to", ["ctranslate2", "huggingface"])
+@pytest.mark.parametrize("joint", [True, False])
+def test_ours_with_sentencepiece_come_back_with_the_same_bits(to: str, joint: bool, tmp_path: Path) -> None:
+    sides = [SentencePieceTokenizer.learn(SENTENCES, 300)]
+    if not joint:
+        sides.append(SentencePieceTokenizer.learn([text[::-1] for text in SENTENCES], 298))
+    sizes = {"d_model": 24, "d_ff": 40, "num_heads": 3, "num_layers": 2, "layer_norm_epsilon": 1e-5}
+    config = RunConfig().replace(
+        model={
+            **{**sizes, "source_vocab_size": sides[0].vocab_size, "target_vocab_size": sides[-1].vocab_size},
+            "tied_embeddings": "all" if joint else "target",
+        },
+        data={"tokenizer": "sentencepiece", "joint_vocabulary": joint},
+    )
+    torch.manual_seed(1)
+    files = {}
+    for name, tokenizer in (("source_tokenizer.json", sides[0]), ("target_tokenizer.json", sides[-1])):
+        tokenizer.save(tmp_path / name)
+        files[name] = (tmp_path / name).read_bytes()
+    model = tmp_path / "model"
+    save_checkpoint(model, config, dict(Transformer(config.model).state_dict()), files, {})
+    export_model(model, to, tmp_path / "out")
+    import_model(tmp_path / "out", tmp_path / "back")
+    before, after = (load_file(path / "model.safetensors") for path in (model, tmp_path / "back"))
+    assert before.keys() == after.keys()
+    assert all(torch.equal(before[name], after[name]) for name in before)
+    assert {name: (tmp_path / "back" / name).read_bytes() for name in files} == files
 
 
 @pytest.mark.parametrize("to", ["ctranslate2", "huggingface"])

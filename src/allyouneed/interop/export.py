@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from allyouneed.config.model import ModelConfig
-from allyouneed.data.sentencepiece_tokenizer import SentencePieceTokenizer
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import ModelError, UsageError
 from allyouneed.interop import ctranslate2, huggingface
@@ -93,11 +92,6 @@ def export_model(model: Path, to: str, out: Path, say: Callable[[str], None] = l
         Tokenizer.load(checkpoint.directory / name, size)
         for name, size in zip((SOURCE_TOKENIZER, TARGET_TOKENIZER), sizes, strict=True)
     ]
-    if to == "huggingface" and any(isinstance(each, SentencePieceTokenizer) for each in tokenizers):
-        raise ModelError(
-            "huggingface: these exports have tokenisers of our own kinds only, and the model has "
-            "SentencePiece's; export it to ctranslate2"
-        )
     facts = {
         "exported_from": checkpoint.directory.name,
         "weights_sha256": checkpoint.manifest["files"][WEIGHTS]["sha256"],

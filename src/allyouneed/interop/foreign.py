@@ -163,6 +163,13 @@ class Order:
         first = [special.get(token) for token in range(len(CONTROL_SYMBOLS))]
         return cls([*first, *others], [names[number] for number in others])
 
+    @classmethod
+    def of_ours(cls, names: Sequence[str]) -> "Order | None":
+        """The order of a vocabulary that we have exported, which begins as ours; else None."""
+        if tuple(names[: len(CONTROL_SYMBOLS)]) != CONTROL_SYMBOLS:
+            return None
+        return cls([*range(len(names))], names[len(CONTROL_SYMBOLS) :])
+
     def __len__(self) -> int:
         return len(self.foreign)
 

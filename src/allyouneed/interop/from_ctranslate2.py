@@ -260,9 +260,9 @@ def _order(names: Sequence[str], settings: Mapping[str, Any], path: Path) -> Ord
         return names.index(name)
 
     end = place("eos_token", "</s>")
+    if ours := Order.of_ours(names):
+        return ours
     known = {name: names.index(name) for name in CONTROL_SYMBOLS if name in names}
-    if tuple(names[: len(CONTROL_SYMBOLS)]) == CONTROL_SYMBOLS:  # one of ours
-        return Order([*range(len(names))], names[len(CONTROL_SYMBOLS) :])
     padding = known.get("<pad>", names.index("<blank>") if "<blank>" in names else None)
     start = known.get("<s>")
     return Order.of(names, end=end, unknown=place("unk_token", "<unk>"), padding=padding, start=start)

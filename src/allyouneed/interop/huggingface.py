@@ -1,6 +1,7 @@
 """Hugging Face export: a folder that `transformers` loads as a Marian model, with its tokenisers."""
 
 import contextlib
+import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,9 @@ import torch
 from safetensors.torch import save_file
 from tokenizers.processors import TemplateProcessing
 
-from allyouneed.config.run import RunConfig
+from allyouneed.config.run import DataConfig, RunConfig
+from allyouneed.data.sentencepiece_tokenizer import SentencePieceTokenizer
+from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import ModelError
 from allyouneed.inference.engine import pad
 from allyouneed.inference.selection import NEVER_PRODUCED
@@ -73,13 +76,10 @@ def write(model: Transformer, checkpoint: Checkpoint, directory: Path) -> None:
     save_file(weights, directory / "model.safetensors", metadata={"format": "pt"})
     MarianConfig(**_marian_settings(checkpoint.config)).save_pretrained(directory)
     GenerationConfig(**_search_settings(checkpoint.config)).save_pretrained(directory)
-    source, target = (checkpoint.attachments[name] for name in (SOURCE_TOKENIZER, TARGET_TOKENIZER))
-    _write_tokenizer(source, directory)
-    if source != target:
-        _write_tokenizer(target, directory / _TARGET)
+    has_target_folder = _write_tokenizers(checkpoint, directory)
     search = checkpoint.config.search
     readme = _README.format(
-        target="." if source == target else _TARGET,
+        target=_TARGET if has_target_folder else ".",
         max_extra_tokens=search.max_extra_tokens,
         difference=DIFFERENCES[search.length_normalization],
     )
@@ -161,6 +161,44 @@ def _symbols() -> dict[str, int | None]:
         "eos_token_id": END,
         "forced_eos_token_id": None,  # an output that is cut off has no end symbol
     }
+
+
+def _write_tokenizers(checkpoint: Checkpoint, directory: Path) -> bool:
+    """Write the tokenisers. Returns whether the target's has a folder of its own."""
+    names = SOURCE_TOKENIZER, TARGET_TOKENIZER
+    source, target = (Tokenizer.load(checkpoint.directory / name) for name in names)
+    if isinstance(source, SentencePieceTokenizer) and isinstance(target, SentencePieceTokenizer):
+        _write_sentencepiece(source, target, checkpoint.config.data, directory)
+        return False
+    contents = [checkpoint.attachments[name] for name in names]
+    _write_tokenizer(contents[0], directory)
+    if contents[0] != contents[1]:
+        _write_tokenizer(contents[1], directory / _TARGET)
+    return contents[0] != contents[1]
+
+
+def _write_sentencepiece(
+    source: SentencePieceTokenizer, target: SentencePieceTokenizer, data: DataConfig, directory: Path
+) -> None:
+    """The files of a `MarianTokenizer`, which has both sides."""
+    are_one = source.names == target.names
+    for name, tokenizer in (("source.spm", source), ("target.spm", target)):
+        (directory / name).write_bytes(tokenizer.model)
+    for name, tokenizer in (("vocab.json", source), *([] if are_one else [("target_vocab.json", target)])):
+        ids = {piece: token for token, piece in enumerate(tokenizer.names)}
+        (directory / name).write_bytes(json.dumps(ids, ensure_ascii=False).encode())
+    settings = {
+        "tokenizer_class": "MarianTokenizer",
+        "source_lang": data.source_language or None,
+        "target_lang": data.target_language or None,
+        "separate_vocabs": not are_one,
+        "split_special_tokens": True,  # else a text could hold control symbols
+        "pad_token": CONTROL_SYMBOLS[PADDING],
+        "eos_token": CONTROL_SYMBOLS[END],
+        "unk_token": CONTROL_SYMBOLS[UNKNOWN],
+        "model_max_length": 1 + MAX_TOKENS,
+    }
+    (directory / "tokenizer_config.json").write_bytes(json.dumps(settings, indent=1).encode())
 
 
 def _write_tokenizer(content: bytes, directory: Path) -> None:

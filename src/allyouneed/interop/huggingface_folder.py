@@ -64,7 +64,7 @@ def _sentencepiece(path: Path, settings: dict[str, Any]) -> Sides:
         vocabularies.append(_vocabulary(path / "target_vocab.json"))
     orders, tokenizers = [], []
     for side, names in (("source", vocabularies[0]), ("target", vocabularies[-1])):
-        order = Order.of(
+        order = Order.of_ours(names) or Order.of(
             names,
             end=_entry(names, "</s>", path),
             unknown=_entry(names, "<unk>", path),

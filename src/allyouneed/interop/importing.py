@@ -86,9 +86,10 @@ def import_model(
         source, target = languages
         config = config.replace(data={"source_language": source, "target_language": target})
     with publish_directory(out, "model", _facts(path, name), say=say) as aside:
-        write_checkpoint(aside, config, imported.weights, {})
+        weights = {name: tensor.clone() for name, tensor in imported.weights.items()}  # equal ones may be one
+        write_checkpoint(aside, config, weights, {})
         Units(imported.source, imported.target).save(aside)
-        model = model_from_weights(config.model, imported.weights, out / WEIGHTS)
+        model = model_from_weights(config.model, weights, out / WEIGHTS)
         difference = _proved(imported, model)
     return Proof(name, difference, imported.package, imported.notices)
 
