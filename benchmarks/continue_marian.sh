@@ -5,7 +5,7 @@
 set -euo pipefail
 
 out=${1:?the folder to work in}
-updates=${2:-12000}
+updates=${2:-6000}
 data=${ALLYOUNEED_DATA:?set it to the folder that holds multi30k/ and tatoeba/}
 captions=$data/multi30k
 everyday=$data/tatoeba/en-de
@@ -21,7 +21,7 @@ import sentencepiece
 
 folder = sys.argv[1]
 sentencepiece.SentencePieceTrainer.train(
-    input=f"{folder}/train.en,{folder}/train.de", model_prefix=f"{folder}/pieces", vocab_size=8000,
+    input=f"{folder}/train.en,{folder}/train.de", model_prefix=f"{folder}/pieces", vocab_size=4000,
     bos_id=-1, eos_id=0, unk_id=1, pad_id=-1, minloglevel=2,
 )
 PYTHON
@@ -31,10 +31,10 @@ if [[ ! -e $out/marian/model.npz ]]; then
     mkdir -p "$out/marian"
     pymarian train --train-sets "$out/train.en" "$out/train.de" --vocabs "$out/vocab.spm" "$out/vocab.spm" \
         --model "$out/marian/model.npz" --type transformer --cpu-threads "$(nproc)" --tied-embeddings-all \
-        --dim-emb 256 --enc-depth 3 --dec-depth 3 --transformer-heads 4 --transformer-dim-ffn 1024 \
+        --dim-emb 128 --enc-depth 2 --dec-depth 2 --transformer-heads 4 --transformer-dim-ffn 512 \
         --transformer-dropout 0.1 --label-smoothing 0.1 --mini-batch 1000 --mini-batch-words 1000 --max-length 100 \
-        --learn-rate 0.0006 --lr-warmup 1000 --lr-decay-inv-sqrt 1000 --optimizer-params 0.9 0.98 1e-09 \
-        --clip-norm 0 --exponential-smoothing --after "${updates}u" --disp-freq 500 --save-freq 4000 --seed 1 \
+        --learn-rate 0.001 --lr-warmup 1000 --lr-decay-inv-sqrt 1000 --optimizer-params 0.9 0.98 1e-09 \
+        --clip-norm 0 --exponential-smoothing --after "${updates}u" --disp-freq 100 --save-freq 4000 --seed 1 \
         2>"$out/marian.log"
     cp "$out/vocab.spm" "$out/marian/"
 fi
