@@ -82,8 +82,10 @@ class Cluster:
         try:
             self._ray.init(**options, log_to_driver=False, logging_level=logging.ERROR)
         except (RuntimeError, ValueError, OSError) as error:
-            place = f"{_ADDRESS}={self._address}" if self._address else "Ray"
-            raise UsageError(f"{place}: no cluster could be used: {_first_line(error)}") from error
+            place, remedy = "Ray", ""
+            if self._address:
+                place, remedy = f"{_ADDRESS}={self._address}", "; if it wants a token, set RAY_AUTH_MODE=token"
+            raise UsageError(f"{place}: no cluster could be used: {_first_line(error)}{remedy}") from error
         finally:
             if threading.current_thread() is threading.main_thread():
                 signal.signal(signal.SIGTERM, handler)  # which Ray replaces
