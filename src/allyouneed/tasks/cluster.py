@@ -84,7 +84,8 @@ class Cluster:
         except (RuntimeError, ValueError, OSError) as error:
             place, remedy = "Ray", ""
             if self._address:
-                place, remedy = f"{_ADDRESS}={self._address}", "; if it wants a token, set RAY_AUTH_MODE=token"
+                place = f"{_ADDRESS}={self._address}"
+                remedy = "; if it wants a token, set RAY_AUTH_MODE=token"
             raise UsageError(f"{place}: no cluster could be used: {_first_line(error)}{remedy}") from error
         finally:
             if threading.current_thread() is threading.main_thread():
