@@ -8,9 +8,9 @@ import pytest
 from tests.storage.flaky_files import FlakyFiles, flaky_files
 
 from allyouneed.data.lines import Line
-from allyouneed.errors import DataError, UsageError
+from allyouneed.errors import DataError, LockedError, UsageError
 from allyouneed.interfaces import part_output
-from allyouneed.interfaces.part_output import PartsOutput
+from allyouneed.interfaces.part_output import PartsOutput, parts_output
 from allyouneed.storage import locations
 
 LINES = [Line(number, f"line {number}") for number in range(1, 24)]
@@ -58,6 +58,42 @@ def test_a_part_that_is_lost_is_made_again_and_no_other(tmp_path: Path) -> None:
     lost.unlink()
     assert answer(PartsOutput(tmp_path, "model"), LINES) == [11, 12, 13, 14, 15]
     assert whole(tmp_path) == EXPECTED
+
+
+def test_the_list_is_there_only_while_everything_is(tmp_path: Path) -> None:
+    answer(PartsOutput(tmp_path, "model"), LINES[:5])
+    answer(PartsOutput(tmp_path, "model"), LINES, 7)
+    assert not (tmp_path / part_output.LIST).exists()
+    assert answer(PartsOutput(tmp_path, "model"), LINES) == [*range(11, 24)]
+    assert whole(tmp_path) == EXPECTED
+
+
+def test_what_a_killed_process_was_writing_is_removed(tmp_path: Path) -> None:
+    answer(PartsOutput(tmp_path, "model"), LINES, 12)
+    [first] = tmp_path.glob("part-000000-*")
+    for name in (f"{first.name}.tmp-{'a' * 32}", f"parts.json.tmp-{'b' * 32}", ".aside-1234-part"):
+        (tmp_path / name).write_bytes(b"half")
+    answer(PartsOutput(tmp_path, "model"), LINES)
+    assert len([*tmp_path.iterdir()]) == 6
+    assert whole(tmp_path) == EXPECTED
+
+
+def test_of_two_runs_in_a_local_folder_the_second_is_refused(tmp_path: Path) -> None:
+    with (
+        parts_output(tmp_path / "out", "model", lambda count: None),
+        pytest.raises(LockedError, match="another run is writing it"),
+        parts_output(tmp_path / "out", "model", lambda count: None),
+    ):
+        pass
+
+
+def test_of_two_runs_elsewhere_the_one_that_ends_last_says_so(tmp_path: Path) -> None:
+    first, second = PartsOutput(tmp_path, "first"), PartsOutput(tmp_path, "second")
+    answer(first, LINES)
+    with pytest.raises(UsageError, match=r"part-00000\d-.* is of another input, or of another model"):
+        answer(second, LINES)
+    with pytest.raises(UsageError, match=r"part-00000\d-.* is of another input, or of another model"):
+        PartsOutput(tmp_path, "first")
 
 
 def test_an_empty_input_has_no_parts(tmp_path: Path) -> None:

@@ -50,9 +50,10 @@ class PartsOutput:
     def __init__(
         self, where: Path, request: str, advance: Callable[[int], None] = lambda count: None
     ) -> None:
-        self._where, self._request, self._advance = where, request, advance
+        self._request, self._advance = request, advance
         self._location = Location(where)
         self._location.make()
+        self._has_list = False
         there = self._parts_there()
         self._there = {int(name.split("-")[1]): name for name in there}
         if len(self._there) < len(there):
@@ -84,7 +85,9 @@ class PartsOutput:
             if found is not None and found != name:
                 raise self._another_run(found)
             if found is None:
-                self._location.remove(LIST)
+                if self._has_list:
+                    self._location.remove(LIST)
+                    self._has_list = False
                 self._pending.append(_Part(name, len(together)))
                 yield from together
             else:
@@ -122,6 +125,7 @@ class PartsOutput:
     def _parts_there(self) -> set[str]:
         """The names of parts in the folder. What a killed process was writing is removed."""
         there = set(self._location.sizes())
+        self._has_list = LIST in there
         for name in [*filter(_LEFTOVER.fullmatch, there)]:
             self._location.remove(name)
             there.remove(name)
