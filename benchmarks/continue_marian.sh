@@ -39,7 +39,7 @@ if [[ ! -e $out/marian/model.npz ]]; then
     cp "$out/vocab.spm" "$out/marian/"
 fi
 if [[ ! -e $out/model-first ]]; then
-    allyouneed import "$out/marian" "$out/model-first" --languages en-de
+    allyouneed import "$out/marian/model.npz" "$out/model-first" --languages en-de
 fi
 for corpus in tatoeba multi30k; do
     files=(--pairs "$everyday.train.tsv.gz" --valid-pairs "$everyday.dev.tsv.gz")
