@@ -55,7 +55,7 @@ allyouneed train "$out/replayed" --data "$out/multi30k" --init-from "$out/model-
     --replay "$out/tatoeba" --replay-share 0.5 --set training.budget_seconds=900 training.learning_rate_factor=0.5 \
     training.warmup_steps=400 training.batch_tokens=4096
 if [[ ! -e $out/model-replayed ]]; then
-    allyouneed average "$out/replayed" --last 4 --out "$out/model-replayed"
+    allyouneed average "$out/replayed" --last 2 --out "$out/model-replayed"
 fi
 
 for model in first replayed; do
