@@ -219,7 +219,11 @@ def test_it_is_an_ordinary_model(marian: Path, tmp_path: Path, capsys: pytest.Ca
 
 @pytest.mark.parametrize("name", ["transformers", "marian"])
 def test_imported_models_go_on_to_ctranslate2_and_come_back(
-    marian: Path, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    marian: Path,
+    name: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     if name == "marian":
         marian = tmp_path / "marian"
@@ -236,8 +240,8 @@ def test_imported_models_go_on_to_ctranslate2_and_come_back(
     ours, again = (load_translator(tmp_path / each).translate(texts, **search) for each in ("model", "back"))
     assert [each.text for each in again] == [each.text for each in ours]
     [code] = re.findall("```python\n(.*?)```", (tmp_path / "out" / "README.md").read_text(), re.DOTALL)
-    program = f"import os; os.chdir({str(tmp_path / 'out')!r})\n{code.replace('A dog runs.', 'sun moon')}"
-    exec(program, {})
+    monkeypatch.chdir(tmp_path / "out")
+    exec(code.replace("A dog runs.", "sun moon"), {})
     assert capsys.readouterr().out.strip()
 
 

@@ -19,7 +19,6 @@ from allyouneed.interfaces.engine import Engine
 from allyouneed.interfaces.line_output import LineOutput, StreamOutput, resumed_output
 from allyouneed.interfaces.number_options import AtLeastOne, Outputs
 from allyouneed.interfaces.part_output import parts_output
-from allyouneed.interfaces.progress import progress
 from allyouneed.interfaces.requests import STANDARD_INPUT, Format, JsonLines, PlainText, input_windows
 from allyouneed.interfaces.search_options import AS_THE_MODEL_SAYS, SearchOptions
 from allyouneed.storage.publish import MANIFEST, sha256_of
@@ -133,6 +132,7 @@ def translate(
     from allyouneed.tasks.loading import load_translator
 
     give_back_freed_memory()
+    loading = computing.for_loading() if engine == "local" else {}
     models = [*map(resolve_model, models)]  # of a run that goes on, the latest one now
     asked: dict[str, Any] = {
         **search.settings(),
@@ -141,7 +141,6 @@ def translate(
         "batch_size": batch_size,
         "workers": computing.workers,
     }
-    loading = computing.for_loading() if engine == "local" else {}
     translator = load_translator(*models, shortlist=shortlist, **loading)
     stream: Stream = partial(translator.answer, **asked)
     _require_possible(stream, lines.target_prefix)
@@ -222,6 +221,8 @@ def _request(directories: list[Path], lines: LineOptions, asked: dict[str, Any],
 def _output(lines: LineOptions, request: Callable[[], str]) -> Iterator[LineOutput]:
     """Standard output, or the file or folder to continue."""
     if lines.parts is not None:
+        from allyouneed.interfaces.progress import progress  # which takes a while
+
         with (
             progress(None, unit="lines", description="translate") as shown,
             parts_output(lines.parts, request(), shown.advance) as parts,
