@@ -29,9 +29,10 @@ def validating(
     """As the laboratory, but with a validation every 20 steps that takes far longer than a step."""
     folder = tmp_path_factory.mktemp("validating")
     train = CorpusFiles(toy_text / "train.en", toy_text / "train.toy")
+    valid = CorpusFiles([toy_text / "train.en"] * 5, [toy_text / "train.toy"] * 5)
     config = RunConfig.from_toml(laboratory.folder / "config.toml")
     config = config.replace(training={"validate_every_steps": 20})
-    return type(laboratory).build(laboratory.forker, folder, train, train, config)
+    return type(laboratory).build(laboratory.forker, folder, train, valid, config)
 
 
 def stop_cleanly(laboratory: "Laboratory", run: Path, after_step: int, number: signal.Signals) -> int:
