@@ -134,10 +134,8 @@ class CTranslate2Model:
 class _Pieces:
     """The pieces of a side, as the library splits and joins them that the README names."""
 
-    def __init__(self, path: Path) -> None:
-        self._library = tokenizers.Tokenizer.from_file(str(path))
-        ids = self._library.get_vocab()
-        self.names: Sequence[str] = sorted(ids, key=ids.__getitem__)
+    def __init__(self, path: Path, names: Sequence[str]) -> None:
+        self._library, self.names = tokenizers.Tokenizer.from_file(str(path)), names
 
     def encode(self, text: str) -> list[int]:
         return self._library.encode(text).ids
@@ -165,9 +163,8 @@ class _SentencePieces:
 
 def _pieces_of(directory: Path, side: str) -> _Pieces | _SentencePieces:
     path = directory / {"source": SOURCE_TOKENIZER, "target": TARGET_TOKENIZER}[side]
-    if (model := directory / f"{side}.spm").is_file():
-        return _SentencePieces(model, Tokenizer.load(path).names)
-    return _Pieces(path)
+    names, model = Tokenizer.load(path).names, directory / f"{side}.spm"
+    return _SentencePieces(model, names) if model.is_file() else _Pieces(path, names)
 
 
 def _copy_weights(spec: Any, model: Transformer, num_positions: int) -> None:
