@@ -1,7 +1,6 @@
 """Output lines on stdout or in a file: always whole, and resumable after a kill."""
 
 import contextlib
-import fcntl
 import math
 import os
 import re
@@ -11,9 +10,9 @@ from itertools import islice
 from pathlib import Path
 
 from allyouneed.data.lines import Line, encode_line
-from allyouneed.errors import LockedError, UsageError
+from allyouneed.errors import UsageError
 from allyouneed.interfaces.part_output import PartsOutput
-from allyouneed.storage.publish import disk_errors
+from allyouneed.storage.publish import disk_errors, lock_output
 
 _NUM_COMPARED = 16
 """Number of last answers of an interrupted run that are computed again and compared."""
@@ -136,10 +135,7 @@ def resumed_output(path: Path, rows_per_line: int) -> Iterator[ResumedOutput]:
     with disk_errors(path):
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise LockedError(f"{path}: another run is writing it; wait for it, or stop it") from None
+        lock_output(descriptor, path)
         with disk_errors(path):
             output = ResumedOutput(path, descriptor, rows_per_line)
         yield output

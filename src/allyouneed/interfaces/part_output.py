@@ -6,7 +6,6 @@ whole, so one that is there is done: a run that was killed goes on with the part
 """
 
 import contextlib
-import fcntl
 import hashlib
 import json
 import os
@@ -18,9 +17,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from allyouneed.data.lines import Line, encode_line
-from allyouneed.errors import LockedError, UsageError
+from allyouneed.errors import UsageError
 from allyouneed.storage.locations import ASIDE, Location, url_of
-from allyouneed.storage.publish import disk_errors
+from allyouneed.storage.publish import disk_errors, lock_output
 
 PART_LINES = 8_192
 """Number of answers in a part."""
@@ -161,10 +160,7 @@ def parts_output(where: Path, request: str, advance: Callable[[int], None]) -> I
         where.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(where, os.O_RDONLY)
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise LockedError(f"{where}: another run is writing it; wait for it, or stop it") from None
+        lock_output(descriptor, where)
         yield PartsOutput(where, request, advance)
     finally:
         os.close(descriptor)

@@ -13,11 +13,11 @@ from allyouneed.storage.publish import (
     MANIFEST,
     discard,
     disk_errors,
+    is_intact,
     publish_directory,
     read_manifest,
     require_free,
     require_space,
-    sha256_of,
 )
 from allyouneed.storage.publish.manifest import MAX_MANIFEST_BYTES, parse_manifest
 
@@ -144,21 +144,17 @@ def _download(
             for path in [path for path in aside.rglob("*") if not path.is_dir()]:
                 if path.relative_to(aside).as_posix() not in {_UNFINISHED, *entries}:
                     path.unlink()
-            missing = {name: entry for name, entry in entries.items() if not _is_there(aside / name, entry)}
-            require_space(target, sum(entry["size"] for entry in missing.values()))
+            missing = {name for name in entries if not is_intact(aside, manifest, name)}
+            require_space(target, sum(entries[name]["size"] for name in missing))
             for name, entry in entries.items():
                 if name in missing:
                     _fetch(location, name, entry, aside / name)
                 advance(entry["size"])
 
 
-def _is_there(path: Path, entry: dict[str, Any]) -> bool:
-    """Whether an interrupted copy has left this file."""
-    return path.is_file() and path.stat().st_size == entry["size"] and sha256_of(path) == entry["sha256"]
-
-
 def _fetch(location: Location, name: str, entry: dict[str, Any], path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)  # it may be a link
     try:
         location.fetch(name, path, entry["size"], entry["sha256"])
     except FileNotFoundError:

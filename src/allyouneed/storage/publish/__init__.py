@@ -3,10 +3,11 @@
 from allyouneed.storage.publish.directory import publish_directory, remove_directory, require_free
 from allyouneed.storage.publish.disk import disk_errors, require_space, sync
 from allyouneed.storage.publish.file import replaced_file, require_file, require_regular, write_text
-from allyouneed.storage.publish.lock import require_unlocked, same_file, sign, take_lock
+from allyouneed.storage.publish.lock import lock_output, require_unlocked, same_file, sign, take_lock
 from allyouneed.storage.publish.manifest import (
     FORMAT_VERSION,
     MANIFEST,
+    is_intact,
     read_manifest,
     read_published,
     require_intact,
@@ -20,7 +21,9 @@ __all__ = [
     "MANIFEST",
     "discard",
     "disk_errors",
+    "is_intact",
     "is_leftover",
+    "lock_output",
     "publish_directory",
     "put_back",
     "read_manifest",

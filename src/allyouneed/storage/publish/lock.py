@@ -41,6 +41,18 @@ def take_lock(path: Path, place: Path, work: str) -> BinaryIO:
     return lock
 
 
+def lock_output(descriptor: int, path: Path) -> None:
+    """Lock an open file or directory that this process alone writes, until it is closed.
+
+    Raises:
+        LockedError: Another process is writing it.
+    """
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise LockedError(f"{path}: another run is writing it; wait for it, or stop it") from None
+
+
 def require_unlocked(path: Path, place: Path, work: str) -> None:
     """Refuse a lock that another process holds, as `take_lock` does.
 

@@ -76,6 +76,11 @@ def require_intact(directory: Path, manifest: Mapping[str, Any], name: str) -> N
             raise ModelError(fault)
 
 
+def is_intact(directory: Path, manifest: Mapping[str, Any], name: str) -> bool:
+    """Whether a file that a manifest lists is in the directory, with its content; see `require_intact`."""
+    return _fault(directory, name, manifest["files"][name]) is None
+
+
 def unlisted(directory: Path, manifest: Mapping[str, Any], reads: Iterable[str]) -> list[str]:
     """Messages about files that are read but that the manifest does not list."""
     return [
