@@ -8,11 +8,10 @@ before the text, so that a word has the same ids at the start of a sentence; dec
 import json
 import os
 import pkgutil
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
-from itertools import compress, islice, repeat
+from itertools import compress, islice
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -20,6 +19,7 @@ import numpy as np
 import tokenizers
 from tokenizers import models, trainers
 
+from allyouneed.data.byte_places import characters_of_bytes, words_of_bytes
 from allyouneed.data.store import Sentences
 from allyouneed.data.tokenizer_file import (
     BYTE_NAMES,
@@ -206,7 +206,7 @@ class Tokenizer:
         removes, has an empty span.
         """
         contents = [self.content(token) for token in ids]
-        places = list(_characters_of_bytes(b"".join(contents)))
+        places = list(characters_of_bytes(b"".join(contents)))
         taken_off = places[-1] + 1 - len(self.decode(ids)) if places else 0
         spans, first, end = [], 0, taken_off
         for content in contents:
@@ -223,7 +223,7 @@ class Tokenizer:
         comma after a word, belongs to no word.
         """
         contents = [self.content(token) for token in ids]
-        of_bytes = iter(_words_of_bytes(b"".join(contents)))
+        of_bytes = iter(words_of_bytes(b"".join(contents)))
         return [
             next((word for word in list(islice(of_bytes, len(content))) if word is not None), None)
             for content in contents
@@ -278,34 +278,6 @@ def _in_print(character: str) -> str:
     if character.isprintable():
         return character
     return "".join(f"<0x{byte:02X}>" for byte in character.encode(errors="surrogateescape"))
-
-
-def _words_of_bytes(content: bytes) -> Iterator[int | None]:
-    """For each byte, the index of its word; see `Tokenizer.words`."""
-    num_words = 0
-    for part in re.findall(r"\s+|\S+", content.decode(errors="surrogateescape")):
-        only_marks = not any(map(str.isalnum, part))
-        for character in part:
-            is_of_it = character.isalnum() or (only_marks and not part.isspace())
-            width = len(character.encode(errors="surrogateescape"))
-            yield from repeat(num_words if is_of_it else None, width)
-        num_words += not part.isspace()
-
-
-def _characters_of_bytes(content: bytes) -> Iterator[int]:
-    """For each byte, the index of its character; invalid UTF-8 counts as U+FFFD."""
-    number = 0
-    while content:
-        valid, num_invalid = content, 0
-        try:
-            valid.decode()
-        except UnicodeDecodeError as error:
-            valid, num_invalid = content[: error.start], error.end - error.start
-        widths = [len(character.encode()) for character in valid.decode()]
-        for width in [*widths, num_invalid] if num_invalid else widths:
-            yield from repeat(number, width)
-            number += 1
-        content = content[len(valid) + num_invalid :]
 
 
 def _trained(lines: Iterable[str], vocab_size: int) -> tokenizers.Tokenizer:
