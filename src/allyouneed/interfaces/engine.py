@@ -12,7 +12,7 @@ Engine = Annotated[
     Literal["local", "ray"],
     Parameter(
         help="What computes: this machine, or the Ray cluster that `RAY_ADDRESS` names, by default one of "
-        "this machine with `--workers` cores (`pip install 'allyouneed[ray]'`). The result is the same."
+        "this machine with `--workers` processes (`pip install 'allyouneed[ray]'`). The result is the same."
     ),
 ]
 

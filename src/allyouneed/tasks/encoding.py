@@ -138,12 +138,12 @@ class Encoder:
         yield from map(self._alone, islice(chunks, alone))
         if (first := next(chunks, None)) is not None:
             rest = chain([first], chunks)
-            yield from self._on(self._cluster, rest) if self._cluster else self._by_workers(rest)
+            yield from self._by_cluster(self._cluster, rest) if self._cluster else self._by_workers(rest)
 
     def _alone(self, chunk: Chunk) -> EncodedChunk:
         return EncodedChunk(chunk, self._source.encode(chunk.sources), self._target.encode(chunk.targets))
 
-    def _on(self, cluster: Cluster, chunks: Iterator[Chunk]) -> Iterator[EncodedChunk]:
+    def _by_cluster(self, cluster: Cluster, chunks: Iterator[Chunk]) -> Iterator[EncodedChunk]:
         encode = partial(_encoded, cluster.bundle(self._directory), self._settings)
         chunks, again = tee(chunks)
         encoded = cluster.map(encode, ((chunk.sources, chunk.targets) for chunk in chunks))
