@@ -23,8 +23,9 @@ demo: OUT ?= runs/demo
 demo: $(INSTALLED)
 	$(BIN)/allyouneed demo --out "$(OUT)"
 
-test: $(READY)
-	$(BIN)/pytest --numprocesses=logical --maxprocesses=4 --dist=loadfile --no-loadscope-reorder
+test: $(READY) # a test that hangs fails after a quarter of an hour, with its stack
+	$(BIN)/pytest --numprocesses=logical --maxprocesses=4 --dist=loadfile --no-loadscope-reorder \
+		--max-worker-restart=0 -o faulthandler_timeout=900 -o faulthandler_exit_on_timeout=true
 
 test-release: $(READY)
 	$(BIN)/pytest -m release

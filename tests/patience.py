@@ -1,5 +1,6 @@
 """How long a test waits for another program before it takes it for hanging."""
 
+import subprocess
 import time
 from collections.abc import Callable
 
@@ -27,3 +28,13 @@ def wait_until(
         assert time.monotonic() - began < seconds, said()
         time.sleep(pause_seconds)
     return time.monotonic() - began
+
+
+def outputs_at_the_end(
+    process: "subprocess.Popen[bytes]", seconds: float = PATIENCE_SECONDS
+) -> tuple[bytes, bytes]:
+    """What a program has written to stdout and stderr when it ends; killed, and a failure, if it does not."""
+    try:
+        return process.communicate(timeout=seconds)
+    finally:
+        process.kill()

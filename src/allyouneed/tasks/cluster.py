@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any, Self, TypeVar
 
 from allyouneed.errors import (
@@ -62,6 +62,8 @@ class Cluster:
             raise UsageError("the engine ray needs Ray: pip install 'allyouneed[ray]'") from None
         self._ray: Any = ray
         self._address, self._num_cpus = os.environ.get(_ADDRESS), num_cpus
+        self._handler: Any = None  # the one of SIGTERM before
+        self._stop: SystemExit | None = None
         if num_cpus == 0:
             raise UsageError("workers 0: the engine ray needs a core; leave it out", settings=["workers"])
         if self._address and num_cpus is not None:
@@ -78,7 +80,9 @@ class Cluster:
                 **{"address": "local", "num_cpus": self._num_cpus, "include_dashboard": False},
                 "_node_ip_address": "127.0.0.1",
             }
-        handler = signal.getsignal(signal.SIGTERM)
+        self._handler = signal.getsignal(signal.SIGTERM)
+        # Ray would write its messages about processes that die to stdout, into what is translated.
+        self._ray._private.worker._worker_logs_enabled = False
         try:
             self._ray.init(**options, log_to_driver=False, logging_level=logging.ERROR)
         except (RuntimeError, ValueError, OSError) as error:
@@ -87,15 +91,31 @@ class Cluster:
                 place = f"{_ADDRESS}={self._address}"
                 remedy = "; if it wants a token, set RAY_AUTH_MODE=token"
             raise UsageError(f"{place}: no cluster could be used: {_first_line(error)}{remedy}") from error
-        finally:
-            if threading.current_thread() is threading.main_thread():
-                signal.signal(signal.SIGTERM, handler)  # which Ray replaces
+        finally:  # Ray has put its own there
+            self._handle_sigterm(self._handler)
+        if callable(self._handler):
+            self._handle_sigterm(self._note_stop)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._ray.shutdown()
+        self._handle_sigterm(self._handler)
+        if self._stop and error is not self._stop:
+            raise self._stop from None
+
+    def _handle_sigterm(self, handler: Any) -> None:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, handler)
+
+    def _note_stop(self, number: int, frame: FrameType | None) -> None:
+        """Call the program's handler, and keep its `SystemExit`: Ray's calls make another one of it."""
+        try:
+            self._handler(number, frame)
+        except SystemExit as stop:
+            self._stop = stop
+            raise
 
     @property
     def has_gpus(self) -> bool:
@@ -171,6 +191,8 @@ class Cluster:
         return max(1, int(min(cores, found.get("GPU", 0) // num_gpus) if num_gpus else cores))
 
     def _result(self, reference: Any) -> Any:
+        if self._stop:
+            raise self._stop
         errors = self._ray.exceptions
         try:
             return self._ray.get(reference)
