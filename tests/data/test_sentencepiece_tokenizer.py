@@ -104,6 +104,22 @@ def test_places_are_found(tokenizer: SentencePieceTokenizer) -> None:
     assert words[-1] is None  # the full stop belongs to no word
 
 
+def test_a_source_may_begin_with_the_symbol_of_a_language(tokenizer: SentencePieceTokenizer) -> None:
+    names = [*tokenizer.names[len(CONTROL_SYMBOLS) :], ">>fra<<", ">>zho_Hans<<"]
+    of_many = SentencePieceTokenizer.from_model(tokenizer.model, names)
+    french, chinese = len(names) + len(CONTROL_SYMBOLS) - 2, len(names) + len(CONTROL_SYMBOLS) - 1
+    for text in TEXTS:
+        assert of_many.encode(text) == tokenizer.encode(text)
+        assert of_many.encode(f">>fra<< {text}") == [french, *tokenizer.encode(text)]
+        assert of_many.encode(f">>zho_Hans<<{text}")[0] == chinese
+        assert tokenizer.encode(f">>fra<< {text}")[0] != french
+    assert of_many.offsets(">>fra<< dog")[0] == (0, 7)
+    assert of_many.offsets(">>fra<< dog")[-1][1] == 11
+    other = ">>deu<< dog"
+    assert of_many.encode(other) == tokenizer.encode(other)
+    assert of_many.encode("dog >>fra<<") == tokenizer.encode("dog >>fra<<")
+
+
 def test_bytes_that_are_no_text_become_replacements(tokenizer: SentencePieceTokenizer) -> None:
     assert tokenizer.decode([tokenizer.names.index("<0xE6>")]) == "\ufffd"
     assert tokenizer.decode([0, 1, 2, 3, 4]) == ""

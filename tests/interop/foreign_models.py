@@ -4,7 +4,8 @@ import io
 import json
 import random
 import struct
-from collections.abc import Mapping
+import zipfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,7 +39,7 @@ def spm_of(sentences: list[str], vocab_size: int = 90) -> bytes:
     return written.getvalue()
 
 
-def make_marian_folder(folder: Path, **settings: Any) -> Path:
+def make_marian_folder(folder: Path, *, languages: Sequence[str] = (), **settings: Any) -> Path:
     """A `MarianMTModel` of random weights, laid out as OPUS-MT's: the vocabulary has an order of its own."""
     from sentencepiece import SentencePieceProcessor
     from transformers import MarianConfig, MarianMTModel
@@ -48,6 +49,7 @@ def make_marian_folder(folder: Path, **settings: Any) -> Path:
     processor = SentencePieceProcessor()
     processor.LoadFromSerializedProto(spm)
     pieces = [processor.id_to_piece(number) for number in range(2, processor.get_piece_size())]
+    pieces += [f">>{code}<<" for code in languages]
     random.Random(1).shuffle(pieces)
     names = ["</s>", "<unk>", *pieces, "<pad>"]
     for side in ("source", "target"):
@@ -102,6 +104,29 @@ def marian_binary(items: Mapping[str, Item]) -> bytes:
     return out.getvalue()
 
 
+def fine_tune(folder: Path, num_updates: int) -> None:
+    """Train a folder's model with transformers to reverse sentences; padding, its start, gets a vector."""
+    from transformers import MarianMTModel, MarianTokenizer
+
+    tokenizer = MarianTokenizer.from_pretrained(folder, local_files_only=True)
+    model = MarianMTModel.from_pretrained(folder, local_files_only=True)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.003)
+    draw = random.Random(1)
+    for _ in range(num_updates):
+        texts = draw.choices(SENTENCES, k=32)
+        batch = tokenizer(texts, text_target=[*map(backwards, texts)], padding=True, return_tensors="pt")
+        batch["labels"][batch["labels"] == tokenizer.pad_token_id] = -100
+        model(**batch).loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    model.save_pretrained(folder)
+
+
+def backwards(text: str) -> str:
+    """A sentence with its words reversed."""
+    return " ".join(reversed(text[:-1].split())) + text[-1]
+
+
 def convert_to_ctranslate2(marian: Path, folder: Path, quantization: str | None) -> Path:
     """The folder of CTranslate2's own converter."""
     from ctranslate2.converters import TransformersConverter
@@ -109,3 +134,14 @@ def convert_to_ctranslate2(marian: Path, folder: Path, quantization: str | None)
     converter = TransformersConverter(str(marian), copy_files=["source.spm", "target.spm"])
     converter.convert(str(folder), quantization=quantization)
     return folder
+
+
+def argos_package(marian: Path, folder: Path) -> Path:
+    """A package of Argos Translate with the model of a folder of Hugging Face."""
+    converted = convert_to_ctranslate2(marian, folder / "converted", None)
+    with zipfile.ZipFile(folder / "en_fr.argosmodel", "w") as package:
+        package.writestr("en_fr/metadata.json", json.dumps({"from_code": "en", "to_code": "fr"}))
+        package.write(marian / "source.spm", "en_fr/sentencepiece.model")
+        for file in converted.iterdir():
+            package.write(file, f"en_fr/model/{file.name}")
+    return folder / "en_fr.argosmodel"

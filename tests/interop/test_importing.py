@@ -4,7 +4,6 @@ import json
 import re
 import shutil
 import struct
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,9 @@ from tests.interop.conftest import RandomModel
 from tests.interop.foreign_models import (
     SENTENCES,
     Item,
+    argos_package,
     convert_to_ctranslate2,
+    fine_tune,
     make_marian_folder,
     marian_binary,
 )
@@ -71,15 +72,14 @@ def test_marian_models_of_transformers_are_proved(settings: dict[str, Any], tmp_
     assert (data.source_language, data.target_language) == ("en", "de")
 
 
-@pytest.mark.parametrize("num", [60, pytest.param(200, marks=pytest.mark.release)])
-def test_greedy_outputs_are_those_of_transformers(marian: Path, tmp_path: Path, num: int) -> None:
+def test_greedy_outputs_are_those_of_transformers(marian: Path, tmp_path: Path) -> None:
     from transformers import MarianMTModel, MarianTokenizer
 
     import_model(marian, tmp_path / "model")
     tokenizer = MarianTokenizer.from_pretrained(marian, local_files_only=True)
     model = MarianMTModel.from_pretrained(marian, local_files_only=True)
-    ours = load_translator(tmp_path / "model").translate(SENTENCES[:num], beam_size=1, max_length=12)
-    for text, translation in zip(SENTENCES[:num], ours, strict=True):
+    ours = load_translator(tmp_path / "model").translate(SENTENCES[:60], beam_size=1, max_length=12)
+    for text, translation in zip(SENTENCES[:60], ours, strict=True):
         batch = tokenizer([text], return_tensors="pt")
         [ids] = model.generate(
             **batch,
@@ -88,6 +88,37 @@ def test_greedy_outputs_are_those_of_transformers(marian: Path, tmp_path: Path, 
             suppress_tokens=[model.config.pad_token_id],
         )
         assert tokenizer.decode(ids, skip_special_tokens=True) == translation.text
+
+
+def test_models_of_several_languages_are_told_which_one_to_write(tmp_path: Path) -> None:
+    from transformers import MarianTokenizer
+
+    folder = make_marian_folder(tmp_path / "opus", languages=["fra", "por_BR"])
+    theirs = MarianTokenizer.from_pretrained(folder, local_files_only=True)
+    for path in (folder, convert_to_ctranslate2(folder, tmp_path / "ct2", None)):
+        model = tmp_path / f"{path.name}-imported"
+        import_model(path, model)
+        ours = Tokenizer.load(model / "source_tokenizer.json")
+        assert isinstance(ours, SentencePieceTokenizer)
+        for text in (">>fra<< the wolf sees", ">>por_BR<< sun.", "sun moon"):
+            expected = theirs.convert_ids_to_tokens(theirs(text)["input_ids"][:-1])
+            assert [ours.names[token] for token in ours.encode(text)] == expected
+    export_model(tmp_path / "opus-imported", "huggingface", tmp_path / "out")
+    back = MarianTokenizer.from_pretrained(tmp_path / "out", local_files_only=True)
+    assert back.tokenize(">>fra<< sun") == theirs.tokenize(">>fra<< sun")
+
+
+def test_a_start_that_transformers_has_trained(marian: Path, tmp_path: Path) -> None:
+    """Training changes the vector of padding, with which the decoder starts, through the output layer."""
+    folder = tmp_path / "tuned"
+    shutil.copytree(marian, folder)
+    fine_tune(folder, num_updates=20)
+    proof = import_model(folder, tmp_path / "model")
+    assert proof.difference is not None
+    assert proof.difference < ROUNDING
+    assert load_for(tmp_path / "model", TRANSLATION).config.model.decoder_start == "symbol"
+    assert export_model(tmp_path / "model", "huggingface", tmp_path / "out") < ROUNDING
+    assert import_model(tmp_path / "out", tmp_path / "back").difference is not None
 
 
 @pytest.mark.parametrize("quantization", [None, "int8", "float16", "bfloat16"])
@@ -107,16 +138,6 @@ def test_argos_packages_are_proved(marian: Path, tmp_path: Path) -> None:
     assert proof.difference < ROUNDING
     data = load_for(tmp_path / "model", TRANSLATION).config.data
     assert (data.source_language, data.target_language) == ("en", "fr")
-
-
-def argos_package(marian: Path, folder: Path) -> Path:
-    converted = convert_to_ctranslate2(marian, folder / "converted", None)
-    with zipfile.ZipFile(folder / "en_fr.argosmodel", "w") as package:
-        package.writestr("en_fr/metadata.json", json.dumps({"from_code": "en", "to_code": "fr"}))
-        package.write(marian / "source.spm", "en_fr/sentencepiece.model")
-        for file in converted.iterdir():
-            package.write(file, f"en_fr/model/{file.name}")
-    return folder / "en_fr.argosmodel"
 
 
 @pytest.mark.parametrize("name", ["swish", "ssru"])

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 KIND: Final = "sentencepiece"
 """Value of `kind` in the files."""
 _SPACE = "\u2581"
+_LANGUAGE = re.compile(r">>[^\s<>]+<<")
+"""A symbol at the beginning of a source that tells models of several languages which one to write."""
 _BYTE_PIECE = re.compile(r"<0x([0-9A-F]{2})>")
 _MOST_BYTES: Final = 64 * 2**20
 """Size of a SentencePiece model, above which it is refused; those of 60,000 pieces have about a megabyte."""
@@ -47,6 +49,11 @@ class SentencePieceTokenizer(Tokenizer):
             for number in range(processor.get_piece_size())
         ]
         self._known = {*self._id_of}
+        self._languages = {
+            name: token
+            for token, name in enumerate(self._names)
+            if token not in self._known and _LANGUAGE.fullmatch(name)
+        }
         self._piece = cache(self._print_piece)
 
     @classmethod
@@ -171,9 +178,14 @@ class SentencePieceTokenizer(Tokenizer):
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Encode many texts at once, on all cores; see `encode`."""
+        firsts = [self._language_of(text) for text in texts] if self._languages else [""] * len(texts)
+        rests = [text[len(first) :] for text, first in zip(texts, firsts, strict=True)]
         with surrogate_errors(texts):
-            of_texts = self._processor.encode([*texts], out_type=int)
-        return [[self._id_of[number] for number in numbers] for numbers in of_texts]
+            of_texts = self._processor.encode(rests, out_type=int)
+        return [
+            [*([self._languages[first]] if first else []), *(self._id_of[number] for number in numbers)]
+            for first, numbers in zip(firsts, of_texts, strict=True)
+        ]
 
     def encode_corpus(self, texts: Sequence[str]) -> Sentences:
         """Encode many texts of a corpus; see `encode`."""
@@ -185,14 +197,20 @@ class SentencePieceTokenizer(Tokenizer):
         All pieces of a character that is split into bytes have the span of that character. The space before
         the first word has the span of what follows.
         """
+        first = len(language := self._language_of(text))
         with surrogate_errors([text]):
-            found = self._processor.encode(text, out_type="offset_mapping")
-        spans: list[tuple[int, int]] = found["offsets"]
+            found = self._processor.encode(text[first:], out_type="offset_mapping")
+        spans = [(begin + first, end + first) for begin, end in found["offsets"]]
         for number in range(len(spans) - 2, -1, -1):
             begin, end = spans[number]
             if begin == end:  # a part whose last part has the span
                 spans[number] = spans[number + 1]
-        return spans
+        return [(0, first), *spans] if language else spans
+
+    def _language_of(self, text: str) -> str:
+        """The symbol for a language at the beginning, such as `>>fra<<` in models of OPUS-MT, or nothing."""
+        found = _LANGUAGE.match(text)
+        return found[0] if found and found[0] in self._languages else ""
 
     def decode(self, ids: Sequence[int]) -> str:
         """Decode ids to one line of text, without control symbols; line breaks become spaces.

@@ -170,6 +170,11 @@ class Order:
             return None
         return cls([*range(len(names))], names[len(CONTROL_SYMBOLS) :])
 
+    def with_padding_as_start(self) -> "Order":
+        """The same order, but the entry for padding is the start symbol, and there is no padding."""
+        padding, _, *others = self.foreign
+        return Order([None, padding, *others], self.pieces)
+
     def __len__(self) -> int:
         return len(self.foreign)
 

@@ -20,6 +20,7 @@ from allyouneed.interop.huggingface_original import TransformersMarian
 from allyouneed.interop.marian_weights import MARIAN_EPSILON
 from allyouneed.model.positional_encoding import SinusoidalPositions
 from allyouneed.storage.publish import read_published
+from allyouneed.symbols import PADDING, START
 
 _KNOWN: dict[str, tuple[object, ...]] = {
     "model_type": ("marian",),
@@ -153,7 +154,10 @@ def _weights(
 def _embeddings(
     tensors: Tensors, orders: tuple[Order, Order], width: int, ours_of: Tensor, settings: dict[str, Any]
 ) -> tuple[dict[str, Tensor], bool]:
-    """The matrices and the bias in our order, and whether the decoder starts with zeros."""
+    """The matrices and the bias in our order, and whether the decoder starts with zeros.
+
+    Marian's decoder starts with padding, whose vector is zero, unless transformers has trained it.
+    """
     sizes = [1 + max(number for number in order.foreign if number is not None) for order in orders]
     entries = [
         _number(settings, "vocab_size", None, tensors.path),
@@ -161,40 +165,42 @@ def _embeddings(
     ]
     if any(size > most for size, most in zip(sizes, entries, strict=True)):
         raise ModelError(f"{tensors.path}: the vocabulary has more entries than the model; take another copy")
-    source_order, target_order = orders
-    found: dict[str, Tensor] = {}
-    if "model.shared.weight" in tensors:
-        shared = tensors.take("model.shared.weight", entries[0], width)
+    has_shared = "model.shared.weight" in tensors
+    if has_shared:
+        source = target = tensors.take("model.shared.weight", entries[0], width)
         tensors.drop("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight")
-        source = target = shared
-        found["embeddings.matrices.shared"] = source_order.rows(shared[:, ours_of])
     else:
         source = tensors.take("model.encoder.embed_tokens.weight", entries[0], width)
         target = tensors.take("model.decoder.embed_tokens.weight", entries[1], width)
+    start = settings.get("decoder_start_token_id", settings.get("pad_token_id"))
+    if not isinstance(start, int) or not 0 <= start < len(target):
+        raise ModelError(f"{tensors.path}: decoder_start_token_id is {start!r}; take another copy")
+    zero_start = start != orders[1].foreign[START] and not target[start].any()
+    if start != orders[1].foreign[START] and not zero_start:
+        if start != orders[1].foreign[PADDING]:
+            raise ModelError(
+                f"{tensors.path}: the decoder starts with entry {start}, not with padding, which is "
+                "not supported"
+            )
+        orders = orders[0].with_padding_as_start(), orders[1].with_padding_as_start()
+    source_order, target_order = orders
+    found: dict[str, Tensor] = {}
+    if has_shared:
+        found["embeddings.matrices.shared"] = source_order.rows(source[:, ours_of])
+    else:
         found["embeddings.matrices.source"] = source_order.rows(source[:, ours_of])
         found["embeddings.matrices.target"] = target_order.rows(target[:, ours_of])
     if "lm_head.weight" in tensors:
         output = tensors.take("lm_head.weight", entries[1], width)
         if not torch.equal(output, target):
-            if "embeddings.matrices.shared" in found:
+            if has_shared:
                 rows = found.pop("embeddings.matrices.shared")
                 found |= {"embeddings.matrices.source": rows, "embeddings.matrices.target": rows.clone()}
             found["embeddings.matrices.output"] = target_order.rows(output[:, ours_of])
     bias = tensors.take("final_logits_bias", 1, entries[1])[0]
     if bias.any() or None in target_order.foreign:
         found["embeddings.bias"] = target_order.bias(bias)
-    start = settings.get("decoder_start_token_id", settings.get("pad_token_id"))
-    if not isinstance(start, int) or not 0 <= start < len(target):
-        raise ModelError(f"{tensors.path}: decoder_start_token_id is {start!r}; take another copy")
-    return found, _is_zero_start(start, target, target_order, tensors.path)
-
-
-def _is_zero_start(start: int, target: Tensor, order: Order, path: Path) -> bool:
-    if order.foreign[1] == start:
-        return False
-    if target[start].any():
-        raise ModelError(f"{path}: the decoder starts with an entry that is not zero, which is not supported")
-    return True
+    return found, zero_start
 
 
 def _check_positions(tensors: Tensors, width: int, ours_of: Tensor) -> None:
