@@ -30,6 +30,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "guided alignment, pre-norm": {"norm": "pre", "guided_alignment": 0.5},
     "recurrent units": {"autoregression": "ssru", "num_decoder_layers": 3},
     "pre-norm recurrent units": {"autoregression": "ssru", "norm": "pre", "decoder_start": "zeros"},
+    "sources without end symbol": {"source_end": False},
     "bias of the logits": {"output_bias": True, "scaled_embeddings": False, "num_decoder_layers": 1},
 }
 """Of models that both engines know."""
@@ -91,7 +92,7 @@ def check_cached_steps(model: Transformer, engine_of: type[Engine]) -> None:
     def decoded_anew() -> torch.Tensor:
         """The logits after every whole prefix, (sources, beams, words)."""
         beams = [torch.tensor(prefix) for each in prefixes for prefix in each]
-        padded = pad_sequence([torch.tensor(source) for source in sources], batch_first=True)
+        padded = model.read_of(pad_sequence([torch.tensor(source) for source in sources], batch_first=True))
         memory, mask = (
             each.repeat_interleave(num_beams, 0) for each in (model.encode(padded), padding_mask(padded))
         )

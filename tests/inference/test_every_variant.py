@@ -30,7 +30,10 @@ VARIANTS += [
     {"attention": "unscaled", "positions": "rotary"},
 ]
 VARIANTS += [{"neighbourhood": 7, "neighbourhood_counts": "distances"}]
-VARIANTS += [{"num_decoder_layers": 1, "output_bias": True, "scaled_embeddings": False}]
+VARIANTS += [
+    {"source_end": False},
+    {"num_decoder_layers": 1, "output_bias": True, "scaled_embeddings": False},
+]
 _SIZES: dict[str, Any] = {
     **{"source_vocab_size": 17, "target_vocab_size": 17, "d_model": 24, "d_ff": 32, "num_layers": 2},
     **{"num_heads": 3, "max_positions": 90, "max_distance": 4, "parameter_pairs": 9, "num_experts": 4},
@@ -90,7 +93,7 @@ def test_packed_sentences_have_the_states_of_padded_ones(model: Transformer) -> 
     expected = torch.cat(states(model, _SOURCES, _TARGETS))
     device = torch.device("cpu")
     read = batch_of([[START, *target] for target in _TARGETS])
-    packed = model(pack(batch_of(_SOURCES), device), pack(read, device))
+    packed = model(pack(model.read_of(batch_of(_SOURCES)), device), pack(read, device))
     torch.testing.assert_close(packed[0], expected, **_TOLERANCE)
 
 
@@ -106,9 +109,10 @@ def test_cached_steps_give_the_states_of_the_whole_target(model: Transformer) ->
         others = [] if number < 3 else [[START if number == 3 else target[number - 4]]]
         logits.append(decoding.step(torch.tensor([[token], [token], *others]))[:, 0])
     for row, source in enumerate(_SOURCES[:3]):
-        memory = model.encode(torch.tensor([source]))
+        ids = model.read_of(torch.tensor([source]))
+        memory = model.encode(ids)
         written = torch.tensor([[START, *target]])
-        wanted = model.project(model.decode(written, memory, padding_mask(torch.tensor([source]))))[0]
+        wanted = model.project(model.decode(written, memory, padding_mask(ids)))[0]
         found = torch.stack([step[row] for step in logits if row < len(step)])
         torch.testing.assert_close(found, wanted[: len(found)], **_TOLERANCE)
 
@@ -123,3 +127,17 @@ def test_the_score_of_search_is_that_of_scoring(model: Transformer) -> None:
         log_probs = engine.token_log_probs([[*source, END]], [written]).tolist()
         assert best.token_log_probs == pytest.approx(log_probs, abs=1e-5)
         assert best.score == pytest.approx(sum(log_probs), abs=1e-4)  # a sum of numbers in float32
+
+
+@torch.no_grad()
+def test_sources_without_an_end_symbol_do_not_depend_on_it() -> None:
+    torch.manual_seed(0)
+    model = Transformer(ModelConfig(**_SIZES, source_end=False)).double().eval()
+    without = Transformer(ModelConfig(**_SIZES)).double().eval()
+    without.load_state_dict(model.state_dict())
+    sources = [[*source[:-1], PADDING] for source in _SOURCES]
+    expected = states(without, sources, _TARGETS)
+    torch.testing.assert_close(states(model, _SOURCES, _TARGETS), expected, **_TOLERANCE)
+    assert not torch.equal(states(without, _SOURCES, _TARGETS)[0], expected[0])
+    [empty] = states(model, [[END]], _TARGETS[:1])
+    torch.testing.assert_close(empty, states(without, [[END]], _TARGETS[:1])[0], **_TOLERANCE)

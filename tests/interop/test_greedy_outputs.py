@@ -123,8 +123,16 @@ def test_models_of_marian(name: str, tmp_path: Path) -> None:
     require_same_outputs(MARIAN[name](tmp_path), tmp_path / "model")
 
 
-def test_a_model_with_pre_norm_in_ctranslate2(toy_data: Path, tmp_path: Path) -> None:
-    sizes = {"d_model": 64, "d_ff": 128, "num_heads": 2, "num_layers": 2, "norm": "pre"}
+@pytest.mark.parametrize("source_end", [True, False])
+def test_pre_norm_in_ctranslate2(toy_data: Path, source_end: bool, tmp_path: Path) -> None:
+    sizes = {
+        "d_model": 64,
+        "d_ff": 128,
+        "num_heads": 2,
+        "num_layers": 2,
+        "norm": "pre",
+        "source_end": source_end,
+    }
     steps = {"num_steps": 100, "warmup_steps": 50, "batch_tokens": 800, "micro_batch_tokens": 800}
     train(tmp_path / "run", toy_data, RunConfig().replace(model=sizes, training=steps))
     export_model(tmp_path / "run", "ctranslate2", tmp_path / "ct2")

@@ -295,6 +295,18 @@ def test_ours_with_sentencepiece_come_back_with_the_same_bits(to: str, joint: bo
     assert {name: (tmp_path / "back" / name).read_bytes() for name in files} == files
 
 
+def test_sources_without_an_end_symbol(random_model: RandomModel, tmp_path: Path) -> None:
+    """As OpenNMT-py has trained the models of Argos Translate."""
+    model, folder = random_model(layer_norm_epsilon=1e-5, norm="pre", source_end=False), tmp_path / "out"
+    export_model(model, "ctranslate2", folder)
+    proof = import_model(folder, tmp_path / "back")
+    assert proof.difference is not None
+    assert proof.difference < ROUNDING
+    assert not load_for(tmp_path / "back", TRANSLATION).config.model.source_end
+    with pytest.raises(ModelError, match="source_end = False"):
+        export_model(model, "huggingface", tmp_path / "other")
+
+
 @pytest.mark.parametrize("to", ["ctranslate2", "huggingface"])
 def test_ours_come_back_with_the_same_bits(random_model: RandomModel, to: str, tmp_path: Path) -> None:
     model = random_model(layer_norm_epsilon=1e-5, tied_embeddings="none")

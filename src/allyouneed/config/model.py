@@ -50,6 +50,7 @@ _ARCHITECTURES_THAT_KNOW = {
     "output_bias": _TRANSFORMER,
     "positions": {"transformer", "convolutional"},
     "scaled_embeddings": _TRANSFORMER,
+    "source_end": _TRANSFORMER,
     "target_space": _TRANSFORMER,
 }
 """Setting -> architectures that support it; the others reject it. Unused sizes are ignored instead."""
@@ -149,6 +150,8 @@ class ModelConfig(Config):
     """A bias for each target token's logit; the paper has none."""
     decoder_start: Literal["symbol", "zeros"] = "symbol"
     """First input of the decoder: the embedding of the start symbol, or a zero vector."""
+    source_end: bool = True
+    """Whether sources end with the end symbol; an empty one does in any case."""
     target_space: bool = False
     """Add a learned vector for the target language to every source position."""
     attention_bias: bool = True

@@ -77,7 +77,8 @@ class SourceAttention:
         """
         model = self._model
         device = next(model.parameters()).device
-        ids, written = pad([[*source, END]], device), pad([[START, *target] for target in targets], device)
+        ids = model.read_of(pad([[*source, END]], device))
+        written = pad([[START, *target] for target in targets], device)
         memory = model.encode(ids).expand(len(targets), -1, -1)
         source_mask, target_mask = padding_mask(ids), model.self_mask("target", written)
         x = model.embed("target", written)

@@ -118,7 +118,7 @@ class TransformerDecoding:
             return
         self._projection.admit(sources)
         different, places = distinct(sources)
-        source = pad(different, self._device)
+        source = self._model.read_of(pad(different, self._device))
         memory = self._model.encode(source)[places]
         source = source[places]
         # Contiguous, as views of the packed projection would be copied in every step.

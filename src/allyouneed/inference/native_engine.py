@@ -88,6 +88,7 @@ class NativeEngine(Engine):
     ) -> Float[Tensor, " target_tokens"]:
         """Log-probability of each target token, as from `Engine`, but with the same bits in any batch."""
         memory = KeysValues(self.cross_heads, self.decoder.num_layers)
+        sources = self.read_of(sources)
         self.remember(sources, memory)
         source_counts, counts = _lengths(sources), _lengths(targets)
         starts = np.repeat(_starts(counts), counts)
@@ -100,6 +101,10 @@ class NativeEngine(Engine):
         tables = self.target_tables.covering(int(counts.max()))
         hidden = self.decoder(read, positions, tables, keys_values, past, memory=(memory, of_memory))
         return log_probs_of(torch.tensor([token for ids in targets for token in ids]), hidden, self.project)
+
+    def read_of(self, sources: Sequence[Sequence[int]]) -> Sequence[Sequence[int]]:
+        """What the encoder reads of sources with end symbols; see `Transformer.read_of`."""
+        return sources if self.model.config.source_end else [source[:-1] or source for source in sources]
 
     def remember(self, sources: Sequence[Sequence[int]], memory: KeysValues) -> int:
         """Encode the sources and append their keys and values for every decoder layer.
@@ -151,7 +156,7 @@ class NativeDecoding:
             return
         self._forget_sources()
         self._projection.admit(sources)
-        different, places = distinct(sources)
+        different, places = distinct(self._engine.read_of(sources))
         first = self._engine.remember(different, self._memory)
         counts, of_each = _lengths(different), places.numpy()
         self._starts = np.concatenate([self._starts, (first + _starts(counts))[of_each]])

@@ -96,7 +96,7 @@ def write(model: Transformer, checkpoint: Checkpoint, directory: Path) -> None:
     spec.config.unk_token = CONTROL_SYMBOLS[UNKNOWN]
     spec.config.bos_token = spec.config.decoder_start_token = CONTROL_SYMBOLS[START]
     spec.config.eos_token = CONTROL_SYMBOLS[END]
-    spec.config.add_source_eos = True
+    spec.config.add_source_eos = model.config.source_end
     spec.validate()
     spec.optimize()  # a matrix with several roles is written once
     spec.save(str(directory))

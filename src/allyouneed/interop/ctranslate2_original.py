@@ -1,11 +1,11 @@
 """A model in CTranslate2, with which an import is proved."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from allyouneed.interop.foreign import Order, Scored
 from allyouneed.interop.parity import Ids
+from allyouneed.symbols import END
 
 
 class RealCTranslate2:
@@ -15,7 +15,7 @@ class RealCTranslate2:
         path: The folder.
         orders: The vocabularies of both sides in our order.
         names: The entries of both sides in CTranslate2's order.
-        settings: The content of `config.json`.
+        ends: Whether the end symbol is a part of the sources that CTranslate2 gets.
     """
 
     def __init__(
@@ -23,13 +23,14 @@ class RealCTranslate2:
         path: Path,
         orders: tuple[Order, Order],
         names: tuple[Sequence[str], Sequence[str]],
-        settings: Mapping[str, Any],
+        *,
+        ends: bool,
     ) -> None:
         from ctranslate2 import Translator
 
         self._translator = Translator(str(path), device="cpu", compute_type="float32")
         self._orders, self._names = orders, names
-        self._end = [] if settings.get("add_source_eos") else [settings.get("eos_token", "</s>")]
+        self._end = [names[0][end] for end in orders[0].foreign[END : END + 1] if ends and end is not None]
         self._ids = {name: number for number, name in enumerate(names[1])}
 
     def scored(self, sources: Sequence[Ids], targets: Sequence[Ids]) -> list[Scored]:

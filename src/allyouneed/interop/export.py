@@ -38,7 +38,9 @@ class Format:
 
 
 FORMATS = {
-    "ctranslate2": Format("ctranslate2", ctranslate2.write, ctranslate2.CTranslate2Model, _EXTRAS | {"norm"}),
+    "ctranslate2": Format(
+        "ctranslate2", ctranslate2.write, ctranslate2.CTranslate2Model, _EXTRAS | {"norm", "source_end"}
+    ),
     "huggingface": Format("transformers", huggingface.write, huggingface.HuggingFaceModel, _EXTRAS),
 }
 
@@ -55,6 +57,7 @@ _PAPER = {
     "scaled_embeddings": True,
     "output_bias": False,
     "decoder_start": "symbol",
+    "source_end": True,
     "target_space": False,
 }
 """Settings that a format requires, unless it has variants; dropout does not affect a trained model."""

@@ -51,15 +51,15 @@ def read(path: Path) -> Imported:
     Raises:
         ModelError: It is damaged, of another architecture, or has no tokeniser beside it.
     """
-    settings = json_object(path / "config.json")
-    require_settings(settings, _KNOWN, path / "config.json", "our sources begin without a symbol")
+    file = path / "config.json"
+    settings = json_object(file)
+    require_settings(settings, _KNOWN, file, "our sources begin without a symbol")
     variables, is_quantised = read_variables(path / "model.bin")
     tensors = Tensors(variables, path / "model.bin")
     numbers = _numbers(tensors)
     names = _vocabulary(path, "source"), _vocabulary(path, "target")
     zeros = bool(numbers["decoder"].get("start_from_zero_embedding", 0))
-    if not settings.get("add_source_eos", False) and not zeros:  # the callers of Marian's models add it
-        raise ModelError(f"{path}: its sources have no end symbol, which is not supported")
+    added = settings.get("add_source_eos", False)
     orders = tuple(_order(entries, settings, path) for entries in names)
     tokenizers, kind = _tokenizers(path, (orders[0], orders[1]))
     weights, model = _weights(tensors, numbers, (orders[0], orders[1]))
@@ -67,12 +67,13 @@ def read(path: Path) -> Imported:
         _copy_start(weights, names[1], settings, orders[1])
     epsilon = settings.get("layer_norm_epsilon") or 1e-5
     if not isinstance(epsilon, float) or not 0 < epsilon < 1:
-        raise ModelError(f"{path / 'config.json'}: layer_norm_epsilon is {epsilon!r}; take another copy")
+        raise ModelError(f"{file}: layer_norm_epsilon is {epsilon!r}; take another copy")
     config = RunConfig().replace(
         model={
             **{"source_vocab_size": len(orders[0]), "target_vocab_size": len(orders[1])},
             **model,
             "decoder_start": "zeros" if zeros else "symbol",
+            "source_end": added or zeros,  # those who call Marian's models add it
             "layer_norm_epsilon": epsilon,
         },
         data={
@@ -86,7 +87,7 @@ def read(path: Path) -> Imported:
         weights,
         *tokenizers,
         package="ctranslate2",
-        load=lambda: RealCTranslate2(path, (orders[0], orders[1]), names, settings),
+        load=lambda: RealCTranslate2(path, (orders[0], orders[1]), names, ends=not added and zeros),
         notices=["its weights are rounded, and are kept so"] if is_quantised or tensors.is_rounded else [],
     )
 

@@ -29,7 +29,7 @@ from allyouneed.model.packing import PackedIds, PackedMask
 from allyouneed.model.positional_encoding import Encodings, TargetSpace, build_positions
 from allyouneed.model.relative_positions import SCHEMES
 from allyouneed.model.ssru import SSRU
-from allyouneed.symbols import PADDING
+from allyouneed.symbols import END, PADDING
 
 
 class Transformer(EncoderDecoder):
@@ -73,7 +73,16 @@ class Transformer(EncoderDecoder):
             return self._forward_packed(source, target_input)
         assert isinstance(source, Tensor)
         assert isinstance(target_input, Tensor)
+        source = self.read_of(source)
         return self.decode(target_input, self.encode(source), padding_mask(source))
+
+    def read_of(self, source: Int[Tensor, "batch source_len"]) -> Int[Tensor, "batch source_len"]:
+        """What the encoder reads of sources with end symbols: without these, if `source_end` is off."""
+        if self.config.source_end:
+            return source
+        is_end = source == END
+        is_end[:, 0] = False
+        return source.masked_fill(is_end, PADDING)
 
     def _forward_packed(self, source: PackedIds, target_input: PackedIds) -> Tensor:
         source_mask = PackedMask(source, source, reach=self.config.reach(causal=False))

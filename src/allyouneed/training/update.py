@@ -69,7 +69,7 @@ def _takes_flash(model: EncoderDecoder, precision: Precision) -> bool:
     d_k, d_v = config.head_widths
     if config.architecture != "transformer" or config.attention != "scaled":
         return False
-    if config.attention_dropout or config.guided_alignment:
+    if config.attention_dropout or config.guided_alignment or not config.source_end:
         return False
     if device.type != "cuda" or torch.cuda.get_device_capability(device) < _FIRST_FLASH_CAPABILITY:
         return False
