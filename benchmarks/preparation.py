@@ -4,8 +4,9 @@
 
 The corpus is generated: sentences of about 25 words, drawn as often as Multi30k and Tatoeba have them, and
 some new words, as numbers and names are in news. All read two text files, and write the ids of both sides.
-`allyouneed` also cleans the pairs, counts what it drops and writes the cleaned text; its second figure has
-the learning of the vocabulary. The others use as many processes or threads as there are cores.
+`allyouneed` also cleans the pairs, counts what it drops and writes the cleaned text; its first figure is
+without the search for repeats, its last one has the learning of the vocabulary. The others use as many
+processes or threads as there are cores.
 """
 
 import json
@@ -67,6 +68,17 @@ def write_text(path: Path, num_lines: int, words: list[str], shares: Any, length
 
 def of_this_program(files: list[Path], folder: Path, num_pairs: int) -> dict[str, float]:
     """Seconds to encode, and to prepare from beginning to end."""
+    without, _ = timed(CorpusFiles(*files, drop_repeats=False), folder / "with-repeats", num_pairs)
+    encoding, everything = timed(CorpusFiles(*files), folder / "data", num_pairs)
+    return {
+        "allyouneed, repeats kept": without,
+        "allyouneed, encoding": encoding,
+        "allyouneed, everything": everything,
+    }
+
+
+def timed(files: CorpusFiles, folder: Path, num_pairs: int) -> tuple[float, float]:
+    """Seconds to encode the training part, and in all."""
     seconds: dict[str, float] = {}
 
     @contextmanager
@@ -76,12 +88,9 @@ def of_this_program(files: list[Path], folder: Path, num_pairs: int) -> dict[str
         seconds[phase] = time.perf_counter() - began
 
     began = time.perf_counter()
-    data = prepare(folder, CorpusFiles(*files), config=DataConfig(vocab_size=VOCAB_SIZE), watch=watch)
+    data = prepare(folder, files, config=DataConfig(vocab_size=VOCAB_SIZE), watch=watch)
     assert data.train.num_pairs > 0.99 * num_pairs
-    return {
-        "allyouneed, encoding": seconds["train"],
-        "allyouneed, everything": time.perf_counter() - began,
-    }
+    return seconds["train"], time.perf_counter() - began
 
 
 LOOP = """
@@ -133,7 +142,7 @@ def main() -> None:
         size = sum(path.stat().st_size for path in files)
         print(f"{num_pairs:,} pairs, {size / 1e6:,.0f} MB", flush=True)
 
-        seconds = of_this_program(files, folder / "data", num_pairs)
+        seconds = of_this_program(files, folder, num_pairs)
         tokenizer = folder / "data" / "source_tokenizer.json"
         library = tokenizers.Tokenizer.from_file(str(tokenizer))
         seconds["tokenizers, a loop"] = by_a_loop(files, tokenizer)

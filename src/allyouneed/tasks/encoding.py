@@ -78,9 +78,17 @@ class EncodedChunk(NamedTuple):
 
 def chunks_of(numbered: Iterable[tuple[Pair, int]]) -> Iterator[Chunk]:
     """Pairs and the numbers of their lines in chunks; fewer pairs together if they are long."""
-    source = iter(numbered)
-    while together := list(_together(source)):
-        pairs, line_numbers = zip(*together, strict=True)
+    pairs: list[Pair] = []
+    line_numbers: list[int] = []
+    num_characters = 0
+    for pair, number in numbered:
+        pairs.append(pair)
+        line_numbers.append(number)
+        num_characters += len(pair[0]) + len(pair[1])
+        if len(pairs) == CHUNK_PAIRS or num_characters > _CHUNK_CHARACTERS:
+            yield Chunk(pairs, line_numbers)
+            pairs, line_numbers, num_characters = [], [], 0
+    if pairs:
         yield Chunk(pairs, line_numbers)
 
 
@@ -243,15 +251,6 @@ class _Worker:
         for stream in (self._input, self._output):
             with contextlib.suppress(OSError):
                 stream.close()
-
-
-def _together(numbered: Iterator[tuple[Pair, int]]) -> Iterator[tuple[Pair, int]]:
-    num_characters = 0
-    for pair, line_number in islice(numbered, CHUNK_PAIRS):
-        yield pair, line_number
-        num_characters += len(pair.source) + len(pair.target)
-        if num_characters > _CHUNK_CHARACTERS:
-            return
 
 
 def _encoded(

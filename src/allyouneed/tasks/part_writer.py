@@ -80,8 +80,9 @@ class PartWriter:
         self._ids.add(source, target, numbers)
         if num_unknown := _num_with_unknown_units(target):
             self.report.notes[_UNKNOWN_UNITS] += num_unknown
-        self._sources.write(encode_lines([chunk.pairs[index].source for index in wanted]))
-        self._targets.write(encode_lines([chunk.pairs[index].target for index in wanted]))
+        pairs = [chunk.pairs[index] for index in wanted.tolist()]
+        self._sources.write(encode_lines([pair.source for pair in pairs]))
+        self._targets.write(encode_lines([pair.target for pair in pairs]))
 
     def flush(self) -> None:
         """Hand everything to the system."""

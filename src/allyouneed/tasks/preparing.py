@@ -5,6 +5,7 @@ tokenisers, `report.json` (what was dropped and why) and a manifest.
 """
 
 import contextlib
+import gc
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -193,6 +194,7 @@ def _encode_training(
         advance(len(chunk.pairs))
     dropouts, weights = encoder.dropouts(config.bpe_dropout), files.weights_by_file()
     with (
+        _no_collections(),
         PartWriter(directory, "train", encoder.vocab_size, config, weights, found_before, dropouts) as writer,
         closing(encoder.encoded(chunks)) as stream,
     ):
@@ -204,6 +206,18 @@ def _encode_training(
                 journal.record(number, writer.report)
     report.add(writer.report)
     return report
+
+
+@contextmanager
+def _no_collections() -> Iterator[None]:
+    """Let Python's collector rest, which would look at the pairs again and again and find no cycle."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def _encode_validation(
