@@ -1,12 +1,12 @@
 """How fast `allyouneed prepare` is, beside other ways to turn text into ids.
 
-    ALLYOUNEED_DATA=/data python benchmarks/preparation.py 5_000_000
+    ALLYOUNEED_DATA=/data python benchmarks/preparation.py 5_000_000 [sentencepiece]
 
 The corpus is generated: sentences of about 25 words, drawn as often as Multi30k and Tatoeba have them, and
 some new words, as numbers and names are in news. All read two text files, and write the ids of both sides.
 `allyouneed` also cleans the pairs, counts what it drops and writes the cleaned text; its first figure is
 without the search for repeats, its last one has the learning of the vocabulary. The others use as many
-processes or threads as there are cores.
+processes or threads as there are cores. With `sentencepiece`, that is the only other one.
 """
 
 import json
@@ -35,7 +35,7 @@ from allyouneed.hardware.machine import environment
 from allyouneed.hardware.processor import available_cores
 from allyouneed.tasks.preparing import prepare
 
-RESULTS = Path(__file__).parent / "results" / "preparation.json"
+RESULTS = Path(__file__).parent / "results"
 SEED, VOCAB_SIZE = 1, 37_000
 MEAN_WORDS, NEW_WORDS = 25, 0.015
 WRITTEN_AT_ONCE, ENCODED_AT_ONCE = 20_000, 4_096
@@ -130,7 +130,7 @@ def by_batches(files: list[Path], encode: Callable[[list[str]], list[list[int]]]
 
 def main() -> None:
     """Measure, print, and keep it in `results/`."""
-    num_pairs = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
+    num_pairs, only = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000, sys.argv[2:]
     data = Path(os.environ["ALLYOUNEED_DATA"])
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
@@ -143,12 +143,13 @@ def main() -> None:
         print(f"{num_pairs:,} pairs, {size / 1e6:,.0f} MB", flush=True)
 
         seconds = of_this_program(files, folder, num_pairs)
-        tokenizer = folder / "data" / "source_tokenizer.json"
-        library = tokenizers.Tokenizer.from_file(str(tokenizer))
-        seconds["tokenizers, a loop"] = by_a_loop(files, tokenizer)
-        seconds["tokenizers, batches"] = by_batches(
-            files, lambda texts: [found.ids for found in library.encode_batch_fast(texts)]
-        )
+        if not only:
+            tokenizer = folder / "data" / "source_tokenizer.json"
+            library = tokenizers.Tokenizer.from_file(str(tokenizer))
+            seconds["tokenizers, a loop"] = by_a_loop(files, tokenizer)
+            seconds["tokenizers, batches"] = by_batches(
+                files, lambda texts: [found.ids for found in library.encode_batch_fast(texts)]
+            )
         with (folder / "sample").open("wb") as sample:
             for path in files:
                 sample.writelines(line.encode() + b"\n" for line in islice(read_lines(path), SAMPLE_LINES))
@@ -172,7 +173,7 @@ def main() -> None:
         "seconds": seconds,
         "pairs_per_second": {name: num_pairs / each for name, each in seconds.items()},
     }
-    RESULTS.write_text(json.dumps(result, indent=1) + "\n")
+    (RESULTS / f"{'_'.join(['preparation', *only])}.json").write_text(json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":

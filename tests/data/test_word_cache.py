@@ -37,6 +37,13 @@ def test_it_gives_what_the_tokeniser_gives(
     assert split(tokenizer.encode_corpus(lines)) == tokenizer.encode_batch(lines)
 
 
+@given(texts=TEXTS)
+def test_bytes_of_lines_give_what_their_texts_give(tokenizer: Tokenizer, texts: list[list[str]]) -> None:
+    lines = [" ".join(parts).replace("\n", "") for parts in texts] or [""]
+    content = "".join(f"{line}\n" for line in lines).encode()
+    assert split(tokenizer.encode_lines(content)) == tokenizer.encode_batch(lines)
+
+
 def test_any_character_between_or_beside_words_is_heeded(tokenizer: Tokenizer) -> None:
     characters = [character for character in map(chr, range(sys.maxunicode + 1)) if character.isspace()]
     draw = random.Random(1)

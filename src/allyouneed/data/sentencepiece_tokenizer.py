@@ -191,6 +191,10 @@ class SentencePieceTokenizer(Tokenizer):
         """Encode many texts of a corpus; see `encode`."""
         return Sentences.of(self.encode_batch(texts))
 
+    def encode_lines(self, content: bytes) -> Sentences:
+        """Encode the lines of a text in UTF-8, each with its line feed; see `encode`."""
+        return self.encode_corpus(content.decode().split("\n")[:-1])
+
     def offsets(self, text: str) -> list[tuple[int, int]]:
         """For each piece of `encode(text)`, its begin and end in `text`, in characters.
 

@@ -152,6 +152,12 @@ class Tokenizer:
         with surrogate_errors(texts):
             return self._words.encode(texts) if has_words else Sentences.of(self._encoded(texts))
 
+    def encode_lines(self, content: bytes) -> Sentences:
+        """Encode the lines of a text in UTF-8, one at least, each with its line feed; see `encode_corpus`."""
+        if self._library.normalizer is not None:
+            return self._words.encode_lines(content)
+        return self.encode_corpus(content.decode().split("\n")[:-1])
+
     def content(self, token: int) -> bytes:
         """The bytes of a token; empty for a control symbol."""
         if token < FIRST_BYTE:

@@ -52,6 +52,10 @@ class WordCache:
         content = "\n".join([*texts, ""]).encode()
         if not texts or content.count(b"\n") > len(texts):
             return self._encode(texts)
+        return self.encode_lines(content)
+
+    def encode_lines(self, content: bytes) -> Sentences:
+        """The ids of the lines of a text in UTF-8, one at least, each of which ends with a line feed."""
         words = _words_of(content)
         with self._lock:
             if self._known.num_words > _MOST_WORDS or self._known.num_ids > _MOST_IDS:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from allyouneed.config.run import DataConfig
 from allyouneed.data.languages import LanguageFilter
 from allyouneed.data.store import Sentences
+from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.tasks.units import Units, Vocabulary, encode_corpus
 
 _SIZE, _LENGTH, _ID = np.dtype("<i8"), np.dtype("<i4"), np.dtype("<u4")
@@ -47,10 +48,19 @@ class TextEncoder:
 
     def encode(self, texts: Sequence[str]) -> EncodedTexts:
         """The ids of texts, and which of them are in the language."""
-        sentences, passes = encode_corpus(self._vocabulary, texts), np.ones(len(texts), np.bool_)
-        if self._filter:
-            passes = np.fromiter(map(self._filter.passes, texts), np.bool_, len(texts))
-        return EncodedTexts(sentences, passes)
+        return self._with_filter(encode_corpus(self._vocabulary, texts), texts)
+
+    def encode_lines(self, content: bytes) -> EncodedTexts:
+        """The same of lines in UTF-8, one at least, each of which ends with a line feed."""
+        if self._filter or not isinstance(self._vocabulary, Tokenizer):
+            return self.encode(content.decode().split("\n")[:-1])
+        return self._with_filter(self._vocabulary.encode_lines(content), ())
+
+    def _with_filter(self, sentences: Sentences, texts: Sequence[str]) -> EncodedTexts:
+        num_texts = len(sentences.lengths)
+        if not self._filter:
+            return EncodedTexts(sentences, np.ones(num_texts, np.bool_))
+        return EncodedTexts(sentences, np.fromiter(map(self._filter.passes, texts), np.bool_, num_texts))
 
 
 def encoders_of(units: Units, languages: Sequence[str] | None) -> tuple[TextEncoder, TextEncoder]:
@@ -97,9 +107,9 @@ def answer(encoders: tuple[TextEncoder, TextEncoder], requests: BinaryIO, answer
     """Answer requests until there are no more."""
     while header := requests.read(3 * _SIZE.itemsize):
         _, *sizes = np.frombuffer(header, _SIZE).tolist()
-        sides = [_exactly(requests, size).decode().split("\n") for size in sizes]  # both, before any answer
-        for encoder, texts in zip(encoders, sides, strict=True):
-            sentences, passes = encoder.encode(texts)
+        sides = [_exactly(requests, size) for size in sizes]  # both, before any answer
+        for encoder, content in zip(encoders, sides, strict=True):
+            sentences, passes = encoder.encode_lines(content + b"\n")
             answers.write(np.array([len(sentences.lengths), len(sentences.ids)], _SIZE).tobytes())
             answers.write(passes.tobytes())
             answers.write(sentences.lengths.astype(_LENGTH).tobytes())
