@@ -112,9 +112,11 @@ def test_a_source_may_begin_with_the_symbol_of_a_language(tokenizer: SentencePie
         assert of_many.encode(text) == tokenizer.encode(text)
         assert of_many.encode(f">>fra<< {text}") == [french, *tokenizer.encode(text)]
         assert of_many.encode(f">>zho_Hans<<{text}")[0] == chinese
-        assert tokenizer.encode(f">>fra<< {text}")[0] != french
-    assert of_many.offsets(">>fra<< dog")[0] == (0, 7)
-    assert of_many.offsets(">>fra<< dog")[-1][1] == 11
+        assert of_many.encode(f">>fra<< {text}") != tokenizer.encode(f">>fra<< {text}")
+    text = ">>fra<< the old dog"
+    first, *others = of_many.offsets(text)
+    assert (first, len(others)) == ((0, 7), len(tokenizer.encode(text[7:])))
+    assert others == [(begin + 7, end + 7) for begin, end in tokenizer.offsets(text[7:])]
     other = ">>deu<< dog"
     assert of_many.encode(other) == tokenizer.encode(other)
     assert of_many.encode("dog >>fra<<") == tokenizer.encode("dog >>fra<<")

@@ -5,9 +5,11 @@ import sentencex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from allyouneed.data.sentencepiece_tokenizer import SentencePieceTokenizer
 from allyouneed.data.sentences import Divider, encode_parts, lost_sentences, split_sentences
 from allyouneed.data.tokenizer import SMALLEST_VOCABULARY, Tokenizer
 from allyouneed.errors import DataError
+from allyouneed.symbols import CONTROL_SYMBOLS
 
 BYTES = Tokenizer.train([], "byte", SMALLEST_VOCABULARY)
 WORDS = Tokenizer.train(["the cat sat on the mat, l'eau l'eau"] * 3, "bpe", 275)
@@ -165,3 +167,20 @@ def test_texts_that_seem_to_be_one_sentence_are_not_segmented(monkeypatch: pytes
 def test_marks_without_end_are_searched_once() -> None:
     """With closers and white space without bounds, each of a million marks would be followed to the end."""
     assert lost_sentences("." * 1_000_000, "x", "en", "de") is None
+
+
+def test_every_part_begins_with_the_symbol_of_the_language() -> None:
+    pytest.importorskip("sentencepiece", reason="NOT RUN: needs sentencepiece")
+    plain = SentencePieceTokenizer.learn(["A dog runs. The cat sleeps."] * 20, 279)
+    names = [*plain.names[len(CONTROL_SYMBOLS) :], ">>fra<<"]
+    tokenizer = SentencePieceTokenizer.from_model(plain.model, names)
+    french = tokenizer.vocab_size - 1
+    text = "A dog runs. The cat sleeps."
+    for divider in (
+        Divider(tokenizer, 90, sentences=True),
+        Divider(tokenizer, len(plain.encode(text))),  # the symbol is one too many
+    ):
+        divided = divider.divide(f">>fra<< {text}")
+        sentences = ["A dog runs.", "The cat sleeps."]
+        assert divided.parts == [[french, *plain.encode(sentence)] for sentence in sentences]
+    assert Divider(tokenizer, 90).divide(">>fra<< ").parts == [[]]

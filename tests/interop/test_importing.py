@@ -295,13 +295,15 @@ def test_ours_with_sentencepiece_come_back_with_the_same_bits(to: str, joint: bo
     assert {name: (tmp_path / "back" / name).read_bytes() for name in files} == files
 
 
-def test_sources_without_an_end_symbol(random_model: RandomModel, tmp_path: Path) -> None:
+@pytest.mark.parametrize("start", ["symbol", "zeros"])
+def test_sources_without_an_end_symbol(random_model: RandomModel, start: str, tmp_path: Path) -> None:
     """As OpenNMT-py has trained the models of Argos Translate."""
-    model, folder = random_model(layer_norm_epsilon=1e-5, norm="pre", source_end=False), tmp_path / "out"
+    model, folder = random_model(decoder_start=start, norm="pre", source_end=False), tmp_path / "out"
     export_model(model, "ctranslate2", folder)
     proof = import_model(folder, tmp_path / "back")
     assert proof.difference is not None
     assert proof.difference < ROUNDING
+    assert "no end symbol" in proof.notices[-1]
     assert not load_for(tmp_path / "back", TRANSLATION).config.model.source_end
     with pytest.raises(ModelError, match="source_end = False"):
         export_model(model, "huggingface", tmp_path / "other")

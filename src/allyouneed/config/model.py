@@ -151,7 +151,7 @@ class ModelConfig(Config):
     decoder_start: Literal["symbol", "zeros"] = "symbol"
     """First input of the decoder: the embedding of the start symbol, or a zero vector."""
     source_end: bool = True
-    """Whether sources end with the end symbol; an empty one does in any case."""
+    """Whether the encoder reads the end symbol of a source; an empty source keeps it."""
     target_space: bool = False
     """Add a learned vector for the target language to every source position."""
     attention_bias: bool = True
@@ -218,6 +218,8 @@ class ModelConfig(Config):
                 )
         if self.autoregression == "ssru":
             self._check_recurrent_units()
+        if self.guided_alignment and not self.source_end:
+            raise ValueError("guided_alignment needs source_end = true; leave one of them out")
         if self.architecture != "transformer" and self.positions in ("rotary", "alibi", "relative"):
             raise ValueError(
                 f'positions = "{self.positions}" needs the transformer; take "sinusoidal" or "learned"'

@@ -164,6 +164,11 @@ class SentencePieceTokenizer(Tokenizer):
         return self._names
 
     @property
+    def languages(self) -> Sequence[str]:
+        """The symbols that say which language a model writes, such as `>>fra<<` in those of OPUS-MT."""
+        return [*self._languages]
+
+    @property
     def vocab_size(self) -> int:
         """Number of entries, including control symbols; ids are below it."""
         return len(self._names)
@@ -178,7 +183,7 @@ class SentencePieceTokenizer(Tokenizer):
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Encode many texts at once, on all cores; see `encode`."""
-        firsts = [self._language_of(text) for text in texts] if self._languages else [""] * len(texts)
+        firsts = [self.language_of(text) for text in texts] if self._languages else [""] * len(texts)
         rests = [text[len(first) :] for text, first in zip(texts, firsts, strict=True)]
         with surrogate_errors(texts):
             of_texts = self._processor.encode(rests, out_type=int)
@@ -201,7 +206,7 @@ class SentencePieceTokenizer(Tokenizer):
         All pieces of a character that is split into bytes have the span of that character. The space before
         the first word has the span of what follows.
         """
-        first = len(language := self._language_of(text))
+        first = len(language := self.language_of(text))
         with surrogate_errors([text]):
             found = self._processor.encode(text[first:], out_type="offset_mapping")
         spans = [(begin + first, end + first) for begin, end in found["offsets"]]
@@ -211,8 +216,8 @@ class SentencePieceTokenizer(Tokenizer):
                 spans[number] = spans[number + 1]
         return [(0, first), *spans] if language else spans
 
-    def _language_of(self, text: str) -> str:
-        """The symbol for a language at the beginning, such as `>>fra<<` in models of OPUS-MT, or nothing."""
+    def language_of(self, text: str) -> str:
+        """The symbol at the beginning of a text for the language that a model writes, such as `>>fra<<`."""
         found = _LANGUAGE.match(text)
         return found[0] if found and found[0] in self._languages else ""
 

@@ -56,27 +56,30 @@ class Divider:
         self._sentences, self._cut = sentences, cut
 
     def divide(self, text: str) -> Divided:
-        """The parts of a text.
+        """The parts of a text. Each begins with the symbol for a language that the text begins with.
 
         Raises:
             DataError: The text is too long and `cut` is false, or it is not Unicode.
         """
+        symbol = self._tokenizer.language_of(text)
+        text = text[len(symbol) :]
         if is_blank(text):
             return Divided([[]])
+        first = self._tokenizer.encode(symbol) if symbol else []
         whole = split_sentences(text, self._language) if self._sentences else [text]
-        divided = [self._fitting(sentence) for sentence in whole]
-        parts = [part for each in divided for part in each.parts]
+        divided = [self._fitting(sentence, self._max_tokens - len(first)) for sentence in whole]
+        parts = [[*first, *part] for each in divided for part in each.parts]
         return Divided(parts, tuple(notice for each in divided for notice in each.notices))
 
-    def _fitting(self, text: str) -> Divided:
+    def _fitting(self, text: str, max_tokens: int) -> Divided:
         ids = self._tokenizer.encode(text)
-        if len(ids) <= self._max_tokens:
+        if len(ids) <= max_tokens:
             return Divided([ids])
         if not self._cut:
-            raise too_long_error(len(ids), self._max_tokens)
+            raise too_long_error(len(ids), max_tokens)
         sentences = split_sentences(text, self._language)
-        parts = [p for s in sentences for p in encode_parts(s, self._tokenizer, self._max_tokens)]
-        limit = f"{len(ids):,} tokens, more than the maximum of {self._max_tokens:,}"
+        parts = [p for s in sentences for p in encode_parts(s, self._tokenizer, max_tokens)]
+        limit = f"{len(ids):,} tokens, more than the maximum of {max_tokens:,}"
         return Divided(parts, (f"{limit}; translated in {len(parts):,} parts",))
 
 

@@ -152,6 +152,10 @@ class Tokenizer:
         with surrogate_errors(texts):
             return self._words.encode(texts) if has_words else Sentences.of(self._encoded(texts))
 
+    def language_of(self, text: str) -> str:
+        """The symbol at the beginning of a text for the language that a model writes; here, there is none."""
+        return ""
+
     def encode_lines(self, content: bytes) -> Sentences:
         """Encode the lines of a text in UTF-8, one at least, each with its line feed; see `encode_corpus`."""
         if self._library.normalizer is not None:

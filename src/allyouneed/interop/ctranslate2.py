@@ -100,7 +100,9 @@ def write(model: Transformer, checkpoint: Checkpoint, directory: Path) -> None:
     spec.validate()
     spec.optimize()  # a matrix with several roles is written once
     spec.save(str(directory))
-    pieces = _WITH_SENTENCEPIECE if isinstance(source, SentencePieceTokenizer) else _WITH_TOKENIZERS
+    pieces = dict(_WITH_SENTENCEPIECE if isinstance(source, SentencePieceTokenizer) else _WITH_TOKENIZERS)
+    if isinstance(source, SentencePieceTokenizer) and source.languages:
+        pieces["encoded"] = f"[{source.languages[0]!r}, *{pieces['encoded']}]"
     (directory / "README.md").write_bytes(_readme(checkpoint.config.search, pieces).encode())
 
 

@@ -30,7 +30,7 @@ class RealCTranslate2:
 
         self._translator = Translator(str(path), device="cpu", compute_type="float32")
         self._orders, self._names = orders, names
-        self._end = [names[0][end] for end in orders[0].foreign[END : END + 1] if ends and end is not None]
+        self._end = self._pieces(0, [END]) if ends else []
         self._ids = {name: number for number, name in enumerate(names[1])}
 
     def scored(self, sources: Sequence[Ids], targets: Sequence[Ids]) -> list[Scored]:

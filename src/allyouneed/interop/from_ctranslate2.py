@@ -59,7 +59,11 @@ def read(path: Path) -> Imported:
     numbers = _numbers(tensors)
     names = _vocabulary(path, "source"), _vocabulary(path, "target")
     zeros = bool(numbers["decoder"].get("start_from_zero_embedding", 0))
-    added = settings.get("add_source_eos", False)
+    added = bool(settings.get("add_source_eos", False))
+    callers_add = zeros and not added and Order.of_ours(names[0]) is None  # as for Marian's models
+    notices = ["its weights are rounded, and are kept so"] if is_quantised or tensors.is_rounded else []
+    if not added and not callers_add:
+        notices.append("its sources are taken to have no end symbol, as add_source_eos is off")
     orders = tuple(_order(entries, settings, path) for entries in names)
     tokenizers, kind = _tokenizers(path, (orders[0], orders[1]))
     weights, model = _weights(tensors, numbers, (orders[0], orders[1]))
@@ -73,7 +77,7 @@ def read(path: Path) -> Imported:
             **{"source_vocab_size": len(orders[0]), "target_vocab_size": len(orders[1])},
             **model,
             "decoder_start": "zeros" if zeros else "symbol",
-            "source_end": added or zeros,  # those who call Marian's models add it
+            "source_end": added or callers_add,
             "layer_norm_epsilon": epsilon,
         },
         data={
@@ -87,8 +91,8 @@ def read(path: Path) -> Imported:
         weights,
         *tokenizers,
         package="ctranslate2",
-        load=lambda: RealCTranslate2(path, (orders[0], orders[1]), names, ends=not added and zeros),
-        notices=["its weights are rounded, and are kept so"] if is_quantised or tensors.is_rounded else [],
+        load=lambda: RealCTranslate2(path, (orders[0], orders[1]), names, ends=callers_add),
+        notices=notices,
     )
 
 

@@ -65,7 +65,8 @@ class Transformer(EncoderDecoder):
         """Hidden states from which each next target token is predicted, before their projection.
 
         Args:
-            source: Token ids with the end symbol, padded at the end, or packed.
+            source: Token ids with the end symbol, padded at the end, or packed; without it in packed ones if
+                `source_end` is off.
             target_input: The start symbol and the target's token ids, padded or packed like `source`. If
                 packed, the hidden states are (1, target tokens, d_model).
         """
@@ -77,7 +78,7 @@ class Transformer(EncoderDecoder):
         return self.decode(target_input, self.encode(source), padding_mask(source))
 
     def read_of(self, source: Int[Tensor, "batch source_len"]) -> Int[Tensor, "batch source_len"]:
-        """What the encoder reads of sources with end symbols: without these, if `source_end` is off."""
+        """Replace the end symbols of sources by padding if `source_end` is off."""
         if self.config.source_end:
             return source
         is_end = source == END

@@ -63,6 +63,7 @@ class Cluster:
         self._ray: Any = ray
         self._address, self._num_cpus = os.environ.get(_ADDRESS), num_cpus
         self._handler: Any = None  # the one of SIGTERM before
+        self._had_messages = True
         self._stop: SystemExit | None = None
         if num_cpus == 0:
             raise UsageError("workers 0: the engine ray needs a core; leave it out", settings=["workers"])
@@ -82,7 +83,9 @@ class Cluster:
             }
         self._handler = signal.getsignal(signal.SIGTERM)
         # Ray would write its messages about processes that die to stdout, into what is translated.
-        self._ray._private.worker._worker_logs_enabled = False
+        messages = self._ray._private.worker
+        self._had_messages = getattr(messages, "_worker_logs_enabled", True)
+        messages._worker_logs_enabled = False
         try:
             self._ray.init(**options, log_to_driver=False, logging_level=logging.ERROR)
         except (RuntimeError, ValueError, OSError) as error:
@@ -100,8 +103,11 @@ class Cluster:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._ray.shutdown()
-        self._handle_sigterm(self._handler)
+        try:
+            self._ray.shutdown()
+        finally:
+            self._ray._private.worker._worker_logs_enabled = self._had_messages
+            self._handle_sigterm(self._handler)
         if self._stop and error is not self._stop:
             raise self._stop from None
 
@@ -193,21 +199,23 @@ class Cluster:
     def _result(self, reference: Any) -> Any:
         if self._stop:
             raise self._stop
-        errors = self._ray.exceptions
         try:
             return self._ray.get(reference)
-        except errors.RayTaskError as error:
-            cause = error.cause
-            if isinstance(cause, UserError):
-                raise cause from None
-            if is_out_of_memory(cause):
-                raise ResourceError(f"a process of the cluster: {_first_line(cause)}") from error
-            what = f"{type(cause).__name__}: {_first_line(cause)}"
-            raise InternalError(f"a process of the cluster failed: {what}; please report it") from error
-        except errors.RayError as error:
-            raise ResourceError(
+        except self._ray.exceptions.RayError as error:
+            raise self._stop or self._explained(error) from error
+
+    def _explained(self, error: Any) -> UserError:
+        if not isinstance(error, self._ray.exceptions.RayTaskError):
+            return ResourceError(
                 f"the cluster gave up after {_DEATHS} attempts: {_first_line(error)}; look at its memory"
-            ) from error
+            )
+        cause = error.cause
+        if isinstance(cause, UserError):
+            return cause
+        if is_out_of_memory(cause):
+            return ResourceError(f"a process of the cluster: {_first_line(cause)}")
+        what = f"{type(cause).__name__}: {_first_line(cause)}"
+        return InternalError(f"a process of the cluster failed: {what}; please report it")
 
 
 @dataclass(frozen=True)

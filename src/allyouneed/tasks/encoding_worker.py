@@ -51,7 +51,7 @@ class TextEncoder:
         return self._with_filter(encode_corpus(self._vocabulary, texts), texts)
 
     def encode_lines(self, content: bytes) -> EncodedTexts:
-        """The same of lines in UTF-8, one at least, each of which ends with a line feed."""
+        """The ids of lines in UTF-8, each of which ends with a line feed; see `encode`."""
         if self._filter or not isinstance(self._vocabulary, Tokenizer):
             return self.encode(content.decode().split("\n")[:-1])
         return self._with_filter(self._vocabulary.encode_lines(content), ())

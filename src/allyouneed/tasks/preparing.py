@@ -210,7 +210,7 @@ def _encode_training(
 
 @contextmanager
 def _no_collections() -> Iterator[None]:
-    """Let Python's collector rest, which would look at the pairs again and again and find no cycle."""
+    """Turn off Python's collector of cycles: it would look at the pairs again and again, and find none."""
     was_on = gc.isenabled()
     gc.disable()
     try:
