@@ -250,10 +250,11 @@ def clean_pairs(pairs: Iterable[Pair], limits: CleaningLimits, report: CleaningR
     """The pairs within the limits, unchanged; the others are counted in `report`."""
     for pair in pairs:
         report.num_read += 1
-        if reason := pair.reason if isinstance(pair, DroppedPair) else _reason_to_drop(pair, limits):
+        reason = pair.reason if isinstance(pair, DroppedPair) else _reason_to_drop(pair, limits)
+        if reason:
             report.drop(reason, pair)
             continue
-        if pair[0] == pair[1]:
+        if pair.source == pair.target:
             if limits.drop_copies:
                 report.drop(DropReason.COPY, pair)
                 continue
@@ -284,16 +285,16 @@ def require_rereadable(files: Iterable[Path]) -> None:
 def _read_two_files(source: Path, target: Path, report: CleaningReport, bad: BadLines) -> Iterator[Pair]:
     source_lines = bad.lines(source, counts_of(source, report))
     target_lines = bad.lines(target, counts_of(target, report))
-    number, name = 0, str(source)
+    number = 0
     for number, (source_line, target_line) in enumerate(zip_longest(source_lines, target_lines), start=1):
         if source_line is None or target_line is None:
             raise different_length(source, target)
         if isinstance(source_line, str) and isinstance(target_line, str):
-            yield Pair(source_line, target_line, number, name)
+            yield Pair(source_line, target_line, number, str(source))
         else:
             faults = [line for line in (source_line, target_line) if isinstance(line, DataError)]
             bad.drop(faults[0], number)
-            yield UnusablePair("", "", number, name)
+            yield UnusablePair("", "", number, str(source))
     if number == 0:
         raise DataError([empty_message(source), empty_message(target)])
     bad.end(number)
@@ -306,18 +307,17 @@ def counts_of(file: Path, report: CleaningReport) -> LineCounts:
 
 
 def _reason_to_drop(pair: Pair, limits: CleaningLimits) -> DropReason | None:
-    source, target, *_ = pair
-    if is_blank(source):
+    if is_blank(pair.source):
         return DropReason.EMPTY_SOURCE
-    if is_blank(target):
+    if is_blank(pair.target):
         return DropReason.EMPTY_TARGET
-    shorter, longer = len(source), len(target)
+    shorter, longer = len(pair.source), len(pair.target)
     if shorter > longer:
         shorter, longer = longer, shorter
     if longer > limits.max_characters:
         return DropReason.TOO_MANY_CHARACTERS
     has_room = longer > 2 * limits.max_words  # for so many words, with a space between each two
-    if has_room and max(len(source.split()), len(target.split())) > limits.max_words:
+    if has_room and max(len(pair.source.split()), len(pair.target.split())) > limits.max_words:
         return DropReason.TOO_MANY_WORDS
     if longer > _MIN_CHARACTERS_FOR_RATIO and longer > limits.max_length_ratio * shorter:
         return DropReason.CHARACTER_RATIO

@@ -84,7 +84,7 @@ def chunks_of(numbered: Iterable[tuple[Pair, int]]) -> Iterator[Chunk]:
     for pair, number in numbered:
         pairs.append(pair)
         line_numbers.append(number)
-        num_characters += len(pair[0]) + len(pair[1])
+        num_characters += len(pair.source) + len(pair.target)
         if len(pairs) == CHUNK_PAIRS or num_characters > _CHUNK_CHARACTERS:
             yield Chunk(pairs, line_numbers)
             pairs, line_numbers, num_characters = [], [], 0
