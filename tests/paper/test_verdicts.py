@@ -15,11 +15,12 @@ from allyouneed.evaluation.significance import resampled_scores
 from allyouneed.interfaces.reports.reproduction import write_report
 from allyouneed.interfaces.reports.results_table import results_table
 from allyouneed.interfaces.reports.results_text import as_terminal_table
-from allyouneed.paper import verdicts
+from allyouneed.paper import figure_tests
 from allyouneed.paper.catalogue import EXPERIMENTS
 from allyouneed.paper.experiment import HYPOTHESES, LOSSES, REFERENCES, Experiment, Results, Row
+from allyouneed.paper.figure_tests import find_test
 from allyouneed.paper.scales import SCALES
-from allyouneed.paper.verdicts import Judgement, Verdict, are_sentences_drawn, control, find_test, judge
+from allyouneed.paper.verdicts import Judgement, Verdict, are_sentences_drawn, control, judge
 
 TINY = SCALES["tiny"]
 TEXT = [f"sentence {n} has the words {n * 7} and {n * 13}" for n in range(120)]
@@ -274,7 +275,8 @@ def test_parsers_are_tested_on_their_brackets(tmp_path: Path) -> None:
     assert (verdict(results, "better"), verdict(results, "like")) == ("differs", "not told apart")
     test = find_test("bracket_f1")
     assert test is not None
-    counts = test.counts([*flat[:30], *gold[30:]], gold)
+    assert test.count_outputs is not None
+    counts = test.count_outputs([*flat[:30], *gold[30:]], gold)
     assert test.score(counts.sum(axis=0)) == pytest.approx(f1["base"][0])
 
 
@@ -293,8 +295,8 @@ def test_translations_are_drawn_once_for_all_tables(tmp_path: Path, monkeypatch:
         counted.append(1)
         return resampled_scores(*given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(verdicts, "resampled_scores", count)
-    verdicts._resampled.cache_clear()
+    monkeypatch.setattr(figure_tests, "resampled_scores", count)
+    figure_tests._resampled.cache_clear()
     for values in ({name: row[:1] for name, row in shares.items()}, shares):
         results = results_of(tmp_path, "bleu", values, {}, {})
         write_report(results)
@@ -314,7 +316,7 @@ def test_about_one_split_in_twenty_of_the_recorded_seeds_is_called_different(tmp
     experiment, outcomes = EXPERIMENTS["table3"], dict[str, dict[int, dict[str, float]]]()
     with recorded.open(encoding="utf-8", newline="") as lines:
         for line in csv.DictReader(lines):
-            figures = {name: float(line[name]) for name in experiment.figures if line[name]}
+            figures = {name: float(line[name]) for name in experiment.figures if line.get(name)}
             outcomes.setdefault(line["row"], {})[int(line["seed"])] = figures
     rows = [row for row in experiment.rows(TINY) if row.name in outcomes]
     different, splits = control(Results(experiment, TINY, rows, outcomes, tmp_path))

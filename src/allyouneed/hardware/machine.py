@@ -67,6 +67,14 @@ def device_name(device: torch.device) -> str:
     return str(name_of(device)) if name_of else processor.model()
 
 
+def machine_kind(device: torch.device) -> str:
+    """What speed depends on: the device, and of a CPU its vector instructions and number of cores."""
+    if device.type != "cpu":
+        return device_name(device)
+    vectors, cores = torch.backends.cpu.get_cpu_capability(), processor.available_cores()
+    return f"{device_name(device)}, {vectors}, {cores} core{'s' if cores > 1 else ''}"
+
+
 def wait_for(device: torch.device) -> None:
     """Wait until an accelerator has finished all queued work; a CPU has none."""
     if device.type != "cpu":

@@ -21,9 +21,16 @@ FAILED = "failed"
 MADE_OF = "made_of"
 """Key of a row built from other rows: name of each -> sha256 of its result. `made_of.json` in
 the row's folder records the same when the row starts."""
+PROCESSOR, DATE = "processor", "date"
+"""Keys of the machine that has computed a row, and of the day on which it did."""
 PICTURES = "pictures"
 """Key of the pictures that a row has drawn: NAME (of NAME.png, .svg and .pdf) -> its `caption`, and the
 interactive `page` beside it."""
+AVERAGED = "_averaged"
+"""End of the names of figures of averaged checkpoints, in tables of the last checkpoint, whose figures in the
+paper they are compared with."""
+CURVE = "curve"
+"""Key of how a row's model learned: `step`, `seconds`, `matmul_flops`, `perplexity` -> values in order."""
 RESULT, HYPOTHESES, REFERENCES = "result.json", "hypotheses.txt", "references.txt"
 LOSSES = "losses.tsv"
 """Per sentence: sum of the losses of its target tokens in nats, TAB, number of these tokens."""
@@ -172,6 +179,8 @@ class Results:
     """Row -> seed -> figures."""
     directory: Path
     inputs: Inputs = NOTHING_GIVEN
+    tested: bool = False
+    """Whether rows are scored on a test set, not on the validation text."""
 
     def values(self, row: str, figure: str) -> list[float]:
         """The values of a figure of a row, in the order of the seeds; seeds without it are left out."""

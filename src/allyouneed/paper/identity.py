@@ -17,18 +17,34 @@ from allyouneed.tasks.parsing.penn_words import penn_words
 from allyouneed.tasks.parsing.trees import read_trees
 from allyouneed.tasks.prepared_data import PreparedData
 
+EXPERIMENT = "experiment.json"
+"""File of the facts that the results in a folder share."""
+
 
 def identity(experiment: Experiment, scale: Scale, rows: Sequence[Row], inputs: Inputs) -> dict[str, Any]:
     """Facts that results in one folder must share, as JSON values."""
-    facts = _facts(experiment, rows, inputs)
-    settings = {name: value for name, value in asdict(scale).items() if name not in ("name", "sized_for")}
+    return {**identity_of_scale(experiment, scale), **_facts(experiment, rows, inputs)}
+
+
+def identity_of_scale(experiment: Experiment, scale: Scale) -> dict[str, Any]:
+    """Those of the facts that do not depend on inputs."""
+    told = asdict(scale).items()
+    settings = {
+        name: value for name, value in told if name not in ("name", "sized_for") and value is not None
+    }
     settings = json.loads(json.dumps(settings))
-    return {"experiment": experiment.name, "scale": scale.name, "settings": settings, **facts}
+    return {"experiment": experiment.name, "scale": scale.name, "settings": settings}
 
 
-def require_same(out: Path, settings: Mapping[str, Any]) -> None:
-    """Refuse to mix results for different scales, data or models; record these in `experiment.json`."""
-    path = out / "experiment.json"
+def require_same(out: Path, settings: Mapping[str, Any], option: str = "out") -> None:
+    """Refuse to mix results for different scales, data or models; record these in `experiment.json`.
+
+    Args:
+        out: The folder of results.
+        settings: Their facts.
+        option: The option that names the folder.
+    """
+    path = out / EXPERIMENT
     begun = {"test": []} | read_json(path) if path.is_file() else {}
     named = {"data": "other data", "text": "other text", "model": "another model"}
     named["test"] = "another test set" if begun.get("test") else "no test set"
@@ -36,7 +52,9 @@ def require_same(out: Path, settings: Mapping[str, Any]) -> None:
         if begun.get(name, value) != value:
             named["settings"] = f"other settings of the scale {settings['scale']}"
             other = named.get(name, f"{name} {begun[name]}, now {value}")
-            raise UsageError(f"{out}: began with {other}; name another folder with out", settings=["out"])
+            raise UsageError(
+                f"{out}: began with {other}; name another folder with {option}", settings=[option]
+            )
     with disk_errors(out):
         out.mkdir(parents=True, exist_ok=True)
     write_text(path, json.dumps({**begun, **settings}, indent=1) + "\n")

@@ -8,7 +8,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +21,13 @@ from allyouneed.errors import (
     UsageError,
     is_out_of_memory,
 )
+from allyouneed.hardware.machine import machine_kind
 from allyouneed.paper.experiment import (
+    DATE,
     FAILED,
     MADE_OF,
     NOTHING_GIVEN,
+    PROCESSOR,
     RESULT,
     Draw,
     Experiment,
@@ -36,7 +39,8 @@ from allyouneed.paper.experiment import (
     RowError,
     Work,
 )
-from allyouneed.paper.identity import identity, read_json, require_same
+from allyouneed.paper.identity import EXPERIMENT, identity, read_json, require_same
+from allyouneed.paper.kept_rows import kept_identity, take_up
 from allyouneed.paper.scales import Scale
 from allyouneed.storage.publish import sha256_of, write_text
 from allyouneed.storage.run_directory import RunDirectory
@@ -54,6 +58,7 @@ def reproduce(  # noqa: PLR0913 - what, where, how large, from what, whom to tel
     *,
     num_seeds: int | None = None,
     only: Sequence[str] = (),
+    taken_from: Path | None = None,
     reporter: Reporter = lambda run: contextlib.nullcontext(lambda event: None),
     draw: Draw = lambda attention, selection, path: None,
     say: Callable[[str], None] = lambda line: None,
@@ -71,6 +76,8 @@ def reproduce(  # noqa: PLR0913 - what, where, how large, from what, whom to tel
         inputs: The inputs of the experiment.
         num_seeds: Number of seeds for rows that take every seed; by default the experiment's.
         only: Names of the rows to compute, along with their baselines; if empty, all rows.
+        taken_from: Folder of kept rows to take up; without inputs, no row of an experiment that needs some
+            is computed.
         reporter: Provides the receiver of a run's training events.
         draw: Draws pictures of attention; by default none are drawn.
         say: Receives a message as each row starts.
@@ -83,7 +90,9 @@ def reproduce(  # noqa: PLR0913 - what, where, how large, from what, whom to tel
         UserError: A row raised an error that it did not cause itself.
     """
     rows = chosen_rows(experiment, scale, only)
-    require_same(out, identity(experiment, scale, rows, inputs))
+    if not _begin(experiment, out, scale, rows, inputs, taken_from):
+        yield read_results(experiment, out, scale, inputs)
+        return
     plan = _plan(rows, num_seeds or experiment.num_seeds)
     if num_seeds not in (None, 1) and len(plan) == len(rows):
         say(f"NOTICE: {num_seeds} seeds are asked for, but each of these rows is computed once")
@@ -105,6 +114,24 @@ def reproduce(  # noqa: PLR0913 - what, where, how large, from what, whom to tel
             continue
         yield read_results(experiment, out, scale, inputs)
     yield read_results(experiment, out, scale, inputs)
+
+
+def _begin(
+    experiment: Experiment, out: Path, scale: Scale, rows: Sequence[Row], inputs: Inputs, kept: Path | None
+) -> bool:
+    """Check what the results in `out` share, and take up those that were kept.
+
+    Returns:
+        Whether rows can be computed: not if there are kept ones in place of the inputs that they need.
+    """
+    can_compute = kept is None or inputs != NOTHING_GIVEN or experiment.require is None
+    if kept is not None:
+        require_same(out, kept_identity(experiment, scale, out, kept))
+    if can_compute:
+        require_same(out, identity(experiment, scale, rows, inputs))
+    if kept is not None:
+        take_up(out, kept)
+    return can_compute
 
 
 def chosen_rows(experiment: Experiment, scale: Scale, only: Sequence[str]) -> list[Row]:
@@ -148,7 +175,8 @@ def read_results(experiment: Experiment, out: Path, scale: Scale, inputs: Inputs
         row: {seed: {**own, **experiment.derive(own, first.get(seed, {}))} for seed, own in of_row.items()}
         for row, of_row in kept.items()
     }
-    return Results(experiment, scale, rows, outcomes, out, inputs)
+    begun = read_json(out / EXPERIMENT) if (out / EXPERIMENT).is_file() else {}
+    return Results(experiment, scale, rows, outcomes, out, inputs, bool(begun.get("test")))
 
 
 def _plan(rows: Sequence[Row], num_seeds: int) -> list[tuple[Row, int]]:
@@ -178,18 +206,19 @@ def _figures(row: Row, work: Work) -> Figures:
     """
     parts = _hashes_of_parts(row, work.directory)
     made_of = {MADE_OF: parts} if parts else {}
+    where = {PROCESSOR: machine_kind(work.device), DATE: f"{datetime.now(UTC):%Y-%m-%d}"}
     if missing := set(row.made_of) - set(parts):
         raise LockedError(f"{work.directory}: is made of {', '.join(sorted(missing))}, not computed yet")
     if parts:
         _forget_what_was_made_of_others(work.directory, parts)
     try:
-        return {**row.compute(work), **made_of}
+        return {**row.compute(work), **made_of, **where}
     except Exception as error:
         if not isinstance(error, _OF_THE_ROW) and not is_out_of_memory(error):
             raise
         why = str(error).partition("\n")[0] or "there is not enough memory"
         work.say(f"failed: {why}")
-        return {FAILED: why, **made_of}
+        return {FAILED: why, **made_of, **where}
 
 
 def _forget_what_was_made_of_others(directory: Path, parts: Mapping[str, str]) -> None:

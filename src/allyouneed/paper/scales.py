@@ -13,7 +13,8 @@ class Scale:
 
     name: str
     narrower: int
-    """Divisor of d_model, d_ff, n_p, and of the number of heads; only a single head gets other widths."""
+    """Divisor of d_model, d_ff and n_p, and by default of the number of heads; then only a single head gets
+    other widths."""
     shallower: int
     """Divisor of the number of layers."""
     training: dict[str, Any] = field(default_factory=dict)
@@ -28,6 +29,8 @@ class Scale:
     """Training time of a time-limited row of Table 2; by default that of the paper's base model (5.2)."""
     budget_flops: float = 9.5e17
     """Counted training FLOPs of a FLOPs-limited row of Table 2."""
+    fewer_heads: int | None = None
+    """Divisor of the number of heads, if it is not `narrower`: what is left of it divides d_k and d_v."""
 
     def __call__(self, config: RunConfig) -> RunConfig:
         """The configuration at this scale."""
@@ -46,14 +49,20 @@ class Scale:
 
     def _heads(self, num_heads: int, *widths: int) -> tuple[int, ...]:
         """Fewer heads of the same widths; a single head is narrower instead."""
-        # Deviation: below the paper's scale there are fewer heads, so that d_k stays as printed.
-        fewer = max(1, num_heads // self.narrower)
+        # Deviation: below the paper's scale there are fewer heads, so that d_k is as printed, or closer.
+        fewer = max(1, num_heads // (self.fewer_heads or self.narrower))
         return fewer, *(num_heads * width // (self.narrower * fewer) for width in widths)
 
     def changes(self, besides: Collection[str] = ()) -> list[str]:
         """Differences from the paper, in words, except the settings `besides`, which rows set themselves."""
         told = []
-        if self.narrower > 1:
+        if self.fewer_heads is not None:
+            told.append(
+                f"d_model, d_ff and n_p divided by {self.narrower}, the number of heads by "
+                f"{self.fewer_heads}, d_k and d_v by {self.narrower // self.fewer_heads} (if heads cannot be "
+                "divided, one narrower head)"
+            )
+        elif self.narrower > 1:
             told.append(
                 f"d_model, d_ff, n_p and the number of heads divided by {self.narrower}, d_k and d_v kept "
                 "(if heads cannot be divided, one narrower head)"
@@ -69,7 +78,7 @@ class Scale:
         ]
 
 
-def _short_run(batch_tokens: int, num_steps: int, warmup_steps: int, factor: float) -> dict[str, Any]:
+def _run(batch_tokens: int, num_steps: int, warmup_steps: int, factor: float) -> dict[str, Any]:
     return {
         "batch_tokens": batch_tokens,
         "micro_batch_tokens": batch_tokens // 2,  # the fewest that still mix lengths; each one costs time
@@ -83,24 +92,35 @@ def _short_run(batch_tokens: int, num_steps: int, warmup_steps: int, factor: flo
 
 
 SCALES = {
+    "quick": Scale(
+        "quick",
+        4,
+        2,
+        _run(1_024, 2_000, 120, 0.5),
+        "3 hours on two cores, with Multi30k",
+        budget_seconds=600,
+        budget_flops=3.3e13,
+    ),
+    # Chosen on the base row alone: docs/experiments.md, 2026-11-26.
     "tiny": Scale(
         "tiny",
         4,
         2,
-        _short_run(1_024, 2_000, 120, 0.5),
-        "3 hours on two cores, with Multi30k",
+        _run(2_048, 1_800, 360, 1.0) | {"checkpoint_every_steps": 60, "validate_every_steps": 180},
+        "six hours on two cores, with half of Multi30k",
         budget_seconds=600,
         budget_flops=3.3e13,
+        fewer_heads=2,
     ),
     "small": Scale(
         "small",
         2,
         2,
-        _short_run(8_192, 2_000, 120, 0.5),
+        _run(8_192, 2_000, 120, 0.5),
         "half an hour on a data-centre GPU, an estimate, with Multi30k",
         budget_seconds=180,
         budget_flops=8e14,
     ),
     "paper": Scale("paper", 1, 1, {}, "12 hours a row on eight P100, with WMT 2014"),
 }
-"""Name -> scale."""
+"""Name -> scale. `quick` shows early learning; `tiny` trains until longer training changes little."""

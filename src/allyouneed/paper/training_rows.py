@@ -1,20 +1,31 @@
 """Rows that train a model and score it on held-out text, as the paper does on newstest2013 (6.2)."""
 
+import itertools
 import signal
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from allyouneed.config.presets import PRESETS
+from allyouneed.config.presets import PRESETS, base
 from allyouneed.config.run import RunConfig
 from allyouneed.cost.ledger import read_ledger
 from allyouneed.cost.plan import PUBLISHED, count_parameters
 from allyouneed.data.lines import read_aligned
 from allyouneed.errors import UsageError
 from allyouneed.evaluation import bleu_13a, perplexity
-from allyouneed.paper.experiment import HYPOTHESES, LOSSES, REFERENCES, Row, Work, kept_file
+from allyouneed.paper.experiment import (
+    AVERAGED,
+    CURVE,
+    HYPOTHESES,
+    LOSSES,
+    REFERENCES,
+    Row,
+    Work,
+    kept_file,
+)
 from allyouneed.storage.publish import write_text
+from allyouneed.storage.run_directory import RunDirectory
 from allyouneed.storage.run_log import read_log
 from allyouneed.tasks.loading import load_translator
 from allyouneed.tasks.prepared_data import PreparedData
@@ -26,7 +37,7 @@ from allyouneed.tasks.translation.translator import Translator
 SCORES = {"perplexity": True, "bleu": True}
 VALID = "_valid"
 """End of the names of figures on the validation text, where there is a test text."""
-FIGURES = SCORES | {"parameters_millions": False}
+FIGURES = SCORES | {f"{name}{AVERAGED}": True for name in SCORES} | {"parameters_millions": False}
 """The figures in the paper's tables -> whether rows are compared by them."""
 
 
@@ -56,10 +67,22 @@ def training_row(
         scaled = work.scale(config)
         if micro_batch_tokens is not None:
             scaled = scaled.replace(training={"micro_batch_tokens": micro_batch_tokens})
-        translator = trained(work, scaled, work.data)
-        return score_held_out(work, translator, work.data) | cost_of(work.directory / "run")
+        run = train_in(work, scaled, work.data)
+        scores = score_held_out(work, load_translator(run, device=work.device), work.data)
+        return scores | _scores_averaged(work, scaled) | cost_of(run) | {CURVE: curve_of(run)}
 
     return Row(name, what, compute, paper, every_seed, baselines)
+
+
+def _scores_averaged(work: Work, config: RunConfig) -> dict[str, float]:
+    """Scores of averaged checkpoints on the validation text: of the last five, as the base model (6.1)."""
+    run, model, valid = work.directory / "run", work.directory / "model", PreparedData(work.data)
+    if not model.exists():
+        there = RunDirectory(run).scheduled_steps(config.training.checkpoint_every_steps)
+        average(run, model, min(base().training.average_last, len(there)))
+    translator = load_translator(model, device=work.device)
+    sources, references = (valid.lines("valid", side) for side in ("source", "target"))
+    return score(translator, sources, references, work.directory, AVERAGED)
 
 
 def preset_row(
@@ -177,5 +200,23 @@ def cost_of(run: Path) -> dict[str, Any]:
         "formula_flops": ledger.formula_flops,
         "energy_joules": ledger.energy_joules,
         "device": f"{ledger.devices} x {ledger.device_name}",
+        "precision": ledger.precision,
         "tokens_per_second": statistics.median(speeds) if speeds else None,
+    }
+
+
+def curve_of(run: Path) -> dict[str, list[float]]:
+    """How a run learned: a value for each validation, in order.
+
+    Returns:
+        `step`; `seconds` of training until then, validations left out; `matmul_flops`; and `perplexity`.
+    """
+    events = {event["step"]: event for event in read_log(run / "log.jsonl") if event["event"] == "validate"}
+    validated = [event for _, event in sorted(events.items())]
+    waited = itertools.accumulate((event["validation_seconds"] for event in validated), initial=0.0)
+    return {
+        "step": [event["step"] for event in validated],
+        "seconds": [event["seconds"] - before for event, before in zip(validated, waited, strict=False)],
+        "matmul_flops": [event["matmul_flops"] for event in validated],
+        "perplexity": [event["perplexity"] for event in validated],
     }

@@ -276,6 +276,7 @@ class Trainer:
 
     def _validate_now(self) -> bool:
         """Validate and log; return whether it is the best so far. After a signal the validation stays due."""
+        began, cost = time.monotonic(), self._cost.read()
         scores = self._stop.interruptible(self._validation_scores)
         if scores is None:
             return False
@@ -284,7 +285,7 @@ class Trainer:
             return False
         if not math.isfinite(scores["loss"]):
             raise DivergedError(f"the validation loss is {scores['loss']} at step {self.step:,}")
-        self._write("validate", step=self.step, **scores)
+        self._write("validate", step=self.step, **scores, **cost, validation_seconds=time.monotonic() - began)
         return self.best.update(self.step, scores["loss"], scores.get(self._validation.best_by))
 
     def _validation_scores(self) -> dict[str, float]:

@@ -57,6 +57,18 @@ class Given:
         return Inputs(self.data, self.text or (), self.model, test)
 
 
+@Parameter(name="*")
+@dataclass(frozen=True)
+class KeptRows:
+    """Finished rows as small files."""
+
+    taken_from: Annotated[Path | None, Parameter(name="--from")] = None
+    """A folder of `--keep`, whose rows are taken up; without `--data`, no row is trained."""
+    keep: Path | None = None
+    """A folder to keep finished rows in, below the name of the folder OUT: a small file for each row and
+    seed, enough to compare it, so that a table can be computed on several machines."""
+
+
 def reproduce(
     experiment: Name,
     /,
@@ -66,6 +78,7 @@ def reproduce(
     seeds: AtLeastOne | None = None,
     rows: Annotated[list[str] | None, Parameter(consume_multiple=True)] = None,
     out: Path | None = None,
+    kept: KeptRows = KeptRows(),
     device: Device = "auto",
 ) -> int:
     """Run an experiment of the paper, and print the paper's figures beside ours.
@@ -74,6 +87,7 @@ def reproduce(
     allyouneed reproduce table3 --data data --scale small --rows base heads_1 heads_32 --seeds 5
     allyouneed reproduce table2 --data data --test-source test.en --test-reference test.de
     allyouneed reproduce table4 --data trees --text news.txt --test-trees test.mrg
+    allyouneed reproduce table3 --data data --from rows --keep rows
     allyouneed reproduce figures --model models/first
     allyouneed reproduce table1 --scale quick
     allyouneed reproduce index --out runs
@@ -95,12 +109,16 @@ def reproduce(
         seeds: Number of runs of each row that is compared closely: 3 by default, 1 for `table2`.
         rows: Rows to compute, along with the rows they are compared with; by default all.
         out: The folder to work in; by default runs/EXPERIMENT-SCALE.
+        kept: Finished rows as small files.
         device: Device to compute on.
     """
     folder = out or Path("runs" if experiment == "index" else f"runs/{experiment}-{scale}")
     if experiment == "index":
-        return _index(folder, unused=(given != Given(), seeds, rows, scale != "tiny", device != "auto"))
-    return _experiment(experiment, folder, scale, given, seeds, rows or (), device)
+        return _index(
+            folder,
+            unused=(given != Given(), seeds, rows, scale != "tiny", kept != KeptRows(), device != "auto"),
+        )
+    return _experiment(experiment, folder, scale, given, seeds, rows or (), kept, device)
 
 
 def _experiment(
@@ -110,6 +128,7 @@ def _experiment(
     given: Given,
     seeds: int | None,
     rows: Sequence[str],
+    kept: KeptRows,
     device: Device,
 ) -> int:
     from allyouneed.interfaces.reports.attention_figures import draw_in_every_form
@@ -117,6 +136,7 @@ def _experiment(
     from allyouneed.interfaces.reports.results_table import results_table
     from allyouneed.interfaces.reports.results_text import as_terminal_table
     from allyouneed.paper.catalogue import EXPERIMENTS
+    from allyouneed.paper.kept_rows import keep_rows
     from allyouneed.paper.reproduction import reproduce as run_rows
 
     experiment = EXPERIMENTS[name]
@@ -128,12 +148,15 @@ def _experiment(
         given.inputs(),
         num_seeds=seeds,
         only=rows,
+        taken_from=kept.taken_from,
         reporter=run_reporter,
         draw=draw_in_every_form,
         say=notice,
     )
     for results in computing:
         written = write_report(results)
+        if kept.keep is not None:
+            keep_rows(out, kept.keep)
     print(*as_terminal_table(results_table(results)), sep="\n")
     notice(f"written: {', '.join(map(str, written))}")
     return SOME_FAILED_EXIT_CODE if results.failures() else 0

@@ -2,6 +2,7 @@
 
 import re
 
+from allyouneed.paper.experiment import AVERAGED
 from allyouneed.paper.training_rows import VALID
 
 _LENGTHS = re.compile(r"(\w+?)_(\d+)_(\d+)")
@@ -90,8 +91,9 @@ def figure_title(figure: str) -> str:
     """Title of a figure; `bleu_21_30` is the BLEU of sentences with 21 to 30 tokens."""
     if numbers := _LENGTHS.fullmatch(figure):
         return f"{figure_title(numbers[1])}, {numbers[2]} to {numbers[3]} tokens"
-    if figure.endswith(VALID):
-        return f"{figure_title(figure.removesuffix(VALID))}, validation"
+    for ending, title in ((VALID, "validation"), (AVERAGED, "averaged")):
+        if figure.endswith(ending):
+            return f"{figure_title(figure.removesuffix(ending))}, {title}"
     return _LEGEND[figure][0] if figure in _LEGEND else figure.replace("_", " ")
 
 

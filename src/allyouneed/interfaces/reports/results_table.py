@@ -11,14 +11,13 @@ from typing import Any
 from allyouneed.errors import printable
 from allyouneed.interfaces.reports.figure_legend import figure_explanation, figure_title
 from allyouneed.paper.experiment import FAILED, RESULT, Results, Row
+from allyouneed.paper.figure_tests import TESTS, find_test
 from allyouneed.paper.verdicts import (
-    TESTS,
     Judgement,
     Verdict,
     are_sentences_drawn,
     control,
     deviation,
-    find_test,
     judge,
 )
 
@@ -232,7 +231,7 @@ def _trained(results: Results) -> Iterator[str]:
     scaled = f"Scale {results.scale.name}, sized for {results.scale.sized_for}."
     yield scaled + (f" Settings: {'; '.join(settings)}." if settings else "")
     flags = " and ".join(f"`--{name.replace('_', '-')}`" for name in results.experiment.test_settings)
-    if results.inputs.test:
+    if results.tested:
         yield "Scored on a test set; nothing was chosen by it."
     elif flags:
         verb = "give" if len(results.experiment.test_settings) > 1 else "gives"
