@@ -24,6 +24,7 @@ Name = Literal[
     "aop",
     "scaling",
     "extrapolation",
+    "paths",
     "variants",
     "figures",
     "index",
@@ -100,13 +101,14 @@ def reproduce(
         experiment: `table1`: cost and path lengths of layer types (needs no data); `table2`: the Transformer
             and its rivals at equal cost; `table3`: variations of the model; `table4`: constituency parsing;
             `aop`: attention over parameters; `scaling`: dot products with and without scaling, and additive
-            attention; `extrapolation`: sentences longer than any in training; `variants`: model variants
-            that are in no table of the paper; `figures`: Figures 3 to 5; `index`: one page, OUT/index.html,
-            of all tables in the folder OUT, by default `runs`, and in its folders.
+            attention; `extrapolation`: sentences longer than any in training; `paths`: which networks find
+            what lies far back (needs no data); `variants`: model variants that are in no table of the paper;
+            `figures`: Figures 3 to 5; `index`: one page, OUT/index.html, of all tables in the folder OUT, by
+            default `runs`, and in its folders.
         given: Inputs of the experiment.
-        scale: `tiny` (hours on two cores), `small` (half an hour on a GPU, an estimate) or `paper`; for
-            `table1` also `quick` (a minute).
-        seeds: Number of runs of each row that is compared closely: 3 by default, 1 for `table2`.
+        scale: `quick` (early learning, three hours on two cores; for `table1` a minute), `tiny` (until
+            longer training changes little), `small` (half an hour on a GPU, an estimate) or `paper`.
+        seeds: Number of runs of each row that is compared: 3 by default, 1 for `table2`.
         rows: Rows to compute, along with the rows they are compared with; by default all.
         out: The folder to work in; by default runs/EXPERIMENT-SCALE.
         kept: Finished rows as small files.

@@ -6,6 +6,7 @@ from allyouneed.paper.experiment import AVERAGED
 from allyouneed.paper.training_rows import VALID
 
 _LENGTHS = re.compile(r"(\w+?)_(\d+)_(\d+)")
+_SIZES = re.compile(r"([a-z]+)_n(\d+)")
 _LEGEND = {
     "perplexity": (
         "perplexity",
@@ -76,6 +77,9 @@ _LEGEND = {
         "FLOPs of self-attention and a position-wise layer, divided by the row's, at the shortest n",
     ),
     "ratio_longest": ("ratio, longest", "the same at the longest n"),
+    "longest_back": ("longest back", "largest n up to which n positions back are remembered"),
+    "longest_recall": ("longest recall", "largest n up to which one of n keys is found"),
+    "longest_joint": ("longest joint", "largest n up to which four of n keys are found at once"),
     "layer": ("layer", "layer of the head that is drawn"),
     "head": ("head", "head that is drawn"),
     "weight": ("weight", "its weight on the words that the paper names"),
@@ -88,9 +92,11 @@ _LEGEND = {
 
 
 def figure_title(figure: str) -> str:
-    """Title of a figure; `bleu_21_30` is the BLEU of sentences with 21 to 30 tokens."""
+    """Title of a figure; `bleu_21_30` is the BLEU of 21 to 30 tokens, `back_n8` a task's figure at n = 8."""
     if numbers := _LENGTHS.fullmatch(figure):
         return f"{figure_title(numbers[1])}, {numbers[2]} to {numbers[3]} tokens"
+    if sizes := _SIZES.fullmatch(figure):
+        return f"{sizes[1]}, n = {sizes[2]}"
     for ending, title in ((VALID, "validation"), (AVERAGED, "averaged")):
         if figure.endswith(ending):
             return f"{figure_title(figure.removesuffix(ending))}, {title}"

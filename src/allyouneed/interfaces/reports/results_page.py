@@ -13,7 +13,7 @@ from urllib.parse import quote
 from matplotlib.figure import Figure
 
 from allyouneed.explorer.page import json_in_html
-from allyouneed.interfaces.reports import scaling_page, table1_page
+from allyouneed.interfaces.reports import paths_page, scaling_page, table1_page
 from allyouneed.interfaces.reports.figure_legend import figure_title
 from allyouneed.interfaces.reports.html_parts import cards, page, plot, prose
 from allyouneed.interfaces.reports.results_table import VERDICTS, Cell, ResultsTable
@@ -23,6 +23,7 @@ from allyouneed.paper.experiment import Results, Row
 SECTIONS: dict[str, Callable[[Results], Iterator[str]]] = {
     "table1": table1_page.sections,
     "scaling": scaling_page.sections,
+    "paths": paths_page.sections,
 }
 """Experiment -> extra sections of its page, after the table and plots that all experiments have."""
 _CLASSES = {"as the paper": "good", "not as the paper": "bad", "differs": "new"}

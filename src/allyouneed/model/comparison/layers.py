@@ -62,12 +62,12 @@ class ComparedLayer(nn.Module, ABC):
 
 
 class FullSelfAttention(ComparedLayer):
-    """Self-attention to all positions, in heads of width 64: n^2 d."""
+    """Self-attention to all positions, by default in heads of width 64: n^2 d."""
 
-    def __init__(self, d: int) -> None:
+    def __init__(self, d: int, num_heads: int | None = None) -> None:
         super().__init__(d)
-        width = min(d, _HEAD_WIDTH)
-        self.attention = SelfAttention(d, d // width, width, width, bias=True)
+        heads = num_heads or max(1, d // _HEAD_WIDTH)
+        self.attention = SelfAttention(d, heads, d // heads, d // heads, bias=True)
 
     def inputs(self, x: Float[Tensor, "batch n d"]) -> tuple[Tensor, ...]:
         """Queries, keys and values of every head."""
@@ -86,8 +86,8 @@ class FullSelfAttention(ComparedLayer):
 class RestrictedSelfAttention(FullSelfAttention):
     """Self-attention to a neighbourhood of r positions around each position, itself included: r n d."""
 
-    def __init__(self, d: int, r: int) -> None:
-        super().__init__(d)
+    def __init__(self, d: int, r: int, num_heads: int | None = None) -> None:
+        super().__init__(d, num_heads)
         self.r = r
 
     def core(self, *inputs: Float[Tensor, "batch heads n d_k"]) -> Float[Tensor, "batch heads n d_k"]:

@@ -1,0 +1,49 @@
+"""The extra section of the page of `reproduce paths`: accuracy against the size of each task."""
+
+import statistics
+from collections.abc import Iterator, Mapping
+
+from matplotlib.figure import Figure
+
+from allyouneed.interfaces.reports.html_parts import finish_panel, heading, plot
+from allyouneed.paper.experiment import Results
+from allyouneed.paper.paths import KINDS, accuracy_of, lengths
+from allyouneed.paper.recall_tasks import NUM_ANSWERS, TASKS
+
+
+def sections(results: Results) -> Iterator[str]:
+    """The page's section as HTML, for the rows computed so far."""
+    curves = {(task, kind): _curve(results, task, kind) for task in TASKS for kind in KINDS}
+    if not any(curves.values()):
+        return
+    yield heading(
+        "How far back a network finds what it needs",
+        "Self-attention connects all positions by a path of length one. A convolution or a neighbourhood "
+        "ends at its reach, and a recurrent network must carry everything in its state. One head averages "
+        "what it attends to: it finds one key as well as several heads do, but not four keys at once.",
+    )
+    yield plot(_picture(curves), "accuracy of each kind of network against the size of three tasks")
+
+
+def _curve(results: Results, task: str, kind: str) -> dict[int, list[float]]:
+    """Size -> accuracy per seed."""
+    found = {n: results.values(kind, accuracy_of(task, n)) for n in lengths(results.scale)}
+    return {n: values for n, values in found.items() if values}
+
+
+def _picture(curves: Mapping[tuple[str, str], Mapping[int, list[float]]]) -> Figure:
+    picture = Figure((12, 4.4), layout="constrained")
+    panels = picture.subplots(1, len(TASKS), sharey=True)
+    for axes, (name, task) in zip(panels, TASKS.items(), strict=True):
+        for kind, described in KINDS.items():
+            curve = curves[name, kind]
+            if not curve:
+                continue
+            means = [statistics.fmean(values) for values in curve.values()]
+            (line,) = axes.plot(list(curve), means, "o-", markersize=4, label=described.what)
+            low, high = ([end(values) for values in curve.values()] for end in (min, max))
+            axes.fill_between(list(curve), low, high, color=line.get_color(), alpha=0.15, linewidth=0)
+        axes.axhline(100 / NUM_ANSWERS, color="gray", linewidth=0.7, linestyle=":")
+        title = f"{name}, accuracy in %"
+        finish_panel(axes, title=title, xlabel=f"n, {task.title}", legend=axes is panels[0])
+    return picture
