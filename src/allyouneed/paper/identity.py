@@ -27,7 +27,7 @@ def identity(experiment: Experiment, scale: Scale, rows: Sequence[Row], inputs: 
 
 
 def identity_of_scale(experiment: Experiment, scale: Scale) -> dict[str, Any]:
-    """Those of the facts that do not depend on inputs."""
+    """The facts that do not depend on inputs: experiment, scale and its settings."""
     told = asdict(scale).items()
     settings = {
         name: value for name, value in told if name not in ("name", "sized_for") and value is not None

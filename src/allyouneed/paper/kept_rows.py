@@ -53,11 +53,14 @@ def keep_rows(out: Path, folder: Path) -> list[Path]:
         files = _files(row)
         with disk_errors(kept):
             kept.parent.mkdir(exist_ok=True)
-        with replaced_file(kept) as aside, tarfile.open(aside, "w:xz") as archive:
+        packed = io.BytesIO()
+        with tarfile.TarFile(fileobj=packed, mode="w") as archive:
             for name, content in files.items():
                 member = tarfile.TarInfo(name)
                 member.size = len(content)
                 archive.addfile(member, io.BytesIO(content))
+        with replaced_file(kept) as aside:
+            aside.write_bytes(lzma.compress(packed.getvalue()))
         written.append(kept)
     return written
 
@@ -135,7 +138,7 @@ def _contents(kept: Path) -> dict[str, bytes]:
     unpacking = lzma.LZMADecompressor()
     try:
         unpacked = io.BytesIO(unpacking.decompress(packed, _MOST_BYTES))
-        with tarfile.open(fileobj=unpacked) as archive:
+        with tarfile.TarFile(fileobj=unpacked) as archive:
             for member in archive:
                 if not (member.isreg() and _NAME.fullmatch(member.name) and len(found) < _MOST_FILES):
                     raise tarfile.ReadError(f"{member.name} is not a file of a row")

@@ -99,21 +99,26 @@ def reproduce(  # noqa: PLR0913 - what, where, how large, from what, whom to tel
     directories = [out / row.name / f"seed-{seed}" for row, seed in plan]
     time_left = _time_left(directories)
     for number, ((row, seed), directory) in enumerate(zip(plan, directories, strict=True), start=1):
-        if _is_computed(row, directory):
-            continue
-        which = f"row {number} of {len(plan)}: {row.name}, seed {seed}"
-        try:
-            with RunDirectory(directory).locked():
-                if _is_computed(row, directory):
-                    continue
-                say(which + time_left())
-                figures = _figures(row, Work(directory, seed, scale, inputs, device, reporter, draw, say))
-                write_text(directory / RESULT, json.dumps(figures, indent=1) + "\n")
-        except LockedError:
-            say(f"{which}: left to another process, which is computing it")
-            continue
-        yield read_results(experiment, out, scale, inputs)
+        work = Work(directory, seed, scale, inputs, device, reporter, draw, say)
+        if not _is_computed(row, directory) and _compute(row, work, f"{number} of {len(plan)}", time_left):
+            yield read_results(experiment, out, scale, inputs)
     yield read_results(experiment, out, scale, inputs)
+
+
+def _compute(row: Row, work: Work, number: str, time_left: Callable[[], str]) -> bool:
+    """Compute a row and keep its result; return whether it was done here, and not by another process."""
+    which = f"row {number}: {row.name}, seed {work.seed}"
+    try:
+        with RunDirectory(work.directory).locked():
+            if _is_computed(row, work.directory):
+                return False
+            work.say(which + time_left())
+            figures = _figures(row, work)
+            write_text(work.directory / RESULT, json.dumps(figures, indent=1) + "\n")
+    except LockedError:
+        work.say(f"{which}: left to another process, which is computing it")
+        return False
+    return True
 
 
 def _begin(
