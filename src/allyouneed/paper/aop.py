@@ -35,4 +35,5 @@ AOP = Experiment(
     require_validation,
     step_time_ratio,
     _NOTES,
+    timed=["tokens_per_second"],
 )

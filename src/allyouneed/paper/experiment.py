@@ -151,6 +151,8 @@ class Experiment:
     """Whether a trained model can be given instead of data."""
     num_seeds: int = 3
     """Default number of seeds for rows that are computed for every seed."""
+    timed: Sequence[str] = ()
+    """Figures of speed: compared only between rows computed on the same kind of machine as the first one."""
     settings: Callable[[Scale], Sequence[str]] = Scale.changes
     """Notable settings at a scale, in words; by default those that differ from the paper's."""
 

@@ -176,12 +176,25 @@ def read_results(experiment: Experiment, out: Path, scale: Scale, inputs: Inputs
             if found := re.fullmatch(r"seed-(\d+)", path.parent.name):
                 kept.setdefault(row.name, {})[int(found[1])] = read_json(path)
     first = kept.get(rows[0].name, {})
+    _forget_other_machines(experiment, first, kept)
     outcomes = {
         row: {seed: {**own, **experiment.derive(own, first.get(seed, {}))} for seed, own in of_row.items()}
         for row, of_row in kept.items()
     }
     begun = read_json(out / EXPERIMENT) if (out / EXPERIMENT).is_file() else {}
     return Results(experiment, scale, rows, outcomes, out, inputs, bool(begun.get("test")))
+
+
+def _forget_other_machines(
+    experiment: Experiment, first: Mapping[int, Figures], kept: Mapping[str, Mapping[int, dict[str, Any]]]
+) -> None:
+    """Drop figures of speed that were measured on another kind of machine than the first row's first seed."""
+    names = PROCESSOR, "precision"
+    of_first = next(([figures.get(name) for name in names] for _, figures in sorted(first.items())), None)
+    for figures in (figures for of_row in kept.values() for figures in of_row.values()):
+        if of_first and [figures.get(name) for name in names] != of_first:
+            for name in experiment.timed:
+                figures.pop(name, None)
 
 
 def _plan(rows: Sequence[Row], num_seeds: int) -> list[tuple[Row, int]]:

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from allyouneed.errors import DataError, UsageError, printable
 from allyouneed.interfaces.reports.html_parts import page
-from allyouneed.interfaces.reports.results_page import main_table, read_table
+from allyouneed.interfaces.reports.results_page import cost_table, main_table, read_table
 from allyouneed.interfaces.reports.results_table import ResultsTable
 from allyouneed.storage.publish import disk_errors, write_text
 
@@ -77,5 +77,9 @@ def _section(file: Path, table: ResultsTable, folder: Path) -> Iterator[str]:
     facts = html.escape(f"{printable(name)}: {', '.join(table.facts)}")
     yield f'<p class="facts">{facts}. <a href="{link}">Plots, cost, method</a></p>'
     yield from main_table(table)
+    if costs := [*cost_table(table)]:
+        yield "<details open><summary>Cost, processor and date of every row</summary>"
+        yield from costs
+        yield "</details>"
     if counts:
         yield f"<p>{html.escape('; '.join(counts))}.</p>"

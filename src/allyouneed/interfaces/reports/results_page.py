@@ -13,7 +13,7 @@ from urllib.parse import quote
 from matplotlib.figure import Figure
 
 from allyouneed.explorer.page import json_in_html
-from allyouneed.interfaces.reports import paths_page, scaling_page, table1_page
+from allyouneed.interfaces.reports import curves_page, paths_page, scaling_page, table1_page
 from allyouneed.interfaces.reports.figure_legend import figure_title
 from allyouneed.interfaces.reports.html_parts import cards, page, plot, prose
 from allyouneed.interfaces.reports.results_table import VERDICTS, Cell, ResultsTable
@@ -34,13 +34,15 @@ _DATA = '<script type="application/json" id="table">'
 def as_page(results: Results, table: ResultsTable) -> str:
     """The page; it holds the table as JSON, too, which `read_table` reads."""
     extra = SECTIONS[table.experiment](results) if table.experiment in SECTIONS else ()
+    costs = [*cost_table(table)]
     body = [
         f"<h1>{html.escape(table.title)}</h1>",
         f'<p class="facts">{html.escape(", ".join(table.facts))}</p>',
         *main_table(table),
-        *_cost_table(table),
+        *(["<h2>Cost</h2>", *costs] if costs else []),
         *(_figure(results, path, picture) for path, picture in pictures(results)),
         *_plots(results),
+        *curves_page.sections(results),
         *_conclusions(table),
         *extra,
         *_explanations(table),
@@ -99,18 +101,25 @@ def _cell(cell: Cell) -> str:
     return f"<span>{ours}{paper}</span>" if ours or paper else ""
 
 
-def _cost_table(table: ResultsTable) -> Iterator[str]:
+def cost_table(table: ResultsTable) -> Iterator[str]:
+    """What each row has cost, on which machine and when."""
+    origins = [name for name in ("processor", "dates") if any(getattr(line, name) for line in table.lines)]
     lines = [
-        (_name(line.name, ""), [html.escape(cost) for _, cost in table.costs_of(line)])
+        (
+            _name(line.name, ""),
+            [
+                *(html.escape(cost) for _, cost in table.costs_of(line)),
+                *(html.escape(getattr(line, name)) for name in origins),
+            ],
+        )
         for line in table.lines
-        if any(line.costs)
+        if any(line.costs) or line.dates
     ]
     if lines:
-        yield "<h2>Cost</h2>"
-        yield cards(["row", *table.costs], lines)
+        yield cards(["row", *table.costs, *origins], lines)
         formula = '; "by formula" is time × devices × sustained FLOPS, as the paper estimates them (6.1)'
-        yield '<p class="legend">Over all seeds. FLOPs are those of matrix products, counted'
-        yield f"{formula if 'by formula' in table.costs else ''}.</p>"
+        told = formula if "by formula" in table.costs else ""
+        yield f'<p class="legend">Over all seeds. FLOPs are those of matrix products, counted{told}.</p>'
 
 
 def _conclusions(table: ResultsTable) -> Iterator[str]:

@@ -3,14 +3,14 @@
 import math
 import re
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from allyouneed.errors import printable
 from allyouneed.interfaces.reports.figure_legend import figure_explanation, figure_title
-from allyouneed.paper.experiment import FAILED, RESULT, Results, Row
+from allyouneed.paper.experiment import DATE, FAILED, PROCESSOR, RESULT, Figures, Results, Row
 from allyouneed.paper.figure_tests import TESTS, find_test
 from allyouneed.paper.verdicts import (
     Judgement,
@@ -69,6 +69,10 @@ class Line:
     """One per column."""
     costs: Sequence[str]
     """One for each of `COSTS`, over all seeds; empty texts for unknown ones."""
+    processor: str = ""
+    """Machines and precision that the seeds were computed with; empty if unknown, as in earlier versions."""
+    dates: str = ""
+    """The day, or the first and the last day, on which they were computed; empty if unknown."""
 
 
 @dataclass(frozen=True)
@@ -134,6 +138,8 @@ def results_table(results: Results) -> ResultsTable:
                 for figure in figures
             ],
             _costs(results, row),
+            _processor(results.outcomes[row.name].values()),
+            _dates(results.outcomes[row.name].values()),
         )
         for row in rows
     ]
@@ -184,15 +190,31 @@ def _costs(results: Results, row: Row) -> list[str]:
     return [f"{seconds / 3600:.2f}", f"{counted:.1e}", by_formula, energy]
 
 
+def _processor(outcomes: Iterable[Figures]) -> str:
+    """The kinds of machines, each with the precision of training."""
+    kinds = (
+        ", ".join(outcome[name] for name in (PROCESSOR, "precision") if outcome.get(name))
+        for outcome in outcomes
+    )
+    return "; ".join(dict.fromkeys(filter(None, kinds)))
+
+
+def _dates(outcomes: Iterable[Figures]) -> str:
+    days = sorted({outcome[DATE] for outcome in outcomes if outcome.get(DATE)})
+    return " to ".join(dict.fromkeys((days[0], days[-1]))) if days else ""
+
+
 def _facts(results: Results) -> Iterator[str]:
     yield f"scale {results.scale.name}"
     outcomes = [outcome for of_row in results.outcomes.values() for outcome in of_row.values()]
     if seconds := sum(outcome.get("seconds") or 0 for outcome in outcomes):
         yield f"{seconds / 3600:.1f} hours of training"
-    if devices := dict.fromkeys(outcome["device"] for outcome in outcomes if outcome.get("device")):
-        yield ", ".join(devices)
-    times = [file.stat().st_mtime for file in results.directory.glob(f"*/seed-*/{RESULT}")]
-    if times:
+    of_rows = (outcome.get(PROCESSOR) or outcome.get("device") for outcome in outcomes)
+    if devices := dict.fromkeys(filter(None, of_rows)):
+        yield "; ".join(devices)
+    if dates := _dates(outcomes):
+        yield f"computed {dates}"
+    elif times := [file.stat().st_mtime for file in results.directory.glob(f"*/seed-*/{RESULT}")]:
         yield f"computed {datetime.fromtimestamp(max(times), UTC):%Y-%m-%d}"
 
 

@@ -1,0 +1,102 @@
+"""The section of a page of results that shows how the rows learned: validation perplexity during training."""
+
+import re
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import ScalarFormatter
+
+from allyouneed.interfaces.reports.html_parts import heading, plot
+from allyouneed.paper.experiment import CURVE, PROCESSOR, Results, Row
+
+_AXES = {"step": "updates", "matmul_flops": "FLOPs of matrix products", "seconds": "seconds of training"}
+"""Quantity that a curve is drawn against -> its title."""
+_GROUP = re.compile(r"\((\w)\) ")
+"""Beginning of the title of a row of a group, such as `(A) h = 1`."""
+_LARGEST = 5.0
+"""Perplexities above this multiple of the smallest are not shown."""
+
+
+def sections(results: Results) -> Iterator[str]:
+    """Curves of all rows that have kept them: by group against updates, or else against FLOPs and seconds."""
+    rows = [row for row in results.rows if _curves(results, row)]
+    if len(rows) < 2:
+        return
+    groups = _grouped(rows)
+    told = "Mean over seeds of the perplexity on the validation text, of the last weights."
+    if len(groups) > 1:
+        yield heading("How the rows learned", f"{told} Grey is the first row.")
+        yield plot(_by_group(results, rows[0], groups), "validation perplexity of every row during training")
+        return
+    kind = _kind(results, rows[0])
+    timed = [row for row in rows if _kind(results, row) == kind]
+    left_out = "" if len(timed) == len(rows) else " Rows of other machines are not drawn against seconds."
+    yield heading("How the rows learned", told + left_out)
+    yield plot(_by_cost(results, rows, timed), "validation perplexity against FLOPs and against seconds")
+
+
+def _grouped(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """Letter of a group -> its rows; rows without one are in none."""
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        if letter := _GROUP.match(row.what):
+            groups.setdefault(letter[1], []).append(row)
+    return groups
+
+
+def _by_group(results: Results, first: Row, groups: Mapping[str, Sequence[Row]]) -> Figure:
+    picture = Figure((12, 3.6 * -(-len(groups) // 3)), layout="constrained")
+    panels = picture.subplots(-(-len(groups) // 3), 3, sharex=True, sharey=True, squeeze=False).flat
+    for axes, (letter, rows) in zip(panels, groups.items(), strict=False):
+        _draw(axes, results, first, "step", color="gray")
+        for row in rows:
+            _draw(axes, results, row, "step")
+        _finish(axes, results, [first, *rows], "step", f"({letter})")
+    for axes in list(panels)[len(groups) :]:
+        axes.set_visible(False)
+    return picture
+
+
+def _by_cost(results: Results, rows: Sequence[Row], timed: Sequence[Row]) -> Figure:
+    picture = Figure((12, 4.6), layout="constrained")
+    left, right = picture.subplots(1, 2, sharey=True)
+    for axes, shown, quantity in ((left, rows, "matmul_flops"), (right, timed, "seconds")):
+        for row in shown:
+            _draw(axes, results, row, quantity)
+        _finish(axes, results, shown, quantity, "")
+    return picture
+
+
+def _draw(axes: Axes, results: Results, row: Row, quantity: str, color: str | None = None) -> None:
+    curves = _curves(results, row)
+    length = min(len(curve["perplexity"]) for curve in curves)
+    x, y = (
+        [statistics.fmean(curve[name][place] for curve in curves) for place in range(length)]
+        for name in (quantity, "perplexity")
+    )
+    axes.plot(x, y, "o-", markersize=3, color=color, label=row.name if row.what == "-" else row.what)
+
+
+def _finish(axes: Axes, results: Results, rows: Sequence[Row], quantity: str, title: str) -> None:
+    least = min(min(curve["perplexity"]) for row in rows for curve in _curves(results, row))
+    axes.set_yscale("log")
+    axes.set_ylim(0.95 * least, _LARGEST * least)
+    axes.yaxis.set_major_formatter(ScalarFormatter())
+    axes.yaxis.set_minor_formatter(ScalarFormatter())
+    axes.set(title=title, xlabel=_AXES[quantity], ylabel="perplexity")
+    axes.grid(alpha=0.3, which="both")
+    axes.legend(frameon=False)
+
+
+def _curves(results: Results, row: Row) -> list[Mapping[str, list[float]]]:
+    """The curves of a row, one per seed that has kept one."""
+    outcomes = results.outcomes.get(row.name, {}).values()
+    return [outcome[CURVE] for outcome in outcomes if len(outcome.get(CURVE, {}).get("step", ())) > 1]
+
+
+def _kind(results: Results, row: Row) -> set[tuple[object, object]]:
+    """Machines and precisions that the seeds of a row were computed with."""
+    outcomes = results.outcomes.get(row.name, {}).values()
+    return {(outcome.get(PROCESSOR), outcome.get("precision")) for outcome in outcomes}
