@@ -2,15 +2,20 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import torch
 
 from allyouneed.config.presets import base
+from allyouneed.paper.dot_products import dot_product_figures
 from allyouneed.paper.experiment import Experiment, Row, Work
 from allyouneed.paper.scales import Scale
 from allyouneed.paper.training_rows import SCORES, require_validation, training_row
+from allyouneed.tasks.loading import load_for, model_of
+from allyouneed.tasks.prepared_data import PreparedData
+from allyouneed.tasks.translation.task import TRANSLATION
 
 _NUM_PAIRS, _NUM_KEYS, _NUM_QUERIES = 100_000, 32, 2_000
 _ADDITIVE_TOKENS = 512
@@ -58,6 +63,19 @@ def random_row(kind: str, d_k: int) -> str:
     return f"random_{kind}_{d_k}"
 
 
+def _with_dot_products(row: Row) -> Row:
+    """The row with figures of the trained model's dot products; the paper's is its assumption (3.2.1)."""
+
+    def compute(work: Work) -> Mapping[str, Any]:
+        figures, valid = row.compute(work), PreparedData(work.data).valid
+        assert valid is not None
+        model = model_of(load_for(work.directory / "run", TRANSLATION))
+        return {**figures, **dot_product_figures(model, valid)}
+
+    d_k = float(row.name.rpartition("_")[2])
+    return replace(row, compute=compute, paper={**row.paper, "qk_variance": d_k, "qk_components": 1.0})
+
+
 def _rows(scale: Scale) -> Sequence[Row]:
     random = [
         Row(
@@ -89,14 +107,17 @@ def _rows(scale: Scale) -> Sequence[Row]:
             ("unscaled", 256, ["scaled_256"]),
         )
     ]
-    return [*trained, *random]
+    compared = [row if row.name.startswith("additive") else _with_dot_products(row) for row in trained]
+    return [*compared, *random]
 
 
 SCALING = Experiment(
     "scaling",
     "The scaling factor of dot-product attention (3.2.1)",
     _rows,
-    SCORES | {"variance": False, "largest_weight": False, "softmax_gradient": False},
+    SCORES
+    | dict.fromkeys(("qk_variance", "qk_components", "qk_independent", "qk_within_two"), False)
+    | {"variance": False, "largest_weight": False, "softmax_gradient": False},
     require_validation,
     notes=_NOTES,
 )

@@ -35,7 +35,14 @@ _LEGEND = {
     ),
     "trees": ("trees", "number of training trees"),
     "silver_trees": ("silver trees", "number of training trees made by a parser"),
-    "variance": ("variance", "variance of q.k"),
+    "variance": ("variance", "variance of q.k of random queries and keys"),
+    "qk_variance": ("q.k, variance", "variance of a head's q.k on the validation text, before scaling"),
+    "qk_components": ("q and k, variance", "variance of a component of queries or keys"),
+    "qk_independent": (
+        "q.k if independent",
+        "what the variance of q.k would be if components were independent",
+    ),
+    "qk_within_two": ("q.k within 2 sd", "% of q.k within two deviations of the mean; normal: 95.4"),
     "largest_weight": ("largest weight", "mean largest weight of a softmax over 32 keys"),
     "softmax_gradient": (
         "softmax gradient",

@@ -1,18 +1,29 @@
-"""Extra sections of the page of `reproduce scaling`: growing dot products, vanishing gradients."""
+"""Extra sections of the page of `reproduce scaling`: dot products of random and of trained queries and keys."""
 
+import math
 from collections.abc import Iterator, Mapping
 
+import numpy as np
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
 from allyouneed.interfaces.reports.html_parts import finish_panel, heading, plot
+from allyouneed.paper.dot_products import NUM_BINS, WIDEST
 from allyouneed.paper.experiment import Results
 from allyouneed.paper.scaling import D_K, KINDS, random_row
 
+_LEAST_DENSITY = 1e-5
 _PANELS = {"variance": "variance of q.k", "softmax_gradient": "gradient of the softmax, 1 at most"}
 
 
 def sections(results: Results) -> Iterator[str]:
     """The page's sections as HTML, for the rows computed so far."""
+    yield from _random(results)
+    yield from _trained(results)
+
+
+def _random(results: Results) -> Iterator[str]:
+    """What dot products of random queries and keys do to a softmax."""
     curves = {(figure, kind): _curve(results, kind, figure) for figure in _PANELS for kind in KINDS}
     if not any(curves.values()):
         return
@@ -23,6 +34,40 @@ def sections(results: Results) -> Iterator[str]:
         "them, and its gradient vanishes. Divided by sqrt(d_k), neither depends on d_k.",
     )
     yield plot(_picture(curves), "variance and gradient against d_k, with and without scaling")
+
+
+def _trained(results: Results) -> Iterator[str]:
+    """How the dot products of trained models are distributed."""
+    shares = {
+        row.name: np.mean([outcome["qk_histogram"] for outcome in outcomes], axis=0)
+        for row in results.rows
+        if (outcomes := [o for o in results.outcomes.get(row.name, {}).values() if "qk_histogram" in o])
+    }
+    if not shares:
+        return
+    yield heading(
+        "What trained queries and keys do",
+        "The footnote of 3.2.1 assumes that the components of queries and keys are independent, with mean 0 "
+        "and variance 1, so that `q.k` has mean 0 and variance d_k. The table shows the variances that "
+        "trained heads have, and the one that `q.k` would have if these components were independent. The "
+        "curves are the distributions of `q.k` in standard deviations of each head, mean of all heads.",
+    )
+    yield plot(_distributions(shares), "distribution of trained dot products beside a normal one")
+
+
+def _distributions(shares: Mapping[str, NDArray[np.float64]]) -> Figure:
+    picture = Figure((9, 4.2), layout="constrained")
+    axes = picture.subplots()
+    width = 2 * WIDEST / NUM_BINS
+    centres = -WIDEST + width * (np.arange(NUM_BINS) + 0.5)
+    for name, of_bins in shares.items():
+        axes.semilogy(centres, np.maximum(of_bins / width, _LEAST_DENSITY), linewidth=1.2, label=name)
+    normal = np.exp(-(centres**2) / 2) / math.sqrt(2 * math.pi)
+    axes.semilogy(centres, np.maximum(normal, _LEAST_DENSITY), "--", color="gray", label="normal")
+    axes.set(xlabel="q.k, in standard deviations of its head", ylabel="density", ylim=(_LEAST_DENSITY, 1))
+    axes.grid(alpha=0.3)
+    axes.legend(frameon=False)
+    return picture
 
 
 def _curve(results: Results, kind: str, figure: str) -> dict[int, float]:
