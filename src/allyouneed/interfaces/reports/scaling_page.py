@@ -1,4 +1,4 @@
-"""Extra sections of the page of `reproduce scaling`: dot products of random and of trained queries and keys."""
+"""Extra sections of the page of `reproduce scaling`: dot products, random and trained, and gradients."""
 
 import math
 from collections.abc import Iterator, Mapping
