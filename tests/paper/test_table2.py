@@ -19,7 +19,7 @@ from allyouneed.paper.experiment import Experiment, Inputs, Results
 from allyouneed.paper.identity import read_json
 from allyouneed.paper.reproduction import reproduce
 from allyouneed.paper.scales import SCALES, Scale
-from allyouneed.paper.table2 import SYSTEMS, TABLE2, Budget, System, at_scale, row_name
+from allyouneed.paper.table2 import SYSTEMS, TABLE2, TABLE2_EN_FR, System, at_scale, folder_of, rates
 from allyouneed.paper.verdicts import judge
 from allyouneed.storage.publish import read_manifest
 from allyouneed.tasks.loading import load_translator
@@ -38,7 +38,6 @@ MINUTE = Scale(
         "average_last": 2,
         "precision": "float32",
     },
-    budget_seconds=0.5,
     budget_flops=2e8,
 )
 
@@ -50,48 +49,72 @@ def results(toy_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Results
     return last
 
 
-def test_every_system_uses_its_budget_and_little_more(results: Results) -> None:
+def test_every_system_uses_its_budget_and_little_more_with_every_rate(results: Results) -> None:
     assert not results.failures()
     for name in SYSTEMS:
-        [flops] = results.values(row_name(name, "flops"), "matmul_flops")
+        [flops] = results.values(name, "matmul_flops")
         assert 2e8 <= flops < 4e8, "an update of the largest is less than a budget"
-        for budget in ("seconds", "flops"):
-            ended = results.directory / row_name(name, budget) / "seed-1" / "run" / "exit.json"
-            assert b"out of budget" in ended.read_bytes()
+        for rate in rates(MINUTE):
+            assert b"out of budget" in (run_of(results, name, rate) / "exit.json").read_bytes()
 
 
-def test_every_system_warms_up_for_the_same_share_of_what_its_flops_buy_to_the_scales_rate(
-    results: Results,
-) -> None:
-    def run_of(name: str, budget: Budget) -> Path:
-        return results.directory / row_name(name, budget) / "seed-1" / "run"
+def run_of(results: Results, name: str, rate: float) -> Path:
+    return results.directory / name / "seed-1" / folder_of(rate) / "run"
 
-    budgets: tuple[Budget, ...] = ("flops", "seconds")
+
+def test_every_system_warms_up_for_the_same_share_of_what_its_flops_buy(results: Results) -> None:
     for name in SYSTEMS:
-        updates = read_json(run_of(name, "flops") / "exit.json")["step"]
-        assert results.values(row_name(name, "flops"), "updates") == [updates]
-        for budget in budgets:
-            config = RunConfig.from_toml(run_of(name, budget) / "config.toml")
+        for rate in rates(MINUTE):
+            run = run_of(results, name, rate)
+            updates = read_json(run / "exit.json")["step"]
+            config = RunConfig.from_toml(run / "config.toml")
             training, d_model = config.training, config.model.d_model
             assert training.warmup_steps == max(1, round(updates * 4 / 20))
             highest = learning_rate(
                 training.warmup_steps, d_model, training.warmup_steps, training.learning_rate_factor
             )
-            assert highest == pytest.approx(1 / math.sqrt(d_model * 4))
+            assert highest == pytest.approx(rate / math.sqrt(d_model * 4))
+
+
+def test_a_row_is_its_run_with_the_lowest_perplexity(results: Results) -> None:
+    for name in SYSTEMS:
+        outcome = results.outcomes[name][1]
+        found = {float(rate): of_rate["perplexity"] for rate, of_rate in outcome["rates"].items()}
+        assert list(found) == list(rates(MINUTE))
+        assert outcome["perplexity"] == min(found.values())
+        assert found[outcome["rate"]] == outcome["perplexity"]
+        for file in ("hypotheses.txt", "references.txt", "losses.tsv"):
+            own = run_of(results, name, outcome["rate"]).with_name(file)
+            assert (results.directory / name / "seed-1" / file).read_bytes() == own.read_bytes()
+        for curve in (outcome["curve"], *(of_rate["curve"] for of_rate in outcome["rates"].values())):
+            assert curve["matmul_flops"] == sorted(curve["matmul_flops"])
+            assert curve["seconds"] == sorted(curve["seconds"])
+            assert len(curve["step"]) == len(curve["perplexity"]) >= (2 if name == "transformer" else 1)
+
+
+def test_at_the_papers_size_there_is_one_rate() -> None:
+    assert rates(SCALES["paper"]) == (1.0,)
+    assert rates(SCALES["tiny"]) == (0.5, 1.0, 2.0)
 
 
 def test_what_is_scored_is_the_mean_of_the_last_checkpoints(results: Results) -> None:
     for name in SYSTEMS:
-        model = results.directory / row_name(name, "flops") / "seed-1" / "model"
+        model = run_of(results, name, 1.0).with_name("model")
         parents = read_manifest(model, "model")["parents"]
         assert len(parents) == 2
         assert load_translator(model).config.training.average_last == 2
 
 
+def test_the_page_shows_the_curves_of_all_systems_against_both_costs(results: Results) -> None:
+    page, *_ = [file.read_bytes().decode() for file in write_report(results) if file.suffix == ".html"]
+    assert "validation perplexity against FLOPs and against seconds" in page
+    assert "Thin lines are the runs with other learning rates." in page
+
+
 def test_the_page_names_budgets_and_what_differs_between_systems(results: Results) -> None:
     settings = TABLE2.settings(SCALES["quick"])
     assert settings[:3] == [
-        "rows end when 600 s (equal time) or 3.3e+13 counted FLOPs (equal FLOPs) are used",
+        "runs end when 3.3e+13 counted FLOPs are used",
         "warm-up is 6% of the updates that so many FLOPs buy",
         "32 experts in place of 2,048, 4 of them for a token",
     ]
@@ -141,14 +164,14 @@ def test_systems_are_trained_with_as_many_seeds_as_are_asked_for_and_by_default_
 def test_the_ensemble_is_scored_and_compared_with_its_members(results: Results) -> None:
     assert len(results.values("ensemble", "bleu")) == 1
     row = next(row for row in results.rows if row.name == "ensemble")
-    assert row.baselines == [row_name(name, "seconds") for name in SYSTEMS]
-    assert len(results.outcomes) == 2 * len(SYSTEMS) + 1
+    assert row.baselines == list(SYSTEMS)
+    assert len(results.outcomes) == len(SYSTEMS) + 1
 
 
 def test_the_papers_bleu_and_costs_stand_beside_ours(results: Results) -> None:
     titles, *lines = table_cells(results_table(results))
     cells = {line[0]: dict(zip(titles, line, strict=True)) for line in lines}
-    paper = {name: cells[row_name(name, "flops")]["BLEU, paper"] for name in SYSTEMS}
+    paper = {name: cells[name]["BLEU, paper"] for name in SYSTEMS}
     assert paper == {
         "transformer": "27.3",
         "recurrent": "24.6",
@@ -156,8 +179,12 @@ def test_the_papers_bleu_and_costs_stand_beside_ours(results: Results) -> None:
         "bytenet": "23.75",
         "experts": "26.03",
     }
-    costs = [cells[row_name(name, "flops")]["FLOPs by formula, paper"] for name in SYSTEMS]
+    costs = [cells[name]["FLOPs by formula, paper"] for name in SYSTEMS]
     assert costs == ["3.3e+18", "2.3e+19", "9.6e+18", "", "2e+19"]
+    french = {row.name: row.paper for row in TABLE2_EN_FR.rows(MINUTE)}
+    assert [french[name].get("bleu") for name in SYSTEMS] == [38.1, 39.92, 40.46, None, 40.56]
+    rows_of_paper = [row for of in (TABLE2, TABLE2_EN_FR) for row in of.rows(SCALES["paper"])]
+    assert [row.paper["bleu"] for row in rows_of_paper if row.name == "big"] == [28.4, 41.8]
 
 
 def test_ours_are_written_as_the_papers_are_and_stand_once(results: Results) -> None:
@@ -168,14 +195,13 @@ def test_ours_are_written_as_the_papers_are_and_stand_once(results: Results) -> 
     assert "by formula" not in titles
 
 
-def test_a_system_is_compared_with_the_transformer_of_its_budget_and_the_transformer_with_none(
-    results: Results,
-) -> None:
-    beside = {row.name: [j.baseline for j in judge(results) if j.row == row.name] for row in results.rows}
-    for budget in ("seconds", "flops"):
-        transformer, *others = (row_name(name, budget) for name in SYSTEMS)
-        assert beside[transformer] == []
-        assert all(beside[other] == [transformer] for other in others)
+def test_a_system_is_compared_with_the_transformer(results: Results) -> None:
+    beside = {row.name: {j.baseline for j in judge(results) if j.row == row.name} for row in results.rows}
+    assert beside == {
+        "transformer": set(),
+        **{name: {"transformer"} for name in [*SYSTEMS][1:]},
+        "ensemble": {*SYSTEMS},
+    }
 
 
 @pytest.mark.parametrize("scale", SCALES)
@@ -205,7 +231,7 @@ def test_the_big_model_is_a_row_at_the_papers_scale_only() -> None:
 
 
 def test_an_unknown_row_is_refused_with_those_that_there_are(toy_data: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="has these: transformer_seconds, recurrent_seconds"):
+    with pytest.raises(UsageError, match="has these: transformer, recurrent, convolutional"):
         list(reproduce(TABLE2, tmp_path, MINUTE, torch.device("cpu"), inputs=Inputs(toy_data), only=["gnmt"]))
 
 
@@ -214,13 +240,16 @@ def test_a_test_set_is_scored_beside_the_validation_text(
 ) -> None:
     files = {"test_source": toy_text / "valid.en", "test_reference": toy_text / "valid.toy"}
     inputs = Inputs(toy_data, test=files)
-    only = ["transformer_flops"]
+    only = ["transformer"]
     *_, results = reproduce(TABLE2, tmp_path, MINUTE, torch.device("cpu"), inputs, only=only)
-    folder = tmp_path / "transformer_flops" / "seed-1"
+    folder = tmp_path / "transformer" / "seed-1"
     assert (folder / "references.txt").read_bytes() == files["test_reference"].read_bytes()
     assert len((folder / "hypotheses_valid.txt").read_text().splitlines()) > 0
     for figure in ("bleu", "perplexity"):
-        assert results.values("transformer_flops", f"{figure}_valid")
+        assert results.values("transformer", f"{figure}_valid")
+    outcome = results.outcomes["transformer"][1]
+    of_rates = [of_rate["perplexity_valid"] for of_rate in outcome["rates"].values()]
+    assert outcome["perplexity_valid"] == min(of_rates), "the rate is chosen on the validation text"
     assert "Scored on a test set" in "\n".join(results_table(results).remarks)
     with pytest.raises(UsageError, match="began with another test set"):
         next(reproduce(TABLE2, tmp_path, MINUTE, torch.device("cpu"), Inputs(toy_data), only=only))

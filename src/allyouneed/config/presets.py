@@ -25,6 +25,11 @@ def big() -> RunConfig:
     )
 
 
+def base_en_fr() -> RunConfig:
+    """The base model for English-French: 32,000 word-pieces (5.1)."""
+    return base().replace(model=_vocabularies(32_000), data={"tokenizer": "wordpiece", "vocab_size": 32_000})
+
+
 def big_en_fr() -> RunConfig:
     """The big model for English-French: dropout 0.1 and 32,000 word-pieces (5.1, 6.1)."""
     return big().replace(
@@ -240,6 +245,7 @@ def _table3(label_smoothing: float = 0.1, **model: object) -> Callable[[], RunCo
 
 PRESETS: dict[str, Callable[[], RunConfig]] = {
     "base": base,
+    "base_en_fr": base_en_fr,
     "big": big,
     "big_en_fr": big_en_fr,
     "bytenet": bytenet,

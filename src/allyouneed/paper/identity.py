@@ -19,6 +19,8 @@ from allyouneed.tasks.prepared_data import PreparedData
 
 EXPERIMENT = "experiment.json"
 """File of the facts that the results in a folder share."""
+_RETIRED = {"budget_seconds"}
+"""Settings of scales of earlier versions, on which no row depends any more."""
 
 
 def identity(experiment: Experiment, scale: Scale, rows: Sequence[Row], inputs: Inputs) -> dict[str, Any]:
@@ -45,7 +47,7 @@ def require_same(out: Path, settings: Mapping[str, Any], option: str = "out") ->
         option: The option that names the folder.
     """
     path = out / EXPERIMENT
-    begun = {"test": []} | read_json(path) if path.is_file() else {}
+    begun = {"test": []} | read_facts(path) if path.is_file() else {}
     named = {"data": "other data", "text": "other text", "model": "another model"}
     named["test"] = "another test set" if begun.get("test") else "no test set"
     for name, value in settings.items():
@@ -58,6 +60,17 @@ def require_same(out: Path, settings: Mapping[str, Any], option: str = "out") ->
     with disk_errors(out):
         out.mkdir(parents=True, exist_ok=True)
     write_text(path, json.dumps({**begun, **settings}, indent=1) + "\n")
+
+
+def read_facts(path: Path) -> dict[str, Any]:
+    """The facts that the results in a folder share, as today's version writes them.
+
+    Raises:
+        DataError: The file is damaged.
+    """
+    facts = read_json(path)
+    settings = {name: value for name, value in facts.get("settings", {}).items() if name not in _RETIRED}
+    return {**facts, "settings": settings} if "settings" in facts else facts
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from typing import Any
 from allyouneed.errors import DataError, LockedError, UsageError
 from allyouneed.paper.experiment import PICTURES, RESULT, Experiment
 from allyouneed.paper.figure_tests import find_test, kept_of
-from allyouneed.paper.identity import EXPERIMENT, identity_of_scale, read_json, require_same
+from allyouneed.paper.identity import EXPERIMENT, identity_of_scale, read_facts, read_json, require_same
 from allyouneed.paper.scales import Scale
 from allyouneed.storage.publish import disk_errors, replaced_file
 from allyouneed.storage.run_directory import RunDirectory
@@ -44,7 +44,7 @@ def keep_rows(out: Path, folder: Path) -> list[Path]:
         DiskError: A file cannot be read or written.
     """
     place, written = folder / _name(out), list[Path]()
-    require_same(place, read_json(out / EXPERIMENT), "keep")
+    require_same(place, read_facts(out / EXPERIMENT), "keep")
     for result in sorted(out.glob(f"*/seed-*/{RESULT}")):
         row = result.parent
         kept = place / row.parent.name / f"{row.name}{_SUFFIX}"
@@ -77,7 +77,7 @@ def kept_identity(experiment: Experiment, scale: Scale, out: Path, folder: Path)
             f"{record.parent}: has no kept rows; from is the folder that has {_name(out)}, the name of out",
             settings=["from", "out"],
         )
-    facts = read_json(record)
+    facts = read_facts(record)
     for name, value in identity_of_scale(experiment, scale).items():
         if facts.get(name) != value:
             told = "of other settings" if name == "settings" else f"of {name} {facts.get(name)}"

@@ -1,15 +1,17 @@
-"""Table 2 (6.1): the Transformer and its rivals, trained with the same budget of time or FLOPs."""
+"""Table 2 (6.1): the Transformer and its rivals, each at its best rate, with the same budget of FLOPs."""
 
 import math
 import operator
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from allyouneed.config.presets import PRESETS
 from allyouneed.config.run import RunConfig
-from allyouneed.paper.experiment import FAILED, RESULT, Experiment, Row, RowError, Work
+from allyouneed.paper.experiment import CURVE, FAILED, RATES, RESULT, Experiment, Figures, Row, RowError, Work
 from allyouneed.paper.identity import read_json
 from allyouneed.paper.scales import Scale
 from allyouneed.paper.training_rows import (
@@ -18,40 +20,39 @@ from allyouneed.paper.training_rows import (
     VALID,
     average_in,
     cost_of,
+    curve_of,
     require_validation,
     score_held_out,
 )
 from allyouneed.tasks.loading import load_translator
 from allyouneed.tasks.rehearsing import updates_within
 
-Budget = Literal["seconds", "flops"]
-
 _MOST_STEPS = 10_000_000
 """More steps than any budget allows."""
-_NUM_CHECKPOINTS = 30
-"""Approximate number per row: the five to average span the last sixth, and saving takes little time."""
+_NUM_CHECKPOINTS, _NUM_VALIDATIONS = 30, 10
+"""Approximate numbers per run: the five checkpoints to average span the last sixth, and saving takes little
+time."""
+_RATES = (0.5, 1.0, 2.0)
+"""Multiples of the scale's learning rate that each system is trained with, below the paper's size."""
 _FEWEST_EXPERTS = 8
 _MOST_EXPERTS = 512
 """Weights, gradients and moments of 512 experts take 35 GB; those of the paper's 2,048 take 138 GB."""
 
 _NOTES = [
-    "The paper's rows are published results: BLEU on newstest2014 (English-German) of models trained for as "
-    "long as their authors chose, at costs that differ by a factor of 7. Here, all systems have the same "
-    "budget of wall time on this machine, saving included, or of counted FLOPs. At scales below the paper's, "
-    "an update costs all systems about the same, so all see the text equally often: the table shows the "
-    "result of a short training with a small model, not of a long one.",
-    "The learning-rate schedule of a row is that of a run of the scale, stretched to the number of updates "
-    "that the row's FLOPs pay for: all systems warm up for the same share of the updates and to the same "
-    "rate, at the paper's size times the factor of their presets. The batch, the warm-up and the factor of "
-    "the scale were chosen for the Transformer; nothing was tuned for its rivals. The last checkpoints are "
-    "averaged.",
-    "Both budgets of a system end the same training run, with the same seed and schedule: they are two "
-    "readings of it, not independent repetitions.",
+    "The paper's rows are published results: BLEU on newstest2014 of models trained for as long as their "
+    "authors chose, at costs that differ by a factor of 7 and more. Here, all systems have the same budget "
+    "of counted FLOPs. At scales below the paper's, an update costs all systems about the same, so all see "
+    "the text about equally often. The curves show what they have reached after as many FLOPs, or as many "
+    "seconds.",
+    "Below the paper's size, each system is trained with half, once and twice the scale's learning rate, and "
+    "the run with the lowest perplexity on the validation text is the row; costs are those of this run. The "
+    "schedule is that of a run of the scale, stretched to the number of updates that the FLOPs pay for: all "
+    "systems warm up for the same share of the updates. The last checkpoints are averaged.",
     "GNMT is trained without reinforcement learning. Table 2 has further rows that are not reproduced: "
     "Deep-Att + PosUnk (39.2 BLEU, English-French, 1.0e20 FLOPs) and the ensembles of several models of one "
     "kind: Deep-Att + PosUnk (40.4, 8.0e20), GNMT + RL (26.30 and 41.16, 1.8e20 and 1.1e21) and ConvS2S "
     "(26.36 and 41.29, 7.7e19 and 1.2e21).",
-    "`ensemble` combines the five systems trained for the same time, one of each kind.",
+    "`ensemble` combines the five systems, one of each kind.",
 ]
 _SET_BY_ROWS = {
     *("num_steps", "warmup_steps", "learning_rate_factor", "validate_every_steps"),
@@ -65,15 +66,27 @@ _COMPARED = (
 """Notable settings whose values differ between the papers of the systems."""
 
 
+class Published(NamedTuple):
+    """What the paper prints of a system for a pair of languages."""
+
+    bleu: float | None = None
+    flops: float | None = None
+    """Training FLOPs by the paper's estimate."""
+
+    @property
+    def figures(self) -> dict[str, float]:
+        """As figures of a row."""
+        printed = {"bleu": self.bleu, "formula_flops": self.flops}
+        return {name: value for name, value in printed.items() if value is not None}
+
+
 class System(NamedTuple):
     """A system of Table 2."""
 
     preset: str
     what: str
-    bleu: float
-    """BLEU in the paper, English-German."""
-    flops: float | None
-    """Training FLOPs by the paper's estimate."""
+    english_german: Published
+    english_french: Published
     narrower: int = 1
     """Further divisor of widths below the paper's size; it brings the cost of an update close to the
     Transformer's."""
@@ -85,16 +98,26 @@ _OF_SUB_WORDS = {"num_layers": 20, "num_dilations": 3}
 """ByteNet's 30 layers with dilations up to 16 reach 186 bytes to either side. Halved to 10 layers, these
 reach 22 sub-words; sentences have too few sub-words for dilations 8 and 16."""
 SYSTEMS = {
-    "transformer": System("base", "Transformer (base model)", 27.3, 3.3e18),
-    "recurrent": System("recurrent_gnmt", "recurrent, as GNMT", 24.6, 2.3e19, 2),
-    "convolutional": System("convolutional_convs2s", "convolutional, as ConvS2S", 25.16, 9.6e18),
-    "bytenet": System("bytenet", "dilated convolutions, as ByteNet", 23.75, None, 2, _OF_SUB_WORDS),
-    "experts": System("experts", "recurrent with experts, as MoE", 26.03, 2.0e19),
+    "transformer": System(
+        "base", "Transformer (base model)", Published(27.3, 3.3e18), Published(38.1, 3.3e18)
+    ),
+    "recurrent": System(
+        "recurrent_gnmt", "recurrent, as GNMT", Published(24.6, 2.3e19), Published(39.92, 1.4e20), 2
+    ),
+    "convolutional": System(
+        "convolutional_convs2s",
+        "convolutional, as ConvS2S",
+        Published(25.16, 9.6e18),
+        Published(40.46, 1.5e20),
+    ),
+    "bytenet": System(
+        "bytenet", "dilated convolutions, as ByteNet", Published(23.75), Published(), 2, _OF_SUB_WORDS
+    ),
+    "experts": System(
+        "experts", "recurrent with experts, as MoE", Published(26.03, 2.0e19), Published(40.56, 1.2e20)
+    ),
 }
-"""The first part of a row's name -> the system."""
-
-_TITLES: Mapping[Budget, str] = {"seconds": "equal time", "flops": "equal FLOPs"}
-"""Budget, the second part of a row's name -> its title in tables."""
+"""Name of a row -> the system."""
 
 
 def at_scale(scale: Scale, system: System) -> RunConfig:
@@ -120,83 +143,95 @@ def at_scale(scale: Scale, system: System) -> RunConfig:
     )
 
 
-def until(config: RunConfig, budget: Budget, scale: Scale, num_updates: int) -> RunConfig:
-    """A configuration that trains until a budget is used up.
+def until(config: RunConfig, scale: Scale, num_updates: int, rate: float = 1.0) -> RunConfig:
+    """A configuration that trains until the scale's budget of FLOPs is used up.
 
     Args:
         config: The configuration; its learning rate rises and falls over `num_steps` updates (equation 3).
-        budget: The kind of budget: seconds or FLOPs.
-        scale: The scale that sets the amount of the budget.
+        scale: The scale that sets the budget.
         num_updates: Number of updates to stretch or shrink the learning rate's course to.
+        rate: Factor of the learning rate.
     """
     training = config.training
     warmup_steps = max(1, round(training.warmup_steps * num_updates / training.num_steps))
-    factor = training.learning_rate_factor * math.sqrt(warmup_steps / training.warmup_steps)
-    amounts = {"seconds": scale.budget_seconds, "flops": scale.budget_flops}
+    factor = rate * training.learning_rate_factor * math.sqrt(warmup_steps / training.warmup_steps)
     return config.replace(
         training={
-            f"budget_{budget}": amounts[budget],
+            "budget_flops": scale.budget_flops,
             "num_steps": _MOST_STEPS,
             "warmup_steps": warmup_steps,
             "learning_rate_factor": factor,
-            "validate_every_steps": _MOST_STEPS,
+            "validate_every_steps": max(1, num_updates // _NUM_VALIDATIONS),
             "checkpoint_every_steps": max(1, num_updates // _NUM_CHECKPOINTS),
             "keep_checkpoints": training.average_last,
         }
     )
 
 
-def system_row(name: str, budget: Budget) -> Row:
-    """The row of one of `SYSTEMS`, trained until a budget is used up."""
-    system = SYSTEMS[name]
-
-    def compute(work: Work) -> Mapping[str, Any]:
-        config = at_scale(work.scale, system).replace(training={"seed": work.seed})
-        # Also with a time budget: how many updates that allows depends on the machine and is unknown here.
-        num_updates = updates_within(work.scale.budget_flops, config, work.data, work.device)
-        return _figures(work, until(config, budget, work.scale, num_updates))
-
-    paper = {"bleu": system.bleu} | ({} if system.flops is None else {"formula_flops": system.flops})
-    what = f"{system.what}, {_TITLES[budget]}"
-    baselines = () if name == "transformer" else (row_name("transformer", budget),)
-    return Row(row_name(name, budget), what, compute, paper, baselines=baselines)
+def rates(scale: Scale) -> Sequence[float]:
+    """Factors of the learning rate that each system is trained with at a scale."""
+    return _RATES if scale.narrower > 1 else (1.0,)
 
 
-def row_name(system: str, budget: Budget) -> str:
-    """Name of a system's row with a budget, such as `recurrent_flops`."""
-    return f"{system}_{budget}"
+def folder_of(rate: float) -> str:
+    """Name of the folder of a run in that of its row."""
+    return f"rate-{rate:g}"
 
 
-def _figures(work: Work, config: RunConfig) -> Mapping[str, Any]:
+def _compute(work: Work, *, system: System) -> Figures:
+    """Train a system with every rate, and score the run with the lowest perplexity on the validation text."""
+    config = at_scale(work.scale, system).replace(training={"seed": work.seed})
+    num_updates = updates_within(work.scale.budget_flops, config, work.data, work.device)
+    of_rates: dict[float, Figures] = {}
+    for rate in rates(work.scale):
+        of_rate = replace(work, directory=work.directory / folder_of(rate))
+        if len(rates(work.scale)) > 1:
+            work.say(f"learning rate x {rate:g}")
+        of_rates[rate] = _figures(of_rate, until(config, work.scale, num_updates, rate))
+    chosen_by = f"perplexity{VALID}" if work.inputs.test else "perplexity"
+    best = min(of_rates, key=lambda rate: of_rates[rate][chosen_by])
+    for file in (work.directory / folder_of(best)).glob("*.t[xs][tv]"):
+        shutil.copy(file, work.directory)
+    told = {
+        f"{rate:g}": {chosen_by: figures[chosen_by], CURVE: figures[CURVE]}
+        for rate, figures in of_rates.items()
+    }
+    return {**of_rates[best], "rate": best, RATES: told}
+
+
+def _figures(work: Work, config: RunConfig) -> dict[str, Any]:
     """Train a configuration, average its checkpoints, and score the model."""
     translator = load_translator(average_in(work, config, work.data), device=work.device)
-    return score_held_out(work, translator, work.data) | cost_of(work.directory / "run")
+    run = work.directory / "run"
+    return {**score_held_out(work, translator, work.data), **cost_of(run), CURVE: curve_of(run)}
 
 
-def _big(work: Work) -> Mapping[str, Any]:
+def _big(work: Work) -> Figures:
     return _figures(work, work.scale(PRESETS["big"]()))
 
 
-def _ensemble_of_all() -> Row:
-    members = [row_name(name, "seconds") for name in SYSTEMS]
+def _ensemble(work: Work) -> Figures:
+    models = []
+    for name in SYSTEMS:
+        folder = work.beside(name)
+        figures = read_json(folder / RESULT)
+        if FAILED in figures:
+            raise RowError(f"{folder}: failed, and the ensemble needs it")
+        models.append(folder / folder_of(figures["rate"]) / "model")
+    if missing := [model for model in models if not model.is_dir()]:
+        raise RowError(f"{missing[0]}: is not there, and the ensemble needs it; kept rows have no weights")
+    return score_held_out(work, load_translator(*models, device=work.device), work.data)
 
-    def compute(work: Work) -> Mapping[str, Any]:
-        folders = [work.beside(name) for name in members]
-        for folder in folders:
-            if FAILED in read_json(folder / RESULT):
-                raise RowError(f"{folder}: failed, and the ensemble needs it")
-        translator = load_translator(*(folder / "model" for folder in folders), device=work.device)
-        return score_held_out(work, translator, work.data)
 
-    return Row("ensemble", "all five of equal time as one", compute, made_of=members, baselines=members)
-
-
-def _rows(scale: Scale) -> Sequence[Row]:
-    rows = [system_row(name, budget) for budget in _TITLES for name in SYSTEMS]
+def _rows(published: Mapping[str, Published], big: Mapping[str, float], scale: Scale) -> Sequence[Row]:
+    rows = [
+        Row(name, system.what, partial(_compute, system=system), published[name].figures)
+        for name, system in SYSTEMS.items()
+    ]
     if scale.name == "paper":  # it has no budget; at a small scale it would be the largest row by far
-        paper = {"bleu": 28.4, "parameters_millions": 213, "formula_flops": 2.3e19}
-        rows.append(Row("big", "Transformer (big)", _big, paper, every_seed=False))
-    return [*rows, _ensemble_of_all()]
+        rows.append(Row("big", "Transformer (big)", _big, big, every_seed=False))
+    names = [*SYSTEMS]
+    return [*rows, Row("ensemble", "all five as one", _ensemble, made_of=names, baselines=names)]
 
 
 def _settings(scale: Scale) -> list[str]:
@@ -205,8 +240,7 @@ def _settings(scale: Scale) -> list[str]:
     of_experts, of_paper = configs["experts"].model, PRESETS["experts"]().model
     training = configs["transformer"].training
     return [
-        f"rows end when {scale.budget_seconds:,.0f} s (equal time) or {scale.budget_flops:.2g} counted FLOPs "
-        "(equal FLOPs) are used",
+        f"runs end when {scale.budget_flops:.2g} counted FLOPs are used",
         f"warm-up is {training.warmup_steps / training.num_steps:.0%} of the updates that so many FLOPs buy",
         f"{of_experts.num_experts:,} experts in place of {of_paper.num_experts:,}, "
         f"{of_experts.experts_per_token} of them for a token",
@@ -235,17 +269,36 @@ def _compared(configs: Mapping[str, RunConfig]) -> Iterator[str]:
         yield f"{setting} = {each if len(told) > 1 else next(iter(told.values()))}"
 
 
-TABLE2 = Experiment(
+def _experiment(name: str, languages: str, published: Mapping[str, Published], big: Published) -> Experiment:
+    return Experiment(
+        name,
+        f"Table 2, {languages}: the Transformer and its rivals at an equal cost of training",
+        partial(_rows, published, big.figures | {"parameters_millions": 213}),
+        FIGURES
+        | dict.fromkeys(
+            (
+                *("perplexity", *(f"{name}{VALID}" for name in SCORES)),
+                *("rate", "updates", "formula_flops"),
+            ),
+            False,
+        ),
+        require_validation,
+        notes=_NOTES,
+        num_seeds=1,
+        settings=_settings,
+        test_settings=("test_source", "test_reference"),
+    )
+
+
+TABLE2 = _experiment(
     "table2",
-    "Table 2: the Transformer and its rivals at an equal cost of training",
-    _rows,
-    FIGURES
-    | dict.fromkeys(
-        ("perplexity", *(f"{name}{VALID}" for name in SCORES), "updates", "formula_flops"), False
-    ),
-    require_validation,
-    notes=_NOTES,
-    num_seeds=1,
-    settings=_settings,
-    test_settings=("test_source", "test_reference"),
+    "English-German",
+    {name: system.english_german for name, system in SYSTEMS.items()},
+    Published(28.4, 2.3e19),
+)
+TABLE2_EN_FR = _experiment(
+    "table2-en-fr",
+    "English-French",
+    {name: system.english_french for name, system in SYSTEMS.items()},
+    Published(41.8, 2.3e19),
 )

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 Name = Literal[
     "table1",
     "table2",
+    "table2-en-fr",
     "table3",
     "table4",
     "aop",
@@ -43,7 +44,7 @@ class Given:
     model: Path | None = None
     """For `figures`: a run, a checkpoint in it, or a model folder, instead of data to train on."""
     test_source: Path | None = None
-    """For `table2`: test text to score on, as the paper does, instead of the validation text."""
+    """For Table 2: test text to score on, as the paper does, instead of the validation text."""
     test_reference: Path | None = None
     """Its reference translation, line by line."""
     test_trees: Path | None = None
@@ -98,17 +99,17 @@ def reproduce(
     .html show the results so far. If rows fail, the exit code is 9.
 
     Args:
-        experiment: `table1`: cost and path lengths of layer types (needs no data); `table2`: the Transformer
-            and its rivals at equal cost; `table3`: variations of the model; `table4`: constituency parsing;
-            `aop`: attention over parameters; `scaling`: dot products with and without scaling, and additive
-            attention; `extrapolation`: sentences longer than any in training; `paths`: which networks find
-            what lies far back (needs no data); `variants`: model variants that are in no table of the paper;
-            `figures`: Figures 3 to 5; `index`: one page, OUT/index.html, of all tables in the folder OUT, by
-            default `runs`, and in its folders.
+        experiment: `table1`: cost and path lengths of layer types (needs no data); `table2` (English-German)
+            and `table2-en-fr`: the Transformer and its rivals at equal cost; `table3`: variations of the
+            model; `table4`: constituency parsing; `aop`: attention over parameters; `scaling`: dot products
+            with and without scaling, and additive attention; `extrapolation`: sentences longer than any in
+            training; `paths`: which networks find what lies far back (needs no data); `variants`: model
+            variants that are in no table of the paper; `figures`: Figures 3 to 5; `index`: one page,
+            OUT/index.html, of all tables in the folder OUT, by default `runs`, and in its folders.
         given: Inputs of the experiment.
         scale: `quick` (early learning, three hours on two cores; for `table1` a minute), `tiny` (until
             longer training changes little), `small` (half an hour on a GPU, an estimate) or `paper`.
-        seeds: Number of runs of each row that is compared: 3 by default, 1 for `table2`.
+        seeds: Number of runs of each row that is compared: 3 by default, 1 for Table 2.
         rows: Rows to compute, along with the rows they are compared with; by default all.
         out: The folder to work in; by default runs/EXPERIMENT-SCALE.
         kept: Finished rows as small files.

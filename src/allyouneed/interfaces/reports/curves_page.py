@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import ScalarFormatter
 
 from allyouneed.interfaces.reports.html_parts import heading, plot
-from allyouneed.paper.experiment import CURVE, PROCESSOR, Results, Row
+from allyouneed.paper.experiment import CURVE, PROCESSOR, RATES, Results, Row
 
 _AXES = {"step": "updates", "matmul_flops": "FLOPs of matrix products", "seconds": "seconds of training"}
 """Quantity that a curve is drawn against -> its title."""
@@ -33,7 +33,9 @@ def sections(results: Results) -> Iterator[str]:
     kind = _kind(results, rows[0])
     timed = [row for row in rows if _kind(results, row) == kind]
     left_out = "" if len(timed) == len(rows) else " Rows of other machines are not drawn against seconds."
-    yield heading("How the rows learned", told + left_out)
+    others = any(RATES in outcome for row in rows for outcome in results.outcomes[row.name].values())
+    thin = " Thin lines are the runs with other learning rates." if others else ""
+    yield heading("How the rows learned", told + thin + left_out)
     yield plot(_by_cost(results, rows, timed), "validation perplexity against FLOPs and against seconds")
 
 
@@ -76,7 +78,12 @@ def _draw(axes: Axes, results: Results, row: Row, quantity: str, color: str | No
         [statistics.fmean(curve[name][place] for curve in curves) for place in range(length)]
         for name in (quantity, "perplexity")
     )
-    axes.plot(x, y, "o-", markersize=3, color=color, label=row.name if row.what == "-" else row.what)
+    label = row.name if row.what == "-" else row.what
+    (line,) = axes.plot(x, y, "o-", markersize=3, color=color, label=label)
+    for outcome in results.outcomes[row.name].values():
+        for of_rate in outcome.get(RATES, {}).values():
+            curve = of_rate[CURVE]
+            axes.plot(curve[quantity], curve["perplexity"], color=line.get_color(), alpha=0.3, linewidth=0.8)
 
 
 def _finish(axes: Axes, results: Results, rows: Sequence[Row], quantity: str, title: str) -> None:

@@ -14,6 +14,7 @@ _LEGEND = {
     ),
     "bleu": ("BLEU", "sacreBLEU (13a) of beam search"),
     "parameters_millions": ("10⁶ parameters", "number of trained weights, in millions"),
+    "rate": ("rate", "factor of the scale's learning rate that was best on the validation text"),
     "updates": ("updates", "number of updates within the budget"),
     "formula_flops": ("FLOPs by formula", "time × devices × sustained FLOPS, the paper's estimate"),
     "tokens_per_second": ("tokens per second", "median target tokens per second in training"),

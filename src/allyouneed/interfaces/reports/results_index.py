@@ -13,7 +13,7 @@ from allyouneed.interfaces.reports.results_table import ResultsTable
 from allyouneed.storage.publish import disk_errors, write_text
 
 _ORDER = (
-    *("table1", "paths", "table2", "table3", "table4", "aop", "scaling", "extrapolation"),
+    *("table1", "paths", "table2", "table2-en-fr", "table3", "table4", "aop", "scaling", "extrapolation"),
     *("variants", "figures"),
 )
 _TITLE = "Attention Is All You Need: the paper's tables, and ours"
