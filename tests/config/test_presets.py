@@ -162,7 +162,7 @@ def test_the_defaults_of_the_configuration_are_the_base_model() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "remedy"), [("bigg", "did you mean big?"), ("?", "presets: base, big, big_en_fr, bytenet")]
+    ("name", "remedy"), [("bigg", "did you mean big?"), ("?", "presets: base, base_en_fr, big, big_en_fr")]
 )
 def test_an_unknown_preset_names_the_nearest_or_all(name: str, remedy: str) -> None:
     with pytest.raises(UsageError) as caught:

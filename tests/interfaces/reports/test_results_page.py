@@ -147,7 +147,8 @@ def test_the_legend_explains_every_mark_that_occurs_and_no_other(table3_folder: 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_every_figure_is_explained(name: str) -> None:
     for figure in EXPERIMENTS[name].figures:
-        whole = re.sub(r"_\d+_\d+$|_valid$", "", figure)
+        whole = re.sub(r"_\d+_\d+$|_valid$|_averaged$", "", figure)
+        whole = re.sub(r"^(\w+)_n\d+$", r"longest_\1", whole)
         assert figure_explanation(whole), figure
         assert "_" not in figure_title(figure)
 

@@ -85,9 +85,18 @@ _LEGEND = {
         "FLOPs of self-attention and a position-wise layer, divided by the row's, at the shortest n",
     ),
     "ratio_longest": ("ratio, longest", "the same at the longest n"),
-    "longest_back": ("longest back", "largest n up to which n positions back are remembered"),
-    "longest_recall": ("longest recall", "largest n up to which one of n keys is found"),
-    "longest_joint": ("longest joint", "largest n up to which four of n keys are found at once"),
+    "longest_back": (
+        "longest back",
+        "largest n up to which n positions back are remembered; back, n = 8, and others: the accuracy in %",
+    ),
+    "longest_recall": (
+        "longest recall",
+        "largest n up to which one of n keys is found; recall, n = 8, and others: the accuracy in %",
+    ),
+    "longest_joint": (
+        "longest joint",
+        "largest n up to which four of n keys are found at once; joint, n = 8, and others: the accuracy in %",
+    ),
     "layer": ("layer", "layer of the head that is drawn"),
     "head": ("head", "head that is drawn"),
     "weight": ("weight", "its weight on the words that the paper names"),
