@@ -39,8 +39,8 @@ REMEMBERED = 90.0
 _NOTES = [
     "All networks have two blocks, for `joint` one, of a layer of the row's kind and a position-wise "
     f"network (3.3), width {WIDTH}, and sinusoids. A layer of restricted attention (r = {R}) sees {R // 2} "
-    f"positions to either side, a convolution (k = {K}) the last {K}, and the dilated convolution of the "
-    "second block three of the last seven.",
+    f"positions back, a convolution (k = {K}) the last {K}, and the dilated convolution of the second block "
+    "three of the last seven.",
     "Tasks: `back`, what was n positions before? `recall`, which of 16 values came with this key, one of "
     "n? `joint`, which values, 0 or 1, came with these four keys of n, in this order? A sequence of size n "
     "has 2n positions, whose later half is asked.",

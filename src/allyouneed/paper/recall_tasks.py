@@ -17,7 +17,7 @@ NOT_ASKED = -100
 _NUM_KEYS = 64
 """Number of keys to draw from; more if a sequence has more."""
 _KEYS_AT_ONCE = 4
-"""Number of keys that a query of `joint` asks for: two to the power of it is NUM_ANSWERS."""
+"""Number of keys, all different, that a query of `joint` asks for: two to the power of it is NUM_ANSWERS."""
 
 
 class Sequences(NamedTuple):
@@ -60,13 +60,14 @@ def _recall(n: int, batch: int, generator: torch.Generator) -> Sequences:
 def _joint(n: int, batch: int, generator: torch.Generator) -> Sequences:
     """Which values, 0 or 1, came with these four keys? All four make one answer, in their order."""
     keys, values = _keys(n, batch, generator), torch.randint(2, (batch, n), generator=generator)
-    orders = [_orders(n, batch, generator) for _ in range(_KEYS_AT_ONCE)]
+    asked = _orders(n, batch * n, generator)[:, :_KEYS_AT_ONCE].view(batch, n, _KEYS_AT_ONCE)
     no_value, not_asked = torch.full_like(values, 2), torch.full_like(values, NOT_ASKED)
     no_key = torch.full_like(keys, max(n, _NUM_KEYS))
     pairs = torch.stack([keys, *[no_key] * (_KEYS_AT_ONCE - 1), values], -1)
-    queries = torch.stack([*(keys.gather(1, order) for order in orders), no_value], -1)
-    bits = torch.stack([values.gather(1, order) << place for place, order in enumerate(orders)])
-    return Sequences(torch.cat([pairs, queries], 1), torch.cat([not_asked, bits.sum(0)], 1))
+    queries = torch.stack([*(keys.gather(1, places) for places in asked.unbind(-1)), no_value], -1)
+    bits = [values.gather(1, places) << number for number, places in enumerate(asked.unbind(-1))]
+    answers = torch.stack(bits).sum(0)
+    return Sequences(torch.cat([pairs, queries], 1), torch.cat([not_asked, answers], 1))
 
 
 def _keys(n: int, batch: int, generator: torch.Generator) -> Int[Tensor, "batch n"]:
