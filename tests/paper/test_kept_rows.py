@@ -2,10 +2,12 @@
 
 import io
 import json
+import lzma
 import math
 import shutil
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +15,20 @@ import pytest
 import torch
 
 from allyouneed.errors import DataError, UsageError
+from allyouneed.evaluation.significance import BLEU_13A
 from allyouneed.interfaces.reports.reproduction import write_report
-from allyouneed.paper.experiment import HYPOTHESES, LOSSES, REFERENCES, RESULT, Experiment, Inputs, Row, Work
+from allyouneed.paper.experiment import (
+    HYPOTHESES,
+    LOSSES,
+    REFERENCES,
+    RESULT,
+    Experiment,
+    Inputs,
+    Row,
+    RowError,
+    Work,
+)
+from allyouneed.paper.figure_tests import kept_of
 from allyouneed.paper.kept_rows import keep_rows
 from allyouneed.paper.reproduction import reproduce
 from allyouneed.paper.scales import SCALES
@@ -23,6 +37,7 @@ from allyouneed.storage.run_directory import RunDirectory
 
 TINY = SCALES["tiny"]
 NUM_SENTENCES = 150
+CURVE = {"step": [1, 2], "seconds": [1.0, 2.0], "matmul_flops": [1e9, 2e9], "perplexity": [9.0, 8.0]}
 
 
 def experiment_of(rows: Mapping[str, tuple[float, ...]]) -> Experiment:
@@ -43,7 +58,7 @@ def experiment_of(rows: Mapping[str, tuple[float, ...]]) -> Experiment:
             return {
                 "perplexity": math.exp(nats),
                 "bleu": 100 * share,
-                "curve": {"step": [1], "perplexity": [9.0]},
+                "curve": CURVE,
             }
 
         return Row(name, "what it is", compute, {"perplexity": 5.0, "bleu": 25.0})
@@ -64,7 +79,7 @@ def run(out: Path, experiment: Experiment = TOY, **options: Any) -> Any:
 def test_a_table_made_of_kept_rows_says_the_same_without_references(tmp_path: Path) -> None:
     computed = run(tmp_path / "toy")
     before = judge(computed)
-    keep_rows(tmp_path / "toy", tmp_path / "rows")
+    run(tmp_path / "toy", keep=tmp_path / "rows")
     said: list[str] = []
     taken = run(tmp_path / "elsewhere" / "toy", taken_from=tmp_path / "rows", say=said.append)
     assert said == []
@@ -75,36 +90,33 @@ def test_a_table_made_of_kept_rows_says_the_same_without_references(tmp_path: Pa
     assert pages[0] == pages[1]
 
 
-def test_only_what_is_new_or_changed_is_written(tmp_path: Path) -> None:
-    run(tmp_path / "toy", num_seeds=1)
-    assert len(keep_rows(tmp_path / "toy", tmp_path / "rows")) == 3
+def test_only_what_is_new_is_written(tmp_path: Path) -> None:
+    run(tmp_path / "toy", num_seeds=1, keep=tmp_path / "rows")
+    assert len(list((tmp_path / "rows").rglob("*.tar.xz"))) == 3
     run(tmp_path / "toy", num_seeds=2)
     written = keep_rows(tmp_path / "toy", tmp_path / "rows")
     assert sorted(str(file.relative_to(tmp_path)) for file in written) == [
         f"rows/toy/{row}/seed-2.tar.xz" for row in ("base", "like", "worse")
     ]
-    assert keep_rows(tmp_path / "toy", tmp_path / "rows") == []
     (tmp_path / "toy" / "like" / "seed-1" / RESULT).write_bytes(b'{"bleu": 3.0}')
-    assert [file.parent.name for file in keep_rows(tmp_path / "toy", tmp_path / "rows")] == ["like"]
+    assert keep_rows(tmp_path / "toy", tmp_path / "rows") == [], "what another machine has kept stays"
 
 
 def test_two_machines_finish_a_table_together_with_the_same_bytes(tmp_path: Path) -> None:
     for machine, rows in (("first", ["worse"]), ("second", ["like"])):
         out = tmp_path / machine / "toy"
-        run(out, only=rows, taken_from=tmp_path / "rows" if machine == "second" else None)
-        keep_rows(out, tmp_path / "rows")
+        taken_from = tmp_path / "rows" if machine == "second" else None
+        run(out, only=rows, taken_from=taken_from, keep=tmp_path / "rows")
     together = {file.name: file.read_bytes() for file in (tmp_path / "rows" / "toy" / "base").glob("*")}
     shutil.rmtree(tmp_path / "rows")
-    run(tmp_path / "third" / "toy")
-    keep_rows(tmp_path / "third" / "toy", tmp_path / "rows")
+    run(tmp_path / "third" / "toy", keep=tmp_path / "rows")
     assert together == {
         file.name: file.read_bytes() for file in (tmp_path / "rows" / "toy" / "base").glob("*")
     }
 
 
 def test_a_row_that_another_process_computes_is_left_to_it(tmp_path: Path) -> None:
-    run(tmp_path / "toy")
-    keep_rows(tmp_path / "toy", tmp_path / "rows")
+    run(tmp_path / "toy", keep=tmp_path / "rows")
     out = tmp_path / "elsewhere" / "toy"
     with RunDirectory(out / "like" / "seed-2").locked():
         (out / "like" / "seed-2" / "begun").touch()
@@ -113,49 +125,143 @@ def test_a_row_that_another_process_computes_is_left_to_it(tmp_path: Path) -> No
 
 
 def test_rows_of_other_settings_and_folders_without_rows_are_refused(tmp_path: Path) -> None:
-    run(tmp_path / "toy", num_seeds=1)
-    keep_rows(tmp_path / "toy", tmp_path / "rows")
+    run(tmp_path / "toy", num_seeds=1, keep=tmp_path / "rows")
     with pytest.raises(UsageError, match="has no kept rows; from is the folder that has other"):
         run(tmp_path / "other", taken_from=tmp_path / "rows")
     record = tmp_path / "rows" / "toy" / "experiment.json"
     facts = json.loads(record.read_bytes())
-    record.write_bytes(json.dumps({**facts, "settings": {"narrower": 3}}).encode())
+    record.write_bytes(json.dumps({**facts, "settings": {**facts["settings"], "narrower": 3}}).encode())
     with pytest.raises(UsageError, match="has rows of other settings; name another folder with from"):
         run(tmp_path / "elsewhere" / "toy", taken_from=tmp_path / "rows")
     with pytest.raises(UsageError, match=r"began with other settings of the scale tiny; .* with keep"):
-        keep_rows(tmp_path / "toy", tmp_path / "rows")
+        run(tmp_path / "new" / "toy", keep=tmp_path / "rows")
+    assert not (tmp_path / "new" / "toy" / "base").exists(), "refused before any row"
     record.write_bytes(json.dumps({**facts, "scale": "small"}).encode())
     with pytest.raises(UsageError, match="has rows of scale small"):
         run(tmp_path / "elsewhere" / "toy", taken_from=tmp_path / "rows")
 
 
-@pytest.mark.parametrize("what", ["cut", "text", "path", "link", "result", "many"])
+def pack(kept: Path, members: Mapping[str, bytes], **settings: Any) -> None:
+    """Write an archive whose members have these settings of `tarfile`."""
+    packed = io.BytesIO()
+    with tarfile.TarFile(fileobj=packed, mode="w") as archive:
+        for name, content in members.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            for setting, value in settings.items():
+                setattr(member, setting, value)
+            archive.addfile(member, io.BytesIO(content))
+    kept.write_bytes(lzma.compress(packed.getvalue()))
+
+
+def sparse() -> bytes:
+    """An archive of a few hundred bytes with a file of 400 MB, most of which is a hole."""
+    member = tarfile.TarInfo("result.json")
+    member.type, member.size = tarfile.GNUTYPE_SPARSE, 0
+    header = bytearray(member.tobuf(tarfile.GNU_FORMAT))
+    header[386:398], header[398:410] = b"00000000000\0", b"00000000000\0"  # a hole from the beginning
+    header[483:495] = b"%011o\0" % 400_000_000
+    header[148:156] = b" " * 8
+    header[148:156] = b"%06o\0 " % sum(header)
+    return lzma.compress(bytes(header) + bytes(1_024))
+
+
+HOSTILE: dict[str, Callable[[Path], object]] = {
+    "cut": lambda kept: kept.write_bytes(kept.read_bytes()[:-40]),
+    "text": lambda kept: kept.write_bytes(b"no archive"),
+    "path": lambda kept: pack(kept, {"../result.json": b"{}"}),
+    "link": lambda kept: pack(kept, {"result.json": b""}, type=tarfile.SYMTYPE, linkname="/etc/passwd"),
+    "many": lambda kept: pack(kept, {f"a{n}.txt": b"" for n in range(101)}),
+    "sparse": lambda kept: kept.write_bytes(sparse()),
+    "longer": lambda kept: kept.write_bytes(lzma.compress(bytes(200_000_000))),
+    "deep": lambda kept: pack(kept, {"result.json": b"[" * 100_000}),
+    "half": lambda kept: pack(kept, {"result.json": b"{"}),
+    "number": lambda kept: pack(kept, {"result.json": b"3"}),
+    "figure": lambda kept: pack(kept, {"result.json": b'{"bleu": "x"}'}),
+    "processor": lambda kept: pack(kept, {"result.json": b'{"processor": 3}'}),
+    "curve": lambda kept: pack(kept, {"result.json": b'{"curve": 3}'}),
+    "pictures": lambda kept: pack(kept, {"result.json": b'{"pictures": {"a": {}}}'}),
+    "failed": lambda kept: pack(kept, {"result.json": b'{"failed": "there is not enough memory"}'}),
+    "counts": lambda kept: pack(kept, {"result.json": b'{"bleu": 3.0}', "bleu.tsv": b"a\tb\n"}),
+}
+"""What is wrong with a kept row -> makes it so."""
+
+
+@pytest.mark.parametrize("what", HOSTILE)
 def test_damaged_and_hostile_files_are_refused_in_one_line(what: str, tmp_path: Path) -> None:
     run(tmp_path / "toy", num_seeds=1)
-    kept = keep_rows(tmp_path / "toy", tmp_path / "rows")[0]
-    if what == "cut":
-        kept.write_bytes(kept.read_bytes()[:-40])
-    elif what == "text":
-        kept.write_bytes(b"no archive")
-    else:
-        with tarfile.open(kept, "w:xz") as archive:
-            names = ["../result.json"] if what == "path" else [f"a{n}.txt" for n in range(101)]
-            for name in ["result.json"] if what in ("link", "result") else names:
-                member = tarfile.TarInfo(name)
-                member.type = tarfile.SYMTYPE if what == "link" else tarfile.REGTYPE
-                member.linkname = "/etc/passwd" if what == "link" else ""
-                content = b"{" if what == "result" else b""
-                member.size = len(content)
-                archive.addfile(member, io.BytesIO(content))
+    kept = keep_rows_anew(tmp_path)[0]
+    HOSTILE[what](kept)
     with pytest.raises(DataError, match=r"seed-1\.tar\.xz: is damaged; restore it, or remove it"):
         run(tmp_path / "elsewhere" / "toy", taken_from=tmp_path / "rows")
-    assert not (tmp_path / "elsewhere" / "result.json").exists()
+    assert not list((tmp_path / "elsewhere").rglob(RESULT))
+
+
+def test_what_a_row_has_computed_itself_comes_before_counts_that_were_taken_up(tmp_path: Path) -> None:
+    run(tmp_path / "toy", keep=tmp_path / "rows")
+    out = tmp_path / "elsewhere" / "toy"
+    run(out, taken_from=tmp_path / "rows")
+    (out / "worse" / "seed-1" / RESULT).unlink()
+    better = experiment_of({"base": (0.5, 0.52, 0.51), "worse": (0.9, 0.31, 0.29), "like": (0.5, 0.53, 0.5)})
+    computed = run(out, better)
+    assert computed.values("worse", "bleu")[0] == 90.0
+    kept = kept_of("bleu", out / "worse" / "seed-1")
+    assert kept is not None
+    assert BLEU_13A.score(kept.counts().sum(axis=0)) > 80
+
+
+def with_a_sum() -> Experiment:
+    """The toy with a row that is made of two others."""
+    rows = TOY.rows(TINY)
+
+    def add(work: Work) -> Mapping[str, Any]:
+        parts = [json.loads((work.beside(name) / RESULT).read_bytes()) for name in ("base", "worse")]
+        return {"bleu": sum(part["bleu"] for part in parts)}
+
+    return replace(TOY, rows=lambda scale: [*rows, Row("sum", "a sum", add, made_of=["base", "worse"])])
+
+
+def test_a_row_made_of_others_is_taken_up_with_the_parts_that_it_was_made_of(tmp_path: Path) -> None:
+    run(tmp_path / "toy", with_a_sum(), num_seeds=1, keep=tmp_path / "rows")
+    said: list[str] = []
+    out = tmp_path / "elsewhere" / "toy"
+    run(out, with_a_sum(), num_seeds=1, taken_from=tmp_path / "rows", say=said.append)
+    assert said == []
+    other = tmp_path / "other" / "toy"
+    run(other, with_a_sum(), num_seeds=1, only=["base"])
+    (result := other / "base" / "seed-1" / RESULT).write_bytes(result.read_bytes() + b" ")
+    found = run(other, with_a_sum(), num_seeds=1, taken_from=tmp_path / "rows", say=said.append)
+    assert said == ["row 4 of 4: sum, seed 1"], "its base is another one"
+    assert found.values("sum", "bleu") == [80.0]
+
+
+def test_a_failure_is_not_kept_as_it_may_not_fail_elsewhere(tmp_path: Path) -> None:
+    def fail(work: Work) -> Mapping[str, Any]:
+        raise RowError("there is not enough memory")
+
+    rows = [replace(row, compute=fail) if row.name == "like" else row for row in TOY.rows(TINY)]
+    failing = replace(TOY, rows=lambda scale: rows)
+    assert run(tmp_path / "toy", failing, num_seeds=1, keep=tmp_path / "rows").failures()
+    assert not (tmp_path / "rows" / "toy" / "like").exists()
+    results = run(tmp_path / "elsewhere" / "toy", num_seeds=1, taken_from=tmp_path / "rows")
+    assert results.values("like", "bleu") == [50.0]
+
+
+def test_pictures_cannot_be_kept(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="toy: draws pictures, which are not kept; leave out keep"):
+        run(tmp_path / "toy", replace(TOY, draws_pictures=True), keep=tmp_path / "rows")
+    assert not (tmp_path / "toy" / "base").exists()
+
+
+def keep_rows_anew(folder: Path) -> list[Path]:
+    """Keep the rows of the toy in a new folder."""
+    run(folder / "toy", num_seeds=1, keep=folder / "rows")
+    return sorted((folder / "rows").rglob("*.tar.xz"))
 
 
 def test_without_data_no_row_is_trained_and_with_other_data_none_is_mixed(tmp_path: Path) -> None:
     needs_data = Experiment("toy", "A toy", TOY.rows, TOY.figures, lambda data: None, notes=TOY.notes)
-    run(tmp_path / "toy", num_seeds=1, only=["worse"])
-    keep_rows(tmp_path / "toy", tmp_path / "rows")
+    run(tmp_path / "toy", num_seeds=1, only=["worse"], keep=tmp_path / "rows")
     results = run(tmp_path / "elsewhere" / "toy", needs_data, taken_from=tmp_path / "rows")
     assert sorted(results.outcomes) == ["base", "worse"]
     with pytest.raises(UsageError, match="trains models; name prepared folders with data"):

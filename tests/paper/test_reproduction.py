@@ -21,6 +21,7 @@ from allyouneed import CorpusFiles, DataConfig, TreeFiles, prepare
 from allyouneed.config.presets import PRESETS, base
 from allyouneed.cost.plan import PUBLISHED, cost
 from allyouneed.errors import DataError, DiskError, DivergedError, LockedError, ModelError, UsageError
+from allyouneed.hardware.machine import machine_kind
 from allyouneed.interfaces.reports.reproduction import write_report
 from allyouneed.interfaces.reports.results_table import results_table
 from allyouneed.interfaces.reports.results_text import as_terminal_table, table_cells
@@ -39,6 +40,7 @@ from allyouneed.paper.experiment import (
 from allyouneed.paper.scales import SCALES, Scale
 from allyouneed.paper.scaling import additive_micro_batch_tokens
 from allyouneed.paper.table3 import TABLE3
+from allyouneed.paper.training_rows import curve_of
 from allyouneed.paper.verdicts import judge
 from allyouneed.storage.run_directory import RunDirectory
 
@@ -542,3 +544,58 @@ def test_what_a_signal_ends_between_checkpoints_goes_on_with_the_same_command(
     *_, expected = whole
     for figure in ("perplexity", "bleu", "matmul_flops"):
         assert figures[figure] == expected.outcomes["base"][1][figure]
+
+
+def test_a_folder_of_the_former_tiny_scale_is_continued_as_quick(tmp_path: Path) -> None:
+    *_, _ = reproduction.reproduce(TOY, tmp_path, SCALES["quick"], CPU, num_seeds=1)
+    record = tmp_path / "experiment.json"
+    facts = json.loads(record.read_bytes())
+    facts["settings"]["budget_seconds"] = 600.0
+    record.write_bytes(json.dumps({**facts, "scale": "tiny"}).encode())
+    *_, results = reproduction.reproduce(TOY, tmp_path, SCALES["quick"], CPU, num_seeds=2)
+    assert sorted(results.outcomes["base"]) == [1, 2]
+    with pytest.raises(UsageError, match="began with scale quick, now tiny"):
+        run(TOY, tmp_path)
+
+
+def test_figures_of_speed_are_compared_between_rows_of_one_kind_of_machine(tmp_path: Path) -> None:
+    timed = replace(TOY, timed=["tokens_per_second"], figures={"bleu": True, "tokens_per_second": True})
+    results = run(timed, tmp_path, num_seeds=2)
+    for name, machine in (("base", "one"), ("worse", "one"), ("like", "another")):
+        for seed in (1, 2):
+            result = tmp_path / name / f"seed-{seed}" / "result.json"
+            figures = {**json.loads(result.read_bytes()), "processor": machine, "tokens_per_second": 9.0}
+            result.write_bytes(json.dumps(figures).encode())
+    (tmp_path / "base" / "seed-1" / "result.json").write_bytes(b'{"failed": "it diverged"}')
+    results = reproduction.read_results(timed, tmp_path, TINY)
+    speeds = {row: results.values(row, "tokens_per_second") for row in ("base", "worse", "like")}
+    assert speeds == {"base": [9.0], "worse": [9.0, 9.0], "like": []}
+    table = results_table(results)
+    assert {line.name: line.processor for line in table.lines}["like"] == "another"
+
+
+def test_every_row_tells_where_and_when_it_was_computed(tmp_path: Path) -> None:
+    results = run(TOY, tmp_path, num_seeds=1)
+    for of_row in results.outcomes.values():
+        assert of_row[1]["processor"] == machine_kind(CPU)
+        assert re.fullmatch(r"\d{4}-\d\d-\d\d", of_row[1]["date"])
+    line = results_table(results).lines[0]
+    assert (line.processor, line.dates) == (machine_kind(CPU), results.outcomes["base"][1]["date"])
+    page = next(path for path in write_report(results) if path.suffix == ".html").read_bytes().decode()
+    assert machine_kind(CPU) in page
+
+
+def test_a_learning_curve_leaves_validations_out_and_events_of_earlier_versions(tmp_path: Path) -> None:
+    old = {"event": "validate", "step": 1, "loss": 2.0, "perplexity": 7.4}
+    new = [
+        {**old, "step": n, "perplexity": 9.0 - n, "seconds": 10.0 * n, "matmul_flops": 1e9 * n}
+        for n in (2, 4, 4, 6)
+    ]
+    events = [old, *({**event, "validation_seconds": 3.0} for event in new)]
+    (tmp_path / "log.jsonl").write_bytes("".join(json.dumps(event) + "\n" for event in events).encode())
+    assert curve_of(tmp_path) == {
+        "step": [2, 4, 6],
+        "seconds": [20.0, 37.0, 54.0],
+        "matmul_flops": [2e9, 4e9, 6e9],
+        "perplexity": [7.0, 5.0, 3.0],
+    }

@@ -22,7 +22,7 @@ from allyouneed.model.masks import ImplicitMask
 from allyouneed.training.update import batch_loss
 
 _NUM_PAIRS = 200
-"""Number of sentence pairs: enough for a hundred thousand dot products of every head."""
+"""Number of sentence pairs: enough for tens of thousands of dot products of every head."""
 NUM_BINS, WIDEST = 81, 8.1
 """Bins of the histogram, and where it ends, in standard deviations."""
 

@@ -149,6 +149,8 @@ class Experiment:
     """Name -> scale, for each scale that the experiment supports."""
     test_settings: Sequence[str] = ()
     """Settings that name the files of a test set, if the paper's figures are on one."""
+    draws_pictures: bool = False
+    """Whether rows draw pictures, so that they cannot be kept as small files."""
     takes_model: bool = False
     """Whether a trained model can be given instead of data."""
     num_seeds: int = 3

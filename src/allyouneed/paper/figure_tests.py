@@ -95,12 +95,12 @@ class Kept(NamedTuple):
     @property
     def name(self) -> str:
         """Name of the file that the counts are kept in."""
-        return kept_file(TESTS[_tested_as(self.figure)].kept, self._suffix).name
+        return kept_file(TESTS[_tested_as(self.figure)].kept, suffix_of(self.figure)).name
 
     @property
     def outputs(self) -> Path:
         """The file of the outputs, which may not be there."""
-        return self.files[0].with_name(kept_file(HYPOTHESES, self._suffix).name)
+        return self.files[0].with_name(kept_file(HYPOTHESES, suffix_of(self.figure)).name)
 
     @property
     def num_sentences(self) -> int:
@@ -128,10 +128,6 @@ class Kept(NamedTuple):
         file = self.files[0]
         return DataError(f"{file}: is damaged; delete {file.with_name(RESULT)} to compute the row again")
 
-    @property
-    def _suffix(self) -> str:
-        return self.figure.removeprefix(_tested_as(self.figure))
-
     def _found(self, compute: Callable[[str, tuple[tuple[str, ...], ...]], Counts]) -> Counts:
         try:
             found = compute(_tested_as(self.figure), self.lines)
@@ -144,16 +140,21 @@ class Kept(NamedTuple):
 
 def kept_of(figure: str, folder: Path) -> Kept | None:
     """What a row and seed has kept of a figure in its folder; None if too little to test the figure."""
-    name, test = _tested_as(figure), find_test(figure)
+    test = find_test(figure)
     if test is None:
         return None
-    suffix = figure.removeprefix(name)
-    choices = [[test.kept], [HYPOTHESES, REFERENCES]] if test.count_outputs else [[test.kept]]
-    for names in choices:
+    suffix = suffix_of(figure)
+    # Outputs first: counts of an earlier computation may still be there.
+    for names in [[HYPOTHESES, REFERENCES], [test.kept]] if test.count_outputs else [[test.kept]]:
         files = [folder / kept_file(file, suffix) for file in names]
         if all(file.is_file() for file in files):
             return Kept(figure, files, tuple(tuple(read_lines(file)) for file in files))
     return None
+
+
+def suffix_of(figure: str) -> str:
+    """What a figure's name has after that of its test, such as `_21_30`."""
+    return figure.removeprefix(_tested_as(figure))
 
 
 def _tested_as(figure: str) -> str:

@@ -190,5 +190,6 @@ FIGURES = Experiment(
     dict.fromkeys(["layer", *(f"{of}{name}" for of in ("", "second_") for name in _OF_HEADS)], False),
     require_validation,
     notes=_NOTES,
+    draws_pictures=True,
     takes_model=True,
 )

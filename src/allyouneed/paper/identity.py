@@ -10,7 +10,7 @@ from allyouneed.data.corpus import require_rereadable
 from allyouneed.data.lines import is_blank, read_aligned, read_lines
 from allyouneed.errors import DataError, UsageError
 from allyouneed.paper.experiment import Experiment, Inputs, Row
-from allyouneed.paper.scales import Scale
+from allyouneed.paper.scales import SCALES, Scale
 from allyouneed.storage.publish import MANIFEST, disk_errors, read_manifest, sha256_of, write_text
 from allyouneed.storage.run_directory import resolve_model
 from allyouneed.tasks.parsing.penn_words import penn_words
@@ -30,12 +30,15 @@ def identity(experiment: Experiment, scale: Scale, rows: Sequence[Row], inputs: 
 
 def identity_of_scale(experiment: Experiment, scale: Scale) -> dict[str, Any]:
     """The facts that do not depend on inputs: experiment, scale and its settings."""
+    return {"experiment": experiment.name, "scale": scale.name, "settings": _settings(scale)}
+
+
+def _settings(scale: Scale) -> dict[str, Any]:
     told = asdict(scale).items()
     settings = {
         name: value for name, value in told if name not in ("name", "sized_for") and value is not None
     }
-    settings = json.loads(json.dumps(settings))
-    return {"experiment": experiment.name, "scale": scale.name, "settings": settings}
+    return dict(json.loads(json.dumps(settings)))
 
 
 def require_same(out: Path, settings: Mapping[str, Any], option: str = "out") -> None:
@@ -69,8 +72,11 @@ def read_facts(path: Path) -> dict[str, Any]:
         DataError: The file is damaged.
     """
     facts = read_json(path)
-    settings = {name: value for name, value in facts.get("settings", {}).items() if name not in _RETIRED}
-    return {**facts, "settings": settings} if "settings" in facts else facts
+    if "settings" not in facts:
+        return facts
+    settings = {name: value for name, value in facts["settings"].items() if name not in _RETIRED}
+    renamed = {"scale": "quick"} if settings == _settings(SCALES["quick"]) else {}  # it was called tiny
+    return {**facts, "settings": settings, **renamed}
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -9,27 +9,63 @@ import contextlib
 import io
 import json
 import lzma
+import math
 import re
 import tarfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from allyouneed.errors import DataError, LockedError, UsageError
-from allyouneed.paper.experiment import PICTURES, RESULT, Experiment
-from allyouneed.paper.figure_tests import find_test, kept_of
+from allyouneed.paper.experiment import (
+    CURVE,
+    DATE,
+    FAILED,
+    MADE_OF,
+    PICTURES,
+    PROCESSOR,
+    RATES,
+    RESULT,
+    Experiment,
+    kept_file,
+)
+from allyouneed.paper.figure_tests import find_test, kept_of, suffix_of
 from allyouneed.paper.identity import EXPERIMENT, identity_of_scale, read_facts, read_json, require_same
 from allyouneed.paper.scales import Scale
-from allyouneed.storage.publish import disk_errors, replaced_file
+from allyouneed.storage.publish import disk_errors, replaced_file, sha256_of, write_text
 from allyouneed.storage.run_directory import RunDirectory
 
 _SUFFIX = ".tar.xz"
 _NAME = re.compile(r"[a-z0-9_]+\.(json|tsv|txt)")
 _MOST_FILES, _MOST_BYTES = 100, 100_000_000
 """Most files of a row, and bytes of all of them, so that a hostile archive does not fill memory or disk."""
+_FAULTS = (
+    *(tarfile.TarError, lzma.LZMAError, EOFError, RecursionError, MemoryError),
+    *(KeyError, ValueError, TypeError, AttributeError),
+)
+"""What reading a damaged or hostile archive can raise."""
+_TEXTS = {PROCESSOR, DATE, "precision", "device"}
+
+
+def require_keepable(experiment: Experiment, out: Path, folder: Path, facts: Mapping[str, Any]) -> None:
+    """Check that rows of an experiment can be kept in `folder`, before any is computed.
+
+    Raises:
+        UsageError: Its rows draw pictures, or `folder` has rows of other settings or data under this name.
+        DiskError: `folder` cannot be written.
+    """
+    if experiment.draws_pictures:
+        raise UsageError(
+            f"reproduce {experiment.name}: draws pictures, which are not kept; leave out keep",
+            settings=["keep"],
+        )
+    require_same(folder / _name(out), facts, "keep")
 
 
 def keep_rows(out: Path, folder: Path) -> list[Path]:
     """Keep the finished rows of the experiment in `out` that `folder` does not have yet.
+
+    Rows that failed are not kept: they may not fail elsewhere.
 
     Args:
         out: Folder of an experiment; its name is that of the folder made in `folder`.
@@ -39,26 +75,23 @@ def keep_rows(out: Path, folder: Path) -> list[Path]:
         The files written.
 
     Raises:
-        UsageError: `folder` has rows of other settings or data under this name, or a row has drawn pictures.
         DataError: A file of a row is damaged.
         DiskError: A file cannot be read or written.
     """
     place, written = folder / _name(out), list[Path]()
-    require_same(place, read_facts(out / EXPERIMENT), "keep")
     for result in sorted(out.glob(f"*/seed-*/{RESULT}")):
         row = result.parent
         kept = place / row.parent.name / f"{row.name}{_SUFFIX}"
-        if kept.is_file() and _contents(kept).get(RESULT) == result.read_bytes():
+        if kept.is_file() or FAILED in read_json(result):
             continue
-        files = _files(row)
-        with disk_errors(kept):
-            kept.parent.mkdir(exist_ok=True)
         packed = io.BytesIO()
         with tarfile.TarFile(fileobj=packed, mode="w") as archive:
-            for name, content in files.items():
+            for name, content in _files(row).items():
                 member = tarfile.TarInfo(name)
                 member.size = len(content)
                 archive.addfile(member, io.BytesIO(content))
+        with disk_errors(kept):
+            kept.parent.mkdir(exist_ok=True)
         with replaced_file(kept) as aside:
             aside.write_bytes(lzma.compress(packed.getvalue()))
         written.append(kept)
@@ -88,19 +121,44 @@ def kept_identity(experiment: Experiment, scale: Scale, out: Path, folder: Path)
     return facts
 
 
-def take_up(out: Path, folder: Path) -> None:
+def require_of(facts: Mapping[str, Any], out: Path, folder: Path, kept: Mapping[str, Any]) -> None:
+    """Check that kept rows are of the given inputs.
+
+    Raises:
+        UsageError: They are of others.
+    """
+    for name, value in facts.items():
+        if kept.get(name, value) != value:
+            raise UsageError(
+                f"{folder / _name(out)}: has rows of another {name}; give theirs, or leave out from",
+                settings=["from"],
+            )
+
+
+def take_up(experiment: Experiment, out: Path, folder: Path) -> None:
     """Unpack the kept rows that are not finished in `out`; rows that another process computes are left to it.
+
+    A row made of others is taken up if it was made of the results in `out`.
 
     Raises:
         DataError: A kept row is damaged.
         DiskError: A file cannot be read or written.
     """
+    waiting: list[tuple[Path, dict[str, bytes], dict[str, str]]] = []
     for kept in sorted((folder / _name(out)).glob(f"*/seed-*{_SUFFIX}")):
         row = out / kept.parent.name / kept.name.removesuffix(_SUFFIX)
-        if (row / RESULT).is_file():
+        if not (row / RESULT).is_file():
+            contents = _contents(kept, experiment)
+            waiting.append((row, contents, json.loads(contents[RESULT]).get(MADE_OF, {})))
+    for row, contents, made_of in sorted(waiting, key=lambda of_row: bool(of_row[2])):
+        parts = {name: out / name / row.name / RESULT for name in made_of}
+        if any(not part.is_file() or sha256_of(part) != made_of[name] for name, part in parts.items()):
             continue
-        contents = _contents(kept)
         with contextlib.suppress(LockedError), RunDirectory(row).locked():
+            if (row / RESULT).is_file():
+                continue
+            if made_of:
+                write_text(row / f"{MADE_OF}.json", json.dumps(made_of) + "\n")
             for name in sorted(contents, key=lambda name: name == RESULT):  # it says that the row is done
                 with replaced_file(row / name) as aside:
                     aside.write_bytes(contents[name])
@@ -112,11 +170,8 @@ def _name(out: Path) -> str:
 
 def _files(row: Path) -> dict[str, bytes]:
     """Name -> content of what is kept of a row and seed."""
-    figures = read_json(row / RESULT)
-    if PICTURES in figures:
-        raise UsageError(f"{row}: has drawn pictures, which are not kept; leave out keep", settings=["keep"])
     files = {RESULT: (row / RESULT).read_bytes()}
-    for figure in figures:
+    for figure in read_json(row / RESULT):
         kept, test = kept_of(figure, row), find_test(figure)
         if kept is None or test is None:
             continue
@@ -130,24 +185,58 @@ def _files(row: Path) -> dict[str, bytes]:
     return files
 
 
-def _contents(kept: Path) -> dict[str, bytes]:
-    """Name -> content of the files of a kept row."""
+def _contents(kept: Path, experiment: Experiment) -> dict[str, bytes]:
+    """Name -> content of the files of a kept row, checked."""
     found: dict[str, bytes] = {}
     with disk_errors(kept):
         packed = kept.read_bytes()
-    unpacking = lzma.LZMADecompressor()
     try:
-        unpacked = io.BytesIO(unpacking.decompress(packed, _MOST_BYTES))
-        with tarfile.TarFile(fileobj=unpacked) as archive:
+        unpacking = lzma.LZMADecompressor(memlimit=_MOST_BYTES)
+        unpacked = unpacking.decompress(packed, _MOST_BYTES)
+        with tarfile.TarFile(fileobj=io.BytesIO(unpacked)) as archive:
             for member in archive:
-                if not (member.isreg() and _NAME.fullmatch(member.name) and len(found) < _MOST_FILES):
+                is_whole = 0 <= member.size <= len(unpacked) and not member.issparse()
+                if not (member.isreg() and is_whole and _NAME.fullmatch(member.name)):
                     raise tarfile.ReadError(f"{member.name} is not a file of a row")
+                if len(found) == _MOST_FILES:
+                    raise tarfile.ReadError("more files than a row has")
                 content = archive.extractfile(member)
                 assert content is not None
                 found[member.name] = content.read()
         if not unpacking.eof:
             raise EOFError
-        json.loads(found[RESULT])
-    except (tarfile.TarError, lzma.LZMAError, EOFError, KeyError, ValueError):
+        _check(json.loads(found[RESULT]), found, experiment)
+    except _FAULTS:
         raise DataError(f"{kept}: is damaged; restore it, or remove it to compute the row again") from None
     return found
+
+
+def _check(result: Any, found: Mapping[str, bytes], experiment: Experiment) -> None:
+    """Raise a ValueError, or a KeyError, unless a result and its counts are such as a row writes."""
+    _require(isinstance(result, dict) and not {PICTURES, FAILED} & result.keys())
+    for name, value in result.items():
+        if name in experiment.figures or name == "seconds":
+            _require(value is None or _is_number(value))
+        elif name in _TEXTS:
+            _require(isinstance(value, str))
+    made_of, rates = result.get(MADE_OF, {}), result.get(RATES, {})
+    _require(all(isinstance(named, dict) for named in (made_of, rates)))
+    _require(all(isinstance(sha256, str) for sha256 in made_of.values()))
+    for curve in [of_rate[CURVE] for of_rate in rates.values()] + (
+        [result[CURVE]] if CURVE in result else []
+    ):
+        columns = [curve[name] for name in ("step", "seconds", "matmul_flops", "perplexity")]
+        _require(all(len(column) == len(columns[0]) and all(map(_is_number, column)) for column in columns))
+    for figure in result.keys() & experiment.figures.keys():
+        test = find_test(figure)
+        if test is not None and (kept := found.get(kept_file(test.kept, suffix_of(figure)).name)):
+            test.read(kept.decode().removesuffix("\n").split("\n"))
+
+
+def _require(is_so: bool) -> None:
+    if not is_so:
+        raise ValueError("not such as a row writes it")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and not math.isnan(value)

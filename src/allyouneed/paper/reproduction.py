@@ -40,7 +40,7 @@ from allyouneed.paper.experiment import (
     Work,
 )
 from allyouneed.paper.identity import EXPERIMENT, identity, read_json, require_same
-from allyouneed.paper.kept_rows import kept_identity, take_up
+from allyouneed.paper.kept_rows import keep_rows, kept_identity, require_keepable, require_of, take_up
 from allyouneed.paper.scales import Scale
 from allyouneed.storage.publish import sha256_of, write_text
 from allyouneed.storage.run_directory import RunDirectory
@@ -59,6 +59,7 @@ def reproduce(  # noqa: PLR0913 - what, where, how large, from what, whom to tel
     num_seeds: int | None = None,
     only: Sequence[str] = (),
     taken_from: Path | None = None,
+    keep: Path | None = None,
     reporter: Reporter = lambda run: contextlib.nullcontext(lambda event: None),
     draw: Draw = lambda attention, selection, path: None,
     say: Callable[[str], None] = lambda line: None,
@@ -78,6 +79,7 @@ def reproduce(  # noqa: PLR0913 - what, where, how large, from what, whom to tel
         only: Names of the rows to compute, along with their baselines; if empty, all rows.
         taken_from: Folder of kept rows to take up; without inputs, no row of an experiment that needs some
             is computed.
+        keep: Folder to keep finished rows in.
         reporter: Provides the receiver of a run's training events.
         draw: Draws pictures of attention; by default none are drawn.
         say: Receives a message as each row starts.
@@ -90,9 +92,8 @@ def reproduce(  # noqa: PLR0913 - what, where, how large, from what, whom to tel
         UserError: A row raised an error that it did not cause itself.
     """
     rows = chosen_rows(experiment, scale, only)
-    if not _begin(experiment, out, scale, rows, inputs, taken_from):
-        yield read_results(experiment, out, scale, inputs)
-        return
+    if not _begin(experiment, out, scale, rows, inputs, taken_from, keep):
+        rows = []
     plan = _plan(rows, num_seeds or experiment.num_seeds)
     if num_seeds not in (None, 1) and len(plan) == len(rows):
         say(f"NOTICE: {num_seeds} seeds are asked for, but each of these rows is computed once")
@@ -101,7 +102,11 @@ def reproduce(  # noqa: PLR0913 - what, where, how large, from what, whom to tel
     for number, ((row, seed), directory) in enumerate(zip(plan, directories, strict=True), start=1):
         work = Work(directory, seed, scale, inputs, device, reporter, draw, say)
         if not _is_computed(row, directory) and _compute(row, work, f"{number} of {len(plan)}", time_left):
+            if keep is not None:
+                keep_rows(out, keep)
             yield read_results(experiment, out, scale, inputs)
+    if keep is not None:
+        keep_rows(out, keep)
     yield read_results(experiment, out, scale, inputs)
 
 
@@ -122,20 +127,29 @@ def _compute(row: Row, work: Work, number: str, time_left: Callable[[], str]) ->
 
 
 def _begin(
-    experiment: Experiment, out: Path, scale: Scale, rows: Sequence[Row], inputs: Inputs, kept: Path | None
+    experiment: Experiment,
+    out: Path,
+    scale: Scale,
+    rows: Sequence[Row],
+    inputs: Inputs,
+    taken_from: Path | None,
+    keep: Path | None,
 ) -> bool:
     """Check what the results in `out` share, and take up those that were kept.
 
     Returns:
         Whether rows can be computed: not if there are kept ones in place of the inputs that they need.
     """
-    can_compute = kept is None or inputs != NOTHING_GIVEN or experiment.require is None
-    if kept is not None:
-        require_same(out, kept_identity(experiment, scale, out, kept))
-    if can_compute:
-        require_same(out, identity(experiment, scale, rows, inputs))
-    if kept is not None:
-        take_up(out, kept)
+    can_compute = taken_from is None or inputs != NOTHING_GIVEN or experiment.require is None
+    kept = None if taken_from is None else kept_identity(experiment, scale, out, taken_from)
+    facts = identity(experiment, scale, rows, inputs) if kept is None or can_compute else kept
+    if kept is not None and taken_from is not None:
+        require_of(facts, out, taken_from, kept)
+    require_same(out, facts)
+    if keep is not None:
+        require_keepable(experiment, out, keep, facts)
+    if taken_from is not None:
+        take_up(experiment, out, taken_from)
     return can_compute
 
 
@@ -190,7 +204,14 @@ def _forget_other_machines(
 ) -> None:
     """Drop figures of speed that were measured on another kind of machine than the first row's first seed."""
     names = PROCESSOR, "precision"
-    of_first = next(([figures.get(name) for name in names] for _, figures in sorted(first.items())), None)
+    of_first = next(
+        (
+            [figures.get(name) for name in names]
+            for _, figures in sorted(first.items())
+            if FAILED not in figures
+        ),
+        None,
+    )
     for figures in (figures for of_row in kept.values() for figures in of_row.values()):
         if of_first and [figures.get(name) for name in names] != of_first:
             for name in experiment.timed:

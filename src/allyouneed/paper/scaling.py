@@ -12,7 +12,7 @@ from allyouneed.config.presets import base
 from allyouneed.paper.dot_products import dot_product_figures
 from allyouneed.paper.experiment import Experiment, Row, Work
 from allyouneed.paper.scales import Scale
-from allyouneed.paper.training_rows import SCORES, require_validation, training_row
+from allyouneed.paper.training_rows import ALL_SCORES, require_validation, training_row
 from allyouneed.tasks.loading import load_for, model_of
 from allyouneed.tasks.prepared_data import PreparedData
 from allyouneed.tasks.translation.task import TRANSLATION
@@ -63,8 +63,20 @@ def random_row(kind: str, d_k: int) -> str:
     return f"random_{kind}_{d_k}"
 
 
-def _with_dot_products(row: Row) -> Row:
-    """The row with figures of the trained model's dot products; the paper's is its assumption (3.2.1)."""
+def _trained(scale: Scale, attention: str, d_k: int, baselines: Sequence[str] | None) -> Row:
+    """A row that trains; of dot products it has statistics, and for the paper's the footnote's assumption."""
+    config = base().replace(model={"attention": attention, "d_k": d_k})
+    is_additive = attention == "additive"
+    row = training_row(
+        f"{attention}_{d_k}",
+        f"{attention}, d_k = {d_k}",
+        config,
+        {},
+        baselines=baselines,
+        micro_batch_tokens=additive_micro_batch_tokens(scale) if is_additive else None,
+    )
+    if is_additive:
+        return row
 
     def compute(work: Work) -> Mapping[str, Any]:
         figures, valid = row.compute(work), PreparedData(work.data).valid
@@ -72,8 +84,8 @@ def _with_dot_products(row: Row) -> Row:
         model = model_of(load_for(work.directory / "run", TRANSLATION))
         return {**figures, **dot_product_figures(model, valid)}
 
-    d_k = float(row.name.rpartition("_")[2])
-    return replace(row, compute=compute, paper={**row.paper, "qk_variance": d_k, "qk_components": 1.0})
+    width = scale(config).model.head_widths[0]
+    return replace(row, compute=compute, paper={"qk_variance": float(width), "qk_components": 1.0})
 
 
 def _rows(scale: Scale) -> Sequence[Row]:
@@ -90,14 +102,7 @@ def _rows(scale: Scale) -> Sequence[Row]:
         for d_k in D_K
     ]
     trained = [
-        training_row(
-            f"{attention}_{d_k}",
-            f"{attention}, d_k = {d_k}",
-            base().replace(model={"attention": attention, "d_k": d_k}),
-            {},
-            baselines=baselines,
-            micro_batch_tokens=additive_micro_batch_tokens(scale) if attention == "additive" else None,
-        )
+        _trained(scale, attention, d_k, baselines)
         for attention, d_k, baselines in (
             ("scaled", 16, None),
             ("additive", 16, None),
@@ -107,15 +112,14 @@ def _rows(scale: Scale) -> Sequence[Row]:
             ("unscaled", 256, ["scaled_256"]),
         )
     ]
-    compared = [row if row.name.startswith("additive") else _with_dot_products(row) for row in trained]
-    return [*compared, *random]
+    return [*trained, *random]
 
 
 SCALING = Experiment(
     "scaling",
     "The scaling factor of dot-product attention (3.2.1)",
     _rows,
-    SCORES
+    ALL_SCORES
     | dict.fromkeys(("qk_variance", "qk_components", "qk_independent", "qk_within_two"), False)
     | {"variance": False, "largest_weight": False, "softmax_gradient": False},
     require_validation,

@@ -18,7 +18,7 @@ from allyouneed.model.comparison.layers import (
     RestrictedSelfAttention,
     SeparableConvolutional,
 )
-from allyouneed.paper.experiment import Experiment, Figures, Row, Work
+from allyouneed.paper.experiment import PROCESSOR, Experiment, Figures, Row, Work
 from allyouneed.paper.layer_costs import Cost, Size, crossing, exponent, measure
 from allyouneed.paper.layer_paths import Stack, path_length, reach_by_round, sequential_operations
 from allyouneed.paper.scales import SCALES, Scale
@@ -222,10 +222,9 @@ def cheaper_from(own: Figures, of_attention: Figures) -> Figures:
     curve, other = own.get("by_n"), of_attention.get("by_n")
     if not curve or not other or own is of_attention or curve["d"] != other["d"]:
         return {}
-    found = {
-        "cheaper_from": crossing(curve["n"], curve["seconds"], other["seconds"]),
-        "cheaper_from_flops": crossing(curve["n"], curve["flops"], other["flops"]),
-    }
+    found = {"cheaper_from_flops": crossing(curve["n"], curve["flops"], other["flops"])}
+    if own.get(PROCESSOR) == of_attention.get(PROCESSOR):
+        found["cheaper_from"] = crossing(curve["n"], curve["seconds"], other["seconds"])
     return {name: value for name, value in found.items() if value is not None}
 
 

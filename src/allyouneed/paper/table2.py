@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from allyouneed.config.presets import PRESETS
 from allyouneed.config.run import RunConfig
+from allyouneed.errors import DivergedError, UsageError
 from allyouneed.paper.experiment import CURVE, FAILED, RATES, RESULT, Experiment, Figures, Row, RowError, Work
 from allyouneed.paper.identity import read_json
 from allyouneed.paper.scales import Scale
@@ -182,12 +183,18 @@ def _compute(work: Work, *, system: System) -> Figures:
     """Train a system with every rate, and score the run with the lowest perplexity on the validation text."""
     config = at_scale(work.scale, system).replace(training={"seed": work.seed})
     num_updates = updates_within(work.scale.budget_flops, config, work.data, work.device)
-    of_rates: dict[float, Figures] = {}
+    of_rates, diverged = dict[float, Figures](), list[str]()
     for rate in rates(work.scale):
         of_rate = replace(work, directory=work.directory / folder_of(rate))
         if len(rates(work.scale)) > 1:
             work.say(f"learning rate x {rate:g}")
-        of_rates[rate] = _figures(of_rate, until(config, work.scale, num_updates, rate))
+        try:
+            of_rates[rate] = _figures(of_rate, until(config, work.scale, num_updates, rate))
+        except DivergedError as error:
+            work.say(f"learning rate x {rate:g}: {error}")
+            diverged.append(f"x {rate:g}: {error}")
+    if not of_rates:
+        raise RowError(f"{work.directory}: diverged with every learning rate: {'; '.join(diverged)}")
     chosen_by = f"perplexity{VALID}" if work.inputs.test else "perplexity"
     best = min(of_rates, key=lambda rate: of_rates[rate][chosen_by])
     for file in (work.directory / folder_of(best)).glob("*.t[xs][tv]"):
@@ -219,7 +226,11 @@ def _ensemble(work: Work) -> Figures:
             raise RowError(f"{folder}: failed, and the ensemble needs it")
         models.append(folder / folder_of(figures["rate"]) / "model")
     if missing := [model for model in models if not model.is_dir()]:
-        raise RowError(f"{missing[0]}: is not there, and the ensemble needs it; kept rows have no weights")
+        raise UsageError(
+            f"{missing[0]}: is not there, and the ensemble needs it; kept rows have no weights, so choose "
+            "other rows, or compute these here, without from",
+            settings=["rows", "from"],
+        )
     return score_held_out(work, load_translator(*models, device=work.device), work.data)
 
 

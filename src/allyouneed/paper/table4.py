@@ -20,7 +20,17 @@ from allyouneed.data.corpus import require_rereadable
 from allyouneed.data.lines import is_blank, read_lines, write_lines
 from allyouneed.data.tokenizer import SMALLEST_VOCABULARY
 from allyouneed.errors import DataError, UsageError
-from allyouneed.paper.experiment import HYPOTHESES, REFERENCES, Experiment, Row, RowError, Work
+from allyouneed.paper.experiment import (
+    FAILED,
+    HYPOTHESES,
+    REFERENCES,
+    RESULT,
+    Experiment,
+    Row,
+    RowError,
+    Work,
+)
+from allyouneed.paper.identity import read_json
 from allyouneed.paper.scales import SCALES, Scale
 from allyouneed.paper.training_rows import VALID, average_in, cost_of, require_validation
 from allyouneed.storage.publish import publish_directory
@@ -147,8 +157,14 @@ def _silver_trees(work: Work) -> Path:
     if folder.exists():
         return folder / "silver.mrg"
     model = work.beside("supervised") / "model"
-    if not model.exists():
+    if FAILED in read_json(model.with_name(RESULT)):
         raise RowError(f"{model}: the row supervised has no parser; see there why")
+    if not model.exists():
+        raise UsageError(
+            f"{model}: is not there, and makes the silver trees; kept rows have no weights, so choose other "
+            "rows, or compute supervised here, without from",
+            settings=["rows", "from"],
+        )
     per_tree = SENTENCES_IN_PAPER if work.scale.name == "paper" else SENTENCES
     number = per_tree * PreparedData(work.data).train.num_pairs
     work.say(f"parsing {number:,} sentences of raw text, or as many as there are")

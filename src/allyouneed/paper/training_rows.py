@@ -37,7 +37,9 @@ from allyouneed.tasks.translation.translator import Translator
 SCORES = {"perplexity": True, "bleu": True}
 VALID = "_valid"
 """End of the names of figures on the validation text, where there is a test text."""
-FIGURES = SCORES | {f"{name}{AVERAGED}": True for name in SCORES} | {"parameters_millions": False}
+ALL_SCORES = SCORES | {f"{name}{AVERAGED}": True for name in SCORES}
+"""Scores of the last and of averaged checkpoints -> whether rows are compared by them."""
+FIGURES = ALL_SCORES | {"parameters_millions": False}
 """The figures in the paper's tables -> whether rows are compared by them."""
 
 
@@ -75,7 +77,7 @@ def training_row(
 
 
 def _scores_averaged(work: Work, config: RunConfig) -> dict[str, float]:
-    """Scores of averaged checkpoints on the validation text: of the last five, as the base model (6.1)."""
+    """Scores on the validation text of the last checkpoints' average, as many as base averages (6.1)."""
     run, model, valid = work.directory / "run", work.directory / "model", PreparedData(work.data)
     if not model.exists():
         there = RunDirectory(run).scheduled_steps(config.training.checkpoint_every_steps)
@@ -206,12 +208,16 @@ def cost_of(run: Path) -> dict[str, Any]:
 
 
 def curve_of(run: Path) -> dict[str, list[float]]:
-    """How a run learned: a value for each validation, in order.
+    """How a run learned: a value for each validation, in order; those of earlier versions are left out.
 
     Returns:
         `step`; `seconds` of training until then, validations left out; `matmul_flops`; and `perplexity`.
     """
-    events = {event["step"]: event for event in read_log(run / "log.jsonl") if event["event"] == "validate"}
+    events = {
+        event["step"]: event
+        for event in read_log(run / "log.jsonl")
+        if event["event"] == "validate" and "validation_seconds" in event
+    }
     validated = [event for _, event in sorted(events.items())]
     waited = itertools.accumulate((event["validation_seconds"] for event in validated), initial=0.0)
     return {

@@ -139,10 +139,16 @@ def _experiment(
     from allyouneed.interfaces.reports.results_table import results_table
     from allyouneed.interfaces.reports.results_text import as_terminal_table
     from allyouneed.paper.catalogue import EXPERIMENTS
-    from allyouneed.paper.kept_rows import keep_rows
     from allyouneed.paper.reproduction import reproduce as run_rows
 
     experiment = EXPERIMENTS[name]
+    if kept.taken_from is not None and given == Given() and experiment.require is not None:
+        told = {"rows": bool(rows), "seeds": seeds is not None, "device": device != "auto"}
+        if unused := [option for option, is_given in told.items() if is_given]:
+            raise UsageError(
+                f"{' '.join(unused)}: no row is computed without data; leave it out, or give data",
+                settings=[*unused, "data"],
+            )
     computing = run_rows(
         experiment,
         out,
@@ -152,14 +158,13 @@ def _experiment(
         num_seeds=seeds,
         only=rows,
         taken_from=kept.taken_from,
+        keep=kept.keep,
         reporter=run_reporter,
         draw=draw_in_every_form,
         say=notice,
     )
     for results in computing:
         written = write_report(results)
-        if kept.keep is not None:
-            keep_rows(out, kept.keep)
     print(*as_terminal_table(results_table(results)), sep="\n")
     notice(f"written: {', '.join(map(str, written))}")
     return SOME_FAILED_EXIT_CODE if results.failures() else 0

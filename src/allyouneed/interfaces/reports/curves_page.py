@@ -30,9 +30,11 @@ def sections(results: Results) -> Iterator[str]:
         yield heading("How the rows learned", f"{told} Grey is the first row.")
         yield plot(_by_group(results, rows[0], groups), "validation perplexity of every row during training")
         return
-    kind = _kind(results, rows[0])
-    timed = [row for row in rows if _kind(results, row) == kind]
-    left_out = "" if len(timed) == len(rows) else " Rows of other machines are not drawn against seconds."
+    kind = _kinds(results, rows[0])
+    timed = [row for row in rows if len(kind) == 1 and _kinds(results, row) == kind]
+    left_out = (
+        "" if len(timed) == len(rows) else " Only rows of one kind of machine are drawn against seconds."
+    )
     others = any(RATES in outcome for row in rows for outcome in results.outcomes[row.name].values())
     thin = " Thin lines are the runs with other learning rates." if others else ""
     yield heading("How the rows learned", told + thin + left_out)
@@ -62,9 +64,10 @@ def _by_group(results: Results, first: Row, groups: Mapping[str, Sequence[Row]])
 
 
 def _by_cost(results: Results, rows: Sequence[Row], timed: Sequence[Row]) -> Figure:
-    picture = Figure((12, 4.6), layout="constrained")
-    left, right = picture.subplots(1, 2, sharey=True)
-    for axes, shown, quantity in ((left, rows, "matmul_flops"), (right, timed, "seconds")):
+    shown_by = {"matmul_flops": rows} | ({"seconds": timed} if timed else {})
+    picture = Figure((6 * len(shown_by), 4.6), layout="constrained")
+    panels = picture.subplots(1, len(shown_by), sharey=True, squeeze=False)[0]
+    for axes, (quantity, shown) in zip(panels, shown_by.items(), strict=True):
         for row in shown:
             _draw(axes, results, row, quantity)
         _finish(axes, results, shown, quantity, "")
@@ -103,7 +106,7 @@ def _curves(results: Results, row: Row) -> list[Mapping[str, list[float]]]:
     return [outcome[CURVE] for outcome in outcomes if len(outcome.get(CURVE, {}).get("step", ())) > 1]
 
 
-def _kind(results: Results, row: Row) -> set[tuple[object, object]]:
+def _kinds(results: Results, row: Row) -> set[tuple[object, object]]:
     """Machines and precisions that the seeds of a row were computed with."""
     outcomes = results.outcomes.get(row.name, {}).values()
-    return {(outcome.get(PROCESSOR), outcome.get("precision")) for outcome in outcomes}
+    return {(outcome.get(PROCESSOR), outcome.get("precision")) for outcome in outcomes if CURVE in outcome}
