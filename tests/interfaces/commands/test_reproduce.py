@@ -64,7 +64,7 @@ def test_rows_that_were_kept_are_printed_again_elsewhere_without_data(
     assert pages[0] == pages[1]
     assert b"validation perplexity" in pages[0]
     assert main(["reproduce", "table3", "--from", rows, "--out", second, *asked]) == 2
-    assert "--rows --seeds: no row is computed without data; leave it out, or give --data" in (
+    assert "--rows --seeds: no row is computed without --data; leave it out, or give --data" in (
         capsys.readouterr().err
     )
     assert main(["reproduce", "table3", "--from", str(tmp_path / "nothing"), "--out", second]) == 2
