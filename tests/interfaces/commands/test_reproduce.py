@@ -47,7 +47,7 @@ def test_rows_that_were_kept_are_printed_again_elsewhere_without_data(
 ) -> None:
     steps = {"batch_tokens": 400, "num_steps": 4, "warmup_steps": 4, "precision": "float32"}
     monkeypatch.setitem(SCALES, "tiny", Scale("tiny", 8, 2, {**steps, "validate_every_steps": 2}))
-    rows, first, second = (str(tmp_path / name) for name in ("rows", "one/out", "two/out"))
+    rows, first, second = (str(tmp_path / name) for name in ("rows", "one/table", "two/table"))
     asked = ["--rows", "layers_2", "--seeds", "2"]
     command = ["reproduce", "table3", "--data", str(toy_data), *asked, "--out", first, "--keep", rows]
     assert main(command) == 0
@@ -55,7 +55,7 @@ def test_rows_that_were_kept_are_printed_again_elsewhere_without_data(
     for averaged in ("perplexity, averaged", "BLEU, averaged"):
         assert averaged in out.split("\n")[0]
     kept = sorted(str(file.relative_to(tmp_path)) for file in (tmp_path / "rows").rglob("*.xz"))
-    assert kept == [f"rows/out/{row}/seed-{seed}.tar.xz" for row in ("base", "layers_2") for seed in (1, 2)]
+    assert kept == [f"rows/table/{row}/seed-{seed}.tar.xz" for row in ("base", "layers_2") for seed in (1, 2)]
     assert main(["reproduce", "table3", "--from", rows, "--out", second]) == 0
     again, err = capsys.readouterr()
     assert again == out
@@ -68,7 +68,9 @@ def test_rows_that_were_kept_are_printed_again_elsewhere_without_data(
         capsys.readouterr().err
     )
     assert main(["reproduce", "table3", "--from", str(tmp_path / "nothing"), "--out", second]) == 2
-    assert "has no kept rows; --from is the folder that has out, the name of --out" in capsys.readouterr().err
+    assert (
+        "has no kept rows; --from is the folder that has table, the name of --out" in capsys.readouterr().err
+    )
 
 
 def test_a_row_that_fails_ends_in_an_exit_code_of_its_own(
