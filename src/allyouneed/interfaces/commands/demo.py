@@ -43,7 +43,9 @@ def demo(*, out: Path = Path("runs/demo"), device: Device = "auto") -> None:
     weights, picture = found.weights.cross[-1].numpy(), out / "attention.png"
     plot_attention(weights, found.source.pieces, found.written.pieces, picture)
     print(f"\nScores: {out / 'evaluate.json'}\nAttention: {picture}\nCurves: {out / 'run' / 'loss.png'}")
-    print(f'Try it: echo "{result.examples[1].source}" | {_program()} translate {out / "model"}')
+    right = (example for example in result.examples if example.translation == example.reference)
+    tried = next(right, result.examples[0])
+    print(f'Try it: echo "{tried.source}" | {_program()} translate {out / "model"}')
 
 
 def _program() -> str:
