@@ -312,14 +312,15 @@ def test_the_control_splits_the_seeds_of_every_row(tmp_path: Path) -> None:
 
 
 def test_about_one_split_in_twenty_of_the_recorded_seeds_is_called_different(tmp_path: Path) -> None:
-    recorded = Path(__file__).parents[2] / "docs" / "results" / "table3-tiny.csv"
+    recorded = Path(__file__).parents[2] / "docs" / "results" / "table3-quick.csv"
     experiment, outcomes = EXPERIMENTS["table3"], dict[str, dict[int, dict[str, float]]]()
     with recorded.open(encoding="utf-8", newline="") as lines:
         for line in csv.DictReader(lines):
             figures = {name: float(line[name]) for name in experiment.figures if line.get(name)}
             outcomes.setdefault(line["row"], {})[int(line["seed"])] = figures
-    rows = [row for row in experiment.rows(TINY) if row.name in outcomes]
-    different, splits = control(Results(experiment, TINY, rows, outcomes, tmp_path))
+    scale = SCALES["quick"]
+    rows = [row for row in experiment.rows(scale) if row.name in outcomes]
+    different, splits = control(Results(experiment, scale, rows, outcomes, tmp_path))
     assert splits >= 60
     # Sentences were not kept, so that seeds alone are drawn: 5% are expected, of which this is the deviation.
     assert different <= 0.05 * splits + 2 * (0.05 * 0.95 * splits) ** 0.5, f"{different} of {splits}"
