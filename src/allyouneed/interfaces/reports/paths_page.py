@@ -45,5 +45,5 @@ def _picture(curves: Mapping[tuple[str, str], Mapping[int, list[float]]]) -> Fig
             axes.fill_between(list(curve), low, high, color=line.get_color(), alpha=0.15, linewidth=0)
         axes.axhline(100 / NUM_ANSWERS, color="gray", linewidth=0.7, linestyle=":")
         title = f"{name}, accuracy in %"
-        finish_panel(axes, title=title, xlabel=f"n, {task.title}", legend=axes is panels[0])
+        finish_panel(axes, title=title, xlabel=f"n, {task.title}", legend=axes is panels[-1])
     return picture

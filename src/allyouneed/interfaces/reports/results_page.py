@@ -26,6 +26,8 @@ SECTIONS: dict[str, Callable[[Results], Iterator[str]]] = {
     "paths": paths_page.sections,
 }
 """Experiment -> extra sections of its page, after the table and plots that all experiments have."""
+_DRAWN_BY_SECTION = {"paths"}
+"""Experiments whose section comes first, and shows every figure in one picture."""
 _CLASSES = {"as the paper": "good", "not as the paper": "bad", "differs": "new"}
 _MOST_COLUMNS = 7
 _DATA = '<script type="application/json" id="table">'
@@ -33,18 +35,20 @@ _DATA = '<script type="application/json" id="table">'
 
 def as_page(results: Results, table: ResultsTable) -> str:
     """The page; it holds the table as JSON, too, which `read_table` reads."""
-    extra = SECTIONS[table.experiment](results) if table.experiment in SECTIONS else ()
+    extra = [*SECTIONS[table.experiment](results)] if table.experiment in SECTIONS else []
+    drawn = table.experiment in _DRAWN_BY_SECTION
     costs = [*cost_table(table)]
     body = [
         f"<h1>{html.escape(table.title)}</h1>",
         f'<p class="facts">{html.escape(", ".join(table.facts))}</p>',
         *main_table(table),
+        *(extra if drawn else ()),
         *(["<h2>Cost</h2>", *costs] if costs else []),
         *(_figure(results, path, picture) for path, picture in pictures(results)),
-        *_plots(results),
+        *(() if drawn else _plots(results)),
         *curves_page.sections(results),
         *_conclusions(table),
-        *extra,
+        *(() if drawn else extra),
         *_explanations(table),
         "<h2>How this was computed</h2>",
         *(f"<p>{prose(remark)}</p>" for remark in table.remarks),
@@ -117,6 +121,7 @@ def cost_table(table: ResultsTable) -> Iterator[str]:
     ]
     if lines:
         yield cards(["row", *table.costs, *origins], lines)
+    if table.costs:
         formula = '; "by formula" is time × devices × sustained FLOPS, as the paper estimates them (6.1)'
         told = formula if "by formula" in table.costs else ""
         yield f'<p class="legend">Over all seeds. FLOPs are those of matrix products, counted{told}.</p>'

@@ -1,0 +1,32 @@
+"""The rows kept in `docs/results/rows` are small and whole, and the recorded tables are made of them."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from allyouneed.interfaces.reports.results_text import as_csv
+from allyouneed.paper.catalogue import EXPERIMENTS
+from allyouneed.paper.experiment import DATE, PROCESSOR
+from allyouneed.paper.kept_rows import kept_identity, take_up
+from allyouneed.paper.reproduction import read_results
+
+RESULTS = Path(__file__).parents[2] / "docs" / "results"
+MOST_BYTES = 300_000
+
+
+@pytest.mark.parametrize("folder", sorted((RESULTS / "rows").iterdir()), ids=lambda folder: folder.name)
+def test_a_recorded_table_is_that_of_its_rows(folder: Path, tmp_path: Path) -> None:
+    for kept in folder.rglob("*.xz"):
+        assert kept.stat().st_size <= MOST_BYTES
+    facts = json.loads((folder / "experiment.json").read_bytes())
+    experiment, out = EXPERIMENTS[facts["experiment"]], tmp_path / folder.name
+    scale = experiment.scale(facts["scale"])
+    kept_identity(experiment, scale, out, RESULTS / "rows")
+    take_up(experiment, out, RESULTS / "rows")
+    results = read_results(experiment, out, scale)
+    found = [outcome for of_row in results.outcomes.values() for outcome in of_row.values()]
+    assert len(found) == len(list(folder.rglob("*.xz")))
+    assert all(outcome[PROCESSOR] and outcome[DATE] for outcome in found)
+    assert as_csv(results) == (RESULTS / f"{folder.name}.csv").read_bytes().decode()
+    assert (RESULTS / f"{folder.name}.html").is_file()
