@@ -1,6 +1,5 @@
 """The rows kept in `docs/results/rows` are small and whole, and the recorded tables are made of them."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -8,6 +7,7 @@ import pytest
 from allyouneed.interfaces.reports.results_text import as_csv
 from allyouneed.paper.catalogue import EXPERIMENTS
 from allyouneed.paper.experiment import DATE, PROCESSOR
+from allyouneed.paper.identity import read_facts
 from allyouneed.paper.kept_rows import kept_identity, take_up
 from allyouneed.paper.reproduction import read_results
 
@@ -19,7 +19,7 @@ MOST_BYTES = 300_000
 def test_a_recorded_table_is_that_of_its_rows(folder: Path, tmp_path: Path) -> None:
     for kept in folder.rglob("*.xz"):
         assert kept.stat().st_size <= MOST_BYTES
-    facts = json.loads((folder / "experiment.json").read_bytes())
+    facts = read_facts(folder / "experiment.json")
     experiment, out = EXPERIMENTS[facts["experiment"]], tmp_path / folder.name
     scale = experiment.scale(facts["scale"])
     kept_identity(experiment, scale, out, RESULTS / "rows")

@@ -94,12 +94,14 @@ def test_only_what_is_new_is_written(tmp_path: Path) -> None:
     run(tmp_path / "toy", num_seeds=1, keep=tmp_path / "rows")
     assert len(list((tmp_path / "rows").rglob("*.tar.xz"))) == 3
     run(tmp_path / "toy", num_seeds=2)
-    written = keep_rows(tmp_path / "toy", tmp_path / "rows")
+    written = keep_rows(TOY, TINY, tmp_path / "toy", tmp_path / "rows")
     assert sorted(str(file.relative_to(tmp_path)) for file in written) == [
         f"rows/toy/{row}/seed-2.tar.xz" for row in ("base", "like", "worse")
     ]
     (tmp_path / "toy" / "like" / "seed-1" / RESULT).write_bytes(b'{"bleu": 3.0}')
-    assert keep_rows(tmp_path / "toy", tmp_path / "rows") == [], "what another machine has kept stays"
+    assert keep_rows(TOY, TINY, tmp_path / "toy", tmp_path / "rows") == [], (
+        "what another machine has kept stays"
+    )
 
 
 def test_two_machines_finish_a_table_together_with_the_same_bytes(tmp_path: Path) -> None:
@@ -178,6 +180,7 @@ HOSTILE: dict[str, Callable[[Path], object]] = {
     "half": lambda kept: pack(kept, {"result.json": b"{"}),
     "number": lambda kept: pack(kept, {"result.json": b"3"}),
     "figure": lambda kept: pack(kept, {"result.json": b'{"bleu": "x"}'}),
+    "huge": lambda kept: pack(kept, {"result.json": b'{"bleu": 1' + b"0" * 400 + b"}"}),
     "processor": lambda kept: pack(kept, {"result.json": b'{"processor": 3}'}),
     "curve": lambda kept: pack(kept, {"result.json": b'{"curve": 3}'}),
     "pictures": lambda kept: pack(kept, {"result.json": b'{"pictures": {"a": {}}}'}),
@@ -233,6 +236,34 @@ def test_a_row_made_of_others_is_taken_up_with_the_parts_that_it_was_made_of(tmp
     found = run(other, with_a_sum(), num_seeds=1, taken_from=tmp_path / "rows", say=said.append)
     assert said == ["row 4 of 4: sum, seed 1"], "its base is another one"
     assert found.values("sum", "bleu") == [80.0]
+
+
+def test_a_row_made_of_others_is_kept_beside_the_parts_that_it_was_made_of(tmp_path: Path) -> None:
+    run(tmp_path / "first" / "toy", with_a_sum(), num_seeds=1, only=["base"], keep=tmp_path / "rows")
+    second = tmp_path / "second" / "toy"
+    run(second, with_a_sum(), num_seeds=1, only=["worse"])
+    (result := second / "base" / "seed-1" / RESULT).write_bytes(result.read_bytes() + b" ")
+    run(second, with_a_sum(), num_seeds=1, keep=tmp_path / "rows")
+    assert not (tmp_path / "rows" / "toy" / "sum").exists(), "its base is not the one that is there"
+    first = tmp_path / "first" / "toy"
+    run(first, with_a_sum(), num_seeds=1, taken_from=tmp_path / "rows", keep=tmp_path / "rows")
+    assert (tmp_path / "rows" / "toy" / "sum" / "seed-1.tar.xz").is_file()
+
+
+def test_rows_of_other_inputs_are_not_mixed(tmp_path: Path) -> None:
+    texts = [tmp_path / name for name in ("one.txt", "two.txt")]
+    for text in texts:
+        text.write_bytes(text.name.encode())
+    rows = [replace(row, needs_text=row.name == "like") for row in TOY.rows(TINY)]
+    reads = replace(TOY, rows=lambda scale: rows)
+    run(tmp_path / "toy", reads, num_seeds=1, inputs=Inputs(text=[texts[0]]), keep=tmp_path / "rows")
+    out = tmp_path / "elsewhere" / "toy"
+    with pytest.raises(UsageError, match="toy: has rows of other text; give theirs, or leave out from"):
+        run(out, reads, inputs=Inputs(text=[texts[1]]), taken_from=tmp_path / "rows")
+    assert not (out / "experiment.json").exists()
+    run(out, reads, num_seeds=1, only=["base"], taken_from=tmp_path / "rows")
+    with pytest.raises(UsageError, match="toy: began with other text"):
+        run(out, reads, inputs=Inputs(text=[texts[1]]))
 
 
 def test_a_failure_is_not_kept_as_it_may_not_fail_elsewhere(tmp_path: Path) -> None:

@@ -75,8 +75,9 @@ def read_facts(path: Path) -> dict[str, Any]:
     if "settings" not in facts:
         return facts
     settings = {name: value for name, value in facts["settings"].items() if name not in _RETIRED}
-    renamed = {"scale": "quick"} if settings == _settings(SCALES["quick"]) else {}  # it was called tiny
-    return {**facts, "settings": settings, **renamed}
+    was_tiny = facts["scale"] == "tiny" and settings == _settings(SCALES["quick"])
+    is_renamed = was_tiny and facts["experiment"] != "table1"  # which had another scale quick
+    return {**facts, "settings": settings, **({"scale": "quick"} if is_renamed else {})}
 
 
 def read_json(path: Path) -> dict[str, Any]:

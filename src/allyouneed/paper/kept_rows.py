@@ -6,6 +6,7 @@ left out, and so are trees, which repeat the sentences: a corpus may not be give
 """
 
 import contextlib
+import hashlib
 import io
 import json
 import lzma
@@ -41,7 +42,7 @@ _MOST_FILES, _MOST_BYTES = 100, 100_000_000
 """Most files of a row, and bytes of all of them, so that a hostile archive does not fill memory or disk."""
 _FAULTS = (
     *(tarfile.TarError, lzma.LZMAError, EOFError, RecursionError, MemoryError),
-    *(KeyError, ValueError, TypeError, AttributeError),
+    *(KeyError, ValueError, TypeError, AttributeError, OverflowError),
 )
 """What reading a damaged or hostile archive can raise."""
 _TEXTS = {PROCESSOR, DATE, "precision", "device"}
@@ -62,12 +63,15 @@ def require_keepable(experiment: Experiment, out: Path, folder: Path, facts: Map
     require_same(folder / _name(out), facts, "keep")
 
 
-def keep_rows(out: Path, folder: Path) -> list[Path]:
-    """Keep the finished rows of the experiment in `out` that `folder` does not have yet.
+def keep_rows(experiment: Experiment, scale: Scale, out: Path, folder: Path) -> list[Path]:
+    """Keep the finished rows of an experiment that `folder` does not have yet.
 
-    Rows that failed are not kept: they may not fail elsewhere.
+    Rows that failed are not kept, as they may not fail elsewhere; nor are rows that were made of others than
+    those in `folder`.
 
     Args:
+        experiment: The experiment.
+        scale: Its scale.
         out: Folder of an experiment; its name is that of the folder made in `folder`.
         folder: Folder of kept rows.
 
@@ -79,10 +83,14 @@ def keep_rows(out: Path, folder: Path) -> list[Path]:
         DiskError: A file cannot be read or written.
     """
     place, written = folder / _name(out), list[Path]()
-    for result in sorted(out.glob(f"*/seed-*/{RESULT}")):
-        row = result.parent
+    names = [row.name for row in experiment.rows(scale)]
+    found = [result for name in names for result in sorted((out / name).glob(f"seed-*/{RESULT}"))]
+    for result in sorted(found, key=lambda result: MADE_OF in read_json(result)):  # the others come first
+        row, figures = result.parent, read_json(result)
         kept = place / row.parent.name / f"{row.name}{_SUFFIX}"
-        if kept.is_file() or FAILED in read_json(result):
+        made_of = figures.get(MADE_OF, {})
+        parts = {place / name / kept.name: sha256 for name, sha256 in made_of.items()}
+        if kept.is_file() or FAILED in figures or not _are_kept(parts, experiment):
             continue
         packed = io.BytesIO()
         with tarfile.TarFile(fileobj=packed, mode="w") as archive:
@@ -127,10 +135,11 @@ def require_of(facts: Mapping[str, Any], out: Path, folder: Path, kept: Mapping[
     Raises:
         UsageError: They are of others.
     """
+    told = {"data": "other data", "text": "other text", "model": "another model", "test": "another test set"}
     for name, value in facts.items():
         if kept.get(name, value) != value:
             raise UsageError(
-                f"{folder / _name(out)}: has rows of another {name}; give theirs, or leave out from",
+                f"{folder / _name(out)}: has rows of {told.get(name, name)}; give theirs, or leave out from",
                 settings=["from"],
             )
 
@@ -185,6 +194,14 @@ def _files(row: Path) -> dict[str, bytes]:
     return files
 
 
+def _are_kept(parts: Mapping[Path, str], experiment: Experiment) -> bool:
+    """Whether kept rows have results with these sha256."""
+    return all(
+        kept.is_file() and hashlib.sha256(_contents(kept, experiment)[RESULT]).hexdigest() == sha256
+        for kept, sha256 in parts.items()
+    )
+
+
 def _contents(kept: Path, experiment: Experiment) -> dict[str, bytes]:
     """Name -> content of the files of a kept row, checked."""
     found: dict[str, bytes] = {}
@@ -212,7 +229,7 @@ def _contents(kept: Path, experiment: Experiment) -> dict[str, bytes]:
 
 
 def _check(result: Any, found: Mapping[str, bytes], experiment: Experiment) -> None:
-    """Raise a ValueError, or a KeyError, unless a result and its counts are such as a row writes."""
+    """Raise one of `_FAULTS` unless figures, texts, curves, rates and counts are such as a row writes."""
     _require(isinstance(result, dict) and not {PICTURES, FAILED} & result.keys())
     for name, value in result.items():
         if name in experiment.figures or name == "seconds":
@@ -222,7 +239,7 @@ def _check(result: Any, found: Mapping[str, bytes], experiment: Experiment) -> N
     made_of, rates = result.get(MADE_OF, {}), result.get(RATES, {})
     _require(all(isinstance(named, dict) for named in (made_of, rates)))
     _require(all(isinstance(sha256, str) for sha256 in made_of.values()))
-    for curve in [of_rate[CURVE] for of_rate in rates.values()] + (
+    for curve in [of_rate[CURVE] for of_rate in rates.values() if FAILED not in of_rate] + (
         [result[CURVE]] if CURVE in result else []
     ):
         columns = [curve[name] for name in ("step", "seconds", "matmul_flops", "perplexity")]

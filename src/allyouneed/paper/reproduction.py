@@ -92,10 +92,9 @@ def reproduce(  # noqa: PLR0913 - what, where, how large, from what, whom to tel
         UserError: A row raised an error that it did not cause itself.
     """
     rows = chosen_rows(experiment, scale, only)
-    if not _begin(experiment, out, scale, rows, inputs, taken_from, keep):
-        rows = []
-    plan = _plan(rows, num_seeds or experiment.num_seeds)
-    if num_seeds not in (None, 1) and len(plan) == len(rows):
+    can_compute = _begin(experiment, out, scale, rows, inputs, taken_from, keep)
+    plan = _plan(rows if can_compute else [], num_seeds or experiment.num_seeds)
+    if can_compute and num_seeds not in (None, 1) and len(plan) == len(rows):
         say(f"NOTICE: {num_seeds} seeds are asked for, but each of these rows is computed once")
     directories = [out / row.name / f"seed-{seed}" for row, seed in plan]
     time_left = _time_left(directories)
@@ -103,10 +102,10 @@ def reproduce(  # noqa: PLR0913 - what, where, how large, from what, whom to tel
         work = Work(directory, seed, scale, inputs, device, reporter, draw, say)
         if not _is_computed(row, directory) and _compute(row, work, f"{number} of {len(plan)}", time_left):
             if keep is not None:
-                keep_rows(out, keep)
+                keep_rows(experiment, scale, out, keep)
             yield read_results(experiment, out, scale, inputs)
     if keep is not None:
-        keep_rows(out, keep)
+        keep_rows(experiment, scale, out, keep)
     yield read_results(experiment, out, scale, inputs)
 
 
@@ -145,7 +144,7 @@ def _begin(
     facts = identity(experiment, scale, rows, inputs) if kept is None or can_compute else kept
     if kept is not None and taken_from is not None:
         require_of(facts, out, taken_from, kept)
-    require_same(out, facts)
+    require_same(out, {**(kept or {}), **facts})
     if keep is not None:
         require_keepable(experiment, out, keep, facts)
     if taken_from is not None:

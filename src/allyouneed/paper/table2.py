@@ -183,7 +183,7 @@ def _compute(work: Work, *, system: System) -> Figures:
     """Train a system with every rate, and score the run with the lowest perplexity on the validation text."""
     config = at_scale(work.scale, system).replace(training={"seed": work.seed})
     num_updates = updates_within(work.scale.budget_flops, config, work.data, work.device)
-    of_rates, diverged = dict[float, Figures](), list[str]()
+    of_rates, diverged = dict[float, Figures](), dict[float, str]()
     for rate in rates(work.scale):
         of_rate = replace(work, directory=work.directory / folder_of(rate))
         if len(rates(work.scale)) > 1:
@@ -192,18 +192,16 @@ def _compute(work: Work, *, system: System) -> Figures:
             of_rates[rate] = _figures(of_rate, until(config, work.scale, num_updates, rate))
         except DivergedError as error:
             work.say(f"learning rate x {rate:g}: {error}")
-            diverged.append(f"x {rate:g}: {error}")
+            diverged[rate] = str(error)
     if not of_rates:
-        raise RowError(f"{work.directory}: diverged with every learning rate: {'; '.join(diverged)}")
+        raise RowError(f"diverged with every learning rate: {'; '.join(diverged.values())}")
     chosen_by = f"perplexity{VALID}" if work.inputs.test else "perplexity"
     best = min(of_rates, key=lambda rate: of_rates[rate][chosen_by])
     for file in (work.directory / folder_of(best)).glob("*.t[xs][tv]"):
         shutil.copy(file, work.directory)
-    told = {
-        f"{rate:g}": {chosen_by: figures[chosen_by], CURVE: figures[CURVE]}
-        for rate, figures in of_rates.items()
-    }
-    return {**of_rates[best], "rate": best, RATES: told}
+    told = {rate: {chosen_by: found[chosen_by], CURVE: found[CURVE]} for rate, found in of_rates.items()}
+    told |= {rate: {FAILED: why} for rate, why in diverged.items()}
+    return {**of_rates[best], "rate": best, RATES: {f"{rate:g}": of_rate for rate, of_rate in told.items()}}
 
 
 def _figures(work: Work, config: RunConfig) -> dict[str, Any]:
@@ -213,8 +211,8 @@ def _figures(work: Work, config: RunConfig) -> dict[str, Any]:
     return {**score_held_out(work, translator, work.data), **cost_of(run), CURVE: curve_of(run)}
 
 
-def _big(work: Work) -> Figures:
-    return _figures(work, work.scale(PRESETS["big"]()))
+def _big(work: Work, *, preset: str) -> Figures:
+    return _figures(work, work.scale(PRESETS[preset]()))
 
 
 def _ensemble(work: Work) -> Figures:
@@ -227,20 +225,20 @@ def _ensemble(work: Work) -> Figures:
         models.append(folder / folder_of(figures["rate"]) / "model")
     if missing := [model for model in models if not model.is_dir()]:
         raise UsageError(
-            f"{missing[0]}: is not there, and the ensemble needs it; kept rows have no weights, so choose "
-            "other rows, or compute these here, without from",
+            f"{missing[0]}: is not there, and the ensemble needs it; kept rows have no weights: delete "
+            f"{missing[0].parents[1]} and compute it without from, or choose other rows",
             settings=["rows", "from"],
         )
     return score_held_out(work, load_translator(*models, device=work.device), work.data)
 
 
-def _rows(published: Mapping[str, Published], big: Mapping[str, float], scale: Scale) -> Sequence[Row]:
+def _rows(published: Mapping[str, Published], big: Row, scale: Scale) -> Sequence[Row]:
     rows = [
         Row(name, system.what, partial(_compute, system=system), published[name].figures)
         for name, system in SYSTEMS.items()
     ]
     if scale.name == "paper":  # it has no budget; at a small scale it would be the largest row by far
-        rows.append(Row("big", "Transformer (big)", _big, big, every_seed=False))
+        rows.append(big)
     names = [*SYSTEMS]
     return [*rows, Row("ensemble", "all five as one", _ensemble, made_of=names, baselines=names)]
 
@@ -280,11 +278,15 @@ def _compared(configs: Mapping[str, RunConfig]) -> Iterator[str]:
         yield f"{setting} = {each if len(told) > 1 else next(iter(told.values()))}"
 
 
-def _experiment(name: str, languages: str, published: Mapping[str, Published], big: Published) -> Experiment:
+def _big_row(preset: str, paper: Mapping[str, float]) -> Row:
+    return Row("big", "Transformer (big)", partial(_big, preset=preset), paper, every_seed=False)
+
+
+def _experiment(name: str, languages: str, published: Mapping[str, Published], big: Row) -> Experiment:
     return Experiment(
         name,
         f"Table 2, {languages}: the Transformer and its rivals at an equal cost of training",
-        partial(_rows, published, big.figures | {"parameters_millions": 213}),
+        partial(_rows, published, big),
         FIGURES
         | dict.fromkeys(
             (
@@ -305,11 +307,11 @@ TABLE2 = _experiment(
     "table2",
     "English-German",
     {name: system.english_german for name, system in SYSTEMS.items()},
-    Published(28.4, 2.3e19),
+    _big_row("big", {**Published(28.4, 2.3e19).figures, "parameters_millions": 213}),
 )
 TABLE2_EN_FR = _experiment(
     "table2-en-fr",
     "English-French",
     {name: system.english_french for name, system in SYSTEMS.items()},
-    Published(41.8, 2.3e19),
+    _big_row("big_en_fr", Published(41.8, 2.3e19).figures),
 )

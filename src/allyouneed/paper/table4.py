@@ -161,8 +161,8 @@ def _silver_trees(work: Work) -> Path:
         raise RowError(f"{model}: the row supervised has no parser; see there why")
     if not model.exists():
         raise UsageError(
-            f"{model}: is not there, and makes the silver trees; kept rows have no weights, so choose other "
-            "rows, or compute supervised here, without from",
+            f"{model}: is not there, and makes the silver trees; kept rows have no weights: delete "
+            f"{model.parent} and compute it without from, or choose other rows",
             settings=["rows", "from"],
         )
     per_tree = SENTENCES_IN_PAPER if work.scale.name == "paper" else SENTENCES

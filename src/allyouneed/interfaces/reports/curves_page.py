@@ -38,7 +38,8 @@ def sections(results: Results) -> Iterator[str]:
     others = any(RATES in outcome for row in rows for outcome in results.outcomes[row.name].values())
     thin = " Thin lines are the runs with other learning rates." if others else ""
     yield heading("How the rows learned", told + thin + left_out)
-    yield plot(_by_cost(results, rows, timed), "validation perplexity against FLOPs and against seconds")
+    costs = "FLOPs and against seconds" if timed else "FLOPs"
+    yield plot(_by_cost(results, rows, timed), f"validation perplexity against {costs}")
 
 
 def _grouped(rows: Sequence[Row]) -> dict[str, list[Row]]:
@@ -85,7 +86,8 @@ def _draw(axes: Axes, results: Results, row: Row, quantity: str, color: str | No
     (line,) = axes.plot(x, y, "o-", markersize=3, color=color, label=label)
     for outcome in results.outcomes[row.name].values():
         for of_rate in outcome.get(RATES, {}).values():
-            curve = of_rate[CURVE]
+            if not (curve := of_rate.get(CURVE)):
+                continue  # it diverged
             axes.plot(curve[quantity], curve["perplexity"], color=line.get_color(), alpha=0.3, linewidth=0.8)
 
 
