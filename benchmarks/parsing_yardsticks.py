@@ -1,6 +1,7 @@
 """What a parser has to be better than: right-branching trees, and an unlexicalised PCFG decoded exactly.
 
     python benchmarks/parsing_yardsticks.py train.mrg dev.mrg [--max-words N]
+    python benchmarks/parsing_yardsticks.py train.mrg --parents --text news.txt --silver silver.mrg
 
 Both parse the words of the second treebank. Right-branching is a VP over what follows each word. The grammar
 is read off the first treebank (Charniak 1996): rules with their relative frequencies, of trees whose
@@ -8,10 +9,14 @@ functions and traces are taken away, and whose rules of more than two children a
 with as many children remembered as `--horizontal` says, and with each label's parent where `--parents` is
 given (Johnson 1998). Words seen once or never share a signature of their endings. CKY finds the most probable
 tree, unary rules closed under themselves; where there is none, the tree is right-branching.
+
+With `--silver`, the PCFG parses the sentences of `--text` instead, for `reproduce table4 --silver-trees`;
+sentences that are too long, or have no tree, are left out.
 """
 
 import argparse
 import math
+import multiprocessing
 import os
 import time
 from collections import Counter, defaultdict
@@ -21,8 +26,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from allyouneed.data.lines import is_blank, read_lines, write_lines
 from allyouneed.evaluation import format_scores
 from allyouneed.tasks.parsing.bracket_f1 import score_trees
+from allyouneed.tasks.parsing.penn_words import penn_words
 from allyouneed.tasks.parsing.tree_cleaning import clean_trees, without_unary_cycles
 from allyouneed.tasks.parsing.trees import Constituent, Tree, labels_around_words, read_trees
 
@@ -239,6 +246,17 @@ def signature(word: str) -> str:
     return f"<{kind}{next((e for e in endings if word.endswith(e)), '')}>"
 
 
+def write_silver(grammar: Grammar, options: argparse.Namespace) -> None:
+    """Parse the sentences of `--text` on all cores, and write their trees."""
+    sentences = (penn_words(line) for line in read_lines(options.text) if not is_blank(line))
+    short = [words for words in sentences if len(words) <= options.max_words]
+    with multiprocessing.get_context("fork").Pool() as pool:
+        found = pool.imap(grammar.parse, short, chunksize=16)
+        trees = [tree for tree in found if tree]
+    write_lines(options.silver, map(str, trees))
+    print(f"{options.silver}: {len(trees):,} trees of {len(short):,} sentences")
+
+
 def main() -> None:
     """Print the scores of both."""
     parser = argparse.ArgumentParser(
@@ -250,13 +268,20 @@ def main() -> None:
     parser.add_argument("--max-words", type=int, default=10_000, help="leave longer sentences of dev out")
     parser.add_argument("--horizontal", type=int, default=1)
     parser.add_argument("--parents", action="store_true")
+    parser.add_argument("--text", type=Path, help="sentences to parse for --silver, one a line")
+    parser.add_argument("--silver", type=Path, help="file to write the trees of --text to")
     options = parser.parse_args()
-    if missing := [path for path in (options.train, options.dev) if not path.is_file()]:
+    if (options.text is None) != (options.silver is None):
+        parser.error("--text and --silver go together")
+    other = options.text or options.dev
+    if missing := [path for path in (options.train, other) if not path.is_file()]:
         print(f"NOT RUN: {missing[0]}: no such file; name trees to train on and trees to judge by")
         return
-    train, gold = (
-        [tree for tree, _ in clean_trees(read_trees(path))] for path in (options.train, options.dev)
-    )
+    train = [tree for tree, _ in clean_trees(read_trees(options.train))]
+    if options.silver:
+        write_silver(Grammar(train, options.horizontal, options.parents), options)
+        return
+    gold = [tree for tree, _ in clean_trees(read_trees(options.dev))]
     gold = [tree for tree in gold if len(tree.words) <= options.max_words]
     branching = [right_branching(tree.words) for tree in gold]
     print("right-branching", format_scores(score_trees(gold, branching).scores(tagged=False)), sep="\n")

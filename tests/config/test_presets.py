@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from allyouneed.config.model import ModelConfig
-from allyouneed.config.presets import PRESETS, base, big, big_en_fr, demo, multi30k_tiny, preset
+from allyouneed.config.presets import PRESETS, base, base_en_fr, big, big_en_fr, demo, multi30k_tiny, preset
 from allyouneed.config.run import RunConfig
 from allyouneed.errors import UsageError
 
@@ -149,7 +149,7 @@ def test_checkpoints_to_average_are_ten_minutes_of_the_papers_machine_apart(
     assert preset(name).training.checkpoint_every_steps == 600 / seconds_per_update
 
 
-@pytest.mark.parametrize("build", [base, big, big_en_fr, demo, multi30k_tiny])
+@pytest.mark.parametrize("build", [base, base_en_fr, big, big_en_fr, demo, multi30k_tiny])
 def test_a_preset_function_is_found_under_its_name(build: object) -> None:
     name = getattr(build, "__name__", "")
     assert PRESETS[name] is build

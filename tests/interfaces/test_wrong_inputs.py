@@ -121,7 +121,7 @@ def test_a_folder_that_is_in_use_is_neither_run_nor_model(
         ),
         (["--steps", "many"], "--steps"),
         (["--preset", "bse"], "--preset bse: unknown; did you mean base?"),
-        (["--preset", "enormous"], "--preset enormous: unknown; presets: base, big, "),
+        (["--preset", "enormous"], "--preset enormous: unknown; presets: base, base_en_fr, "),
     ],
     ids=["misspelt option", "misspelt in a file", "bad number", "no number", "nearest preset", "no preset"],
 )

@@ -66,7 +66,7 @@ def run(treebank: Path, out: Path, *only: str, text: Sequence[Path] = ()) -> Res
 def test_every_row_is_trained_on_what_it_says(treebank: Path, tmp_path: Path) -> None:
     results = run(treebank, tmp_path, text=[treebank / "news.txt"])
     assert not results.failures()
-    trees = {row.name: results.values(row.name, "trees")[0] for row in results.rows}
+    trees = {name: results.values(name, "trees")[0] for name in results.outcomes}
     [num_silver] = results.values("semi_supervised", "silver_trees")
     # Of 384 sentences 160 are parsed; half of these trees are taken, and gold ones repeated to be as many.
     assert NUM_TREES * SENTENCES == 160
@@ -100,6 +100,31 @@ def test_test_trees_are_scored_beside_the_validation_trees(treebank: Path, tmp_p
     assert not results.failures()
     assert (out / "supervised" / "seed-1" / "references.txt").read_bytes() == gold.read_bytes()
     assert results.values("supervised", "bracket_f1_valid")
+
+
+def test_silver_trees_of_another_parser_are_trained_on_beside_as_many_gold_ones(
+    treebank: Path, tmp_path: Path
+) -> None:
+    silver = tmp_path / "silver.mrg"
+    write_lines(silver, PreparedData(treebank / "data").lines("train", "target")[:5] * 8)
+    inputs, out = Inputs(treebank / "data", silver=silver), tmp_path / "out"
+    *_, results = reproduce(TABLE4, out, MINUTE, CPU, inputs, num_seeds=1, only=["other_parser"])
+    assert not results.failures()
+    assert sorted(results.outcomes) == ["other_parser", "supervised"]
+    assert results.values("other_parser", "silver_trees") == [40]
+    assert results.values("other_parser", "trees") == [40 + NUM_TREES * round(40 / NUM_TREES)]
+    silver.write_bytes(silver.read_bytes() * 2)
+    with pytest.raises(UsageError, match="began with other silver trees"):
+        next(reproduce(TABLE4, out, MINUTE, CPU, inputs, only=["other_parser"]))
+    with pytest.raises(UsageError, match="silver_trees: no row trains on them; leave it out"):
+        next(reproduce(TABLE4, out, MINUTE, CPU, inputs, only=["eighth"]))
+    silver.write_bytes(b"")
+    with pytest.raises(DataError, match="is empty; give silver trees, or leave them out"):
+        next(reproduce(TABLE4, out, MINUTE, CPU, inputs, only=["other_parser"]))
+    with pytest.raises(
+        UsageError, match="trains on silver trees of another parser; name them with silver_trees"
+    ):
+        run(treebank, tmp_path / "none", "other_parser")
 
 
 def silver_is_the_surer_half(treebank: Path, out: Path) -> None:

@@ -62,6 +62,8 @@ class Inputs:
     """A trained model, used instead of data."""
     test: Mapping[str, Path] = field(default_factory=dict)
     """A test set: setting -> file; empty to score on the validation text."""
+    silver: Path | None = None
+    """Silver trees: those that another parser made of raw text."""
 
 
 NOTHING_GIVEN = Inputs()
@@ -116,6 +118,8 @@ class Row:
     """Whether the row uses the experiment's data; a row that does not has no baseline by default."""
     needs_text: bool = False
     """Whether the row also needs raw text."""
+    needs_silver: bool = False
+    """Whether the row also needs silver trees; if there are none, it is left out unless it is named."""
     made_of: Sequence[str] = ()
     """Rows whose results with the same seed this one is built from; when one changes, it is recomputed."""
     same: Sequence[str] = ()

@@ -51,7 +51,12 @@ def require_same(out: Path, settings: Mapping[str, Any], option: str = "out") ->
     """
     path = out / EXPERIMENT
     begun = {"test": []} | read_facts(path) if path.is_file() else {}
-    named = {"data": "other data", "text": "other text", "model": "another model"}
+    named = {
+        "data": "other data",
+        "text": "other text",
+        "model": "another model",
+        "silver": "other silver trees",
+    }
     named["test"] = "another test set" if begun.get("test") else "no test set"
     for name, value in settings.items():
         if begun.get(name, value) != value:
@@ -95,10 +100,15 @@ def read_json(path: Path) -> dict[str, Any]:
 def _facts(experiment: Experiment, rows: Sequence[Row], inputs: Inputs) -> dict[str, Any]:
     """Facts that identify the inputs, after checking that they suit the experiment."""
     if inputs.model is None:
-        of_data = _facts_of_data(experiment, rows, inputs.data)
-        return {**of_data, **_facts_of_text(rows, inputs.text), "test": _facts_of_test(experiment, inputs)}
-    if inputs.test or inputs.text:
-        settings = [*inputs.test, *(["text"] if inputs.text else [])]
+        return {
+            **_facts_of_data(experiment, rows, inputs.data),
+            **_facts_of_text(rows, inputs.text),
+            **_facts_of_silver(rows, inputs.silver),
+            "test": _facts_of_test(experiment, inputs),
+        }
+    if inputs.test or inputs.text or inputs.silver:
+        others = {"text": inputs.text, "silver_trees": inputs.silver}
+        settings = [*inputs.test, *(name for name, given in others.items() if given)]
         raise UsageError(
             f"{' and '.join(settings)}: a model is not tested again; leave out {' and '.join(settings)}",
             settings=settings,
@@ -146,6 +156,25 @@ def _facts_of_text(rows: Sequence[Row], text: Sequence[Path]) -> dict[str, list[
         if all(is_blank(line) for file in text for line in read_lines(file)):
             raise DataError(f"{text[0]}: has no sentence; give text, a sentence a line")
     return {"text": [sha256_of(file) for file in text]} if text else {}
+
+
+def _facts_of_silver(rows: Sequence[Row], silver: Path | None) -> dict[str, str]:
+    """Facts that identify the silver trees, which are read once; empty if no row needs them."""
+    needed_by = [row.name for row in rows if row.needs_silver]
+    if silver is None and needed_by:
+        raise UsageError(
+            f"{' '.join(needed_by)}: trains on silver trees of another parser; name them with silver_trees, "
+            "or leave it out with rows",
+            settings=["silver_trees", "rows"],
+        )
+    if silver is None:
+        return {}
+    if not needed_by:
+        raise UsageError("silver_trees: no row trains on them; leave it out", settings=["silver_trees"])
+    require_rereadable([silver])
+    if not any(True for _ in read_trees(silver)):
+        raise DataError(f"{silver}: is empty; give silver trees, or leave them out")
+    return {"silver": sha256_of(silver)}
 
 
 def _facts_of_test(experiment: Experiment, inputs: Inputs) -> list[str]:

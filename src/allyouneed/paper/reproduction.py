@@ -92,6 +92,8 @@ def reproduce(  # noqa: PLR0913 - what, where, how large, from what, whom to tel
         UserError: A row raised an error that it did not cause itself.
     """
     rows = chosen_rows(experiment, scale, only)
+    if not only and inputs.silver is None:
+        rows = [row for row in rows if not row.needs_silver]
     can_compute = _begin(experiment, out, scale, rows, inputs, taken_from, keep)
     plan = _plan(rows if can_compute else [], num_seeds or experiment.num_seeds)
     if can_compute and num_seeds not in (None, 1) and len(plan) == len(rows):

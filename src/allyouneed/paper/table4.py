@@ -57,7 +57,8 @@ _NOTES = [
     "Multi-task: Luong et al. (2015) 93.0. Generative: Dyer et al. (2016) 93.3.",
     "The silver trees of `semi_supervised` come from the parser of `supervised` with the same seed, which "
     "parses sentences drawn evenly from the raw text greedily; the half with the higher confidence is kept, "
-    "and gold trees are repeated to the same number. The paper's silver trees come from other parsers.",
+    "and gold trees are repeated to the same number. The paper's silver trees come from other parsers, like "
+    "those of `other_parser`.",
     f"`exchange` adds {EXCHANGES} trees for each gold tree, made by exchanging constituents.",
     "`half`, `quarter` and `eighth` are trained on every second, fourth and eighth tree, with a vocabulary "
     "that is smaller in proportion, for 0.71, 0.5 and 0.35 times the updates, the root of their share: fewer "
@@ -127,8 +128,17 @@ def _exchange(work: Work) -> Mapping[str, Any]:
 
 
 def _semi_supervised(work: Work) -> Mapping[str, Any]:
-    silver, given = _silver_trees(work), PreparedData(work.data)
-    num_silver = sum(1 for _ in read_lines(silver))
+    return _with_silver(work, _silver_trees(work))
+
+
+def _other_parser(work: Work) -> Mapping[str, Any]:
+    assert work.inputs.silver is not None
+    return _with_silver(work, work.inputs.silver)
+
+
+def _with_silver(work: Work, silver: Path) -> Mapping[str, Any]:
+    """Train on gold and silver trees, the gold ones repeated to the same number."""
+    given, num_silver = PreparedData(work.data), sum(1 for _ in read_trees(silver))
     data = _prepared(
         work,
         vocab_size=given.config.vocab_size * (2 if work.scale.name == "paper" else 1),
@@ -206,6 +216,7 @@ def _rows(scale: Scale) -> Sequence[Row]:
     return [
         Row("supervised", "gold trees only", _supervised, gold),
         Row("semi_supervised", "and silver trees", _semi_supervised, silver, made_of=parts, needs_text=True),
+        Row("other_parser", "and silver trees of another parser", _other_parser, silver, needs_silver=True),
         Row("exchange", "and exchanged constituents", _exchange, every_seed=False),
         *(
             Row(name, f"1/{every} of the gold trees", partial(_fewer_trees, every=every), every_seed=False)

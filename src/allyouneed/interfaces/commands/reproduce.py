@@ -49,6 +49,8 @@ class Given:
     """Its reference translation, line by line."""
     test_trees: Path | None = None
     """For `table4`: test trees to score on, instead of the validation trees."""
+    silver_trees: Path | None = None
+    """For `table4`: trees that another parser made of raw text, for its row `other_parser`."""
 
     def inputs(self) -> "Inputs":
         """As the experiments take them."""
@@ -56,7 +58,7 @@ class Given:
 
         files = {name: getattr(self, name) for name in ("test_source", "test_reference", "test_trees")}
         test = {name: file for name, file in files.items() if file is not None}
-        return Inputs(self.data, self.text or (), self.model, test)
+        return Inputs(self.data, self.text or (), self.model, test, self.silver_trees)
 
 
 @Parameter(name="*")
