@@ -83,57 +83,53 @@ def test_a_row_is_its_run_with_the_lowest_perplexity(results: Results) -> None:
         outcome = results.outcomes[name][1]
         found = {float(rate): of_rate["perplexity"] for rate, of_rate in outcome["rates"].items()}
         assert list(found) == list(rates(MINUTE))
-        assert outcome["perplexity"] == min(found.values())
-        assert found[outcome["rate"]] == outcome["perplexity"]
-        for file in ("hypotheses.txt", "references.txt", "losses.tsv"):
-            own = run_of(results, name, outcome["rate"]).with_name(file)
-            assert (results.directory / name / "seed-1" / file).read_bytes() == own.read_bytes()
+        assert outcome["perplexity"] == pytest.approx(min(found.values()), rel=1e-4)
+        assert outcome["rate"] == min(found, key=lambda rate: found[rate])
+        for rate in rates(MINUTE):
+            of_rate = run_of(results, name, rate).parent
+            assert not (of_rate / "hypotheses.txt").exists(), "only the best run translates"
         for curve in (outcome["curve"], *(of_rate["curve"] for of_rate in outcome["rates"].values())):
             assert curve["matmul_flops"] == sorted(curve["matmul_flops"])
             assert curve["seconds"] == sorted(curve["seconds"])
             assert len(curve["step"]) == len(curve["perplexity"]) >= (2 if name == "transformer" else 1)
 
 
-def scored(monkeypatch: pytest.MonkeyPatch, found: Mapping[str, Mapping[str, float] | Exception]) -> None:
-    """Let runs have these figures in place of training: folder -> figures, or the error that ends the run."""
+def trained(monkeypatch: pytest.MonkeyPatch, found: Mapping[str, float | Exception]) -> None:
+    """Let runs have these perplexities, by folder, or end with these errors, in place of training."""
 
-    def figures(work: Work, config: RunConfig) -> dict[str, Any]:
+    def run(work: Work, config: RunConfig) -> dict[str, Any]:
         of_run = found[work.directory.name]
         if isinstance(of_run, Exception):
             raise of_run
-        return {**of_run, "curve": {}}
+        return {"perplexity": of_run, "curve": {}}
 
-    monkeypatch.setattr(table2, "_figures", figures)
+    monkeypatch.setattr(table2, "_run", run)
+    monkeypatch.setattr(table2, "_scores", lambda work, folder: {"scored": folder.name})
 
 
-def test_the_rate_is_chosen_on_the_validation_text_not_on_the_test_set(
-    toy_data: Path, toy_text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("best", ["rate-0.5", "rate-1", "rate-2"])
+def test_what_is_scored_is_the_run_of_the_best_rate_alone(
+    best: str, toy_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    of_runs = {
-        "rate-0.5": {"perplexity": 7.0, "perplexity_valid": 5.0},
-        "rate-1": {"perplexity": 6.0, "perplexity_valid": 6.0},
-        "rate-2": {"perplexity": 5.0, "perplexity_valid": 7.0},
-    }
-    scored(monkeypatch, of_runs)
-    files = {"test_source": toy_text / "valid.en", "test_reference": toy_text / "valid.toy"}
-    inputs = Inputs(toy_data, test=files)
-    *_, found = reproduce(TABLE2, tmp_path, MINUTE, torch.device("cpu"), inputs, only=["transformer"])
-    outcome = found.outcomes["transformer"][1]
-    assert (outcome["rate"], outcome["perplexity"]) == (0.5, 7.0)
+    trained(
+        monkeypatch, {f"rate-{rate:g}": 5.0 if f"rate-{rate:g}" == best else 7.0 for rate in rates(MINUTE)}
+    )
+    only = ["transformer"]
+    *_, found = reproduce(TABLE2, tmp_path, MINUTE, torch.device("cpu"), Inputs(toy_data), only=only)
+    assert found.outcomes["transformer"][1]["scored"] == best
 
 
 def test_a_rate_that_diverges_is_named_and_the_best_of_the_others_taken(
     toy_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     diverged = DivergedError("the loss is not finite")
-    scored(monkeypatch, {"rate-0.5": {"perplexity": 7.0}, "rate-1": {"perplexity": 6.0}, "rate-2": diverged})
+    trained(monkeypatch, {"rate-0.5": 7.0, "rate-1": 6.0, "rate-2": diverged})
     inputs, only = Inputs(toy_data), ["transformer"]
     *_, found = reproduce(TABLE2, tmp_path / "one", MINUTE, torch.device("cpu"), inputs, only=only)
     outcome = found.outcomes["transformer"][1]
     assert outcome["rate"] == 1
     assert "the loss is not finite" in outcome["rates"]["2"]["failed"]
-    scored(monkeypatch, dict.fromkeys(of_runs := ("rate-0.5", "rate-1", "rate-2"), diverged))
-    assert len(of_runs) == len(rates(MINUTE))
+    trained(monkeypatch, dict.fromkeys(("rate-0.5", "rate-1", "rate-2"), diverged))
     *_, found = reproduce(TABLE2, tmp_path / "all", MINUTE, torch.device("cpu"), inputs, only=only)
     assert "diverged with every learning rate" in found.outcomes["transformer"][1]["failed"]
 
@@ -295,6 +291,9 @@ def test_a_test_set_is_scored_beside_the_validation_text(
     assert len((folder / "hypotheses_valid.txt").read_text().splitlines()) > 0
     for figure in ("bleu", "perplexity"):
         assert results.values("transformer", f"{figure}_valid")
+    [of_valid] = results.values("transformer", "perplexity_valid")
+    rates_found = results.outcomes["transformer"][1]["rates"].values()
+    assert of_valid == pytest.approx(min(of_rate["perplexity"] for of_rate in rates_found), rel=1e-4)
     assert "Scored on a test set" in "\n".join(results_table(results).remarks)
     with pytest.raises(UsageError, match="began with another test set"):
         next(reproduce(TABLE2, tmp_path, MINUTE, torch.device("cpu"), Inputs(toy_data), only=only))

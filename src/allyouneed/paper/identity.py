@@ -19,6 +19,14 @@ from allyouneed.tasks.prepared_data import PreparedData
 
 EXPERIMENT = "experiment.json"
 """File of the facts that the results in a folder share."""
+OTHER_INPUTS = {
+    "data": "other data",
+    "text": "other text",
+    "silver": "other silver trees",
+    "model": "another model",
+    "test": "another test set",
+}
+"""Fact of an input -> what it is of, if it is not the same."""
 _RETIRED = {"budget_seconds"}
 """Settings of scales of earlier versions, on which no row depends any more."""
 
@@ -51,13 +59,9 @@ def require_same(out: Path, settings: Mapping[str, Any], option: str = "out") ->
     """
     path = out / EXPERIMENT
     begun = {"test": []} | read_facts(path) if path.is_file() else {}
-    named = {
-        "data": "other data",
-        "text": "other text",
-        "model": "another model",
-        "silver": "other silver trees",
-    }
-    named["test"] = "another test set" if begun.get("test") else "no test set"
+    named = dict(OTHER_INPUTS)
+    if not begun.get("test"):
+        named["test"] = "no test set"
     for name, value in settings.items():
         if begun.get(name, value) != value:
             named["settings"] = f"other settings of the scale {settings['scale']}"

@@ -31,7 +31,14 @@ from allyouneed.paper.experiment import (
     kept_file,
 )
 from allyouneed.paper.figure_tests import find_test, kept_of, suffix_of
-from allyouneed.paper.identity import EXPERIMENT, identity_of_scale, read_facts, read_json, require_same
+from allyouneed.paper.identity import (
+    EXPERIMENT,
+    OTHER_INPUTS,
+    identity_of_scale,
+    read_facts,
+    read_json,
+    require_same,
+)
 from allyouneed.paper.scales import Scale
 from allyouneed.storage.publish import disk_errors, replaced_file, sha256_of, write_text
 from allyouneed.storage.run_directory import RunDirectory
@@ -135,14 +142,11 @@ def require_of(facts: Mapping[str, Any], out: Path, folder: Path, kept: Mapping[
     Raises:
         UsageError: They are of others.
     """
-    told = {
-        **{"data": "other data", "text": "other text", "silver": "other silver trees"},
-        **{"model": "another model", "test": "another test set"},
-    }
     for name, value in facts.items():
         if kept.get(name, value) != value:
+            other = OTHER_INPUTS.get(name, name)
             raise UsageError(
-                f"{folder / _name(out)}: has rows of {told.get(name, name)}; give theirs, or leave out from",
+                f"{folder / _name(out)}: has rows of {other}; give theirs, or leave out from",
                 settings=["from"],
             )
 

@@ -2,10 +2,10 @@
 
 import math
 import operator
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -25,8 +25,12 @@ from allyouneed.paper.training_rows import (
     require_validation,
     score_held_out,
 )
-from allyouneed.tasks.loading import load_translator
+from allyouneed.tasks.loading import load_for, load_translator, model_of
+from allyouneed.tasks.prepared_data import PreparedData
 from allyouneed.tasks.rehearsing import updates_within
+from allyouneed.tasks.translation.task import TRANSLATION
+from allyouneed.training.meters import perplexity_of
+from allyouneed.training.validation import validation_loss
 
 _MOST_STEPS = 10_000_000
 """More steps than any budget allows."""
@@ -183,36 +187,46 @@ def _compute(work: Work, *, system: System) -> Figures:
     """Train a system with every rate, and score the run with the lowest perplexity on the validation text."""
     config = at_scale(work.scale, system).replace(training={"seed": work.seed})
     num_updates = updates_within(work.scale.budget_flops, config, work.data, work.device)
-    of_rates, diverged = dict[float, Figures](), dict[float, str]()
+    runs: dict[float, Figures] = {}
     for rate in rates(work.scale):
         of_rate = replace(work, directory=work.directory / folder_of(rate))
         if len(rates(work.scale)) > 1:
             work.say(f"learning rate x {rate:g}")
         try:
-            of_rates[rate] = _figures(of_rate, until(config, work.scale, num_updates, rate))
+            runs[rate] = _run(of_rate, until(config, work.scale, num_updates, rate))
         except DivergedError as error:
             work.say(f"learning rate x {rate:g}: {error}")
-            diverged[rate] = str(error)
-    if not of_rates:
-        raise RowError(f"diverged with every learning rate: {'; '.join(diverged.values())}")
-    chosen_by = f"perplexity{VALID}" if work.inputs.test else "perplexity"
-    best = min(of_rates, key=lambda rate: of_rates[rate][chosen_by])
-    for file in (work.directory / folder_of(best)).glob("*.t[xs][tv]"):
-        shutil.copy(file, work.directory)
-    told = {rate: {chosen_by: found[chosen_by], CURVE: found[CURVE]} for rate, found in of_rates.items()}
-    told |= {rate: {FAILED: why} for rate, why in diverged.items()}
-    return {**of_rates[best], "rate": best, RATES: {f"{rate:g}": of_rate for rate, of_rate in told.items()}}
+            runs[rate] = {FAILED: str(error)}
+    perplexities = {rate: run["perplexity"] for rate, run in runs.items() if FAILED not in run}
+    if not perplexities:
+        raise RowError(
+            f"diverged with every learning rate: {'; '.join(run[FAILED] for run in runs.values())}"
+        )
+    best = min(perplexities, key=lambda rate: perplexities[rate])
+    scores = _scores(work, work.directory / folder_of(best))
+    return {**scores, "rate": best, RATES: {f"{rate:g}": run for rate, run in runs.items()}}
 
 
-def _figures(work: Work, config: RunConfig) -> dict[str, Any]:
-    """Train a configuration, average its checkpoints, and score the model."""
-    translator = load_translator(average_in(work, config, work.data), device=work.device)
-    run = work.directory / "run"
+def _run(work: Work, config: RunConfig) -> Figures:
+    """Train a configuration and average its checkpoints; perplexity on the validation text, and the curve."""
+    model = model_of(load_for(average_in(work, config, work.data), TRANSLATION)).to(work.device)
+    valid = PreparedData(work.data).valid
+    assert valid is not None
+    return {
+        "perplexity": perplexity_of(validation_loss(model, valid)),
+        CURVE: curve_of(work.directory / "run"),
+    }
+
+
+def _scores(work: Work, folder: Path) -> Figures:
+    """Scores, cost and curve of the trained and averaged model in a folder."""
+    translator, run = load_translator(folder / "model", device=work.device), folder / "run"
     return {**score_held_out(work, translator, work.data), **cost_of(run), CURVE: curve_of(run)}
 
 
 def _big(work: Work, *, preset: str) -> Figures:
-    return _figures(work, work.scale(PRESETS[preset]()))
+    average_in(work, work.scale(PRESETS[preset]()), work.data)
+    return _scores(work, work.directory)
 
 
 def _ensemble(work: Work) -> Figures:
