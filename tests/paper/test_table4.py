@@ -17,10 +17,12 @@ from allyouneed.errors import DataError, UsageError
 from allyouneed.interfaces.reports.reproduction import write_report
 from allyouneed.interfaces.reports.results_table import results_table
 from allyouneed.interfaces.reports.results_text import as_terminal_table
+from allyouneed.paper import table4_grammar
 from allyouneed.paper.experiment import Inputs, Results
 from allyouneed.paper.reproduction import reproduce
 from allyouneed.paper.scales import Scale
 from allyouneed.paper.table4 import EXCHANGES, SENTENCES, TABLE4
+from allyouneed.paper.table4_grammar import TABLE4_GRAMMAR
 from allyouneed.tasks.loading import load_parser
 from allyouneed.tasks.parsing.trees import tree_of
 from allyouneed.tasks.prepared_data import PreparedData
@@ -125,6 +127,49 @@ def test_silver_trees_of_another_parser_are_trained_on_beside_as_many_gold_ones(
         UsageError, match="trains on silver trees of another parser; name them with silver_trees"
     ):
         run(treebank, tmp_path / "none", "other_parser")
+
+
+def test_outputs_with_words_are_those_of_as_many_sentences_a_batch(treebank: Path, tmp_path: Path) -> None:
+    config = parsing_tiny().data.replace(vocab_size=280)
+    prepare(tmp_path / "data", TreeFiles(treebank / "train.mrg"), TreeFiles(treebank / "valid.mrg"), config)
+    scale, out = replace(MINUTE, name="tiny"), tmp_path / "out"
+    *_, results = reproduce(TABLE4, out, scale, CPU, Inputs(tmp_path / "data"), num_seeds=1, only=["words"])
+    assert not results.failures()
+    assert results.values("words", "tag_accuracy")
+    configs = [load_parser(out / name / "seed-1" / "run").config for name in ("supervised", "words")]
+    assert [config.data.tags for config in configs] == ["predicted", "words"]
+    assert [config.training.batch_tokens for config in configs] == [400, 533]
+    *_, others = reproduce(
+        TABLE4, tmp_path / "others", scale, CPU, Inputs(treebank / "data"), num_seeds=1, only=["words"]
+    )
+    [reason] = others.failures().values()
+    assert "want data with tokenizer words, tags predicted and brackets joined" in reason
+    assert "words" not in {row.name for row in TABLE4.rows(MINUTE)}
+
+
+def test_the_papers_form_learns_from_more_and_more_trees_of_the_grammar(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"NUM_TREES": (100, 200), "NUM_VALID": 5, "VOCAB_SIZE": 300}.items():
+        monkeypatch.setattr(table4_grammar, name, value)
+    scale = replace(
+        TABLE4_GRAMMAR.scales["tiny"],
+        training=MINUTE.training,
+        search={"beam_size": 2, "max_extra_tokens": 20},
+    )
+    *_, results = reproduce(TABLE4_GRAMMAR, tmp_path, scale, CPU, num_seeds=1)
+    assert not results.failures()
+    assert [results.values(row.name, "trees") for row in results.rows] == [[100], [200]]
+    rows = [tmp_path / row.name / "seed-1" for row in results.rows]
+    trees, more = ((row / "train.mrg").read_bytes() for row in rows)
+    assert more.startswith(trees)
+    references = {(row / "references.txt").read_bytes() for row in rows}
+    assert len(references) == 1
+    assert not {*trees.split(b"\n")} & {*references.pop().strip().split(b"\n")}
+    config = load_parser(rows[0] / "model").config
+    assert (config.model.norm, config.data.tokenizer, config.data.brackets) == ("post", "bpe", "labelled")
+    assert config.search.length_penalty == 0.3
+    write_report(results)
 
 
 def silver_is_the_surer_half(treebank: Path, out: Path) -> None:

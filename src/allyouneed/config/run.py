@@ -52,8 +52,9 @@ class DataConfig(Config):
     """Code of the source language, such as "en", if known; selects the rules for splitting sentences."""
     target_language: str = ""
     """Code of the target language, such as "de"; Moses-tokenised scores need it."""
-    tags: Literal["normalised", "predicted", "endings"] = "normalised"
-    """Symbol of a word in a tree: the same for all words, its part of speech, or its last letter."""
+    tags: Literal["normalised", "predicted", "endings", "words"] = "normalised"
+    """Symbol of a word in a tree: the same for all words, its part of speech, its last letter, or its part of
+    speech and the word itself."""
     brackets: Literal["labelled", "plain", "joined"] = "labelled"
     """End of a constituent in a tree: `)NP`, `)`, or one symbol for all at a word (docs/parsing.md)."""
 

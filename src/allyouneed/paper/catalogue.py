@@ -9,8 +9,12 @@ from allyouneed.paper.table1 import TABLE1
 from allyouneed.paper.table2 import TABLE2, TABLE2_EN_FR
 from allyouneed.paper.table3 import TABLE3
 from allyouneed.paper.table4 import TABLE4
+from allyouneed.paper.table4_grammar import TABLE4_GRAMMAR
 from allyouneed.paper.variants import VARIANTS
 
-_ALL = (TABLE1, TABLE2, TABLE2_EN_FR, TABLE3, TABLE4, AOP, SCALING, EXTRAPOLATION, PATHS, VARIANTS, FIGURES)
+_ALL = (
+    *(TABLE1, TABLE2, TABLE2_EN_FR, TABLE3, TABLE4, TABLE4_GRAMMAR),
+    *(AOP, SCALING, EXTRAPOLATION, PATHS, VARIANTS, FIGURES),
+)
 EXPERIMENTS = {experiment.name: experiment for experiment in _ALL}
 """Command-line name -> experiment."""

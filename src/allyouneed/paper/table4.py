@@ -21,6 +21,7 @@ from allyouneed.data.lines import is_blank, read_lines, write_lines
 from allyouneed.data.tokenizer import SMALLEST_VOCABULARY
 from allyouneed.errors import DataError, UsageError
 from allyouneed.paper.experiment import (
+    CURVE,
     FAILED,
     HYPOTHESES,
     REFERENCES,
@@ -32,14 +33,15 @@ from allyouneed.paper.experiment import (
 )
 from allyouneed.paper.identity import read_json
 from allyouneed.paper.scales import SCALES, Scale
-from allyouneed.paper.training_rows import VALID, average_in, cost_of, require_validation
+from allyouneed.paper.training_rows import VALID, average_in, cost_of, curve_of, require_validation
 from allyouneed.storage.publish import publish_directory
 from allyouneed.tasks.loading import load_parser
+from allyouneed.tasks.parsing.linearisation import Tags, symbols_per_word
 from allyouneed.tasks.parsing.parser import NO_PARSE
 from allyouneed.tasks.parsing.scores import evaluate_parser, parse_words, score_parses
 from allyouneed.tasks.parsing.task import PARSING
 from allyouneed.tasks.parsing.treebank import AUGMENTED, TreeFiles
-from allyouneed.tasks.parsing.trees import read_trees, tree_of
+from allyouneed.tasks.parsing.trees import Tree, read_trees, tree_of
 from allyouneed.tasks.prepared_data import PreparedData
 from allyouneed.tasks.preparing import prepare
 from allyouneed.tasks.requests import ParseRequest, results
@@ -48,6 +50,19 @@ EXCHANGES = 5
 """Number of trees made per gold tree in the row `exchange`."""
 SENTENCES, SENTENCES_IN_PAPER = 10, 425
 """Sentences of raw text to parse per gold tree; the paper has 17 million for 40,000 trees."""
+
+PARSER_FIGURES = {
+    "bracket_f1": True,
+    "exact_match": True,
+    "tag_accuracy": True,
+    "well_formed": False,
+    "f1_unconstrained": True,
+    "well_formed_unconstrained": False,
+    f"bracket_f1{VALID}": False,
+    "trees": False,
+    "parameters_millions": False,
+}
+"""Figures of a parser -> whether rows are compared by them."""
 
 _NOTES = [
     "The paper's Table 4, on section 23 of the Wall Street Journal. WSJ only, discriminative: Vinyals & "
@@ -59,6 +74,7 @@ _NOTES = [
     "parses sentences drawn evenly from the raw text greedily; the half with the higher confidence is kept, "
     "and gold trees are repeated to the same number. The paper's silver trees come from other parsers, like "
     "those of `other_parser`.",
+    "`words` writes each word itself before its brackets, in batches of as many sentences.",
     f"`exchange` adds {EXCHANGES} trees for each gold tree, made by exchanging constituents.",
     "`half`, `quarter` and `eighth` are trained on every second, fourth and eighth tree, with a vocabulary "
     "that is smaller in proportion, for 0.71, 0.5 and 0.35 times the updates, the root of their share: fewer "
@@ -81,10 +97,16 @@ def require_trees(data: PreparedData) -> None:
         )
 
 
-def _score(work: Work, config: RunConfig, data: Path) -> Mapping[str, Any]:
-    """Train, average and score a parser; keep its trees."""
+def parser_figures(work: Work, config: RunConfig, data: Path, valid: Sequence[Tree]) -> Mapping[str, Any]:
+    """Train and average a parser, and score it on the test trees if given, else on the validation trees.
+
+    Args:
+        work: The row; its folder keeps run, model and trees.
+        config: Configuration at the scale of the work.
+        data: Prepared trees to train on.
+        valid: Validation trees.
+    """
     parser = load_parser(average_in(work, config, data), device=work.device)
-    valid = [tree_of(line) for line in PreparedData(work.data).lines("valid", "target")]
     gold = [placed.tree for file in work.inputs.test.values() for placed in read_trees(file)] or valid
     on_valid = {}
     if work.inputs.test:
@@ -96,6 +118,7 @@ def _score(work: Work, config: RunConfig, data: Path) -> Mapping[str, Any]:
     _, constrained = score_parses(parser, gold, parses)
     _, free = evaluate_parser(parser, gold, constrained=False)
     unconstrained = {score.name: score.value for score in free}
+    run = work.directory / "run"
     return {
         **{score.name: score.value for score in constrained},
         "f1_unconstrained": unconstrained["bracket_f1"],
@@ -103,8 +126,14 @@ def _score(work: Work, config: RunConfig, data: Path) -> Mapping[str, Any]:
         **on_valid,
         "trees": PreparedData(data).train.num_pairs,
         "parameters_millions": sum(count_parameters(parser.config.model).values()) / 1e6,
-        **cost_of(work.directory / "run"),
+        **cost_of(run),
+        CURVE: curve_of(run),
     }
+
+
+def _score(work: Work, config: RunConfig, data: Path) -> Mapping[str, Any]:
+    valid = [tree_of(line) for line in PreparedData(work.data).lines("valid", "target")]
+    return parser_figures(work, config, data, valid)
 
 
 def _supervised(work: Work) -> Mapping[str, Any]:
@@ -125,6 +154,20 @@ def _fewer_trees(work: Work, *, every: int) -> Mapping[str, Any]:
 def _exchange(work: Work) -> Mapping[str, Any]:
     exchanges = EXCHANGES * PreparedData(work.data).train.num_pairs
     return _score(work, work.scale(parsing_wsj()), _prepared(work, exchanges=exchanges))
+
+
+def _words(work: Work) -> Mapping[str, Any]:
+    given = PreparedData(work.data).config
+    if (given.tokenizer, given.tags, given.brackets) != ("words", "predicted", "joined"):
+        raise RowError(
+            f"{work.data}: outputs with words want data with tokenizer words, tags predicted and brackets "
+            "joined, as the preset parsing_tiny has them"
+        )
+    config = work.scale(parsing_wsj())
+    sizes = config.training.model_dump(include={"batch_tokens", "micro_batch_tokens"})
+    more, fewer = symbols_per_word("words"), symbols_per_word(given.tags)
+    longer = {name: size * more // fewer for name, size in sizes.items() if size}
+    return _score(work, config.replace(training=longer), _prepared(work, tags="words"))
 
 
 def _semi_supervised(work: Work) -> Mapping[str, Any]:
@@ -148,7 +191,9 @@ def _with_silver(work: Work, silver: Path) -> Mapping[str, Any]:
     return {**_score(work, work.scale(parsing_semi()), data), "silver_trees": num_silver}
 
 
-def _prepared(work: Work, *, every: int = 1, vocab_size: int | None = None, **mixed_in: Any) -> Path:
+def _prepared(
+    work: Work, *, every: int = 1, vocab_size: int | None = None, tags: Tags | None = None, **mixed_in: Any
+) -> Path:
     """Prepare, once, every `every`-th tree of the given data together with the trees `mixed_in`."""
     data = work.directory / "data"
     if not data.exists():
@@ -156,7 +201,9 @@ def _prepared(work: Work, *, every: int = 1, vocab_size: int | None = None, **mi
         train, valid = work.directory / "train.mrg", work.directory / "valid.mrg"
         write_lines(train, given.lines("train", "target")[::every])
         write_lines(valid, given.lines("valid", "target"))
-        config = given.config.replace(vocab_size=vocab_size or given.config.vocab_size)
+        config = given.config.replace(
+            vocab_size=vocab_size or given.config.vocab_size, tags=tags or given.config.tags
+        )
         prepare(data, TreeFiles(train, **mixed_in), TreeFiles(valid), config, work.say)
     return data
 
@@ -213,7 +260,7 @@ def _spread(files: Sequence[Path], number: int) -> Iterator[str]:
 def _rows(scale: Scale) -> Sequence[Row]:
     gold, silver = {"bracket_f1": 91.3}, {"bracket_f1": 92.7}
     parts = ["supervised"]
-    return [
+    rows = [
         Row("supervised", "gold trees only", _supervised, gold),
         Row("semi_supervised", "and silver trees", _semi_supervised, silver, made_of=parts, needs_text=True),
         Row("other_parser", "and silver trees of another parser", _other_parser, silver, needs_silver=True),
@@ -223,6 +270,8 @@ def _rows(scale: Scale) -> Sequence[Row]:
             for name, every in (("half", 2), ("quarter", 4), ("eighth", 8))
         ),
     ]
+    # Only with a fixed number of symbols per word, which the paper's form does not have.
+    return [*rows, Row("words", "and words in the output", _words)] if scale.name == "tiny" else rows
 
 
 def _scales() -> dict[str, Scale]:
@@ -244,18 +293,7 @@ TABLE4 = Experiment(
     "table4",
     "Table 4: English constituency parsing",
     _rows,
-    {
-        "bracket_f1": True,
-        "exact_match": True,
-        "tag_accuracy": True,
-        "well_formed": False,
-        "f1_unconstrained": True,
-        "well_formed_unconstrained": False,
-        f"bracket_f1{VALID}": False,
-        "trees": False,
-        "silver_trees": False,
-        "parameters_millions": False,
-    },
+    PARSER_FIGURES | {"silver_trees": False},
     require_trees,
     notes=_NOTES,
     scales=_scales(),

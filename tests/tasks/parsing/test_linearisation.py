@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 JOHN = tree_of("(S (NP (NNP John)) (VP (VBZ has) (NP (DT a) (NN dog))) (. .))")
 BRACKETS: tuple[Brackets, ...] = ("labelled", "plain", "joined")
 MODES: list[tuple[Tags, Brackets]] = [
-    (tags, brackets) for tags in ("normalised", "predicted", "endings") for brackets in BRACKETS
+    *((tags, brackets) for tags in ("normalised", "predicted", "endings") for brackets in BRACKETS),
+    ("words", "joined"),
 ]
 
 
@@ -57,12 +58,14 @@ def test_the_example_of_grammar_as_a_foreign_language() -> None:
     assert " ".join(linearise(JOHN, brackets="plain")) == "(S (NP XX ) (VP XX (NP XX XX ) ) XX )"
 
 
-def test_joined_brackets_are_two_symbols_a_word_or_three() -> None:
+def test_joined_brackets_are_two_symbols_a_word_or_more() -> None:
     assert " ".join(linearise(JOHN, brackets="joined")) == "(S(NP )1 (VP )0 (NP )0 ( )2 ( )1"
     expected = "(S(NP NNP )1 (VP VBZ )0 (NP DT )0 ( NN )2 ( . )1"
     assert " ".join(linearise(JOHN, "predicted", "joined")) == expected
     expected = "(S(NP n )1 (VP s )0 (NP a )0 ( g )2 ( XX )1"
     assert " ".join(linearise(JOHN, "endings", "joined")) == expected
+    words = linearise(JOHN, "words", "joined")
+    assert words[:8] == ["form John", "(S(NP", "NNP", ")1", "form has", "(VP", "VBZ", ")0"]
     # Each label alone, no label, and each number up to the largest are there though no tree has them.
     vocabulary = TreeVocabulary.learn([str(JOHN), "(S (A (B (C (NN a)))))"], "normalised", "joined")
     joined = {"(S(NP", "(VP", "(NP", "(", "(S(A(B(C", "(S", "(A", "(B", "(C"}
@@ -95,7 +98,7 @@ def test_linearising_and_back_is_the_identity_on_ten_thousand_random_trees(
 ) -> None:
     for number, tree in enumerate(random_trees(10_000)):
         tags, brackets = MODES[number % len(MODES)]
-        expected = tree if tags == "predicted" else without_tags(tree)
+        expected = tree if tags in ("predicted", "words") else without_tags(tree)
         assert there_and_back(tree, tags, brackets) == (expected, True)
 
 
@@ -103,7 +106,7 @@ def test_it_is_the_identity_on_every_tree_of_the_treebank(data_folder: Path) -> 
     for part, modes in (("train", MODES[3:]), ("dev", MODES)):
         for tree, _ in clean_trees(read_trees(data_folder / "ptb_sample" / f"{part}.mrg")):
             for tags, brackets in modes:
-                expected = tree if tags == "predicted" else without_tags(tree)
+                expected = tree if tags in ("predicted", "words") else without_tags(tree)
                 assert there_and_back(tree, tags, brackets) == (expected, True)
 
 

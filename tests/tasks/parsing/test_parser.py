@@ -133,12 +133,16 @@ def test_outputs_with_the_endings_of_words_are_trees_over_the_words_too(
     assert {tag for parse in found if parse.tree for tag in parse.tree.tags} == {"XX"}
 
 
-def test_a_parser_of_words_reads_any_and_writes_joined_brackets(toy_treebank: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("tags", ["predicted", "words"])
+def test_a_parser_of_words_reads_any_and_writes_joined_brackets(
+    toy_treebank: Path, tmp_path: Path, tags: str
+) -> None:
     tiny = parsing_tiny().replace(
         model={"d_model": 16, "d_ff": 16, "num_heads": 2, "num_layers": 1, "guided_alignment": 0.5},
+        data={"tags": tags},
         training=TWO_UPDATES,
     )
-    trees = TreeFiles(toy_treebank / "dev.mrg")
+    trees, per_word = TreeFiles(toy_treebank / "dev.mrg"), 4 if tags == "words" else 3
     prepare(tmp_path / "data", trees, trees, config=tiny.data)
     train(tmp_path / "run", tmp_path / "data", tiny)
     found = load_parser(tmp_path / "run").parse(WEIRD, beam_size=2)
@@ -149,9 +153,11 @@ def test_a_parser_of_words_reads_any_and_writes_joined_brackets(toy_treebank: Pa
         load_parser(tmp_path / "run").parse([["\ud800"]])
     shown = load_parser(tmp_path / "run").attention(SENTENCE)
     assert [word.text for word in shown.source.words] == [*SENTENCE.split(), "</s>"]
-    assert shown.source.words[1].pieces == (3, 6)
-    assert [shown.source.text[begin:end] for begin, end in shown.source.offsets[3:6]] == ["wolf"] * 3
-    assert shown.weights.cross.shape[-1] == 3 * len(SENTENCE.split()) + 1
+    assert shown.source.words[1].pieces == (per_word, 2 * per_word)
+    assert [shown.source.text[begin:end] for begin, end in shown.source.offsets[per_word : 2 * per_word]] == (
+        ["wolf"] * per_word
+    )
+    assert shown.weights.cross.shape[-1] == per_word * len(SENTENCE.split()) + 1
 
 
 def test_company_changes_nothing(parser: Parser) -> None:

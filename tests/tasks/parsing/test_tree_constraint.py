@@ -18,14 +18,18 @@ from allyouneed.tasks.parsing.joined_tree_constraint import JoinedTreeConstraint
 from allyouneed.tasks.parsing.linearisation import Brackets, Tags, build_tree
 from allyouneed.tasks.parsing.tree_constraint import TreeConstraint
 from allyouneed.tasks.parsing.tree_vocabulary import TreeVocabulary
+from allyouneed.tasks.parsing.word_features import RAREST_WORDS, form
 
 if TYPE_CHECKING:
     from tests.tiny import TinyModel
 
 MODES: list[tuple[Tags, Brackets]] = [
-    (tags, brackets)
-    for tags in ("normalised", "predicted", "endings")
-    for brackets in ("labelled", "plain", "joined")
+    *(
+        (tags, brackets)
+        for tags in ("normalised", "predicted", "endings")
+        for brackets in ("labelled", "plain", "joined")
+    ),
+    ("words", "joined"),
 ]
 TREES = ["(S (NP (NN a)) (VP (VB b) (NP (NN c))))"]
 
@@ -33,6 +37,16 @@ TREES = ["(S (NP (NN a)) (VP (VB b) (NP (NN c))))"]
 def words_of(source: Sequence[int]) -> list[str]:
     """In these tests every id is a word: a letter, so that many words have the same ending as others."""
     return ["abc"[token % 3] for token in source[:-1]]
+
+
+def symbols_of(source: Sequence[int]) -> list[str]:
+    """The words as outputs have them."""
+    return list(map(form, words_of(source)))
+
+
+def learned(trees: list[str], tags: Tags, brackets: Brackets) -> TreeVocabulary:
+    words = [*map(form, "abc"), *RAREST_WORDS] if tags == "words" else []
+    return TreeVocabulary.learn(trees, tags, brackets, words)
 
 
 def allowed(constraint: Constraint, ids: list[int], source: list[int]) -> list[int]:
@@ -44,7 +58,8 @@ def allowed(constraint: Constraint, ids: list[int], source: list[int]) -> list[i
 
 def constraint_of(vocabulary: TreeVocabulary, config: SearchConfig, **limits: int) -> Constraint:
     of_form = JoinedTreeConstraint if vocabulary.brackets == "joined" else TreeConstraint
-    return of_form(vocabulary, words_of, config, **limits)
+    own = symbols_of if vocabulary.tags == "words" else words_of
+    return of_form(vocabulary, own, config, **limits)
 
 
 def all_allowed(constraint: Constraint, source: list[int]) -> set[tuple[int, ...]]:
@@ -61,7 +76,7 @@ def all_allowed(constraint: Constraint, source: list[int]) -> set[tuple[int, ...
 
 def symbols_of_words(tags: Tags, source: list[int]) -> list[str]:
     words = words_of(source)
-    return {"normalised": ["XX"] * len(words), "predicted": ["NN"] * len(words), "endings": words}[tags]
+    return words if tags == "endings" else [("XX" if tags == "normalised" else "NN")] * len(words)
 
 
 @pytest.mark.parametrize(("tags", "brackets"), [mode for mode in MODES if mode[1] != "joined"])
@@ -82,18 +97,20 @@ def test_it_allows_all_trees_that_fit_and_nothing_else(tags: Tags, brackets: Bra
     assert found
 
 
-@pytest.mark.parametrize("tags", ["normalised", "predicted", "endings"])
+@pytest.mark.parametrize("tags", ["normalised", "predicted", "endings", "words"])
 @pytest.mark.parametrize("words", [1, 2, 3])
 def test_with_joined_brackets_it_allows_all_trees_that_have_symbols_and_nothing_else(
     tags: Tags, words: int
 ) -> None:
-    vocabulary = TreeVocabulary.learn(["(S (NP (NN a)))"], tags, "joined")
+    vocabulary = learned(["(S (NP (NN a)))"], tags, "joined")
     source = [*range(5, 5 + words), END]
     found = all_allowed(constraint_of(vocabulary, SearchConfig()), source)
     expected = set()
     for choice in product(product(["(", "(S", "(NP", "(S(NP"], [0, 1, 2]), repeat=words):
         brackets, written = [], []
-        for (opening, ended), word in zip(choice, symbols_of_words(tags, source), strict=True):
+        own = zip(symbols_of_words(tags, source), symbols_of(source), strict=True)
+        for (opening, ended), (word, as_symbol) in zip(choice, own, strict=True):
+            written += [as_symbol] * (tags == "words")
             brackets += [*re.findall(r"\([A-Z]+", opening), "XX", *[")"] * ended]
             written += [opening, *([] if tags == "normalised" else [word]), f"){ended}"]
         if build_tree(brackets, "abc"[:words]).well_formed:
@@ -107,13 +124,13 @@ def test_with_joined_brackets_it_allows_all_trees_that_have_symbols_and_nothing_
 def test_every_output_of_a_random_model_is_a_tree_over_the_words(
     tiny_model: "TinyModel", tags: Tags, brackets: Brackets, settings: dict[str, object]
 ) -> None:
-    vocabulary = TreeVocabulary.learn(TREES, tags, brackets)
+    vocabulary = learned(TREES, tags, brackets)
     engine = Engine(tiny_model(1, vocab_size=vocabulary.vocab_size))
     draw = Random(1)
     sources = [draw.choices(range(5, vocabulary.vocab_size), k=draw.randint(1, 12)) for _ in range(20)]
     config = SearchConfig(beam_size=3, max_extra_tokens=20).replace(**settings)
     if brackets == "joined":
-        config = config.replace(max_extra_tokens=24)  # for 12 words: there are no shorter trees
+        config = config.replace(max_extra_tokens=36)  # for 12 words: there are no shorter trees
     constraint = constraint_of(vocabulary, config)
     assert isinstance(constraint.table, np.ndarray)
     outputs = list(generate(engine, sources, config, n_best=1, constraint=constraint))

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import get_args
 
@@ -12,18 +13,20 @@ from allyouneed.symbols import PADDING, UNKNOWN
 from allyouneed.tasks.parsing.linearisation import ENDINGS, WORD, Brackets, Tags, ending
 from allyouneed.tasks.parsing.tree_vocabulary import TreeVocabulary
 from allyouneed.tasks.parsing.trees import Constituent, Tree, tree_of
+from allyouneed.tasks.parsing.word_features import RAREST_WORDS
 
 JOHN = tree_of("(S (NP (NNP John)) (VP (VBZ has) (NP (DT a) (NN dog))) (. .))")
 UNTAGGED = replace(JOHN, tags=(WORD,) * len(JOHN.words))
-TAGS, BRACKETS = get_args(Tags), get_args(Brackets)
+BRACKETS = get_args(Brackets)
+MODES = [*product(("normalised", "predicted", "endings"), BRACKETS), ("words", "joined")]
+WORDS = ["form a", "form dog", *RAREST_WORDS]
 
 
-@pytest.mark.parametrize("tags", TAGS)
-@pytest.mark.parametrize("brackets", BRACKETS)
+@pytest.mark.parametrize(("tags", "brackets"), MODES)
 def test_a_vocabulary_is_read_as_it_was_saved_and_gives_trees_back(
     tmp_path: Path, tags: Tags, brackets: Brackets
 ) -> None:
-    vocabulary = TreeVocabulary.learn([str(JOHN)], tags, brackets)
+    vocabulary = TreeVocabulary.learn([str(JOHN)], tags, brackets, WORDS if tags == "words" else ())
     vocabulary.save(tmp_path / "trees.json")
     loaded = TreeVocabulary.load(tmp_path / "trees.json")
     assert loaded == vocabulary
@@ -31,9 +34,20 @@ def test_a_vocabulary_is_read_as_it_was_saved_and_gives_trees_back(
     ids = loaded.encode(str(JOHN))
     assert min(ids) > UNKNOWN
     assert max(ids) < loaded.vocab_size
-    assert loaded.decode(ids, JOHN.words) == (JOHN if tags == "predicted" else UNTAGGED, True)
+    assert loaded.decode(ids, JOHN.words) == (JOHN if tags in ("predicted", "words") else UNTAGGED, True)
     assert not loaded.decode([PADDING, *ids], JOHN.words).well_formed
     assert loaded.encode_batch(["(S (NP (NN b)))", str(JOHN)])[1] == ids
+
+
+def test_words_in_an_output_are_those_of_the_sentence_or_it_is_repaired() -> None:
+    vocabulary = TreeVocabulary.learn([str(JOHN)], "words", "joined", WORDS)
+    ids = vocabulary.encode(str(JOHN))
+    written = [vocabulary.symbols[token] for token in ids[::4]]
+    assert written == ["rare Aa", "rare a", "form a", "form dog", "rare ."]
+    other = [vocabulary.symbols.index("form a") if token == ids[12] else token for token in ids]
+    assert vocabulary.decode(other, JOHN.words) == (JOHN, False)
+    assert vocabulary.decode(ids, ["Mary", "is", *JOHN.words[2:]]).well_formed
+    assert not vocabulary.decode(ids[1:], JOHN.words).well_formed
 
 
 def test_every_word_has_one_of_the_endings_that_every_vocabulary_knows() -> None:
@@ -99,6 +113,7 @@ SAVED = {
         {"symbols": [*SAVED["symbols"], 7]},  # type: ignore[misc]
         {"symbols": "(S"},
         {"brackets": "joined"},  # its closing bracket has no number
+        {"tags": "words", "brackets": "joined", "symbols": [*SAVED["symbols"]][:-1]},  # type: ignore[misc]  # no rare words
     ],
 )
 def test_a_vocabulary_of_other_content_is_refused(tmp_path: Path, changes: dict[str, object]) -> None:

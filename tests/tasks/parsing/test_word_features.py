@@ -89,7 +89,7 @@ def test_it_is_read_as_it_was_saved(tmp_path: Path) -> None:
     [
         {"format": "allyouneed tree symbols"},
         {"format_version": 2},
-        {"ids_per_word": 4},
+        {"ids_per_word": 5},
         {"symbols": ["<pad>", "<s>", "</s>", "<sentinel>", "<unk>", "form the"]},
         {"symbols": [*WordFeatures.learn(LINES, 1_000, 2).symbols, "form the"]},
         {"symbols": [*WordFeatures.learn(LINES, 1_000, 2).symbols, 7]},

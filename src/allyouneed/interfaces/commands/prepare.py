@@ -52,8 +52,9 @@ class DataOptions:
     """Language code such as `en`; its rules split texts into sentences."""
     target_language: str | None = None
     """Language code such as `de`; with it, `evaluate` also reports BLEU on Moses tokens."""
-    tags: Literal["normalised", "predicted", "endings"] | None = None
-    """Symbol of a word in a tree: the same for all (as in the paper), its part of speech, its last letter."""
+    tags: Literal["normalised", "predicted", "endings", "words"] | None = None
+    """Symbol of a word in a tree: the same for all (as in the paper), its part of speech, its last letter, or
+    its part of speech and, before its brackets, the word itself."""
     brackets: Literal["labelled", "plain", "joined"] | None = None
     """Closing brackets of a tree: with labels, as in the paper, or without; or joined: one symbol for all
     constituents that open before a word, and one for all that end after it."""

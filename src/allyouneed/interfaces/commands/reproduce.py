@@ -22,6 +22,7 @@ Name = Literal[
     "table2-en-fr",
     "table3",
     "table4",
+    "table4-grammar",
     "aop",
     "scaling",
     "extrapolation",
@@ -103,10 +104,11 @@ def reproduce(
     Args:
         experiment: `table1`: cost and path lengths of layer types (needs no data); `table2` (English-German)
             and `table2-en-fr`: the Transformer and its rivals at equal cost; `table3`: variations of the
-            model; `table4`: constituency parsing; `aop`: attention over parameters; `scaling`: dot products
-            with and without scaling, and additive attention; `extrapolation`: sentences longer than any in
-            training; `paths`: which networks find what lies far back (needs no data); `variants`: model
-            variants that are in no table of the paper; `figures`: Figures 3 to 5; `index`: one page,
+            model; `table4`: constituency parsing; `table4-grammar`: the paper's own form of it, from more and
+            more trees of the demo's grammar (needs no data); `aop`: attention over parameters; `scaling`: dot
+            products with and without scaling, and additive attention; `extrapolation`: sentences longer than
+            any in training; `paths`: which networks find what lies far back (needs no data); `variants`:
+            model variants that are in no table of the paper; `figures`: Figures 3 to 5; `index`: one page,
             OUT/index.html, of all tables in the folder OUT, by default `runs`, and in its folders.
         given: Inputs of the experiment.
         scale: `quick` (early learning, three hours on two cores; for `table1` a minute), `tiny` (until

@@ -13,8 +13,8 @@ from allyouneed.interfaces.reports.results_table import ResultsTable
 from allyouneed.storage.publish import disk_errors, write_text
 
 _ORDER = (
-    *("table1", "paths", "table2", "table2-en-fr", "table3", "table4", "aop", "scaling", "extrapolation"),
-    *("variants", "figures"),
+    *("table1", "paths", "table2", "table2-en-fr", "table3", "table4", "table4-grammar"),
+    *("aop", "scaling", "extrapolation", "variants", "figures"),
 )
 _TITLE = "Attention Is All You Need: the paper's tables, and ours"
 _TITLE_IN_HTML = html.escape(_TITLE)

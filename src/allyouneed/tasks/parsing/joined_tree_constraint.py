@@ -9,10 +9,12 @@ from allyouneed.config.run import SearchConfig
 from allyouneed.symbols import END, UNKNOWN
 from allyouneed.tasks.parsing.linearisation import ending, symbols_per_word
 from allyouneed.tasks.parsing.tree_vocabulary import TreeVocabulary
+from allyouneed.tasks.parsing.word_features import is_word
 
-_WORDS_LEFT, _DEPTH, _DEEPEST, _NUM_WRITTEN, _ENDINGS = range(5)
+_WORDS_LEFT, _DEPTH, _DEEPEST, _NUM_WRITTEN, _OWN = range(5)
 """Columns of a state: words not yet complete; open constituents, and the most that may be open; number of
-symbols written of the current word; then, if outputs have endings, those of the words, last word first."""
+symbols written of the current word; then, if outputs have endings or words, those of the words, last word
+first."""
 
 
 class JoinedTreeConstraint:
@@ -23,7 +25,8 @@ class JoinedTreeConstraint:
 
     Args:
         vocabulary: Vocabulary of the outputs, with joined brackets.
-        words_of: Returns the words of a source, given its ids with the end symbol.
+        words_of: Returns the words of a source, given its ids with the end symbol; for the tags `words`, as
+            symbols.
         config: Search settings; `max_extra_tokens` and `max_length` limit the tokens of an output.
         max_positions: Number of positions of the model, if limited.
         max_depth: Maximum depth of nested constituents.
@@ -44,45 +47,50 @@ class JoinedTreeConstraint:
         symbols = ["" if token <= UNKNOWN else symbol for token, symbol in enumerate(vocabulary.symbols)]
         self._opens = np.array([symbol.startswith("(") for symbol in symbols])
         self._closes = np.array([symbol.startswith(")") for symbol in symbols])
-        self._adds = np.array([symbol != "" for symbol in symbols]) & ~self._opens & ~self._closes
+        is_of_word = np.array([is_word(symbol) for symbol in symbols])
+        self._adds = np.array([symbol != "" for symbol in symbols])
+        self._adds &= ~(self._opens | self._closes | is_of_word)
         self._begun = np.array([sum(map(bool, s.split("("))) if s.startswith("(") else 0 for s in symbols])
         self._ended = np.array([int(s[1:]) if s.startswith(")") else 0 for s in symbols])
         self._most_begun, self._most_ended = (
             min(int(numbers.max()), max_depth) for numbers in (self._begun, self._ended)
         )
-        self._endings = np.flatnonzero(self._adds).tolist() if vocabulary.tags == "endings" else []
-        self._place_of = {vocabulary.symbols[token]: place for place, token in enumerate(self._endings)}
+        self._is_first = vocabulary.tags == "words"  # or a word's own symbol comes after what opens
+        of_words = {"endings": self._adds, "words": is_of_word}.get(vocabulary.tags, np.zeros(0, bool))
+        self._own = np.flatnonzero(of_words).tolist()
+        self._place_of = {vocabulary.symbols[token]: place for place, token in enumerate(self._own)}
         self.table = self._build_table()
 
     def start(self, sources: Sequence[Sequence[int]]) -> NDArray[np.int64]:
         """The states of empty outputs (sentences, columns); sources include their end symbols."""
         words = [self._words_of(source) for source in sources]
-        longest = max(map(len, words)) if self._endings else 0
-        states = np.zeros((len(sources), _ENDINGS + longest), np.int64)
+        longest = max(map(len, words)) if self._own else 0
+        states = np.zeros((len(sources), _OWN + longest), np.int64)
         for state, source, of_source in zip(states, sources, words, strict=True):
             state[_WORDS_LEFT] = len(of_source)
             tokens = min([len(source) + self._max_extra_tokens, *self._limits])
             # Without room for all symbols and the end symbol, nothing may open: there is no tree.
             state[_DEEPEST] = self._max_depth * (tokens > self._per_word * len(of_source))
-            if self._endings:
-                places = [self._place_of[ending(word)] for word in reversed(of_source)]
-                state[_ENDINGS : _ENDINGS + len(places)] = places
+            if self._own:
+                own = of_source if self._is_first else map(ending, of_source)
+                places = [self._place_of[symbol] for symbol in own]
+                state[_OWN : _OWN + len(places)] = places[::-1]
         return states
 
     def classify(self, states: NDArray[np.int64]) -> NDArray[np.int64]:
         """The class (sentences, beams) of each state: kind of the next symbol, least and most brackets."""
-        words, depth, deepest, num_written = np.moveaxis(states[..., :_ENDINGS], -1, 0)
+        words, depth, deepest, num_written = np.moveaxis(states[..., :_OWN], -1, 0)
         room = np.minimum(deepest, self._most_ended * words) - depth
         opening = (depth == 0) * (self._most_begun + 1) + room.clip(0, self._most_begun)
         least = np.where(words == 1, depth, depth - np.minimum(deepest, self._most_ended * (words - 1)))
         most = np.where(words == 1, depth, depth - 1)
         least, most = least.clip(0, self._most_ended), most.clip(0, self._most_ended)
         closing = self._first_closing + least * (self._most_ended + 1) + most
-        adding = np.full_like(closing, self._first_adding)
-        if self._endings:
-            place = (_ENDINGS + np.maximum(words - 1, 0))[..., None]
-            adding += np.take_along_axis(states, place, -1)[..., 0]
-        found = np.where(num_written == 0, opening, adding)
+        found = np.where(num_written == int(self._is_first), opening, self._adding)
+        if self._own:
+            place = (_OWN + np.maximum(words - 1, 0))[..., None]
+            own = self._first_own + np.take_along_axis(states, place, -1)[..., 0]
+            found = np.where(num_written == int(not self._is_first), own, found)
         found = np.where(num_written == self._per_word - 1, closing, found)
         return np.where(words == 0, len(self.table) - 1, found)
 
@@ -98,7 +106,7 @@ class JoinedTreeConstraint:
         return states
 
     def _build_table(self) -> NDArray[np.bool_]:
-        """Allowed tokens (classes, vocab): rows for opening symbols, closing symbols, words; then the end."""
+        """Allowed tokens (classes, vocab): rows for opening and closing symbols, any tag, words; the end."""
         begun, ended = np.arange(self._most_begun + 1), np.arange(self._most_ended + 1)
         opening = [
             self._opens & (self._begun >= least) & (self._begun <= most) for least in (0, 1) for most in begun
@@ -107,7 +115,8 @@ class JoinedTreeConstraint:
             self._closes & (self._ended >= least) & (self._ended <= most) for least in ended for most in ended
         ]
         tokens = np.arange(len(self._opens))
-        adding = [tokens == token for token in self._endings] or [self._adds]
+        own = [tokens == token for token in self._own]
         self._first_closing = len(opening)
-        self._first_adding = len(opening) + len(closing)
-        return np.array([*opening, *closing, *adding, tokens == END])
+        self._adding = len(opening) + len(closing)
+        self._first_own = self._adding + 1
+        return np.array([*opening, *closing, self._adds, *own, tokens == END])

@@ -7,6 +7,7 @@ covers the whole sentence. Symbols have their own vocabulary, so no text can con
 Joined brackets, `(S(NP )1 (VP )2`, are our own form with a fixed number of symbols per word: what opens
 before it, optionally its part of speech, and how many constituents end after it. So a model need not track
 its place: the third word has the fifth and sixth symbol, or the seventh to ninth with three symbols per word.
+With four, the word itself comes first.
 """
 
 import string
@@ -14,8 +15,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Literal, NamedTuple
 
 from allyouneed.tasks.parsing.trees import ROOT, Constituent, Tree, labels_around_words
+from allyouneed.tasks.parsing.word_features import form, is_word
 
-Tags = Literal["normalised", "predicted", "endings"]
+Tags = Literal["normalised", "predicted", "endings", "words"]
 Brackets = Literal["labelled", "plain", "joined"]
 
 WORD: Final = "XX"
@@ -31,7 +33,8 @@ def linearise(tree: Tree, tags: Tags = "normalised", brackets: Brackets = "label
     Args:
         tree: A cleaned tree.
         tags: Symbol of a word. "normalised": always `XX`; "predicted": its part of speech; "endings": its
-            last letter, which tells model and search which word they are at.
+            last letter, which tells model and search which word they are at; "words": its part of speech,
+            and the word itself, as `word_features.form`, before its brackets, which must be joined.
         brackets: "labelled": a constituent ends with `)NP`; "plain": with `)`; "joined": one symbol for all
             constituents that open before a word, `(` if there are none, and one for the number that end
             after it, with the word's own symbol between them unless that is `XX`.
@@ -39,8 +42,9 @@ def linearise(tree: Tree, tags: Tags = "normalised", brackets: Brackets = "label
     symbols = []
     around = labels_around_words(_without_root(tree), len(tree.words))
     for word, tag, (begun, ended) in zip(tree.words, tree.tags, around, strict=True):
-        symbol = {"normalised": WORD, "predicted": tag, "endings": ending(word)}[tags]
+        symbol = {"normalised": WORD, "endings": ending(word)}.get(tags, tag)
         if brackets == "joined":
+            symbols += [form(word)] * (tags == "words")
             symbols.append("(" + "(".join(begun))
             symbols += [symbol] * (tags != "normalised")
             symbols.append(f"){len(ended)}")
@@ -53,12 +57,14 @@ def linearise(tree: Tree, tags: Tags = "normalised", brackets: Brackets = "label
 
 def symbols_per_word(tags: Tags) -> int:
     """Number of symbols per word with joined brackets."""
-    return 2 if tags == "normalised" else 3
+    return {"normalised": 2, "predicted": 3, "endings": 3, "words": 4}[tags]
 
 
 def unjoined(symbols: Iterable[str], tags: Tags) -> Iterator[str]:
-    """Convert symbols with joined brackets to symbols with plain brackets."""
+    """Convert symbols with joined brackets to symbols with plain brackets, without words."""
     for symbol in symbols:
+        if is_word(symbol):
+            continue
         if symbol.startswith("("):
             yield from ("(" + label for label in symbol.split("(") if label)
         elif symbol.startswith(")"):

@@ -286,6 +286,8 @@ class Parser:
         return words, ids
 
     def _words_of(self, source: Sequence[int]) -> list[str]:
+        if isinstance(self._tokenizer, WordFeatures) and self.vocabulary.tags == "words":
+            return self._tokenizer.words(source)
         return self._tokenizer.decode(source).split(" ")
 
     def _parse(self, words: list[str], hypothesis: Hypothesis) -> Parse:

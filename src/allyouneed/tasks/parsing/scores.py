@@ -57,4 +57,4 @@ def score_parses(
     sums = score_trees(gold, [parse.tree for parse in found])
     share = sum(parse.tree is not None and not parse.repaired for parse in found) / len(gold)
     well_formed = Score("well_formed", 100 * share, "trees:before-repair|leaves:as-many-as-words")
-    return sums, [*sums.scores(tagged=parser.vocabulary.tags == "predicted"), well_formed]
+    return sums, [*sums.scores(tagged=parser.vocabulary.tags in ("predicted", "words")), well_formed]

@@ -32,6 +32,12 @@ def _require_settings(config: DataConfig) -> None:
             "leave either out: with brackets joined the place of a word is known without endings",
             settings=["tokenizer", "tags", "brackets"],
         )
+    if config.tags == "words" and (config.tokenizer, config.brackets) != ("words", "joined"):
+        raise UsageError(
+            "tags words: search has to know which symbols are a word's; take tokenizer words and brackets "
+            "joined as well",
+            settings=["tags", "tokenizer", "brackets"],
+        )
 
 
 def _ids_per_word(config: DataConfig) -> int | None:
@@ -41,17 +47,21 @@ def _ids_per_word(config: DataConfig) -> int | None:
 
 def _learn_units(text: TrainingText) -> Units:
     config = text.config
-    symbols = TreeVocabulary.learn(text.lines("target"), config.tags, config.brackets)
-    if config.tags == "predicted" and (untagged := text.report.notes[UNTAGGED]):
+    if config.tags in ("predicted", "words") and (untagged := text.report.notes[UNTAGGED]):
         raise DataError(
             f"{untagged:,} silver trees have {WORD} for every part of speech, which would be learned; "
             "make them with a parser that predicts tags, or take other tags",
             settings=["tags"],
         )
-    if config.tokenizer != "words":
-        return Units(text.learn_tokenizer("source"), symbols)
-    lines = text.sampled_lines("source")
-    return Units(WordFeatures.learn(lines, config.vocab_size, symbols_per_word(config.tags)), symbols)
+    source: Tokenizer | WordFeatures
+    words = []
+    if config.tokenizer == "words":
+        lines, per_word = text.sampled_lines("source"), symbols_per_word(config.tags)
+        source = WordFeatures.learn(lines, config.vocab_size, per_word)
+        words = source.word_symbols if config.tags == "words" else []
+    else:
+        source = text.learn_tokenizer("source")
+    return Units(source, TreeVocabulary.learn(text.lines("target"), config.tags, config.brackets, words))
 
 
 def _load_units(directory: Path, config: DataConfig, source_vocab_size: int, target_vocab_size: int) -> Units:

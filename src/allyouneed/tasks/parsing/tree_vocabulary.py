@@ -22,6 +22,7 @@ from allyouneed.tasks.parsing.linearisation import (
 )
 from allyouneed.tasks.parsing.tree_cleaning import without_unary_cycles
 from allyouneed.tasks.parsing.trees import tree_of
+from allyouneed.tasks.parsing.word_features import RAREST_WORDS, is_word, word_symbol
 
 _FILE = VocabularyFile("allyouneed tree symbols", 1, "vocabulary of trees", ("tags", "brackets"))
 _JOINED = re.compile(r"[^)].*|\)[0-9]{1,5}", re.DOTALL)
@@ -41,15 +42,22 @@ class TreeVocabulary:
         self._ids = {symbol: token for token, symbol in enumerate(symbols)}
 
     @classmethod
-    def learn(cls, texts: Iterable[str], tags: Tags, brackets: Brackets) -> Self:
+    def learn(cls, texts: Iterable[str], tags: Tags, brackets: Brackets, words: Sequence[str] = ()) -> Self:
         """Learn the symbols of trees in brackets, the most frequent first.
+
+        Args:
+            texts: The trees.
+            tags: Form of word symbols; see `linearise`.
+            brackets: Form of brackets; see `linearise`.
+            words: The symbols of words, from `WordFeatures.word_symbols`, for the tags `words`.
 
         Raises:
             DataError: A text is not a tree, or has a tag with the name of a control symbol.
         """
         counts: Counter[str] = Counter()
         for text in texts:
-            counts.update(linearise(without_unary_cycles(tree_of(text)), tags, brackets))
+            symbols = linearise(without_unary_cycles(tree_of(text)), tags, brackets)
+            counts.update(symbol for symbol in symbols if not is_word(symbol))
         if reserved := [symbol for symbol in CONTROL_SYMBOLS if symbol in counts]:
             raise DataError(f"{reserved[0]} is the tag of a word, but reserved here; rename it in the trees")
         if tags == "endings":
@@ -57,7 +65,7 @@ class TreeVocabulary:
         if brackets == "joined":
             counts.update(dict.fromkeys(_all_joined(counts), 0))
         in_order = sorted(counts, key=lambda symbol: (-counts[symbol], symbol))
-        return cls([*CONTROL_SYMBOLS, *in_order], tags, brackets)
+        return cls([*CONTROL_SYMBOLS, *in_order, *words], tags, brackets)
 
     @classmethod
     def load(cls, path: Path, vocab_size: int | None = None) -> Self:
@@ -97,7 +105,11 @@ class TreeVocabulary:
             DataError: The text is not a tree.
         """
         tree = without_unary_cycles(tree_of(text))
-        return [self._ids.get(symbol, UNKNOWN) for symbol in linearise(tree, self.tags, self.brackets)]
+        own = iter(self._word_ids(tree.words))
+        return [
+            next(own) if is_word(symbol) else self._ids.get(symbol, UNKNOWN)
+            for symbol in linearise(tree, self.tags, self.brackets)
+        ]
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of each tree; see `encode`."""
@@ -106,14 +118,20 @@ class TreeVocabulary:
     def decode(self, ids: Sequence[int], words: Sequence[str]) -> BuiltTree:
         """The tree that ids build over words, without unary cycles, which are never learned.
 
-        Control symbols are left out, and make the tree ill-formed.
+        Control symbols and words other than the given ones are left out, and make the tree ill-formed.
         """
         symbols = [self.symbols[token] for token in ids if token > UNKNOWN]
         built = build_tree(unjoined(symbols, self.tags) if self.brackets == "joined" else symbols, words)
         tree = without_unary_cycles(built.tree)
         if self.tags == "endings":
             tree = replace(tree, tags=(WORD,) * len(words))
-        return BuiltTree(tree, built.well_formed and all(token > UNKNOWN for token in ids))
+        written = [token for token in ids if is_word(self.symbols[token])]
+        is_sound = all(token > UNKNOWN for token in ids) and written == self._word_ids(words)
+        return BuiltTree(tree, built.well_formed and is_sound)
+
+    def _word_ids(self, words: Sequence[str]) -> list[int]:
+        """The ids of the words themselves, if outputs have them."""
+        return [self._ids[word_symbol(word, self._ids)] for word in words if self.tags == "words"]
 
     def _key(self) -> tuple[tuple[str, ...], str, str]:
         return self.symbols, self.tags, self.brackets
@@ -124,6 +142,7 @@ def _is_sound(symbols: list[str], tags: object, brackets: object) -> bool:
         tags in get_args(Tags)
         and brackets in get_args(Brackets)
         and (brackets != "joined" or all(re.fullmatch(_JOINED, symbol) for symbol in symbols))
+        and (tags != "words" or (brackets == "joined" and {*RAREST_WORDS} <= {*symbols}))
     )
 
 

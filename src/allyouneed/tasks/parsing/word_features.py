@@ -1,13 +1,13 @@
 """Words as a fixed number of ids each, as input of a parser that writes as many symbols per word.
 
 The first id is the word as written, the second its shape and ending, the optional third its lower-case form
-or beginning. Rare features back off to coarser ones, in the end to a shape (after Petrov et al. 2006, and the
-Berkeley parser's classes of unknown words), so no word is unknown.
+or beginning; the optional fourth repeats the first. Rare features back off to coarser ones, in the end to a
+shape (after Petrov et al. 2006, and the Berkeley parser's classes of unknown words), so no word is unknown.
 """
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Final, Self
@@ -40,8 +40,14 @@ def _shape(word: str) -> str:
 _SHAPES = ["".join(parts) for parts in product(("A", "Aa", "a", "."), ("", "0"), ("", "-"))]
 
 
-def _form(word: str) -> str:
+def form(word: str) -> str:
+    """The symbol of a word as written."""
     return f"form {word}"
+
+
+def is_word(symbol: str) -> bool:
+    """Whether a symbol is of a word, not of a tree: only these have a space."""
+    return " " in symbol
 
 
 def _rare(word: str) -> str:
@@ -62,7 +68,7 @@ def _ending_shape(word: str) -> str:
 
 
 def _small_form(word: str) -> str:
-    return _form(_small(word))
+    return form(_small(word))
 
 
 def _beginning(num_letters: int) -> Level:
@@ -75,14 +81,22 @@ def _small(word: str) -> str:
 
 
 _FEATURES: Final[tuple[tuple[Level, ...], ...]] = (
-    (_form, _rare, _rare_shape),
+    (form, _rare, _rare_shape),
     (_ending(3), _ending(2), _ending(1), _ending_shape),
     (_small_form, _beginning(3), _beginning(2), _beginning(1), _beginning(0)),
+    (form, _rare, _rare_shape),
 )
 """For each id of a word, its possible features, the finest first."""
 
-_COARSEST = [*(f"{kind} {shape}" for kind in ("rare", "ending") for shape in _SHAPES), "beginning "]
+RAREST_WORDS = [f"rare {shape}" for shape in _SHAPES]
+"""The coarsest symbols of words, which every vocabulary of words has."""
+_COARSEST = [*RAREST_WORDS, *(f"ending {shape}" for shape in _SHAPES), "beginning "]
 """The coarsest features, which every vocabulary has, so that each word has ids."""
+
+
+def word_symbol(word: str, known: Container[str]) -> str:
+    """The finest known symbol of a word: its form, or a class of rare words."""
+    return next(symbol for level in _FEATURES[0] if (symbol := level(word)) in known)
 
 
 class WordFeatures:
@@ -90,7 +104,7 @@ class WordFeatures:
 
     Args:
         symbols: All symbols, the control symbols first.
-        ids_per_word: Number of ids per word, 2 or 3.
+        ids_per_word: Number of ids per word, 2 to 4.
     """
 
     def __init__(self, symbols: Sequence[str], ids_per_word: int) -> None:
@@ -104,7 +118,7 @@ class WordFeatures:
         Args:
             lines: Lines of words separated by spaces.
             vocab_size: Maximum number of entries, including control symbols.
-            ids_per_word: Number of ids per word, 2 or 3.
+            ids_per_word: Number of ids per word, 2 to 4.
 
         Raises:
             UsageError: `vocab_size` is too small for the entries that every vocabulary has.
@@ -176,8 +190,17 @@ class WordFeatures:
 
     def decode(self, ids: Sequence[int]) -> str:
         """The words, joined by spaces; for a word that was not learned, the name of its class."""
+        return " ".join(symbol.partition(" ")[2] for symbol in self.words(ids))
+
+    def words(self, ids: Sequence[int]) -> list[str]:
+        """The symbol of each word, as `word_symbol` gives it."""
         first = [token for token in ids if token > UNKNOWN][:: self.ids_per_word]
-        return " ".join(self.symbols[token].partition(" ")[2] for token in first)
+        return [self.symbols[token] for token in first]
+
+    @property
+    def word_symbols(self) -> list[str]:
+        """All symbols that `word_symbol` may give a word."""
+        return [symbol for symbol in self.symbols if symbol.startswith(("form ", "rare "))]
 
     def _key(self) -> tuple[tuple[str, ...], int]:
         return self.symbols, self.ids_per_word
@@ -185,7 +208,7 @@ class WordFeatures:
 
 def _is_sound(symbols: list[str], ids_per_word: object) -> bool:
     always = [*CONTROL_SYMBOLS, *_COARSEST]
-    return isinstance(ids_per_word, int) and ids_per_word in (2, 3) and symbols[: len(always)] == always
+    return isinstance(ids_per_word, int) and ids_per_word in (2, 3, 4) and symbols[: len(always)] == always
 
 
 def _learned(words: Mapping[str, int], minimum: int, ids_per_word: int) -> Counter[str]:

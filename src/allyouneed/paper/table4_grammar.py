@@ -1,0 +1,78 @@
+"""The paper's own form of parsing (6.3) on trees of the demo's grammar: from how many trees does it work?"""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from allyouneed.config.presets import parsing_wsj
+from allyouneed.data.lines import write_lines
+from allyouneed.demo.grammar import generate_demo_corpus
+from allyouneed.paper.experiment import Experiment, Row, Work
+from allyouneed.paper.scales import Scale
+from allyouneed.paper.table4 import PARSER_FIGURES, parser_figures
+from allyouneed.tasks.parsing.treebank import TreeFiles
+from allyouneed.tasks.parsing.trees import tree_of
+from allyouneed.tasks.preparing import prepare
+
+NUM_TREES = (3_401, 6_802, 13_604, 27_208, 54_416)
+"""Numbers of training trees: those of the Penn Treebank sample, and more by doubling."""
+NUM_VALID = 500
+VOCAB_SIZE = 1_300
+"""Sub-words of the source, which are learned anew from the trees of each row."""
+
+_NOTES = [
+    "The paper's form: normalisation after the sum, sub-words in the source, labelled brackets without parts "
+    "of speech in the output, beam 21, length penalty 0.3; rows differ in nothing but their training trees.",
+    f"The trees are those of the demo's English sentences, of 7 to 16 words; all rows are scored on the same "
+    f"{NUM_VALID} others of the same grammar. `bracket_f1` is of a search among trees over the words of the "
+    "sentence, `f1_unconstrained` of a search among all outputs, as in the paper.",
+]
+
+
+def _compute(work: Work, *, num_trees: int) -> Mapping[str, Any]:
+    # The validation trees come first, so that they are the same for all numbers of trees.
+    pairs = generate_demo_corpus(NUM_VALID + num_trees, num_valid=0, num_test=0).train
+    trees = [pair.source_tree for pair in pairs]
+    data, config = work.directory / "data", parsing_wsj()
+    if not data.exists():
+        train, valid = work.directory / "train.mrg", work.directory / "valid.mrg"
+        write_lines(train, trees[NUM_VALID:])
+        write_lines(valid, trees[:NUM_VALID])
+        settings = config.data.replace(vocab_size=VOCAB_SIZE)
+        prepare(data, TreeFiles(train), TreeFiles(valid), settings, work.say)
+    return parser_figures(work, work.scale(config), data, list(map(tree_of, trees[:NUM_VALID])))
+
+
+def _rows(scale: Scale) -> Sequence[Row]:
+    return [Row(f"trees_{n}", f"{n:,} trees", partial(_compute, num_trees=n)) for n in NUM_TREES]
+
+
+def _scale(name: str, num_steps: int, sized_for: str) -> Scale:
+    training = {
+        "batch_tokens": 2_048,
+        "micro_batch_tokens": 1_024,
+        "num_steps": num_steps,
+        "warmup_steps": num_steps * 2 // 5,
+        "learning_rate_factor": 1.0,
+        "checkpoint_every_steps": num_steps // 20,
+        "validate_every_steps": num_steps // 20,
+    }
+    # Of dropout rates, the paper says that they were chosen on its validation trees.
+    model = {"dropout": 0.1, "attention_dropout": 0.0}
+    return Scale(name, 8, 1, training, sized_for, model, fewer_heads=2)
+
+
+TABLE4_GRAMMAR = Experiment(
+    "table4-grammar",
+    "Table 4 in the paper's own form, on generated trees",
+    _rows,
+    PARSER_FIGURES,
+    notes=_NOTES,
+    scales={
+        scale.name: scale
+        for scale in (
+            _scale("quick", 600, "five minutes a row on two cores"),
+            _scale("tiny", 2_000, "20 minutes a row on two cores"),
+        )
+    },
+)
