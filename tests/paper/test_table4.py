@@ -132,19 +132,21 @@ def test_silver_trees_of_another_parser_are_trained_on_beside_as_many_gold_ones(
 def test_outputs_with_words_are_those_of_as_many_sentences_a_batch(treebank: Path, tmp_path: Path) -> None:
     config = parsing_tiny().data.replace(vocab_size=280)
     prepare(tmp_path / "data", TreeFiles(treebank / "train.mrg"), TreeFiles(treebank / "valid.mrg"), config)
-    scale, out = replace(MINUTE, name="tiny"), tmp_path / "out"
-    *_, results = reproduce(TABLE4, out, scale, CPU, Inputs(tmp_path / "data"), num_seeds=1, only=["words"])
+    out, inputs = tmp_path / "out", Inputs(tmp_path / "data")
+    *_, results = reproduce(TABLE4, out, MINUTE, CPU, inputs, num_seeds=1, only=["words"])
     assert not results.failures()
     assert results.values("words", "tag_accuracy")
     configs = [load_parser(out / name / "seed-1" / "run").config for name in ("supervised", "words")]
     assert [config.data.tags for config in configs] == ["predicted", "words"]
     assert [config.training.batch_tokens for config in configs] == [400, 533]
-    *_, others = reproduce(
-        TABLE4, tmp_path / "others", scale, CPU, Inputs(treebank / "data"), num_seeds=1, only=["words"]
-    )
-    [reason] = others.failures().values()
-    assert "want data with tokenizer words, tags predicted and brackets joined" in reason
-    assert "words" not in {row.name for row in TABLE4.rows(MINUTE)}
+
+
+def test_a_row_that_the_data_do_not_suit_is_left_out_or_refused(treebank: Path, tmp_path: Path) -> None:
+    text = [treebank / "news.txt"]
+    assert "words" not in run(treebank, tmp_path, text=text).outcomes
+    with pytest.raises(UsageError, match="row words needs data of tokenizer words, tags predicted, brackets"):
+        run(treebank, tmp_path / "other", "words")
+    assert not (tmp_path / "other").exists()
 
 
 def test_the_papers_form_learns_from_more_and_more_trees_of_the_grammar(
@@ -165,11 +167,18 @@ def test_the_papers_form_learns_from_more_and_more_trees_of_the_grammar(
     assert more.startswith(trees)
     references = {(row / "references.txt").read_bytes() for row in rows}
     assert len(references) == 1
-    assert not {*trees.split(b"\n")} & {*references.pop().strip().split(b"\n")}
+    sentences, unseen = ({*map(words_of, lines.split(b"\n")[:-1])} for lines in (more, references.pop()))
+    assert len(unseen) == 5
+    assert not sentences & unseen
     config = load_parser(rows[0] / "model").config
     assert (config.model.norm, config.data.tokenizer, config.data.brackets) == ("post", "bpe", "labelled")
     assert config.search.length_penalty == 0.3
+    assert TABLE4_GRAMMAR.scales["tiny"](parsing_wsj()).search == parsing_wsj().search
     write_report(results)
+
+
+def words_of(tree: bytes) -> tuple[str, ...]:
+    return tree_of(tree.decode()).words
 
 
 def silver_is_the_surer_half(treebank: Path, out: Path) -> None:

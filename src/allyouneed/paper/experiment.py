@@ -120,6 +120,8 @@ class Row:
     """Whether the row also needs raw text."""
     needs_silver: bool = False
     """Whether the row also needs silver trees; if there are none, it is left out unless it is named."""
+    data_settings: Mapping[str, str] = field(default_factory=dict)
+    """Settings that the prepared data must have; if it has others, the row is left out unless it is named."""
     made_of: Sequence[str] = ()
     """Rows whose results with the same seed this one is built from; when one changes, it is recomputed."""
     same: Sequence[str] = ()

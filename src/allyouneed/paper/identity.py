@@ -140,7 +140,19 @@ def _facts_of_data(experiment: Experiment, rows: Sequence[Row], data: Path | Non
         )
     prepared = PreparedData(data)
     experiment.require(prepared)
+    for row in rows:
+        if other := other_settings(row, prepared):
+            wanted = ", ".join(f"{name} {row.data_settings[name]}" for name in other)
+            raise UsageError(
+                f"{data}: the row {row.name} needs data of {wanted}; prepare such data, or choose other rows",
+                settings=[*other, "rows"],
+            )
     return {"data": prepared.facts, "model": None}
+
+
+def other_settings(row: Row, prepared: PreparedData) -> list[str]:
+    """Names of the settings in which data differ from what a row needs."""
+    return [name for name, value in row.data_settings.items() if getattr(prepared.config, name) != value]
 
 
 def _facts_of_text(rows: Sequence[Row], text: Sequence[Path]) -> dict[str, list[str]]:

@@ -39,11 +39,12 @@ from allyouneed.paper.experiment import (
     RowError,
     Work,
 )
-from allyouneed.paper.identity import EXPERIMENT, identity, read_json, require_same
+from allyouneed.paper.identity import EXPERIMENT, identity, other_settings, read_json, require_same
 from allyouneed.paper.kept_rows import keep_rows, kept_identity, require_keepable, require_of, take_up
 from allyouneed.paper.scales import Scale
 from allyouneed.storage.publish import sha256_of, write_text
 from allyouneed.storage.run_directory import RunDirectory
+from allyouneed.tasks.prepared_data import PreparedData
 
 _OF_THE_ROW = (DivergedError, ResourceError, RowError)
 """Errors that are recorded in the row's result; any other ends the experiment and leaves the row undone."""
@@ -92,8 +93,8 @@ def reproduce(  # noqa: PLR0913 - what, where, how large, from what, whom to tel
         UserError: A row raised an error that it did not cause itself.
     """
     rows = chosen_rows(experiment, scale, only)
-    if not only and inputs.silver is None:
-        rows = [row for row in rows if not row.needs_silver]
+    if not only:
+        rows = [row for row in rows if _suits(row, inputs)]
     can_compute = _begin(experiment, out, scale, rows, inputs, taken_from, keep)
     plan = _plan(rows if can_compute else [], num_seeds or experiment.num_seeds)
     if can_compute and num_seeds not in (None, 1) and len(plan) == len(rows):
@@ -152,6 +153,13 @@ def _begin(
     if taken_from is not None:
         take_up(experiment, out, taken_from)
     return can_compute
+
+
+def _suits(row: Row, inputs: Inputs) -> bool:
+    """Whether a row that is not named can be computed from the inputs."""
+    if row.data_settings and inputs.data is not None and other_settings(row, PreparedData(inputs.data)):
+        return False
+    return inputs.silver is not None or not row.needs_silver
 
 
 def chosen_rows(experiment: Experiment, scale: Scale, only: Sequence[str]) -> list[Row]:

@@ -21,7 +21,6 @@ from allyouneed.data.lines import is_blank, read_lines, write_lines
 from allyouneed.data.tokenizer import SMALLEST_VOCABULARY
 from allyouneed.errors import DataError, UsageError
 from allyouneed.paper.experiment import (
-    CURVE,
     FAILED,
     HYPOTHESES,
     REFERENCES,
@@ -33,7 +32,7 @@ from allyouneed.paper.experiment import (
 )
 from allyouneed.paper.identity import read_json
 from allyouneed.paper.scales import SCALES, Scale
-from allyouneed.paper.training_rows import VALID, average_in, cost_of, curve_of, require_validation
+from allyouneed.paper.training_rows import VALID, average_in, cost_of, require_validation
 from allyouneed.storage.publish import publish_directory
 from allyouneed.tasks.loading import load_parser
 from allyouneed.tasks.parsing.linearisation import Tags, symbols_per_word
@@ -74,7 +73,8 @@ _NOTES = [
     "parses sentences drawn evenly from the raw text greedily; the half with the higher confidence is kept, "
     "and gold trees are repeated to the same number. The paper's silver trees come from other parsers, like "
     "those of `other_parser`.",
-    "`words` writes each word itself before its brackets, in batches of as many sentences.",
+    "`words` writes each word itself before its brackets, in batches of as many sentences. It needs data as "
+    "the preset `parsing_tiny` makes it.",
     f"`exchange` adds {EXCHANGES} trees for each gold tree, made by exchanging constituents.",
     "`half`, `quarter` and `eighth` are trained on every second, fourth and eighth tree, with a vocabulary "
     "that is smaller in proportion, for 0.71, 0.5 and 0.35 times the updates, the root of their share: fewer "
@@ -118,7 +118,6 @@ def parser_figures(work: Work, config: RunConfig, data: Path, valid: Sequence[Tr
     _, constrained = score_parses(parser, gold, parses)
     _, free = evaluate_parser(parser, gold, constrained=False)
     unconstrained = {score.name: score.value for score in free}
-    run = work.directory / "run"
     return {
         **{score.name: score.value for score in constrained},
         "f1_unconstrained": unconstrained["bracket_f1"],
@@ -126,8 +125,7 @@ def parser_figures(work: Work, config: RunConfig, data: Path, valid: Sequence[Tr
         **on_valid,
         "trees": PreparedData(data).train.num_pairs,
         "parameters_millions": sum(count_parameters(parser.config.model).values()) / 1e6,
-        **cost_of(run),
-        CURVE: curve_of(run),
+        **cost_of(work.directory / "run"),
     }
 
 
@@ -157,15 +155,9 @@ def _exchange(work: Work) -> Mapping[str, Any]:
 
 
 def _words(work: Work) -> Mapping[str, Any]:
-    given = PreparedData(work.data).config
-    if (given.tokenizer, given.tags, given.brackets) != ("words", "predicted", "joined"):
-        raise RowError(
-            f"{work.data}: outputs with words want data with tokenizer words, tags predicted and brackets "
-            "joined, as the preset parsing_tiny has them"
-        )
     config = work.scale(parsing_wsj())
     sizes = config.training.model_dump(include={"batch_tokens", "micro_batch_tokens"})
-    more, fewer = symbols_per_word("words"), symbols_per_word(given.tags)
+    more, fewer = symbols_per_word("words"), symbols_per_word("predicted")
     longer = {name: size * more // fewer for name, size in sizes.items() if size}
     return _score(work, config.replace(training=longer), _prepared(work, tags="words"))
 
@@ -260,7 +252,8 @@ def _spread(files: Sequence[Path], number: int) -> Iterator[str]:
 def _rows(scale: Scale) -> Sequence[Row]:
     gold, silver = {"bracket_f1": 91.3}, {"bracket_f1": 92.7}
     parts = ["supervised"]
-    rows = [
+    written = {"tokenizer": "words", "tags": "predicted", "brackets": "joined"}
+    return [
         Row("supervised", "gold trees only", _supervised, gold),
         Row("semi_supervised", "and silver trees", _semi_supervised, silver, made_of=parts, needs_text=True),
         Row("other_parser", "and silver trees of another parser", _other_parser, silver, needs_silver=True),
@@ -269,9 +262,8 @@ def _rows(scale: Scale) -> Sequence[Row]:
             Row(name, f"1/{every} of the gold trees", partial(_fewer_trees, every=every), every_seed=False)
             for name, every in (("half", 2), ("quarter", 4), ("eighth", 8))
         ),
+        Row("words", "and words in the output", _words, data_settings=written),
     ]
-    # Only with a fixed number of symbols per word, which the paper's form does not have.
-    return [*rows, Row("words", "and words in the output", _words)] if scale.name == "tiny" else rows
 
 
 def _scales() -> dict[str, Scale]:

@@ -169,6 +169,19 @@ def test_a_parser_and_a_file_of_trees_are_scored(
             "2 silver trees have XX for every part of speech",
         ),
         (
+            [
+                *("prepare", "OUT", "--preset", "parsing_tiny", "--tags", "words"),
+                *("--trees", "TREES", "--silver-trees", "UNTAGGED"),
+            ],
+            3,
+            "2 silver trees have XX for every part of speech",
+        ),
+        (
+            ["prepare", "OUT", "--task", "parsing", "--trees", "TREES", "--tags", "words"],
+            2,
+            "take --tokenizer words and --brackets joined as well",
+        ),
+        (
             ["prepare", "OUT", "--task", "parsing", "--trees", "TREES", "--pairs", "TREES"],
             2,
             "not sentence pairs",

@@ -157,6 +157,11 @@ def test_a_parser_of_words_reads_any_and_writes_joined_brackets(
     assert [shown.source.text[begin:end] for begin, end in shown.source.offsets[per_word : 2 * per_word]] == (
         ["wolf"] * per_word
     )
+    written = [word.text for word in shown.written.words]
+    assert len(shown.written.offsets) == len(shown.written.pieces) == len(written)
+    assert len(written) == shown.weights.cross.shape[-2]
+    if tags == "words":
+        assert [written[0], written[4]] == ["the", "wolf"]
     assert shown.weights.cross.shape[-1] == per_word * len(SENTENCE.split()) + 1
 
 

@@ -18,7 +18,7 @@ from allyouneed.tasks.parsing.joined_tree_constraint import JoinedTreeConstraint
 from allyouneed.tasks.parsing.linearisation import Brackets, Tags, build_tree
 from allyouneed.tasks.parsing.tree_constraint import TreeConstraint
 from allyouneed.tasks.parsing.tree_vocabulary import TreeVocabulary
-from allyouneed.tasks.parsing.word_features import RAREST_WORDS, form
+from allyouneed.tasks.parsing.word_features import UNKNOWN_WORD_CLASSES, form
 
 if TYPE_CHECKING:
     from tests.tiny import TinyModel
@@ -45,7 +45,7 @@ def symbols_of(source: Sequence[int]) -> list[str]:
 
 
 def learned(trees: list[str], tags: Tags, brackets: Brackets) -> TreeVocabulary:
-    words = [*map(form, "abc"), *RAREST_WORDS] if tags == "words" else []
+    words = [*map(form, "abc"), *UNKNOWN_WORD_CLASSES] if tags == "words" else []
     return TreeVocabulary.learn(trees, tags, brackets, words)
 
 

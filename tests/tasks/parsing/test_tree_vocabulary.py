@@ -13,13 +13,13 @@ from allyouneed.symbols import PADDING, UNKNOWN
 from allyouneed.tasks.parsing.linearisation import ENDINGS, WORD, Brackets, Tags, ending
 from allyouneed.tasks.parsing.tree_vocabulary import TreeVocabulary
 from allyouneed.tasks.parsing.trees import Constituent, Tree, tree_of
-from allyouneed.tasks.parsing.word_features import RAREST_WORDS
+from allyouneed.tasks.parsing.word_features import UNKNOWN_WORD_CLASSES
 
 JOHN = tree_of("(S (NP (NNP John)) (VP (VBZ has) (NP (DT a) (NN dog))) (. .))")
 UNTAGGED = replace(JOHN, tags=(WORD,) * len(JOHN.words))
 BRACKETS = get_args(Brackets)
 MODES = [*product(("normalised", "predicted", "endings"), BRACKETS), ("words", "joined")]
-WORDS = ["form a", "form dog", *RAREST_WORDS]
+WORDS = ["form a", "form dog", *UNKNOWN_WORD_CLASSES]
 
 
 @pytest.mark.parametrize(("tags", "brackets"), MODES)
@@ -47,7 +47,12 @@ def test_words_in_an_output_are_those_of_the_sentence_or_it_is_repaired() -> Non
     other = [vocabulary.symbols.index("form a") if token == ids[12] else token for token in ids]
     assert vocabulary.decode(other, JOHN.words) == (JOHN, False)
     assert vocabulary.decode(ids, ["Mary", "is", *JOHN.words[2:]]).well_formed
-    assert not vocabulary.decode(ids[1:], JOHN.words).well_formed
+    for wrong in (
+        ids[1:],
+        [token for word in range(0, 20, 4) for token in (*ids[word + 1 : word + 4], ids[word])],
+        [*ids[::4], *(token for place, token in enumerate(ids) if place % 4)],
+    ):
+        assert vocabulary.decode(wrong, JOHN.words) == (JOHN, False)
 
 
 def test_every_word_has_one_of_the_endings_that_every_vocabulary_knows() -> None:

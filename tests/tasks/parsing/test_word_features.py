@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from allyouneed.errors import DataError, ModelError, UsageError
 from allyouneed.symbols import END, UNKNOWN
-from allyouneed.tasks.parsing.word_features import WordFeatures
+from allyouneed.tasks.parsing.word_features import WordFeatures, word_symbol
 
 LINES = [
     "the dog runs walking",
@@ -57,10 +57,13 @@ def test_a_smaller_vocabulary_keeps_what_is_most_frequent() -> None:
 
 @given(st.lists(st.text(st.characters(exclude_characters=" ", exclude_categories=["Cs"]), min_size=1)))
 def test_any_words_have_so_many_ids_each_and_can_be_counted_again(words: list[str]) -> None:
-    for ids_per_word in (2, 3):
+    for ids_per_word in (2, 3, 4):
         vocabulary = WordFeatures.learn(LINES, 1_000, ids_per_word)
         ids = vocabulary.encode(" ".join(words))
         assert len(ids) == ids_per_word * len(words)
+        assert ids[3::4] == ids[::4] or ids_per_word < 4
+        symbols = [word_symbol(word, {*vocabulary.word_symbols}) for word in words]
+        assert vocabulary.word_symbols_of([*ids, END]) == symbols
         assert all(UNKNOWN < token < vocabulary.vocab_size for token in ids)
         assert len(vocabulary.decode([*ids, END]).split(" ")) == max(1, len(words))
         assert vocabulary.encode_batch(words) == [vocabulary.encode(word) for word in words]

@@ -29,12 +29,13 @@ from allyouneed.model import EncoderDecoder
 from allyouneed.symbols import UNKNOWN
 from allyouneed.tasks.attention import Attention, Pieces, look_into
 from allyouneed.tasks.parsing.joined_tree_constraint import JoinedTreeConstraint
+from allyouneed.tasks.parsing.linearisation import ending
 from allyouneed.tasks.parsing.penn_words import penn_words
 from allyouneed.tasks.parsing.tree_cleaning import clean
 from allyouneed.tasks.parsing.tree_constraint import TreeConstraint
 from allyouneed.tasks.parsing.tree_vocabulary import TreeVocabulary
 from allyouneed.tasks.parsing.trees import Tree, one_word, tree_of, unescaped
-from allyouneed.tasks.parsing.word_features import WordFeatures
+from allyouneed.tasks.parsing.word_features import WordFeatures, as_shown
 from allyouneed.tasks.requests import Answer, Failure, Id, ParseRequest, TextOrWords, require_all
 
 MAX_TOKENS = 2_048
@@ -122,6 +123,7 @@ class Parser:
         self.engine, self._workers = build_engines(self._models, precision, threads)
         """The engine, or the ensemble, that decodes."""
         self._tokenizer = tokenizer
+        self._last_constraint: tuple[object, Constraint] | None = None  # and the limits that it is for
 
     @takes(ParseConfig, SearchConfig)
     def parse(self, sentences: Sequence[TextOrWords], **options: Unpack[ParseOptions]) -> list[Parse]:
@@ -215,7 +217,7 @@ class Parser:
             written = (self._encode_tree(tree, words) for tree, (words, _) in of_trees)
         for (words, source), target in zip(encoded, written, strict=True):
             weights = capture_attention(model, source, target)
-            symbols = [self.vocabulary.symbols[token] for token in target]
+            symbols = [as_shown(self.vocabulary.symbols[token]) for token in target]
             yield look_into(weights, self._pieces(words, source), Pieces.of_symbols(symbols), self.config)
 
     def _pieces(self, words: Sequence[str], ids: Sequence[int]) -> Pieces:
@@ -225,7 +227,12 @@ class Parser:
 
     def _constraint(self, config: SearchConfig) -> Constraint:
         of_form = JoinedTreeConstraint if self.vocabulary.brackets == "joined" else TreeConstraint
-        return of_form(self.vocabulary, self._words_of, config, self.engine.max_positions)
+        symbols_of = self._symbols_of if of_form is JoinedTreeConstraint else self._words_of
+        limits, last = (config.max_extra_tokens, config.max_length), self._last_constraint
+        if last is None or last[0] != limits:  # with many words, building it takes time and memory
+            found = of_form(self.vocabulary, symbols_of, config, self.engine.max_positions)
+            self._last_constraint = last = limits, found
+        return last[1]
 
     def _encode_tree(self, tree: str, words: list[str]) -> list[int]:
         """The ids of a tree over these words."""
@@ -286,9 +293,12 @@ class Parser:
         return words, ids
 
     def _words_of(self, source: Sequence[int]) -> list[str]:
-        if isinstance(self._tokenizer, WordFeatures) and self.vocabulary.tags == "words":
-            return self._tokenizer.words(source)
         return self._tokenizer.decode(source).split(" ")
+
+    def _symbols_of(self, source: Sequence[int]) -> list[str]:
+        if isinstance(self._tokenizer, WordFeatures) and self.vocabulary.tags == "words":
+            return self._tokenizer.word_symbols_of(source)
+        return list(map(ending, self._words_of(source)))
 
     def _parse(self, words: list[str], hypothesis: Hypothesis) -> Parse:
         if not words:

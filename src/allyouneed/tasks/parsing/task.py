@@ -14,7 +14,7 @@ from allyouneed.tasks.parsing.scores import parse_words
 from allyouneed.tasks.parsing.tree_vocabulary import TreeVocabulary
 from allyouneed.tasks.parsing.treebank import UNTAGGED, TreeFiles
 from allyouneed.tasks.parsing.trees import tree_of
-from allyouneed.tasks.parsing.word_features import WordFeatures
+from allyouneed.tasks.parsing.word_features import WordFeatures, is_word
 from allyouneed.tasks.requests import results
 from allyouneed.tasks.task import Choice, Task, Validate
 from allyouneed.tasks.training_text import TrainingText
@@ -65,11 +65,13 @@ def _learn_units(text: TrainingText) -> Units:
 
 
 def _load_units(directory: Path, config: DataConfig, source_vocab_size: int, target_vocab_size: int) -> Units:
-    source = WordFeatures if config.tokenizer == "words" else Tokenizer
-    return Units(
-        source.load(directory / SOURCE_TOKENIZER, source_vocab_size),
-        TreeVocabulary.load(directory / TARGET_TOKENIZER, target_vocab_size),
-    )
+    kind = WordFeatures if config.tokenizer == "words" else Tokenizer
+    source = kind.load(directory / SOURCE_TOKENIZER, source_vocab_size)
+    target = TreeVocabulary.load(directory / TARGET_TOKENIZER, target_vocab_size)
+    words = source.word_symbols if isinstance(source, WordFeatures) else []
+    if target.tags == "words" and [*words] != [symbol for symbol in target.symbols if is_word(symbol)]:
+        raise ModelError(f"{directory / TARGET_TOKENIZER}: has other words than {SOURCE_TOKENIZER} beside it")
+    return Units(source, target)
 
 
 def _build(

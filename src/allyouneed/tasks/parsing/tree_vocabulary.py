@@ -18,11 +18,12 @@ from allyouneed.tasks.parsing.linearisation import (
     Tags,
     build_tree,
     linearise,
+    symbols_per_word,
     unjoined,
 )
 from allyouneed.tasks.parsing.tree_cleaning import without_unary_cycles
 from allyouneed.tasks.parsing.trees import tree_of
-from allyouneed.tasks.parsing.word_features import RAREST_WORDS, is_word, word_symbol
+from allyouneed.tasks.parsing.word_features import UNKNOWN_WORD_CLASSES, is_word, word_symbol
 
 _FILE = VocabularyFile("allyouneed tree symbols", 1, "vocabulary of trees", ("tags", "brackets"))
 _JOINED = re.compile(r"[^)].*|\)[0-9]{1,5}", re.DOTALL)
@@ -54,6 +55,7 @@ class TreeVocabulary:
         Raises:
             DataError: A text is not a tree, or has a tag with the name of a control symbol.
         """
+        assert tags != "words" or brackets == "joined"
         counts: Counter[str] = Counter()
         for text in texts:
             symbols = linearise(without_unary_cycles(tree_of(text)), tags, brackets)
@@ -105,11 +107,10 @@ class TreeVocabulary:
             DataError: The text is not a tree.
         """
         tree = without_unary_cycles(tree_of(text))
-        own = iter(self._word_ids(tree.words))
-        return [
-            next(own) if is_word(symbol) else self._ids.get(symbol, UNKNOWN)
-            for symbol in linearise(tree, self.tags, self.brackets)
-        ]
+        ids = [self._ids.get(symbol, UNKNOWN) for symbol in linearise(tree, self.tags, self.brackets)]
+        if self.tags == "words":
+            ids[:: symbols_per_word(self.tags)] = self._word_ids(tree.words)
+        return ids
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of each tree; see `encode`."""
@@ -118,20 +119,23 @@ class TreeVocabulary:
     def decode(self, ids: Sequence[int], words: Sequence[str]) -> BuiltTree:
         """The tree that ids build over words, without unary cycles, which are never learned.
 
-        Control symbols and words other than the given ones are left out, and make the tree ill-formed.
+        Control symbols are left out, and make the tree ill-formed. Written words are left out, and make it
+        ill-formed unless they are these words, in their places.
         """
         symbols = [self.symbols[token] for token in ids if token > UNKNOWN]
         built = build_tree(unjoined(symbols, self.tags) if self.brackets == "joined" else symbols, words)
         tree = without_unary_cycles(built.tree)
         if self.tags == "endings":
             tree = replace(tree, tags=(WORD,) * len(words))
-        written = [token for token in ids if is_word(self.symbols[token])]
-        is_sound = all(token > UNKNOWN for token in ids) and written == self._word_ids(words)
+        is_sound = all(token > UNKNOWN for token in ids)
+        if self.tags == "words":
+            per_word = symbols_per_word(self.tags)
+            is_sound &= [*ids[::per_word]] == self._word_ids(words) and len(ids) == per_word * len(words)
         return BuiltTree(tree, built.well_formed and is_sound)
 
     def _word_ids(self, words: Sequence[str]) -> list[int]:
-        """The ids of the words themselves, if outputs have them."""
-        return [self._ids[word_symbol(word, self._ids)] for word in words if self.tags == "words"]
+        """The ids of the symbols of words."""
+        return [self._ids[word_symbol(word, self._ids)] for word in words]
 
     def _key(self) -> tuple[tuple[str, ...], str, str]:
         return self.symbols, self.tags, self.brackets
@@ -142,7 +146,7 @@ def _is_sound(symbols: list[str], tags: object, brackets: object) -> bool:
         tags in get_args(Tags)
         and brackets in get_args(Brackets)
         and (brackets != "joined" or all(re.fullmatch(_JOINED, symbol) for symbol in symbols))
-        and (tags != "words" or (brackets == "joined" and {*RAREST_WORDS} <= {*symbols}))
+        and (tags != "words" or (brackets == "joined" and {*UNKNOWN_WORD_CLASSES} <= {*symbols}))
     )
 
 

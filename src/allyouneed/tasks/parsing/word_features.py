@@ -88,15 +88,24 @@ _FEATURES: Final[tuple[tuple[Level, ...], ...]] = (
 )
 """For each id of a word, its possible features, the finest first."""
 
-RAREST_WORDS = [f"rare {shape}" for shape in _SHAPES]
+UNKNOWN_WORD_CLASSES = [f"rare {shape}" for shape in _SHAPES]
 """The coarsest symbols of words, which every vocabulary of words has."""
-_COARSEST = [*RAREST_WORDS, *(f"ending {shape}" for shape in _SHAPES), "beginning "]
+_COARSEST = [*UNKNOWN_WORD_CLASSES, *(f"ending {shape}" for shape in _SHAPES), "beginning "]
 """The coarsest features, which every vocabulary has, so that each word has ids."""
+
+
+def as_shown(symbol: str) -> str:
+    """A symbol of an output, of a word only the word or the name of its class."""
+    return symbol.partition(" ")[2] or symbol
 
 
 def word_symbol(word: str, known: Container[str]) -> str:
     """The finest known symbol of a word: its form, or a class of rare words."""
-    return next(symbol for level in _FEATURES[0] if (symbol := level(word)) in known)
+    return _finest(_FEATURES[0], word, known)
+
+
+def _finest(levels: Iterable[Level], word: str, known: Container[str]) -> str:
+    return next(symbol for level in levels if (symbol := level(word)) in known)
 
 
 class WordFeatures:
@@ -178,7 +187,7 @@ class WordFeatures:
         except UnicodeEncodeError as error:
             raise surrogate_error(error) from None
         return [
-            next(self._ids[symbol] for level in levels if (symbol := level(word)) in self._ids)
+            self._ids[_finest(levels, word, self._ids)]
             for word in text.split(" ")
             for levels in _FEATURES[: self.ids_per_word]
             if word
@@ -190,10 +199,10 @@ class WordFeatures:
 
     def decode(self, ids: Sequence[int]) -> str:
         """The words, joined by spaces; for a word that was not learned, the name of its class."""
-        return " ".join(symbol.partition(" ")[2] for symbol in self.words(ids))
+        return " ".join(symbol.partition(" ")[2] for symbol in self.word_symbols_of(ids))
 
-    def words(self, ids: Sequence[int]) -> list[str]:
-        """The symbol of each word, as `word_symbol` gives it."""
+    def word_symbols_of(self, ids: Sequence[int]) -> list[str]:
+        """The symbol of each word in ids, as `word_symbol` gives it."""
         first = [token for token in ids if token > UNKNOWN][:: self.ids_per_word]
         return [self.symbols[token] for token in first]
 
