@@ -24,7 +24,8 @@ VOCAB_SIZE = 1_000
 _NOTES = [
     "The paper's form: normalisation after the sum, sub-words in the source, labelled brackets without parts "
     "of speech in the output, beam 21, length penalty 0.3. All rows have as many updates, so those with "
-    f"fewer trees see each more often; they learn {VOCAB_SIZE:,} sub-words, 1.14 per word, from their own trees.",
+    f"fewer trees see each more often; they learn {VOCAB_SIZE:,} sub-words, 1.14 per word, from their own "
+    "trees.",
     "The trees are those of the demo's English sentences, of 7 to 16 words besides punctuation; all rows are "
     f"scored on the same {NUM_VALID} others of the same grammar. `bracket_f1` is of a search among trees "
     "over the words of the sentence, `f1_unconstrained` of a search among all outputs, as in the paper.",

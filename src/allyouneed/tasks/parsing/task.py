@@ -47,12 +47,6 @@ def _ids_per_word(config: DataConfig) -> int | None:
 
 def _learn_units(text: TrainingText) -> Units:
     config = text.config
-    if config.tags in ("predicted", "words") and (untagged := text.report.notes[UNTAGGED]):
-        raise DataError(
-            f"{untagged:,} silver trees have {WORD} for every part of speech, which would be learned; "
-            "make them with a parser that predicts tags, or take other tags",
-            settings=["tags"],
-        )
     source: Tokenizer | WordFeatures
     words = []
     if config.tokenizer == "words":
@@ -61,7 +55,14 @@ def _learn_units(text: TrainingText) -> Units:
         words = source.word_symbols if config.tags == "words" else []
     else:
         source = text.learn_tokenizer("source")
-    return Units(source, TreeVocabulary.learn(text.lines("target"), config.tags, config.brackets, words))
+    symbols = TreeVocabulary.learn(text.lines("target"), config.tags, config.brackets, words)
+    if config.tags in ("predicted", "words") and (untagged := text.report.notes[UNTAGGED]):
+        raise DataError(
+            f"{untagged:,} silver trees have {WORD} for every part of speech, which would be learned; "
+            "make them with a parser that predicts tags, or take other tags",
+            settings=["tags"],
+        )
+    return Units(source, symbols)
 
 
 def _load_units(directory: Path, config: DataConfig, source_vocab_size: int, target_vocab_size: int) -> Units:
