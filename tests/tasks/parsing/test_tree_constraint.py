@@ -45,8 +45,11 @@ def symbols_of(source: Sequence[int]) -> list[str]:
 
 
 def learned(trees: list[str], tags: Tags, brackets: Brackets) -> TreeVocabulary:
-    words = [*map(form, "abc"), *UNKNOWN_WORD_CLASSES] if tags == "words" else []
-    return TreeVocabulary.learn(trees, tags, brackets, words)
+    vocabulary, words = (
+        TreeVocabulary.learn(trees, tags, brackets),
+        [*map(form, "abc"), *UNKNOWN_WORD_CLASSES],
+    )
+    return vocabulary.with_words(words) if tags == "words" else vocabulary
 
 
 def allowed(constraint: Constraint, ids: list[int], source: list[int]) -> list[int]:

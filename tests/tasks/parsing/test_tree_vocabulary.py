@@ -26,7 +26,8 @@ WORDS = ["form a", "form dog", *UNKNOWN_WORD_CLASSES]
 def test_a_vocabulary_is_read_as_it_was_saved_and_gives_trees_back(
     tmp_path: Path, tags: Tags, brackets: Brackets
 ) -> None:
-    vocabulary = TreeVocabulary.learn([str(JOHN)], tags, brackets, WORDS if tags == "words" else ())
+    vocabulary = TreeVocabulary.learn([str(JOHN)], tags, brackets)
+    vocabulary = vocabulary.with_words(WORDS) if tags == "words" else vocabulary
     vocabulary.save(tmp_path / "trees.json")
     loaded = TreeVocabulary.load(tmp_path / "trees.json")
     assert loaded == vocabulary
@@ -40,7 +41,7 @@ def test_a_vocabulary_is_read_as_it_was_saved_and_gives_trees_back(
 
 
 def test_words_in_an_output_are_those_of_the_sentence_or_it_is_repaired() -> None:
-    vocabulary = TreeVocabulary.learn([str(JOHN)], "words", "joined", WORDS)
+    vocabulary = TreeVocabulary.learn([str(JOHN)], "words", "joined").with_words(WORDS)
     ids = vocabulary.encode(str(JOHN))
     written = [vocabulary.symbols[token] for token in ids[::4]]
     assert written == ["rare Aa", "rare a", "form a", "form dog", "rare ."]

@@ -47,22 +47,18 @@ def _ids_per_word(config: DataConfig) -> int | None:
 
 def _learn_units(text: TrainingText) -> Units:
     config = text.config
-    source: Tokenizer | WordFeatures
-    words = []
-    if config.tokenizer == "words":
-        lines, per_word = text.sampled_lines("source"), symbols_per_word(config.tags)
-        source = WordFeatures.learn(lines, config.vocab_size, per_word)
-        words = source.word_symbols if config.tags == "words" else []
-    else:
-        source = text.learn_tokenizer("source")
-    symbols = TreeVocabulary.learn(text.lines("target"), config.tags, config.brackets, words)
+    symbols = TreeVocabulary.learn(text.lines("target"), config.tags, config.brackets)
     if config.tags in ("predicted", "words") and (untagged := text.report.notes[UNTAGGED]):
         raise DataError(
             f"{untagged:,} silver trees have {WORD} for every part of speech, which would be learned; "
             "make them with a parser that predicts tags, or take other tags",
             settings=["tags"],
         )
-    return Units(source, symbols)
+    if config.tokenizer != "words":
+        return Units(text.learn_tokenizer("source"), symbols)
+    lines = text.sampled_lines("source")
+    source = WordFeatures.learn(lines, config.vocab_size, symbols_per_word(config.tags))
+    return Units(source, symbols.with_words(source.word_symbols) if config.tags == "words" else symbols)
 
 
 def _load_units(directory: Path, config: DataConfig, source_vocab_size: int, target_vocab_size: int) -> Units:

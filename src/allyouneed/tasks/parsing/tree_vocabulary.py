@@ -43,14 +43,8 @@ class TreeVocabulary:
         self._ids = {symbol: token for token, symbol in enumerate(symbols)}
 
     @classmethod
-    def learn(cls, texts: Iterable[str], tags: Tags, brackets: Brackets, words: Sequence[str] = ()) -> Self:
-        """Learn the symbols of trees in brackets, the most frequent first.
-
-        Args:
-            texts: The trees.
-            tags: Form of word symbols; see `linearise`.
-            brackets: Form of brackets; see `linearise`.
-            words: The symbols of words, from `WordFeatures.word_symbols`, for the tags `words`.
+    def learn(cls, texts: Iterable[str], tags: Tags, brackets: Brackets) -> Self:
+        """Learn the symbols of trees in brackets, the most frequent first; for words, see `with_words`.
 
         Raises:
             DataError: A text is not a tree, or has a tag with the name of a control symbol.
@@ -67,7 +61,11 @@ class TreeVocabulary:
         if brackets == "joined":
             counts.update(dict.fromkeys(_all_joined(counts), 0))
         in_order = sorted(counts, key=lambda symbol: (-counts[symbol], symbol))
-        return cls([*CONTROL_SYMBOLS, *in_order, *words], tags, brackets)
+        return cls([*CONTROL_SYMBOLS, *in_order], tags, brackets)
+
+    def with_words(self, words: Sequence[str]) -> Self:
+        """The same symbols and those of words, `WordFeatures.word_symbols`, as the tags `words` need."""
+        return type(self)([*self.symbols, *words], self.tags, self.brackets)
 
     @classmethod
     def load(cls, path: Path, vocab_size: int | None = None) -> Self:
