@@ -152,7 +152,7 @@ def test_a_row_that_the_data_do_not_suit_is_left_out_or_refused(treebank: Path, 
 def test_the_papers_form_learns_from_more_and_more_trees_of_the_grammar(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in {"NUM_TREES": (100, 200), "NUM_VALID": 5, "VOCAB_SIZE": 300}.items():
+    for name, value in {"NUM_TREES": (100, 200), "IN_SAMPLE": 200, "NUM_VALID": 5, "VOCAB_SIZE": 300}.items():
         monkeypatch.setattr(table4_grammar, name, value)
     scale = replace(
         TABLE4_GRAMMAR.scales["tiny"],

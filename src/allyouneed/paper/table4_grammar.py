@@ -15,8 +15,10 @@ from allyouneed.tasks.parsing.treebank import TreeFiles
 from allyouneed.tasks.parsing.trees import tree_of
 from allyouneed.tasks.preparing import prepare
 
-NUM_TREES = (3_401, 6_802, 13_604, 27_208, 54_416)
-"""Numbers of training trees: those of the Penn Treebank sample, and more by doubling."""
+NUM_TREES = (425, 850, 1_701, 3_401, 6_802, 13_604, 27_208, 54_416)
+"""Numbers of training trees."""
+IN_SAMPLE = 3_401
+"""Number of training trees of the Penn Treebank sample, with which others are compared."""
 NUM_VALID = 500
 VOCAB_SIZE = 1_000
 """Sub-words of the source: so few that a word has 1.14 on average."""
@@ -48,7 +50,16 @@ def _compute(work: Work, *, num_trees: int) -> Mapping[str, Any]:
 
 
 def _rows(scale: Scale) -> Sequence[Row]:
-    return [Row(f"trees_{n}", f"{n:,} trees", partial(_compute, num_trees=n)) for n in NUM_TREES]
+    names = {n: f"trees_{n}" for n in NUM_TREES}
+    return [
+        Row(
+            names[n],
+            f"{n:,} trees",
+            partial(_compute, num_trees=n),
+            baselines=[] if n == IN_SAMPLE else [names[IN_SAMPLE]],
+        )
+        for n in NUM_TREES
+    ]
 
 
 def _scale(name: str, num_steps: int, sized_for: str) -> Scale:
