@@ -7,9 +7,8 @@ from numpy.typing import NDArray
 
 from allyouneed.config.run import SearchConfig
 from allyouneed.symbols import END, UNKNOWN
-from allyouneed.tasks.parsing.linearisation import symbols_per_word
+from allyouneed.tasks.parsing.linearisation import is_word, symbols_per_word
 from allyouneed.tasks.parsing.tree_vocabulary import TreeVocabulary
-from allyouneed.tasks.parsing.word_features import is_word
 
 _WORDS_LEFT, _DEPTH, _DEEPEST, _NUM_WRITTEN, _WORD_SYMBOLS = range(5)
 """Columns of a state: words not yet complete; open constituents, and the most that may be open; number of

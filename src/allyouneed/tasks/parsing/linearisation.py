@@ -15,7 +15,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Literal, NamedTuple
 
 from allyouneed.tasks.parsing.trees import ROOT, Constituent, Tree, labels_around_words
-from allyouneed.tasks.parsing.word_features import form, is_word
 
 Tags = Literal["normalised", "predicted", "endings", "words"]
 Brackets = Literal["labelled", "plain", "joined"]
@@ -34,7 +33,7 @@ def linearise(tree: Tree, tags: Tags = "normalised", brackets: Brackets = "label
         tree: A cleaned tree.
         tags: Symbol of a word. "normalised": always `XX`; "predicted": its part of speech; "endings": its
             last letter, which tells model and search which word they are at; "words": its part of speech,
-            and the word itself, as `word_features.form`, before its brackets, which must be joined.
+            and the word itself, as `form`, before its brackets, which must be joined.
         brackets: "labelled": a constituent ends with `)NP`; "plain": with `)`; "joined": one symbol for all
             constituents that open before a word, `(` if there are none, and one for the number that end
             after it, with the word's own symbol between them unless that is `XX`.
@@ -71,6 +70,16 @@ def unjoined(symbols: Iterable[str], tags: Tags) -> Iterator[str]:
             yield from [WORD] * (tags == "normalised") + [")"] * int(symbol[1:])
         else:
             yield symbol
+
+
+def form(word: str) -> str:
+    """The symbol of a word as written."""
+    return f"form {word}"
+
+
+def is_word(symbol: str) -> bool:
+    """Whether a symbol is of a word, not of a tree: only these have a space."""
+    return " " in symbol
 
 
 def ending(word: str) -> str:

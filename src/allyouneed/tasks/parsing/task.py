@@ -9,12 +9,12 @@ from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import DataError, ModelError, UsageError
 from allyouneed.evaluation import Score
 from allyouneed.tasks.parsing.bracket_f1 import score_trees
-from allyouneed.tasks.parsing.linearisation import WORD, symbols_per_word
+from allyouneed.tasks.parsing.linearisation import WORD, is_word, symbols_per_word
 from allyouneed.tasks.parsing.scores import parse_words
 from allyouneed.tasks.parsing.tree_vocabulary import TreeVocabulary
 from allyouneed.tasks.parsing.treebank import UNTAGGED, TreeFiles
 from allyouneed.tasks.parsing.trees import tree_of
-from allyouneed.tasks.parsing.word_features import WordFeatures, is_word
+from allyouneed.tasks.parsing.word_features import WordFeatures
 from allyouneed.tasks.requests import results
 from allyouneed.tasks.task import Choice, Task, Validate
 from allyouneed.tasks.training_text import TrainingText

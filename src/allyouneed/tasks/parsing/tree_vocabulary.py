@@ -17,13 +17,14 @@ from allyouneed.tasks.parsing.linearisation import (
     BuiltTree,
     Tags,
     build_tree,
+    is_word,
     linearise,
     symbols_per_word,
     unjoined,
 )
 from allyouneed.tasks.parsing.tree_cleaning import without_unary_cycles
 from allyouneed.tasks.parsing.trees import tree_of
-from allyouneed.tasks.parsing.word_features import UNKNOWN_WORD_CLASSES, is_word, word_symbol
+from allyouneed.tasks.parsing.word_features import UNKNOWN_WORD_CLASSES, word_symbol
 
 _FILE = VocabularyFile("allyouneed tree symbols", 1, "vocabulary of trees", ("tags", "brackets"))
 _JOINED = re.compile(r"[^)].*|\)[0-9]{1,5}", re.DOTALL)

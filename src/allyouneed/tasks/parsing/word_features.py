@@ -16,6 +16,7 @@ from allyouneed.data.tokenizer import surrogate_error
 from allyouneed.data.vocabulary_file import VocabularyFile
 from allyouneed.errors import UsageError
 from allyouneed.symbols import CONTROL_SYMBOLS, UNKNOWN
+from allyouneed.tasks.parsing.linearisation import form
 
 _FILE = VocabularyFile("allyouneed word features", 1, "vocabulary of words", ("ids_per_word",))
 _MIN_FREQUENCY = 2  # a single occurrence is too little to learn from
@@ -38,16 +39,6 @@ def _shape(word: str) -> str:
 
 
 _SHAPES = ["".join(parts) for parts in product(("A", "Aa", "a", "."), ("", "0"), ("", "-"))]
-
-
-def form(word: str) -> str:
-    """The symbol of a word as written."""
-    return f"form {word}"
-
-
-def is_word(symbol: str) -> bool:
-    """Whether a symbol is of a word, not of a tree: only these have a space."""
-    return " " in symbol
 
 
 def _rare(word: str) -> str:
