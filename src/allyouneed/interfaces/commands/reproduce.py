@@ -68,7 +68,8 @@ class KeptRows:
     """Finished rows as small files."""
 
     taken_from: Annotated[Path | None, Parameter(name="--from")] = None
-    """A folder of `--keep`, whose rows are taken up; without `--data`, no row is trained."""
+    """A folder of `--keep`, whose rows are taken up; without `--data`, no row is trained of an experiment
+    that needs data."""
     keep: Path | None = None
     """A folder to keep finished rows in, below the name of the folder OUT: a small file for each row and
     seed, enough to compare it, so that a table can be computed on several machines."""
