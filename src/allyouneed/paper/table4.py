@@ -40,7 +40,7 @@ from allyouneed.tasks.parsing.parser import NO_PARSE
 from allyouneed.tasks.parsing.scores import evaluate_parser, parse_words, score_parses
 from allyouneed.tasks.parsing.task import PARSING
 from allyouneed.tasks.parsing.treebank import AUGMENTED, TreeFiles
-from allyouneed.tasks.parsing.trees import Tree, read_trees, tree_of
+from allyouneed.tasks.parsing.trees import read_trees, tree_of
 from allyouneed.tasks.prepared_data import PreparedData
 from allyouneed.tasks.preparing import prepare
 from allyouneed.tasks.requests import ParseRequest, results
@@ -97,15 +97,16 @@ def require_trees(data: PreparedData) -> None:
         )
 
 
-def parser_figures(work: Work, config: RunConfig, data: Path, valid: Sequence[Tree]) -> Mapping[str, Any]:
-    """Train and average a parser, and score it on the test trees if given, else on the validation trees.
+def parser_figures(work: Work, config: RunConfig, data: Path, scored_on: Path) -> Mapping[str, Any]:
+    """Train and average a parser, and score it on the test trees if given, else on validation trees.
 
     Args:
         work: The row; its folder keeps run, model and trees.
         config: Configuration at the scale of the work.
         data: Prepared trees to train on.
-        valid: Validation trees.
+        scored_on: Prepared trees whose validation part is scored.
     """
+    valid = [tree_of(line) for line in PreparedData(scored_on).lines("valid", "target")]
     parser = load_parser(average_in(work, config, data), device=work.device)
     gold = [placed.tree for file in work.inputs.test.values() for placed in read_trees(file)] or valid
     on_valid = {}
@@ -130,8 +131,7 @@ def parser_figures(work: Work, config: RunConfig, data: Path, valid: Sequence[Tr
 
 
 def _score(work: Work, config: RunConfig, data: Path) -> Mapping[str, Any]:
-    valid = [tree_of(line) for line in PreparedData(work.data).lines("valid", "target")]
-    return parser_figures(work, config, data, valid)
+    return parser_figures(work, config, data, work.data)
 
 
 def _supervised(work: Work) -> Mapping[str, Any]:

@@ -149,6 +149,7 @@ def test_a_parser_of_words_reads_any_and_writes_joined_brackets(
     assert [parse.tree.words if parse.tree else () for parse in found] == WORDS_OF_WEIRD
     assert not any(parse.repaired for parse in found)
     assert load_parser(tmp_path / "run").parse(WEIRD, constrained=False, beam_size=1)
+    assert [str(parse) for parse in load_parser(tmp_path / "run").parse(["", " "])] == ["", ""]
     with pytest.raises(DataError, match="sentence 1: half a surrogate pair"):
         load_parser(tmp_path / "run").parse([["\ud800"]])
     shown = load_parser(tmp_path / "run").attention(SENTENCE)

@@ -15,7 +15,7 @@ from allyouneed.inference.generate import generate
 from allyouneed.inference.restrictions import Constraint
 from allyouneed.symbols import END, UNKNOWN
 from allyouneed.tasks.parsing.joined_tree_constraint import JoinedTreeConstraint
-from allyouneed.tasks.parsing.linearisation import Brackets, Tags, build_tree, form
+from allyouneed.tasks.parsing.linearisation import Brackets, Tags, build_tree, form, symbols_per_word
 from allyouneed.tasks.parsing.tree_constraint import TreeConstraint
 from allyouneed.tasks.parsing.tree_vocabulary import TreeVocabulary
 from allyouneed.tasks.parsing.word_features import UNKNOWN_WORD_CLASSES
@@ -133,7 +133,8 @@ def test_every_output_of_a_random_model_is_a_tree_over_the_words(
     sources = [draw.choices(range(5, vocabulary.vocab_size), k=draw.randint(1, 12)) for _ in range(20)]
     config = SearchConfig(beam_size=3, max_extra_tokens=20).replace(**settings)
     if brackets == "joined":
-        config = config.replace(max_extra_tokens=36)  # for 12 words: there are no shorter trees
+        # For 12 words there are no shorter trees.
+        config = config.replace(max_extra_tokens=12 * (symbols_per_word(tags) - 1))
     constraint = constraint_of(vocabulary, config)
     assert isinstance(constraint.table, np.ndarray)
     outputs = list(generate(engine, sources, config, n_best=1, constraint=constraint))

@@ -19,6 +19,9 @@ from allyouneed.tasks.parsing.trees import ROOT, Constituent, Tree, labels_aroun
 Tags = Literal["normalised", "predicted", "endings", "words"]
 Brackets = Literal["labelled", "plain", "joined"]
 
+TAGGED: Final = ("predicted", "words")
+"""Forms of word symbols that have parts of speech."""
+
 WORD: Final = "XX"
 """Symbol of a word whose part of speech is not given."""
 

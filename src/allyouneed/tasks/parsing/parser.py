@@ -296,9 +296,10 @@ class Parser:
         return self._tokenizer.decode(source).split(" ")
 
     def _symbols_of(self, source: Sequence[int]) -> list[str]:
-        if isinstance(self._tokenizer, WordFeatures) and self.vocabulary.tags == "words":
+        if isinstance(self._tokenizer, WordFeatures):
             return self._tokenizer.word_symbols_of(source)
-        return list(map(ending, self._words_of(source)))
+        words = self._words_of(source)
+        return list(map(ending, words)) if self.vocabulary.tags == "endings" else words
 
     def _parse(self, words: list[str], hypothesis: Hypothesis) -> Parse:
         if not words:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Unpack
 
 from allyouneed.evaluation import Score
 from allyouneed.tasks.parsing.bracket_f1 import BracketScores, score_trees
+from allyouneed.tasks.parsing.linearisation import TAGGED
 from allyouneed.tasks.parsing.trees import Tree, sentences_of
 from allyouneed.tasks.requests import Answer, Failure, ParseRequest, results
 
@@ -57,4 +58,4 @@ def score_parses(
     sums = score_trees(gold, [parse.tree for parse in found])
     share = sum(parse.tree is not None and not parse.repaired for parse in found) / len(gold)
     well_formed = Score("well_formed", 100 * share, "trees:before-repair|leaves:as-many-as-words")
-    return sums, [*sums.scores(tagged=parser.vocabulary.tags in ("predicted", "words")), well_formed]
+    return sums, [*sums.scores(tagged=parser.vocabulary.tags in TAGGED), well_formed]

@@ -9,7 +9,7 @@ from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import DataError, ModelError, UsageError
 from allyouneed.evaluation import Score
 from allyouneed.tasks.parsing.bracket_f1 import score_trees
-from allyouneed.tasks.parsing.linearisation import WORD, is_word, symbols_per_word
+from allyouneed.tasks.parsing.linearisation import TAGGED, WORD, is_word, symbols_per_word
 from allyouneed.tasks.parsing.scores import parse_words
 from allyouneed.tasks.parsing.tree_vocabulary import TreeVocabulary
 from allyouneed.tasks.parsing.treebank import UNTAGGED, TreeFiles
@@ -48,7 +48,7 @@ def _ids_per_word(config: DataConfig) -> int | None:
 def _learn_units(text: TrainingText) -> Units:
     config = text.config
     symbols = TreeVocabulary.learn(text.lines("target"), config.tags, config.brackets)
-    if config.tags in ("predicted", "words") and (untagged := text.report.notes[UNTAGGED]):
+    if config.tags in TAGGED and (untagged := text.report.notes[UNTAGGED]):
         raise DataError(
             f"{untagged:,} silver trees have {WORD} for every part of speech, which would be learned; "
             "make them with a parser that predicts tags, or take other tags",

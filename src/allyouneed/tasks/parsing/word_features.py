@@ -71,11 +71,12 @@ def _small(word: str) -> str:
     return re.sub(r"\d", "0", word.lower())
 
 
+_WORD: Final[tuple[Level, ...]] = (form, _rare, _rare_shape)
 _FEATURES: Final[tuple[tuple[Level, ...], ...]] = (
-    (form, _rare, _rare_shape),
+    _WORD,
     (_ending(3), _ending(2), _ending(1), _ending_shape),
     (_small_form, _beginning(3), _beginning(2), _beginning(1), _beginning(0)),
-    (form, _rare, _rare_shape),
+    _WORD,
 )
 """For each id of a word, its possible features, the finest first."""
 
@@ -92,7 +93,7 @@ def as_shown(symbol: str) -> str:
 
 def word_symbol(word: str, known: Container[str]) -> str:
     """The finest known symbol of a word: its form, or a class of rare words."""
-    return _finest(_FEATURES[0], word, known)
+    return _finest(_WORD, word, known)
 
 
 def _finest(levels: Iterable[Level], word: str, known: Container[str]) -> str:
