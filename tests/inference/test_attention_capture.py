@@ -49,6 +49,13 @@ def test_a_decoder_with_recurrent_units_attends_to_the_source_only(tiny_model: A
     torch.testing.assert_close(weights.cross.sum(-1), torch.ones(1, 3, 3))
 
 
+def test_end_symbols_that_are_not_read_have_no_weights(tiny_model: Any) -> None:
+    weights = capture_attention(tiny_model(source_end=False), SOURCE, TARGET)
+    assert (weights.encoder.shape, weights.cross.shape) == ((2, 3, 4, 4), (2, 3, 3, 4))
+    torch.testing.assert_close(weights.cross.sum(-1), torch.ones(2, 3, 3))
+    assert capture_attention(tiny_model(source_end=False), [], TARGET).cross.shape == (2, 3, 3, 1)
+
+
 def test_first_layer_weights_equal_equation_1_by_hand(tiny_model: Any) -> None:
     model = tiny_model(d_k=5).eval()
     weights = capture_attention(model, SOURCE, TARGET)

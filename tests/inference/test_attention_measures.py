@@ -37,6 +37,7 @@ def test_a_head_that_looks_at_a_control_symbol() -> None:
     assert measured(FIRST, control=0)["control"] == 1
     assert measured(FIRST)["control"] == 0
     assert measured(FIRST)["distance"] == 1.5  # 0 + 1 + 2 + 3 by 4
+    assert measure(FIRST, None).keys() == measured(FIRST).keys() - {"control"}
 
 
 def test_entropy_is_in_bits() -> None:

@@ -76,6 +76,22 @@ def test_another_layer_or_head_can_be_said_to_align(toy_model: Path) -> None:
         translator.attention("sun", "nuso")
 
 
+def test_a_source_without_end_symbol_is_shown_without_it(toy_model: Path) -> None:
+    translator = load_translator(toy_model)
+    (model,) = translator._models
+    model.config = model.config.model_copy(update={"source_end": False})
+    (translation,) = translator.translate(["sun sees moon"], alignments=True)
+    assert translator.attention("sun sees moon").alignment == translation.alignment
+    shown = translator.attention("sun sees, moon", "nuso seeso noomo")
+    assert [word.text for word in shown.source.words] == ["sun", "sees", ",", "moon"]
+    measures: dict[str, Any] = shown.measures()
+    has_control = {kind: "control" in of_kind for kind, of_kind in measures.items()}
+    assert has_control == {"encoder": False, "decoder": True, "cross": False}
+    assert shown.to_json()["sequences"]["source"]["control"] is None
+    assert shown.to_json()["sequences"]["written"]["control"] == 3
+    assert "</s>" in translator.attention("", "nuso").source.pieces
+
+
 def test_many_texts_are_looked_into_at_once(translator: Translator) -> None:
     texts = ["sun sees moon", "", "wolf"]
     given: list[list[str] | None] = [None, ["nuso", "seeso", "flowo"]]

@@ -23,8 +23,9 @@ from allyouneed.symbols import END, START
 class AttentionWeights:
     """Attention weights of every layer and head; rows are queries and sum to 1.
 
-    Source positions are the source's tokens and its end symbol. Target positions are the decoder's inputs:
-    the start symbol and the target's tokens; each row serves to predict the next token.
+    Source positions are the source's tokens and its end symbol, which models with `source_end = false` read
+    only of empty sources. Target positions are the decoder's inputs: the start symbol and the target's
+    tokens; each row serves to predict the next token.
     """
 
     encoder: Float[Tensor, "layers heads source_len source_len"]
@@ -70,7 +71,8 @@ def capture_attention(
         _record([layer.cross_attention for layer in decoder_layers]),
     ]
     device = next(model.parameters()).device
-    twin(pad([[*source_ids, END]], device), pad([[START, *target_ids]], device))
+    read = [*source_ids, END] if model.config.source_end or not source_ids else source_ids
+    twin(pad([read], device), pad([[START, *target_ids]], device))
     length = 1 + len(target_ids)
     none = torch.empty(0, model.config.num_heads, length, length)
     return AttentionWeights(

@@ -26,7 +26,7 @@ def merge_pieces(
 
 
 def measure(
-    weights: Float[Tensor, "*heads queries keys"], control: int
+    weights: Float[Tensor, "*heads queries keys"], control: int | None
 ) -> dict[str, Float[Tensor, "*heads"]]:
     """Measure each head; every measure is a mean over the queries.
 
@@ -40,19 +40,19 @@ def measure(
 
     Args:
         weights: Attention weights; rows sum to 1.
-        control: Index of the control symbol among the keys.
+        control: Index of the control symbol among the keys; None if there is none, and no such measure.
     """
     num_queries, num_keys = weights.shape[-2:]
     places = _places(num_queries, num_keys).to(weights.device)
     away = (torch.arange(num_keys, device=weights.device) - places[:, None]).abs()  # (queries, keys)
-    return {
+    measures = {
         "entropy": -torch.xlogy(weights, weights).sum(-1).mean(-1) / torch.tensor(2.0).log() + 0.0,
         "distance": (weights * away).sum(-1).mean(-1),
         "diagonal": _mean_weight_at(weights, places),
         "previous": _mean_weight_at(weights, places - 1),
         "next": _mean_weight_at(weights, places + 1),
-        "control": weights[..., control].mean(-1),
     }
+    return measures if control is None else measures | {"control": weights[..., control].mean(-1)}
 
 
 def strongest_links(weights: Float[Tensor, "written source_len"]) -> Links:

@@ -1,7 +1,7 @@
 """Attention of a model on a text (paper, figures 3 to 5): the weights of all heads, with pieces and words."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final, NamedTuple, Self
 
 import torch
@@ -25,14 +25,12 @@ class Kind(NamedTuple):
     """Name of the sequence that attends."""
     keys: str
     """Name of the sequence that is attended to."""
-    control: int
-    """Index of the control symbol in `keys`: the source's end symbol, or the target's start symbol."""
 
 
 KINDS: Final = {
-    "encoder": Kind("source", "source", -1),
-    "decoder": Kind("target", "target", 0),
-    "cross": Kind("written", "source", -1),
+    "encoder": Kind("source", "source"),
+    "decoder": Kind("target", "target"),
+    "cross": Kind("written", "source"),
 }
 """Name of the weights in `AttentionWeights` -> kind."""
 
@@ -92,7 +90,7 @@ class Word:
 
 @dataclass(frozen=True)
 class Tokens:
-    """A text as the model sees it: its pieces with a control symbol, and the words that they form."""
+    """A text as the model sees it: its pieces, the control symbol among them, and their words."""
 
     text: str
     pieces: list[str]
@@ -100,6 +98,8 @@ class Tokens:
     offsets: list[Span]
     """Begin and end of each piece in the text, in characters."""
     words: list[Word]
+    control: int | None = field(kw_only=True)
+    """Index of the control symbol among the words, the first or the last; None if there is none."""
 
     @property
     def word_of_piece(self) -> list[int]:
@@ -117,7 +117,7 @@ class Attention:
     weights: AttentionWeights
     """Weights between pieces."""
     source: Tokens
-    """The source and its end symbol."""
+    """The source and its end symbol; without it if the model reads none (`source_end = false`)."""
     target: Tokens
     """Input of the decoder: the start symbol and the target."""
     written: Tokens
@@ -145,18 +145,19 @@ class Attention:
     def measures(self) -> dict[str, dict[str, torch.Tensor]]:
         """Kind -> name of a measure -> its values on word weights (layers, heads); see `measure`.
 
-        A decoder with recurrent units has no attention to itself, so that "decoder" is missing.
+        A decoder with recurrent units has no attention to itself, so that "decoder" is missing. If the source
+        has no end symbol, "encoder" and "cross" have no measure `control`.
 
         "cross" also has `agreement`: the F-measure of its `strongest_links` against `alignment`.
         """
         weights = self.in_words()
         measures = {
-            name: measure(getattr(weights, name), kind.control)
+            name: measure(getattr(weights, name), getattr(self, kind.keys).control)
             for name, kind in KINDS.items()
             if len(getattr(weights, name))
         }
         agreements = [
-            [agreement(strongest_links(head[:-1, :-1]), self.alignment) for head in layer]
+            [agreement(strongest_links(head[:-1, : self.source.control]), self.alignment) for head in layer]
             for layer in weights.cross
         ]
         measures["cross"]["agreement"] = torch.tensor(agreements)
@@ -225,23 +226,26 @@ def look_into(
     Raises:
         UsageError: The model does not have that layer or head.
     """
-    read, written = _tokens(source, start=False), _tokens(target, start=False)
+    has_end = weights.encoder.size(-1) > len(source.pieces)
+    read, written = _tokens(source, end=has_end), _tokens(target, end=True)
     search = config.search
     layer, heads = alignment_heads(config.model, search.alignment_layer, search.alignment_head)
-    links = align(weights.cross[layer, heads].mean(dim=0)[:, :-1])
+    links = align(weights.cross[layer, heads].mean(dim=0)[:, : len(source.pieces)])
     alignment = align_words(links, read.word_of_piece, written.word_of_piece)
     return Attention(weights, read, _tokens(target, start=True), written, alignment, layer + 1)
 
 
-def _tokens(of_text: Pieces, *, start: bool) -> Tokens:
-    """The text with the start symbol prepended or the end symbol appended."""
+def _tokens(of_text: Pieces, *, start: bool = False, end: bool = False) -> Tokens:
+    """The text, with the start symbol prepended or the end symbol appended."""
     text, pieces, spans, size = of_text.text, of_text.pieces, of_text.offsets, len(of_text.text)
     words = [_word(text, spans, group, start) for group in of_text.groups]
     if start:
         first = Word(CONTROL_SYMBOLS[START], 0, 0, (0, 1))
-        return Tokens(text, [first.text, *pieces], [(0, 0), *spans], [first, *words])
+        return Tokens(text, [first.text, *pieces], [(0, 0), *spans], [first, *words], control=0)
+    if not end:
+        return Tokens(text, pieces, spans, words, control=None)
     last = Word(CONTROL_SYMBOLS[END], size, size, (len(pieces), len(pieces) + 1))
-    return Tokens(text, [*pieces, last.text], [*spans, (size, size)], [*words, last])
+    return Tokens(text, [*pieces, last.text], [*spans, (size, size)], [*words, last], control=len(words))
 
 
 def _word(text: str, spans: Sequence[Span], group: Span, shift: int) -> Word:

@@ -17,7 +17,7 @@ HOSTILE = ["<script>", "</svg>", "&amp;", "$x_1^2$", "犬", "\U0001f436", "<U+20
 
 def tokens(texts: list[str]) -> Tokens:
     words = [Word(text, place, place + 1, (place, place + 1)) for place, text in enumerate(texts)]
-    return Tokens(" ".join(texts), texts, [(word.begin, word.end) for word in words], words)
+    return Tokens(" ".join(texts), texts, [(word.begin, word.end) for word in words], words, control=None)
 
 
 def attention(texts: list[str], looks_at: list[list[int]]) -> Attention:

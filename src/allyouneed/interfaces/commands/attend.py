@@ -234,7 +234,7 @@ def _means(model: Any, pairs: list[tuple[str, str | None]]) -> "Measures":
 
 def _listed(measures: "Measures", selected: Selected, sort: str | None) -> Iterator[str]:
     """One line per head, with its measures; a measure that its kind lacks is empty."""
-    names = list(measures["cross"])  # has all measures
+    names = list(dict.fromkeys(name for of_kind in measures.values() for name in of_kind))
     yield "\t".join(["kind", "layer", "head", *names])
     heads = [
         (kind, layer, head, {name: float(values[layer - 1, head - 1]) for name, values in of_kind.items()})
