@@ -183,6 +183,7 @@ HOSTILE: dict[str, Callable[[Path], object]] = {
     "huge": lambda kept: pack(kept, {"result.json": b'{"bleu": 1' + b"0" * 400 + b"}"}),
     "processor": lambda kept: pack(kept, {"result.json": b'{"processor": 3}'}),
     "curve": lambda kept: pack(kept, {"result.json": b'{"curve": 3}'}),
+    "score": lambda kept: pack(kept, {"result.json": json.dumps({"curve": {**CURVE, "f1": 3}}).encode()}),
     "pictures": lambda kept: pack(kept, {"result.json": b'{"pictures": {"a": {}}}'}),
     "failed": lambda kept: pack(kept, {"result.json": b'{"failed": "there is not enough memory"}'}),
     "counts": lambda kept: pack(kept, {"result.json": b'{"bleu": 3.0}', "bleu.tsv": b"a\tb\n"}),

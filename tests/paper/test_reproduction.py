@@ -588,7 +588,7 @@ def test_every_row_tells_where_and_when_it_was_computed(tmp_path: Path) -> None:
 def test_a_learning_curve_leaves_validations_out_and_events_of_earlier_versions(tmp_path: Path) -> None:
     old = {"event": "validate", "step": 1, "loss": 2.0, "perplexity": 7.4}
     new = [
-        {**old, "step": n, "perplexity": 9.0 - n, "seconds": 10.0 * n, "matmul_flops": 1e9 * n}
+        {**old, "step": n, "perplexity": 9.0 - n, "seconds": 10.0 * n, "matmul_flops": 1e9 * n, "bleu": n}
         for n in (2, 4, 4, 6)
     ]
     events = [old, *({**event, "validation_seconds": 3.0} for event in new)]
@@ -598,4 +598,5 @@ def test_a_learning_curve_leaves_validations_out_and_events_of_earlier_versions(
         "seconds": [20.0, 37.0, 54.0],
         "matmul_flops": [2e9, 4e9, 6e9],
         "perplexity": [7.0, 5.0, 3.0],
+        "bleu": [2, 4, 6],
     }

@@ -150,6 +150,7 @@ def test_what_is_scored_is_the_mean_of_the_last_checkpoints(results: Results) ->
 def test_the_page_shows_the_curves_of_all_systems_against_both_costs(results: Results) -> None:
     page, *_ = [file.read_bytes().decode() for file in write_report(results) if file.suffix == ".html"]
     assert "validation perplexity against FLOPs and against seconds" in page
+    assert "validation BLEU (greedy) against FLOPs and against seconds" in page
     assert "Thin lines are the runs with other learning rates." in page
 
 

@@ -42,6 +42,7 @@ from allyouneed.paper.identity import (
 from allyouneed.paper.scales import Scale
 from allyouneed.storage.publish import disk_errors, replaced_file, sha256_of, write_text
 from allyouneed.storage.run_directory import RunDirectory
+from allyouneed.tasks.catalogue import TASKS
 
 _SUFFIX = ".tar.xz"
 _NAME = re.compile(r"[a-z0-9_]+\.(json|tsv|txt)")
@@ -249,7 +250,8 @@ def _check(result: Any, found: Mapping[str, bytes], experiment: Experiment) -> N
     for curve in [of_rate[CURVE] for of_rate in rates.values() if FAILED not in of_rate] + (
         [result[CURVE]] if CURVE in result else []
     ):
-        columns = [curve[name] for name in ("step", "seconds", "matmul_flops", "perplexity")]
+        scores = [task.score for task in TASKS.values() if task.score in curve]
+        columns = [curve[name] for name in ("step", "seconds", "matmul_flops", "perplexity", *scores)]
         _require(all(len(column) == len(columns[0]) and all(map(_is_number, column)) for column in columns))
     for figure in result.keys() & experiment.figures.keys():
         test = find_test(figure)

@@ -27,6 +27,7 @@ from allyouneed.paper.experiment import (
 from allyouneed.storage.publish import write_text
 from allyouneed.storage.run_directory import RunDirectory
 from allyouneed.storage.run_log import read_log
+from allyouneed.tasks.catalogue import TASKS
 from allyouneed.tasks.loading import load_translator
 from allyouneed.tasks.prepared_data import PreparedData
 from allyouneed.tasks.running import average, train
@@ -211,7 +212,8 @@ def curve_of(run: Path) -> dict[str, list[float]]:
     """How a run learned: a value for each validation, in order; those of earlier versions are left out.
 
     Returns:
-        `step`; `seconds` of training until then, validations left out; `matmul_flops`; and `perplexity`.
+        `step`; `seconds` of training until then, validations left out; `matmul_flops`; `perplexity`; and the
+        score of the task, such as `bleu`, if every validation has it.
     """
     events = {
         event["step"]: event
@@ -220,9 +222,10 @@ def curve_of(run: Path) -> dict[str, list[float]]:
     }
     validated = [event for _, event in sorted(events.items())]
     waited = itertools.accumulate((event["validation_seconds"] for event in validated), initial=0.0)
+    scores = [task.score for task in TASKS.values() if all(task.score in event for event in validated)]
     return {
         "step": [event["step"] for event in validated],
         "seconds": [event["seconds"] - before for event, before in zip(validated, waited, strict=False)],
         "matmul_flops": [event["matmul_flops"] for event in validated],
-        "perplexity": [event["perplexity"] for event in validated],
+        **{name: [event[name] for event in validated] for name in ("perplexity", *scores)},
     }

@@ -1,4 +1,4 @@
-"""The section of a page of results that shows how the rows learned: validation perplexity during training."""
+"""The section of a page of results that shows how the rows learned: perplexity and scores during training."""
 
 import re
 import statistics
@@ -10,11 +10,13 @@ from matplotlib.ticker import ScalarFormatter
 
 from allyouneed.interfaces.reports.html_parts import heading, plot
 from allyouneed.paper.experiment import CURVE, PROCESSOR, RATES, Results, Row
+from allyouneed.tasks.catalogue import TASKS
 
 _AXES = {"step": "updates", "matmul_flops": "FLOPs of matrix products", "seconds": "seconds of training"}
 """Quantity that a curve is drawn against -> its title."""
 _GROUP = re.compile(r"\((\w)\) ")
 """Beginning of the title of a row of a group, such as `(A) h = 1`."""
+_PERPLEXITY = "perplexity"
 _LARGEST = 5.0
 """Perplexities above this multiple of the smallest are not shown."""
 
@@ -25,10 +27,13 @@ def sections(results: Results) -> Iterator[str]:
     if len(rows) < 2:
         return
     groups = _grouped(rows)
-    told = "Mean over seeds of the perplexity on the validation text, of the last weights."
+    labels = _labels(results, rows)
+    told = f"Mean over seeds of {' and '.join(labels.values())} on the validation text, of the last weights."
     if len(groups) > 1:
         yield heading("How the rows learned", f"{told} Grey is the first row.")
-        yield plot(_by_group(results, rows[0], groups), "validation perplexity of every row during training")
+        for name, label in labels.items():
+            picture = _by_group(results, rows[0], groups, name, label)
+            yield plot(picture, f"validation {label} of every row during training")
         return
     kind = _kinds(results, rows[0])
     timed = [row for row in rows if len(kind) == 1 and _kinds(results, row) == kind]
@@ -39,7 +44,16 @@ def sections(results: Results) -> Iterator[str]:
     thin = " Thin lines are the runs with other learning rates." if others else ""
     yield heading("How the rows learned", told + thin + left_out)
     costs = "FLOPs and against seconds" if timed else "FLOPs"
-    yield plot(_by_cost(results, rows, timed), f"validation perplexity against {costs}")
+    for name, label in labels.items():
+        yield plot(_by_cost(results, rows, timed, name, label), f"validation {label} against {costs}")
+
+
+def _labels(results: Results, rows: Sequence[Row]) -> dict[str, str]:
+    """Name of a quantity that all curves have -> what it is."""
+    curves = [curve for row in rows for curve in _curves(results, row)]
+    of_tasks = {task.score: f"{task.score_label} (greedy)" for task in TASKS.values()}
+    scores = {name: label for name, label in of_tasks.items() if all(name in curve for curve in curves)}
+    return {_PERPLEXITY: _PERPLEXITY} | scores
 
 
 def _grouped(rows: Sequence[Row]) -> dict[str, list[Row]]:
@@ -51,36 +65,40 @@ def _grouped(rows: Sequence[Row]) -> dict[str, list[Row]]:
     return groups
 
 
-def _by_group(results: Results, first: Row, groups: Mapping[str, Sequence[Row]]) -> Figure:
+def _by_group(
+    results: Results, first: Row, groups: Mapping[str, Sequence[Row]], name: str, label: str
+) -> Figure:
     picture = Figure((12, 3.6 * -(-len(groups) // 3)), layout="constrained")
     panels = picture.subplots(-(-len(groups) // 3), 3, sharex=True, sharey=True, squeeze=False).flat
     for axes, (letter, rows) in zip(panels, groups.items(), strict=False):
-        _draw(axes, results, first, "step", color="gray")
+        _draw(axes, results, first, ("step", name), color="gray")
         for row in rows:
-            _draw(axes, results, row, "step")
-        _finish(axes, results, [first, *rows], "step", f"({letter})")
+            _draw(axes, results, row, ("step", name))
+        _finish(axes, results, [first, *rows], ("step", name), label)
+        axes.set_title(f"({letter})")
     for axes in list(panels)[len(groups) :]:
         axes.set_visible(False)
     return picture
 
 
-def _by_cost(results: Results, rows: Sequence[Row], timed: Sequence[Row]) -> Figure:
+def _by_cost(results: Results, rows: Sequence[Row], timed: Sequence[Row], name: str, label: str) -> Figure:
     shown_by = {"matmul_flops": rows} | ({"seconds": timed} if timed else {})
     picture = Figure((6 * len(shown_by), 4.6), layout="constrained")
     panels = picture.subplots(1, len(shown_by), sharey=True, squeeze=False)[0]
     for axes, (quantity, shown) in zip(panels, shown_by.items(), strict=True):
         for row in shown:
-            _draw(axes, results, row, quantity)
-        _finish(axes, results, shown, quantity, "")
+            _draw(axes, results, row, (quantity, name))
+        _finish(axes, results, shown, (quantity, name), label)
     return picture
 
 
-def _draw(axes: Axes, results: Results, row: Row, quantity: str, color: str | None = None) -> None:
+def _draw(axes: Axes, results: Results, row: Row, names: tuple[str, str], color: str | None = None) -> None:
+    """Draw the second quantity of a row's curves against the first."""
     curves = _curves(results, row)
-    length = min(len(curve["perplexity"]) for curve in curves)
+    length = min(len(curve["step"]) for curve in curves)
     x, y = (
         [statistics.fmean(curve[name][place] for curve in curves) for place in range(length)]
-        for name in (quantity, "perplexity")
+        for name in names
     )
     label = row.name if row.what == "-" else row.what
     (line,) = axes.plot(x, y, "o-", markersize=3, color=color, label=label)
@@ -88,16 +106,20 @@ def _draw(axes: Axes, results: Results, row: Row, quantity: str, color: str | No
         for of_rate in outcome.get(RATES, {}).values():
             if not (curve := of_rate.get(CURVE)):
                 continue  # it diverged
-            axes.plot(curve[quantity], curve["perplexity"], color=line.get_color(), alpha=0.3, linewidth=0.8)
+            axes.plot(*(curve[name] for name in names), color=line.get_color(), alpha=0.3, linewidth=0.8)
 
 
-def _finish(axes: Axes, results: Results, rows: Sequence[Row], quantity: str, title: str) -> None:
-    least = min(min(curve["perplexity"]) for row in rows for curve in _curves(results, row))
-    axes.set_yscale("log")
-    axes.set_ylim(0.95 * least, _LARGEST * least)
-    axes.yaxis.set_major_formatter(ScalarFormatter())
-    axes.yaxis.set_minor_formatter(ScalarFormatter())
-    axes.set(title=title, xlabel=_AXES[quantity], ylabel="perplexity")
+def _finish(axes: Axes, results: Results, rows: Sequence[Row], names: tuple[str, str], label: str) -> None:
+    quantity, shown = names
+    if shown == _PERPLEXITY:
+        least = min(min(curve[shown]) for row in rows for curve in _curves(results, row))
+        axes.set_yscale("log")
+        axes.set_ylim(0.95 * least, _LARGEST * least)
+        axes.yaxis.set_major_formatter(ScalarFormatter())
+        axes.yaxis.set_minor_formatter(ScalarFormatter())
+    else:
+        axes.set_ylim(bottom=0)
+    axes.set(xlabel=_AXES[quantity], ylabel=label)
     axes.grid(alpha=0.3, which="both")
     axes.legend(frameon=False)
 
