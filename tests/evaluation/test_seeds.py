@@ -128,6 +128,27 @@ def test_too_few_seeds_and_infinite_scores_are_not_compared() -> None:
     assert compare_seeds(one, three) is not None
 
 
+def test_scores_that_do_not_vary_are_not_compared_however_their_mean_is_rounded() -> None:
+    same = [SeedScores(np.full(3, score)) for score in (99.9, 100.0)]
+    assert same[0].observed.var() > 0, "the mean of three 99.9 is rounded"
+    assert compare_seeds(*same) is None
+    same = [SeedScores(found.observed, np.full((3, 50), found.observed[0])) for found in same]
+    assert compare_seeds(*same) is None
+
+
+def test_a_bootstrap_claims_no_more_than_it_has_drawn() -> None:
+    drawn = np.random.default_rng(4).normal(0, 0.01, 1_000)
+    found = compare_seeds(
+        SeedScores(np.zeros(3), np.zeros((3, 1_000))), SeedScores(np.ones(3), np.tile(1 + drawn, (3, 1)))
+    )
+    assert found is not None
+    assert found.p_value == pytest.approx(1 / 1_001)
+
+
+def test_very_many_splits_are_drawn_and_not_listed() -> None:
+    assert called_different(SeedScores(np.random.default_rng(6).normal(size=40)))[1] == 100
+
+
 def test_holms_correction_by_hand() -> None:
     assert holm([]) == []
     assert holm([0.03]) == [0.03]

@@ -20,7 +20,7 @@ from allyouneed.paper.catalogue import EXPERIMENTS
 from allyouneed.paper.experiment import HYPOTHESES, LOSSES, REFERENCES, Experiment, Results, Row
 from allyouneed.paper.figure_tests import find_test
 from allyouneed.paper.scales import SCALES
-from allyouneed.paper.verdicts import Judgement, Verdict, are_sentences_drawn, control, judge
+from allyouneed.paper.verdicts import Judgement, Verdict, are_sentences_drawn, control, judge, scores_of
 
 TINY = SCALES["tiny"]
 TEXT = [f"sentence {n} has the words {n * 7} and {n * 13}" for n in range(120)]
@@ -123,12 +123,16 @@ def test_rows_that_are_equal_in_the_paper_must_be_shown_to_be_equivalent(tmp_pat
         "noisy": "not told apart",
         "once": "not tested",
     }
-    assert judged(results)["like"].equivalent
+    assert judged(results)["like"].shown == "within the margin"
     told = results_table(results).conclusions
     (like,) = told["As the paper"]
     assert like.startswith("like, perplexity +0.00 (within 2% of perplexity, p = ")
-    assert told["Not tested (one seed, or no deviation)"] == ["once, perplexity +0.00, paper +0.00"]
-    assert [item.split(",")[0] for item in told["Not told apart"]] == ["noisy"]
+    assert told["Not tested (one seed, no deviation, or a figure that is not finite)"] == [
+        "once, perplexity +0.00, paper +0.00"
+    ]
+    (noisy,), (worse,) = told["Not told apart"], told["Not as the paper"]
+    assert noisy.startswith("noisy, perplexity -0.01 (beyond 2% of perplexity, p = ")
+    assert worse.startswith("worse, perplexity +1.99 (beyond 2% of perplexity, p = ")
 
 
 def test_perplexities_are_tested_on_seeds_and_sentences(tmp_path: Path) -> None:
@@ -137,12 +141,12 @@ def test_perplexities_are_tested_on_seeds_and_sentences(tmp_path: Path) -> None:
     found = judged(results)
     assert found["better"].verdict == "differs"
     assert found["like"].verdict == "not told apart"
-    assert are_sentences_drawn("perplexity", results)
+    assert are_sentences_drawn("perplexity", scores_of(results))
     assert "and test sentences with replacement. p-values" in "\n".join(
         as_terminal_table(results_table(results))
     )
     alone = results_of(tmp_path / "nothing is kept", "perplexity", values, {}, {})
-    assert not are_sentences_drawn("perplexity", alone)
+    assert not are_sentences_drawn("perplexity", scores_of(alone))
     of_seeds, of_both = judged(alone)["like"].p_value, found["like"].p_value
     assert of_seeds is not None
     assert of_both is not None
@@ -307,7 +311,9 @@ def test_translations_are_drawn_once_for_all_tables(tmp_path: Path, monkeypatch:
 def test_the_control_splits_the_seeds_of_every_row(tmp_path: Path) -> None:
     values = {"base": (5.0, 5.1, 5.2, 5.3), "other": (8.0, 8.1, 8.2), "once": (3.0,), "twice": (3.0, 4.0)}
     results = results_of(tmp_path, "perplexity", values, {}, {})
-    assert control(results)[1] == 3 + 3, "pairs of four seeds, and one of three; two seeds have no deviation"
+    assert control(scores_of(results))[1] == 3 + 3, (
+        "pairs of four seeds, and one of three; two seeds have no deviation"
+    )
     assert "split into halves in 6 " in "\n".join(as_terminal_table(results_table(results)))
 
 
@@ -320,7 +326,7 @@ def test_about_one_split_in_twenty_of_the_recorded_seeds_is_called_different(tmp
             outcomes.setdefault(line["row"], {})[int(line["seed"])] = figures
     scale = SCALES["quick"]
     rows = [row for row in experiment.rows(scale) if row.name in outcomes]
-    different, splits = control(Results(experiment, scale, rows, outcomes, tmp_path))
+    different, splits = control(scores_of(Results(experiment, scale, rows, outcomes, tmp_path)))
     assert splits >= 60
     # Sentences were not kept, so that seeds alone are drawn: 5% are expected, of which this is the deviation.
     assert different <= 0.05 * splits + 2 * (0.05 * 0.95 * splits) ** 0.5, f"{different} of {splits}"

@@ -81,10 +81,11 @@ def compare_seeds(baseline: SeedScores, system: SeedScores) -> SeedComparison | 
     else:
         of_sentences = system.resampled.mean(axis=0) - baseline.resampled.mean(axis=0)
         of_sentences = of_sentences - of_sentences.mean()
-    if spread == 0 and not of_sentences.any():
+    if spread == 0 and np.ptp(of_sentences) == 0:
         return None
     generator = np.random.default_rng(_SEED)
-    of_seeds = spread * generator.standard_t(freedom, (_DRAWS_PER_TEST_SET, len(of_sentences)))
+    num_draws = _DRAWS_PER_TEST_SET if spread else 1  # copies of the same draws would claim more certainty
+    of_seeds = spread * generator.standard_t(freedom, (num_draws, len(of_sentences)))
     difference = float(system.observed.mean() - baseline.observed.mean())
     return SeedComparison(difference, (of_seeds + of_sentences).ravel())
 
@@ -100,7 +101,7 @@ def _variance_of_seeds(*systems: NDArray[np.float64]) -> tuple[float, float] | N
     sizes = [len(scores) for scores in systems]
     if sum(sizes) < 3:
         return None
-    own = [float(scores.var(ddof=1)) if len(scores) > 1 else None for scores in systems]
+    own = [_variance(scores) if len(scores) > 1 else None for scores in systems]
     known = [variance for variance in own if variance is not None]
     if len(known) < len(own):
         (variance,) = known
@@ -110,6 +111,11 @@ def _variance_of_seeds(*systems: NDArray[np.float64]) -> tuple[float, float] | N
         return 0.0, sum(sizes) - 2
     squares = sum(part**2 / (size - 1) for part, size in zip(parts, sizes, strict=True))
     return math.sqrt(sum(parts)), sum(parts) ** 2 / squares
+
+
+def _variance(scores: NDArray[np.float64]) -> float:
+    """Variance of a sample; exactly 0 of equal scores, whose computed mean may be rounded."""
+    return float(scores.var(ddof=1)) if np.ptp(scores) else 0.0
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -127,15 +133,17 @@ def called_different(scores: SeedScores) -> tuple[int, int]:
 
     Returns:
         The number of splits that are called different, and the number of splits: all of them, or some at
-        random if there are very many. By chance, 5% of the splits of many systems are called different.
+        random if there are very many. By chance, at most 5% of the splits of many systems are called
+        different.
     """
-    seeds = range(len(scores.observed))
-    halves = list(combinations(seeds, len(seeds) // 2))
-    if len(seeds) % 2 == 0:
-        halves = halves[: len(halves) // 2]  # the other half of them are their complements
-    if len(halves) > _MAX_SPLITS:
-        chosen = np.random.default_rng(_SEED).permutation(len(halves))[:_MAX_SPLITS]
-        halves = [halves[split] for split in chosen]
+    seeds, size = range(len(scores.observed)), len(scores.observed) // 2
+    if math.comb(len(seeds), size) > 2 * _MAX_SPLITS:
+        generator = np.random.default_rng(_SEED)
+        halves = [tuple(generator.permutation(seeds)[:size]) for _ in range(_MAX_SPLITS)]
+    else:
+        halves = list(combinations(seeds, size))
+        if len(seeds) % 2 == 0:
+            halves = halves[: len(halves) // 2]  # the other half of them are their complements
     comparisons = [
         compare_seeds(scores.of(half), scores.of([s for s in seeds if s not in half])) for half in halves
     ]

@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -16,6 +16,10 @@ from allyouneed.paper.figure_tests import FigureTest, Kept, find_test, kept_of
 LAST_DIGIT = {"perplexity": 0.01, "bleu": 0.1, "bracket_f1": 0.1}
 """One unit in the last digit that the paper prints of a figure; so small a difference may be rounding."""
 Verdict = Literal["as the paper", "not as the paper", "differs", "not told apart", "not tested"]
+Shown = Literal["different", "beyond the margin", "within the margin"]
+"""What a test is to show of the difference between two rows."""
+Scores = Mapping[str, Mapping[str, SeedScores]]
+"""Figure that rows are compared by -> row that has it -> its scores."""
 
 
 @dataclass(frozen=True)
@@ -31,18 +35,37 @@ class Judgement:
     paper: float | None
     """The paper's difference; None if it has none."""
     p_value: float | None
-    """P-value of the verdict, with Holm's correction over all rows: of equal rows or, if the paper's figures
-    are equal, of rows that differ by less than the margin, or by more if `equivalent`. None if a row has one
-    seed, or if the figures do not vary or are not finite."""
-    equivalent: bool
-    """Whether equivalence is shown; tested only if the paper's figures are equal."""
+    """P-value of the test of `shown`, with Holm's correction over all rows. None if a row has one seed, or if
+    the figures do not vary or are not finite."""
+    shown: Shown
+    """What the p-value is of: any difference or, if the paper's figures are equal, one beyond the margin, or
+    within it if that is shown."""
     verdict: Verdict
 
 
-def judge(results: Results) -> list[Judgement]:
-    """Compare each computed row with its baselines, by each figure that rows are compared by."""
+def scores_of(results: Results) -> Scores:
+    """The scores that rows are compared by, with those on drawn test sets where rows have kept counts.
+
+    Raises:
+        DataError: A file that a row has kept is damaged.
+    """
     judged = (figure for figure, is_judged in results.experiment.figures.items() if is_judged)
-    return [judgement for figure in judged for judgement in _judge_by(figure, results)]
+    of_figures = ((figure, _scores_of_rows(figure, results)) for figure in judged)
+    return {figure: of_rows for figure, of_rows in of_figures if of_rows}
+
+
+def judge(results: Results, scores: Scores | None = None) -> list[Judgement]:
+    """Compare each computed row with its baselines, by each figure that rows are compared by.
+
+    Args:
+        results: The results.
+        scores: What `scores_of` found in them, if it has been called.
+
+    Raises:
+        DataError: A file that a row has kept is damaged.
+    """
+    of_figures = (scores_of(results) if scores is None else scores).items()
+    return [found for figure, of_rows in of_figures for found in _judge_by(figure, of_rows, results)]
 
 
 def deviation(values: Sequence[float]) -> float | None:
@@ -50,25 +73,19 @@ def deviation(values: Sequence[float]) -> float | None:
     return statistics.stdev(values) if len(values) > 1 and all(map(math.isfinite, values)) else None
 
 
-def control(results: Results) -> tuple[int, int]:
+def control(scores: Scores) -> tuple[int, int]:
     """How often the test calls seeds of one row different, over all rows, figures and splits of their seeds.
 
     Returns:
         Number of splits that are called different, and number of splits.
     """
-    counts = [
-        called_different(scores)
-        for figure, is_judged in results.experiment.figures.items()
-        if is_judged
-        for scores in _scores_of_rows(figure, results).values()
-    ]
+    counts = [called_different(of_row) for of_rows in scores.values() for of_row in of_rows.values()]
     return sum(different for different, _ in counts), sum(splits for _, splits in counts)
 
 
-def are_sentences_drawn(figure: str, results: Results) -> bool:
+def are_sentences_drawn(figure: str, scores: Scores) -> bool:
     """Whether all rows have kept what a test of the figure on drawn sentences needs."""
-    scores = _scores_of_rows(figure, results).values()
-    return bool(scores) and all(found.resampled is not None for found in scores)
+    return all(of_row.resampled is not None for of_row in scores[figure].values())
 
 
 class _Pair(NamedTuple):
@@ -89,8 +106,8 @@ class _Pair(NamedTuple):
         return self.paper is not None and abs(self.paper) < 1.5 * last_digit
 
 
-def _judge_by(figure: str, results: Results) -> Iterator[Judgement]:
-    pairs, test = list(_pairs(figure, results)), find_test(figure)
+def _judge_by(figure: str, scores: Mapping[str, SeedScores], results: Results) -> Iterator[Judgement]:
+    pairs, test = list(_pairs(figure, scores, results)), find_test(figure)
     different = _adjusted([_p_different(pair, test) for pair in pairs])
     equivalent = _adjusted(
         [
@@ -102,6 +119,7 @@ def _judge_by(figure: str, results: Results) -> Iterator[Judgement]:
     )
     for pair, p_different, p_equivalent in zip(pairs, different, equivalent, strict=True):
         is_equivalent = p_equivalent is not None and p_equivalent < SIGNIFICANT
+        beyond: Shown = "beyond the margin" if test and pair.equal_in_paper else "different"
         yield Judgement(
             pair.row.name,
             pair.other.name,
@@ -109,7 +127,7 @@ def _judge_by(figure: str, results: Results) -> Iterator[Judgement]:
             pair.difference,
             pair.paper,
             p_equivalent if is_equivalent else p_different,
-            is_equivalent,
+            "within the margin" if is_equivalent else beyond,
             "as the paper" if is_equivalent else _verdict(pair, p_different),
         )
 
@@ -123,9 +141,9 @@ def _p_different(pair: _Pair, test: FigureTest | None) -> float | None:
     return pair.comparison.p_beyond(test.margin)
 
 
-def _pairs(figure: str, results: Results) -> Iterator[_Pair]:
+def _pairs(figure: str, scores: Mapping[str, SeedScores], results: Results) -> Iterator[_Pair]:
     """Each row that has the figure, with each of its baselines that has it."""
-    scores, first, printed = _scores_of_rows(figure, results), results.rows[0], figure.removesuffix(AVERAGED)
+    first, printed = results.rows[0], figure.removesuffix(AVERAGED)
     for row in results.rows:
         for other in results.rows:
             if other.name in row.compared_with(first) and {row.name, other.name} <= scores.keys():
@@ -163,11 +181,7 @@ def _verdict(pair: _Pair, p_value: float | None) -> Verdict:
 
 
 def _scores_of_rows(figure: str, results: Results) -> dict[str, SeedScores]:
-    """Row -> the scores that are tested, per seed, with those on drawn test sets if the row has kept counts.
-
-    Raises:
-        DataError: A file that a row has kept is damaged.
-    """
+    """Row -> the scores that are tested, per seed, and those on drawn test sets if it has kept counts."""
     test, found, all_kept = find_test(figure), dict[str, SeedScores](), list[Kept]()
     for row, outcomes in results.outcomes.items():
         if not results.values(row, figure):

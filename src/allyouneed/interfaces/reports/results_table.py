@@ -10,15 +10,18 @@ from typing import Any
 
 from allyouneed.errors import printable
 from allyouneed.interfaces.reports.figure_legend import figure_explanation, figure_title
-from allyouneed.paper.experiment import DATE, FAILED, PROCESSOR, RESULT, Figures, Results, Row
+from allyouneed.paper.experiment import DATE, FAILED, PROCESSOR, RATES, RESULT, Figures, Results, Row
 from allyouneed.paper.figure_tests import TESTS, find_test
+from allyouneed.paper.scales import Scale
 from allyouneed.paper.verdicts import (
     Judgement,
+    Scores,
     Verdict,
     are_sentences_drawn,
     control,
     deviation,
     judge,
+    scores_of,
 )
 
 _GROUPED_FROM, _BY_POWERS_FROM, _MOST_DECIMALS = 1e4, 1e9, 6
@@ -27,7 +30,7 @@ VERDICTS: Mapping[Verdict, tuple[str, str]] = {
     "not as the paper": ("✗", "Not as the paper"),
     "differs": ("≠", "Differs, where the paper has no figure"),
     "not told apart": ("~", "Not told apart"),
-    "not tested": ("·", "Not tested (one seed, or no deviation)"),
+    "not tested": ("·", "Not tested (one seed, no deviation, or a figure that is not finite)"),
 }
 """Verdict -> its mark in tables, and the title of its list of conclusions."""
 COSTS = ("hours", "FLOPs", "by formula", "kWh")
@@ -120,7 +123,8 @@ def results_table(results: Results) -> ResultsTable:
     rows = [row for row in results.rows if row.name in results.outcomes]
     figures = [f for f in results.experiment.figures if any(results.values(row.name, f) for row in rows)]
     in_paper = {figure for row in results.rows for figure in row.paper}
-    judgements = judge(results)
+    scores = scores_of(results)
+    judgements = judge(results, scores)
     verdicts: dict[tuple[str, str], list[Verdict]] = {}
     for found in judgements:
         verdicts.setdefault((found.row, found.figure), []).append(found.verdict)
@@ -150,7 +154,7 @@ def results_table(results: Results) -> ResultsTable:
         [Column(figure_title(figure), figure_explanation(figure), figure in in_paper) for figure in figures],
         lines,
         _conclusions(results, judgements),
-        [*_trained(results), *_notes(results), *_rule(results)],
+        [*_trained(results), *_notes(results), *_rule(results, scores)],
     )
 
 
@@ -180,12 +184,16 @@ def _number(value: float) -> str:
 
 
 def _costs(results: Results, row: Row) -> list[str]:
-    """Hours, FLOPs, FLOPs by formula (unless already a figure), and energy of a row, summed over seeds."""
+    """Hours, FLOPs, FLOPs by formula (unless already a figure), and energy of a row, summed over seeds.
+
+    Energy is left out if a seed was computed on a machine that does not measure it.
+    """
     names = ("seconds", "matmul_flops", "formula_flops", "energy_joules")
-    seconds, counted, formula, joules = (sum(results.values(row.name, name)) for name in names)
+    values = [results.values(row.name, name) for name in names]
+    seconds, counted, formula, joules = map(sum, values)
     if not seconds:
         return [""] * len(names)
-    energy = f"{joules / 3.6e6:.3f}" if joules else ""
+    energy = f"{joules / 3.6e6:.3f}" if joules and len(values[-1]) == len(values[0]) else ""
     by_formula = f"{formula:.1e}" if formula and "formula_flops" not in results.experiment.figures else ""
     return [f"{seconds / 3600:.2f}", f"{counted:.1e}", by_formula, energy]
 
@@ -208,7 +216,8 @@ def _facts(results: Results) -> Iterator[str]:
     yield f"scale {results.scale.name}"
     outcomes = [outcome for of_row in results.outcomes.values() for outcome in of_row.values()]
     if seconds := sum(outcome.get("seconds") or 0 for outcome in outcomes):
-        yield f"{seconds / 3600:.1f} hours of training"
+        chosen = ", of the chosen rates" if any(RATES in outcome for outcome in outcomes) else ""
+        yield f"{seconds / 3600:.1f} hours of training{chosen}"
     of_rows = (outcome.get(PROCESSOR) or outcome.get("device") for outcome in outcomes)
     if devices := dict.fromkeys(filter(None, of_rows)):
         yield "; ".join(devices)
@@ -222,9 +231,11 @@ def _conclusions(results: Results, judgements: Sequence[Judgement]) -> dict[str,
     """Lists of differences by verdict; then failed rows."""
     found: dict[str, list[str]] = {title: [] for _, title in VERDICTS.values()}
     named = {row.name for row in results.rows if row.baselines}
+    failed = {row.name: _failed(results, row) for row in results.rows if row.name in results.outcomes}
     for judgement in judgements:
         title = VERDICTS[judgement.verdict][1]
-        found[title].append(_difference(judgement, name_baseline=judgement.row in named))
+        difference = _difference(judgement, name_baseline=judgement.row in named)
+        found[title].append(difference + failed[judgement.row])
     found["Failed"] = [
         f"{why}; to continue it, delete {folder / RESULT}, to restart it, delete all of that folder"
         for folder, why in results.failures().items()
@@ -236,8 +247,9 @@ def _difference(judgement: Judgement, *, name_baseline: bool) -> str:
     beside = f" beside {judgement.baseline}" if name_baseline else ""
     paper = "" if judgement.paper is None else f", paper {judgement.paper:+.2f}"
     test = find_test(judgement.figure)
-    within = f"within {test.margin_in_words}, " if judgement.equivalent and test else ""
-    p_value = "" if judgement.p_value is None else f" ({within}p = {judgement.p_value:.2g})"
+    margin = f"{judgement.shown.split()[0]} {test.margin_in_words}, " if test else ""
+    of_margin = "" if judgement.shown == "different" else margin
+    p_value = "" if judgement.p_value is None else f" ({of_margin}p = {judgement.p_value:.2g})"
     title = figure_title(judgement.figure)
     return f"{judgement.row}, {title} {judgement.difference:+.2f}{beside}{p_value}{paper}"
 
@@ -247,8 +259,9 @@ def _trained(results: Results) -> Iterator[str]:
     if results.inputs.model is not None:
         yield f"Model: {printable(str(results.inputs.model))}."
         return
-    if results.inputs.data is None and not any(results.values(row.name, "seconds") for row in results.rows):
-        return  # nothing was trained
+    is_trained = results.inputs.data or any(results.values(row.name, "seconds") for row in results.rows)
+    if not is_trained and results.experiment.settings is Scale.changes:
+        return  # the scale's settings are those of training
     settings = results.experiment.settings(results.scale)
     scaled = f"Scale {results.scale.name}, sized for {results.scale.sized_for}."
     yield scaled + (f" Settings: {'; '.join(settings)}." if settings else "")
@@ -271,30 +284,30 @@ def _notes(results: Results) -> Iterator[str]:
             yield note
 
 
-def _rule(results: Results) -> Iterator[str]:
+def _rule(results: Results, scores: Scores) -> Iterator[str]:
     """How rows are compared, and the control of the test."""
-    judged = [name for name, is_judged in results.experiment.figures.items() if is_judged]
-    if not judged:
+    if not scores:
         return
-    on_seeds = [figure_title(name) for name in judged if not are_sentences_drawn(name, results)]
+    on_seeds = [figure_title(name) for name in scores if not are_sentences_drawn(name, scores)]
     alone = f", except for {'; '.join(on_seeds)}" if on_seeds else ""
-    drawn = "" if len(on_seeds) == len(judged) else f", and test sentences with replacement{alone}"
+    drawn = "" if len(on_seeds) == len(scores) else f", and test sentences with replacement{alone}"
     yield (
         "A row is tested against its baseline if both have two seeds or more: seeds are drawn from "
-        f"Student's t distribution{drawn}. p-values have Holm's correction over all rows; a difference "
-        "counts below 0.05."
+        f"Student's t distribution{drawn}. p-values have Holm's correction over all rows, for each figure by "
+        "itself; p < 0.05 is significant."
     )
     in_paper = {name for row in results.rows for name in row.paper}
-    margins = [test.margin_in_words for name in judged if name in in_paper and (test := TESTS.get(name))]
+    margins = [test.margin_in_words for name in scores if name in in_paper and (test := TESTS.get(name))]
     if margins:
         yield (
-            "Where the paper's rows differ by no more than one in the last digit that it prints, ours agree "
-            f"with it if they are shown to be equivalent, within {' or '.join(margins)} (two one-sided "
-            "tests)."
+            "Where the paper's rows differ by at most one unit in the last printed digit, ours agree with it "
+            f"if they are shown to be equivalent, within {' or '.join(margins)} (two one-sided tests), and "
+            "disagree if they are shown to differ by more."
         )
-    different, splits = control(results)
+    different, splits = control(scores)
     if splits:
         yield (
             f"Control: over all rows and figures, the seeds of a row were split into halves in {splits} "
-            f"ways; {different} ({different / splits:.1%}) were called different. 5% are expected."
+            f"ways; {different} ({different / splits:.1%}) were called different. At most 5% are expected. "
+            "Half of three seeds is one, which is given the deviation of the other two."
         )
