@@ -246,7 +246,7 @@ def test_a_row_is_left_until_those_that_it_is_made_of_are_there(tmp_path: Path) 
     with RunDirectory(tmp_path / "worse" / "seed-1").locked():
         results = run(with_a_sum(), tmp_path, num_seeds=1, only=["sum"], say=said.append)
     assert list(results.outcomes) == ["base"]
-    assert said[-1] == "row 3 of 3: sum, seed 1: left to another process, which is computing it"
+    assert said[-1] == "row 3 of 3: sum, seed 1: left for later, as worse is not computed yet"
     assert run(with_a_sum(), tmp_path, num_seeds=1).values("sum", "bleu") == [80.0]
 
 
@@ -583,6 +583,25 @@ def test_every_row_tells_where_and_when_it_was_computed(tmp_path: Path) -> None:
     assert (line.processor, line.dates) == (machine_kind(CPU), results.outcomes["base"][1]["date"])
     page = next(path for path in write_report(results) if path.suffix == ".html").read_bytes().decode()
     assert machine_kind(CPU) in page
+
+
+def test_data_that_no_row_uses_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="reproduce toy: needs no data; leave it out"):
+        run(TOY, tmp_path / "out", inputs=Inputs(data=tmp_path))
+    assert not (tmp_path / "out").exists()
+
+
+def test_energy_of_some_seeds_alone_is_not_given_as_that_of_a_row(tmp_path: Path) -> None:
+    rows = [
+        Row(
+            "base",
+            "-",
+            lambda work: {"seconds": 36.0, "energy_joules": 3.6e6} if work.seed < 3 else {"seconds": 36.0},
+        )
+    ]
+    for num_seeds, energy in ((2, "2.000"), (3, "")):
+        results = run(replace(TOY, rows=lambda scale: rows), tmp_path, num_seeds=num_seeds)
+        assert results_table(results).lines[0].costs[3] == energy
 
 
 def test_a_learning_curve_leaves_validations_out_and_events_of_earlier_versions(tmp_path: Path) -> None:

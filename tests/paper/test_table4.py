@@ -198,7 +198,7 @@ def test_text_is_asked_for_by_the_row_that_needs_it_and_known_by_its_contents(
 ) -> None:
     with pytest.raises(UsageError, match="parses raw sentences; name files of them with text"):
         run(treebank, tmp_path / "out")
-    with pytest.raises(UsageError, match="no row parses sentences"):
+    with pytest.raises(UsageError, match="none of these rows uses raw text"):
         run(treebank, tmp_path / "out", "eighth", text=[treebank / "news.txt"])
     with pytest.raises(DataError, match="no such file"):
         run(treebank, tmp_path / "out", "semi_supervised", text=[treebank / "olds.txt"])
@@ -215,7 +215,7 @@ def test_text_is_asked_for_by_the_row_that_needs_it_and_known_by_its_contents(
     with pytest.raises(UsageError, match="began with other text; name another folder"):
         run(treebank, tmp_path / "out", "semi_supervised", text=[treebank / "news.txt"])
     assert set(json.loads((tmp_path / "out" / "experiment.json").read_bytes())) == {
-        *("experiment", "scale", "settings", "data", "model", "text", "test")
+        *("experiment", "scale", "settings", "revision", "data", "model", "text", "test")
     }
 
 

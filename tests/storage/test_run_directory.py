@@ -3,11 +3,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 
 from allyouneed.errors import DiskError, LockedError, ModelError
-from allyouneed.storage.publish import publish_directory
+from allyouneed.storage import run_directory
+from allyouneed.storage.publish import publish_directory, take_lock
 from allyouneed.storage.run_directory import RunDirectory, resolve_model, step_name, step_of
 
 
@@ -146,6 +148,23 @@ def test_a_second_lock_is_refused_with_the_process_that_holds_the_first(run: Pat
             pass
     with RunDirectory(run).locked():
         pass
+
+
+def test_a_directory_that_its_holder_removes_meanwhile_is_made_again(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: list[Path] = []
+
+    def take(path: Path, place: Path, work: str) -> BinaryIO:
+        taken.append(path)
+        if len(taken) == 1:
+            path.parent.rmdir()
+        return take_lock(path, place, work)
+
+    monkeypatch.setattr(run_directory, "take_lock", take)
+    with RunDirectory(run / "new").locked():
+        assert (run / "new" / "lock").is_file()
+    assert len(taken) == 2
 
 
 def test_the_lock_of_a_killed_process_is_free(run: Path) -> None:

@@ -1,4 +1,7 @@
-"""All experiments of `reproduce`. To add one, write a file like `aop.py` and list it here."""
+"""All experiments of `reproduce`. To add one, write a file like `aop.py`, and list it here.
+
+The command `reproduce` names it, too; `interfaces/reports/results_index.py` has its place among all results.
+"""
 
 from allyouneed.paper.aop import AOP
 from allyouneed.paper.extrapolation import EXTRAPOLATION

@@ -30,7 +30,8 @@ AVERAGED = "_averaged"
 """End of the names of figures of averaged checkpoints, in tables of the last checkpoint, whose figures in the
 paper they are compared with."""
 CURVE = "curve"
-"""Key of how a row's model learned: `step`, `seconds`, `matmul_flops`, `perplexity` -> values in order."""
+"""Key of how a row's model learned: `step`, `seconds`, `matmul_flops`, `perplexity`, and the score of the
+task -> values in order."""
 RATES = "rates"
 """Key of the runs that a row was chosen from: factor of the learning rate -> perplexity and curve."""
 RESULT, HYPOTHESES, REFERENCES = "result.json", "hypotheses.txt", "references.txt"
@@ -163,6 +164,8 @@ class Experiment:
     """Default number of seeds for rows that are computed for every seed."""
     timed: Sequence[str] = ()
     """Figures of speed: compared only between rows computed on the same kind of machine as the first one."""
+    revision: int = 1
+    """Raised when rows that were computed before cannot stand beside those computed now."""
     settings: Callable[[Scale], Sequence[str]] = Scale.changes
     """Notable settings at a scale, in words; by default those that differ from the paper's."""
 

@@ -3,6 +3,7 @@
 Models are trained on pairs of up to 20 tokens per side, and tested on longer pairs of the same text.
 """
 
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from allyouneed.config.run import RunConfig
 from allyouneed.data.corpus_files import CorpusFiles
 from allyouneed.data.lines import write_lines
 from allyouneed.data.tokenizer import Tokenizer
-from allyouneed.errors import DataError
+from allyouneed.errors import DataError, LockedError
 from allyouneed.model.positional_encoding import sinusoids
 from allyouneed.paper.experiment import Experiment, Row, Work
 from allyouneed.paper.scales import Scale
@@ -37,6 +38,8 @@ LONGEST_TRAINED = 20
 _BUCKETS = ((21, 30), (31, 40), (41, 60))
 _MOST_OF_A_BUCKET = 300
 _FEWEST_OF_A_BUCKET = 10
+_WAIT = 0.5
+"""Seconds between looks at what another process prepares."""
 _NOTES = [
     f"The models are trained on pairs of up to {LONGEST_TRAINED} tokens per side. `bleu` and `perplexity` "
     "are measured on validation pairs within that limit; the other figures on pairs whose longer side has "
@@ -63,16 +66,21 @@ def _linear(work: Work) -> Mapping[str, Any]:
 
 
 def short_data(work: Work) -> Path:
-    """The given data without pairs of more than 20 tokens; prepared once for all rows.
-
-    Raises:
-        LockedError: Another process is preparing this data.
-    """
+    """The given data without pairs of more than 20 tokens; prepared once for all rows, by one process."""
     folder = work.directory.parents[1] / "short"
+    while not (short := folder / "data").exists():
+        try:
+            _prepare_short(work, folder, short)
+        except LockedError:  # another process is preparing it
+            time.sleep(_WAIT)
+    return short
+
+
+def _prepare_short(work: Work, folder: Path, short: Path) -> None:
     with RunDirectory(folder).locked():
-        short, text = folder / "data", folder / "text"
+        text = folder / "text"
         if short.exists():
-            return short
+            return
         given = PreparedData(work.data)
         text.mkdir(exist_ok=True)
         for part in ("train", "valid"):
@@ -83,7 +91,6 @@ def short_data(work: Work) -> Path:
             for part in ("train", "valid")
         )
         prepare(short, train, valid, given.config.replace(max_tokens=LONGEST_TRAINED), work.say)
-    return short
 
 
 def require_long_pairs(data: PreparedData) -> None:

@@ -57,9 +57,9 @@ class FigureTest(NamedTuple):
     read: Callable[[Sequence[str]], Counts] = _counts_in
     """Lines of `kept` -> counts, [sentences, counts]."""
     count_outputs: Callable[[Sequence[str], Sequence[str]], Counts] | None = None
-    """Outputs, references -> counts, where `kept` is not there."""
+    """Outputs, references -> counts, if the file `kept` is missing."""
     outputs_are_ours: bool = False
-    """Whether outputs can be given on without the test set; trees repeat its sentences."""
+    """Whether outputs can be redistributed without the test set; trees repeat its sentences."""
 
 
 TESTS = {
@@ -131,7 +131,7 @@ class Kept(NamedTuple):
     def _found(self, compute: Callable[[str, tuple[tuple[str, ...], ...]], Counts]) -> Counts:
         try:
             found = compute(_tested_as(self.figure), self.lines)
-        except (DataError, ValueError, IndexError, ArithmeticError):
+        except (DataError, ValueError, TypeError, IndexError, ArithmeticError):
             raise self.damaged() from None
         if not np.isfinite(found).all():
             raise self.damaged()

@@ -27,6 +27,7 @@ OTHER_INPUTS = {
     "test": "another test set",
 }
 """Fact of an input -> what it is of, if it is not the same."""
+OTHER_REVISION = "another revision of the experiment, by another version of allyouneed"
 _RETIRED = {"budget_seconds"}
 """Settings of scales of earlier versions, on which no row depends any more."""
 
@@ -38,7 +39,8 @@ def identity(experiment: Experiment, scale: Scale, rows: Sequence[Row], inputs: 
 
 def identity_of_scale(experiment: Experiment, scale: Scale) -> dict[str, Any]:
     """The facts that do not depend on inputs: experiment, scale and its settings."""
-    return {"experiment": experiment.name, "scale": scale.name, "settings": _settings(scale)}
+    facts = {"experiment": experiment.name, "scale": scale.name, "settings": _settings(scale)}
+    return facts | {"revision": experiment.revision}
 
 
 def _settings(scale: Scale) -> dict[str, Any]:
@@ -58,13 +60,14 @@ def require_same(out: Path, settings: Mapping[str, Any], option: str = "out") ->
         option: The option that names the folder.
     """
     path = out / EXPERIMENT
-    begun = {"test": []} | read_facts(path) if path.is_file() else {}
+    begun = {"test": [], "revision": 1} | read_facts(path) if path.is_file() else {}
     named = dict(OTHER_INPUTS)
     if not begun.get("test"):
         named["test"] = "no test set"
     for name, value in settings.items():
         if begun.get(name, value) != value:
             named["settings"] = f"other settings of the scale {settings['scale']}"
+            named["revision"] = OTHER_REVISION
             other = named.get(name, f"{name} {begun[name]}, now {value}")
             raise UsageError(
                 f"{out}: began with {other}; name another folder with {option}", settings=[option]
@@ -98,7 +101,7 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         return dict(json.loads(path.read_bytes()))
     except (ValueError, TypeError):
-        raise DataError(f"{path}: is damaged; delete it, and start again what has written it") from None
+        raise DataError(f"{path}: is damaged; delete it, then rerun the command that wrote it") from None
 
 
 def _facts(experiment: Experiment, rows: Sequence[Row], inputs: Inputs) -> dict[str, Any]:
@@ -130,6 +133,8 @@ def _facts(experiment: Experiment, rows: Sequence[Row], inputs: Inputs) -> dict[
 
 def _facts_of_data(experiment: Experiment, rows: Sequence[Row], data: Path | None) -> dict[str, Any]:
     """Facts that identify the data; empty if no row needs data."""
+    if experiment.require is None and data is not None:
+        raise UsageError(f"reproduce {experiment.name}: needs no data; leave it out", settings=["data"])
     if experiment.require is None or not any(row.needs_data for row in rows):
         return {}
     if data is None:
@@ -165,7 +170,7 @@ def _facts_of_text(rows: Sequence[Row], text: Sequence[Path]) -> dict[str, list[
             settings=["text", "rows"],
         )
     if text and not needed_by:
-        raise UsageError("text: no row parses sentences of yours; leave it out", settings=["text"])
+        raise UsageError("text: none of these rows uses raw text; leave it out", settings=["text"])
     require_rereadable(text)
     if text:
         penn_words("")  # reports a missing library now, not after the earlier rows

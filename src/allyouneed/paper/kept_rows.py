@@ -2,7 +2,7 @@
 
 FOLDER/NAME/experiment.json says what the rows are of, and FOLDER/NAME/ROW/seed-N.tar.xz is one row and seed:
 its result, its translations, and the counts of each sentence, from which it can be compared. References are
-left out, and so are trees, which repeat the sentences: a corpus may not be given on with results.
+left out, and so are trees, which repeat the sentences: corpora must not be redistributed with results.
 """
 
 import contextlib
@@ -22,10 +22,12 @@ from allyouneed.paper.experiment import (
     CURVE,
     DATE,
     FAILED,
+    HYPOTHESES,
     MADE_OF,
     PICTURES,
     PROCESSOR,
     RATES,
+    REFERENCES,
     RESULT,
     Experiment,
     kept_file,
@@ -34,6 +36,7 @@ from allyouneed.paper.figure_tests import find_test, kept_of, suffix_of
 from allyouneed.paper.identity import (
     EXPERIMENT,
     OTHER_INPUTS,
+    OTHER_REVISION,
     identity_of_scale,
     read_facts,
     read_json,
@@ -53,6 +56,9 @@ _FAULTS = (
     *(KeyError, ValueError, TypeError, AttributeError, OverflowError),
 )
 """What reading a damaged or hostile archive can raise."""
+_COSTS = {"seconds", "matmul_flops", "formula_flops", "energy_joules"}
+_TOLERANCE = 0.01
+"""By how much a kept score may differ from that of the kept counts, as losses are rounded."""
 _TEXTS = {PROCESSOR, DATE, "precision", "device"}
 
 
@@ -123,13 +129,14 @@ def kept_identity(experiment: Experiment, scale: Scale, out: Path, folder: Path)
     record = folder / _name(out) / EXPERIMENT
     if not record.is_file():
         raise UsageError(
-            f"{record.parent}: has no kept rows; from is the folder that has {_name(out)}, the name of out",
+            f"{record.parent}: has no kept rows; from is a folder with one named {_name(out)}, like out",
             settings=["from", "out"],
         )
     facts = read_facts(record)
+    other = {"settings": "other settings", "revision": OTHER_REVISION}
     for name, value in identity_of_scale(experiment, scale).items():
-        if facts.get(name) != value:
-            told = "of other settings" if name == "settings" else f"of {name} {facts.get(name)}"
+        if facts.get(name, 1 if name == "revision" else None) != value:
+            told = f"of {other.get(name, f'{name} {facts.get(name)}')}"
             raise UsageError(
                 f"{record.parent}: has rows {told}; name another folder with from, or another out",
                 settings=["from", "out"],
@@ -174,11 +181,20 @@ def take_up(experiment: Experiment, out: Path, folder: Path) -> None:
         with contextlib.suppress(LockedError), RunDirectory(row).locked():
             if (row / RESULT).is_file():
                 continue
+            _forget_outputs(row)
             if made_of:
                 write_text(row / f"{MADE_OF}.json", json.dumps(made_of) + "\n")
             for name in sorted(contents, key=lambda name: name == RESULT):  # it says that the row is done
                 with replaced_file(row / name) as aside:
                     aside.write_bytes(contents[name])
+
+
+def _forget_outputs(row: Path) -> None:
+    """Remove what an interrupted computation of a row has written, which would count as the kept row's."""
+    for name in (HYPOTHESES, REFERENCES):
+        for file in row.glob(f"{Path(name).stem}*{Path(name).suffix}"):
+            with disk_errors(file):
+                file.unlink()
 
 
 def _name(out: Path) -> str:
@@ -239,8 +255,9 @@ def _contents(kept: Path, experiment: Experiment) -> dict[str, bytes]:
 def _check(result: Any, found: Mapping[str, bytes], experiment: Experiment) -> None:
     """Raise one of `_FAULTS` unless figures, texts, curves, rates and counts are such as a row writes."""
     _require(isinstance(result, dict) and not {PICTURES, FAILED} & result.keys())
+    _require(any(name in experiment.figures for name in result))
     for name, value in result.items():
-        if name in experiment.figures or name == "seconds":
+        if name in experiment.figures or name in _COSTS:
             _require(value is None or _is_number(value))
         elif name in _TEXTS:
             _require(isinstance(value, str))
@@ -256,7 +273,9 @@ def _check(result: Any, found: Mapping[str, bytes], experiment: Experiment) -> N
     for figure in result.keys() & experiment.figures.keys():
         test = find_test(figure)
         if test is not None and (kept := found.get(kept_file(test.kept, suffix_of(figure)).name)):
-            test.read(kept.decode().removesuffix("\n").split("\n"))
+            counts = test.read(kept.decode().removesuffix("\n").split("\n"))
+            found_score, of_counts = test.scale(result[figure]), test.score(counts.sum(axis=0))
+            _require(math.isclose(found_score, of_counts, abs_tol=_TOLERANCE) or found_score == math.inf)
 
 
 def _require(is_so: bool) -> None:

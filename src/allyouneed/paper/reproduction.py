@@ -50,6 +50,10 @@ _OF_THE_ROW = (DivergedError, ResourceError, RowError)
 """Errors that are recorded in the row's result; any other ends the experiment and leaves the row undone."""
 
 
+class _PartMissingError(Exception):
+    """Rows that a row is made of have no result; the message names them."""
+
+
 def reproduce(  # noqa: PLR0913 - what, where, how large, from what, whom to tell
     experiment: Experiment,
     out: Path,
@@ -122,6 +126,9 @@ def _compute(row: Row, work: Work, number: str, time_left: Callable[[], str]) ->
             work.say(which + time_left())
             figures = _figures(row, work)
             write_text(work.directory / RESULT, json.dumps(figures, indent=1) + "\n")
+    except _PartMissingError as error:
+        work.say(f"{which}: left for later, as {error} is not computed yet")
+        return False
     except LockedError:
         work.say(f"{which}: left to another process, which is computing it")
         return False
@@ -250,13 +257,13 @@ def _figures(row: Row, work: Work) -> Figures:
     """The figures of the row, or the reason why it failed.
 
     Raises:
-        LockedError: A row that this one is built from is not done yet, as another process is computing it.
+        _PartMissingError: A row that this one is built from is not done yet, as another process computes it.
     """
     parts = _hashes_of_parts(row, work.directory)
     made_of = {MADE_OF: parts} if parts else {}
     where = {PROCESSOR: machine_kind(work.device), DATE: f"{datetime.now(UTC):%Y-%m-%d}"}
     if missing := set(row.made_of) - set(parts):
-        raise LockedError(f"{work.directory}: is made of {', '.join(sorted(missing))}, not computed yet")
+        raise _PartMissingError(", ".join(sorted(missing)))
     if parts:
         _forget_what_was_made_of_others(work.directory, parts)
     try:

@@ -169,8 +169,7 @@ class RunDirectory:
         """
         with disk_errors(self.path):
             is_made_here = not self.path.exists()
-            self.path.mkdir(parents=True, exist_ok=True)
-            lock = take_lock(self.path / _LOCK, self.path, _WORK)
+            lock = self._take_lock()
         with lock:
             with disk_errors(self.path):
                 sign(lock, str(os.getppid()))
@@ -184,6 +183,16 @@ class RunDirectory:
                     with contextlib.suppress(OSError):
                         (self.path / _LOCK).unlink()
                         self.path.rmdir()
+
+    def _take_lock(self, attempts: int = 10) -> BinaryIO:
+        """Take the lock; its previous holder may remove it meanwhile, along with the directory."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            return take_lock(self.path / _LOCK, self.path, _WORK)
+        except FileNotFoundError:
+            if attempts == 1:
+                raise
+            return self._take_lock(attempts - 1)
 
     def require_held(self) -> None:
         """Check that the directory, locked by this process, has not been moved or removed since.

@@ -39,7 +39,7 @@ def test_rows_are_trained_and_printed_and_the_second_time_only_printed(
     assert again == out
     assert "row 2" not in err
     assert "Settings: d_model, d_ff, n_p and" in out
-    assert "a difference counts below 0.05" in out
+    assert "for each figure by itself; p < 0.05 is significant" in out
 
 
 def test_rows_that_were_kept_are_printed_again_elsewhere_without_data(
@@ -68,9 +68,7 @@ def test_rows_that_were_kept_are_printed_again_elsewhere_without_data(
         capsys.readouterr().err
     )
     assert main(["reproduce", "table3", "--from", str(tmp_path / "nothing"), "--out", second]) == 2
-    assert (
-        "has no kept rows; --from is the folder that has table, the name of --out" in capsys.readouterr().err
-    )
+    assert "has no kept rows; --from is a folder with one named table, like --out" in capsys.readouterr().err
 
 
 def test_a_row_that_fails_ends_in_an_exit_code_of_its_own(

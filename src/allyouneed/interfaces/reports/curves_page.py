@@ -28,7 +28,10 @@ def sections(results: Results) -> Iterator[str]:
         return
     groups = _grouped(rows)
     labels = _labels(results, rows)
-    told = f"Mean over seeds of {' and '.join(labels.values())} on the validation text, of the last weights."
+    told = (
+        f"Mean over seeds of {' and '.join(labels.values())} on the validation text, "
+        "with the weights at that step, not averaged."
+    )
     if len(groups) > 1:
         yield heading("How the rows learned", f"{told} Grey is the first row.")
         for name, label in labels.items():
@@ -69,14 +72,14 @@ def _by_group(
     results: Results, first: Row, groups: Mapping[str, Sequence[Row]], name: str, label: str
 ) -> Figure:
     picture = Figure((12, 3.6 * -(-len(groups) // 3)), layout="constrained")
-    panels = picture.subplots(-(-len(groups) // 3), 3, sharex=True, sharey=True, squeeze=False).flat
+    panels = list(picture.subplots(-(-len(groups) // 3), 3, sharex=True, sharey=True, squeeze=False).flat)
     for axes, (letter, rows) in zip(panels, groups.items(), strict=False):
         _draw(axes, results, first, ("step", name), color="gray")
         for row in rows:
             _draw(axes, results, row, ("step", name))
         _finish(axes, results, [first, *rows], ("step", name), label)
         axes.set_title(f"({letter})")
-    for axes in list(panels)[len(groups) :]:
+    for axes in panels[len(groups) :]:
         axes.set_visible(False)
     return picture
 
@@ -104,8 +107,9 @@ def _draw(axes: Axes, results: Results, row: Row, names: tuple[str, str], color:
     (line,) = axes.plot(x, y, "o-", markersize=3, color=color, label=label)
     for outcome in results.outcomes[row.name].values():
         for of_rate in outcome.get(RATES, {}).values():
-            if not (curve := of_rate.get(CURVE)):
-                continue  # it diverged
+            curve = of_rate.get(CURVE, {})
+            if not curve.keys() >= set(names):
+                continue  # it diverged, or is of an earlier version
             axes.plot(*(curve[name] for name in names), color=line.get_color(), alpha=0.3, linewidth=0.8)
 
 

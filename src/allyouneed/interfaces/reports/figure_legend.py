@@ -18,7 +18,7 @@ _LEGEND = {
     "updates": ("updates", "number of updates within the budget"),
     "formula_flops": ("FLOPs by formula", "time × devices × sustained FLOPS, the paper's estimate"),
     "tokens_per_second": ("tokens per second", "median target tokens per second in training"),
-    "step_time_ratio": ("step time ratio", "time per update divided by that of the first row"),
+    "step_time_ratio": ("step time ratio", "time per target token divided by that of the first row"),
     "bracket_f1": (
         "bracket F1",
         "EVALB's F1 of labelled constituents; search is restricted to trees over the words",
