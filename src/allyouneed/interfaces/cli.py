@@ -67,13 +67,21 @@ COMMANDS = (
 )
 """All commands, in the order of the help."""
 
+
+def _shown_default(value: Any) -> str | None:
+    """A default as help texts show it; None for flags that are off, and for nothing."""
+    if value is None or value is False or value in ("", ()):
+        return None
+    return " ".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
+
+
 EVERYWHERE = Group("Options of every command", sort_key=100)
 
 app = App(
     name="allyouneed",
     help='The complete system of "Attention Is All You Need": train, translate, evaluate.',
     version=__version__,
-    default_parameter=Parameter(negative=()),
+    default_parameter=Parameter(negative=(), show_default=_shown_default),
     result_action="return_value",
     print_error=False,
     exit_on_error=False,

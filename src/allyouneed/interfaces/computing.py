@@ -16,7 +16,8 @@ class Computing:
     """Precision, parallelism and device."""
 
     precision: DecodingPrecision = "float32"
-    """Precision of matrix products; on a CPU, bfloat16 and int8 need special instructions."""
+    """Precision of matrix products; on a CPU, int8 needs the C kernels, and bfloat16 is fast only on
+    processors that multiply it."""
     workers: Threads | None = None
     """Number of batches computed at the same time; by default as many as the cores allow."""
     threads: Threads = 1

@@ -16,9 +16,9 @@ class ContinuationOptions:
     """A model to continue, and data to replay; each is short for a setting, which the run records."""
 
     init_from: Path | None = None
-    """Model to continue: a run, a checkpoint or a model folder. The run has its architecture, starts with its
-    weights, and has its settings where no others are given. The data must have its sub-words (`prepare
-    --tokenizer-from`)."""
+    """Model to continue: a run, a checkpoint or a model folder. The run takes over its architecture, weights
+    and settings, unless you give other settings. Prepare the data with its sub-words
+    (`--tokenizer-from`)."""
     init_moments: bool = False
     """Take Adam's moments from that model, too; it must be one of the two newest checkpoints of a run."""
     replay: Path | None = None

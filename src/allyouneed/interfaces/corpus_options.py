@@ -84,7 +84,7 @@ class CorpusOptions:
     Held-out text is kept as it is."""
     weights: Annotated[tuple[float, ...], Parameter(consume_multiple=True, show_default=False)] = ()
     """How often each training pair is wanted, for each source file and then each file of pairs, from 0 to
-    1,000; by default once. 2.5 stands for two copies, and a third of every second pair."""
+    1,000; by default once. 2.5 writes each pair twice, and about half of them a third time."""
     columns: tuple[AtLeastOne, AtLeastOne] | None = None
     """The columns of `--pairs` and `--valid-pairs` with source and target, by default 1 and 2."""
     score_column: AtLeastOne | None = None

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 Engine = Annotated[
     Literal["local", "ray"],
     Parameter(
-        help="What computes: this machine, or the Ray cluster that `RAY_ADDRESS` names, by default one of "
-        "this machine with `--workers` processes (`pip install 'allyouneed[ray]'`). The result is the same."
+        help="`local`: this machine. `ray`: the cluster at `RAY_ADDRESS` or, without it, a new one on this "
+        "machine with `--workers` processes (needs `allyouneed[ray]`). The result is the same."
     ),
 ]
 

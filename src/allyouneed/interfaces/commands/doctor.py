@@ -19,7 +19,7 @@ _BFLOAT16_FLAGS = {"amx_bf16", "avx512_bf16", "bf16"}
 
 
 def doctor(*, json_: bool = False) -> None:
-    """Show versions, devices and free disk space, as a report of a fault should.
+    """Show versions, devices and free disk space, for bug reports.
 
     ```
     allyouneed doctor

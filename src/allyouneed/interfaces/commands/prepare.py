@@ -29,8 +29,9 @@ class DataOptions:
     """Data settings; the preset supplies those that are not given."""
 
     tokenizer: Literal["bpe", "wordpiece", "byte", "sentencepiece", "words"] | None = None
-    """Units of text: byte-pair encoding, word-pieces, or plain bytes; for parsing also words, each with as
-    many ids as joined brackets have symbols per word."""
+    """Units of text: byte-pair encoding (the default), word-pieces, plain bytes, or SentencePiece's unigrams
+    (needs `allyouneed[sentencepiece]`); for parsing also words, each with as many ids as joined brackets have
+    symbols per word."""
     vocab_size: Whole | None = None
     """Entries of each vocabulary of text, including control symbols and bytes, up to 1,000,000: by default as
     in the preset, 37,000 (the paper's), or 16,000 for parsing. A vocabulary of words may have fewer."""

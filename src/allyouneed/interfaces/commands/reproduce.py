@@ -68,8 +68,8 @@ class KeptRows:
     """Finished rows as small files."""
 
     taken_from: Annotated[Path | None, Parameter(name="--from")] = None
-    """A folder of `--keep`, whose rows are taken up; without `--data`, no row is trained of an experiment
-    that needs data."""
+    """Folder written by `--keep`, whose rows are reused. Without `--data`, an experiment that needs data
+    trains no further rows."""
     keep: Path | None = None
     """A folder to keep finished rows in, below the name of the folder OUT: a small file for each row and
     seed, enough to compare it, so that a table can be computed on several machines."""
@@ -113,7 +113,8 @@ def reproduce(
             OUT/index.html, of all tables in the folder OUT, by default `runs`, and in its folders.
         given: Inputs of the experiment.
         scale: `quick` (early learning, three hours on two cores; for `table1` a minute), `tiny` (until
-            longer training changes little), `small` (half an hour on a GPU, an estimate) or `paper`.
+            longer training changes little), `small` (half an hour on a GPU, an estimate) or `paper`; some
+            experiments have fewer.
         seeds: Number of runs of each row that is compared: 3 by default, 1 for Table 2.
         rows: Rows to compute, along with the rows they are compared with; by default all.
         out: The folder to work in; by default runs/EXPERIMENT-SCALE.

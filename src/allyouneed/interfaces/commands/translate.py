@@ -47,7 +47,8 @@ class LineOptions:
 
     n_best: Outputs | None = None
     """Write the N best translations of each line, or N samples, as LINE TAB RANK TAB SCORE TAB TEXT; always N
-    rows per line, padded with empty ones."""
+    rows per line, padded with empty ones. N is at most the beam size or, with --mbr, its number of
+    samples."""
     scores: bool = False
     """Write SCORE TAB TEXT: the log-probability divided by the length penalty or, with --mbr, the expected
     utility."""
@@ -116,14 +117,14 @@ def translate(
     ```
 
     Writes one line per input line, in the same order. A line that cannot be translated (because it is not
-    UTF-8, say) gives an empty line and a message on standard error, and the exit code is 9.
+    UTF-8, say) gives an empty line and a message on standard error, and the exit code is 9. Search settings
+    that are not given are the model's own, by default the paper's: a beam of 4, a length penalty of 0.6.
 
     Args:
         models: A run, a checkpoint in it, or a model folder; several models form an ensemble.
         search: Search settings; by default the model's own.
         lines: Format of input and output lines.
-        batch_tokens: Maximum source tokens per batch, times the beam size or the samples per line; limits
-            memory.
+        batch_tokens: Maximum source tokens per batch, times beam size or samples per line; limits memory.
         batch_size: Maximum lines per batch.
         shortlist: A folder made by `allyouneed shortlist`; restricts outputs to its sub-words, for speed.
         computing: Precision, parallelism and device.
