@@ -97,7 +97,7 @@ def test_global_batches_have_equally_many_micro_batches_or_one_less(case: tuple[
     epoch_plan = plan(*case)
     sizes = {len(batch) for batch in batches(epoch_plan)}
     assert max(sizes) - min(sizes) <= 1
-    assert epoch_plan.num_micro_batches == sum(map(len, batches(epoch_plan)))
+    assert len(epoch_plan.micro_batches) == sum(map(len, batches(epoch_plan)))
 
 
 @given(corpora_and_budgets(), st.integers(0, 9))

@@ -3,7 +3,7 @@
 import base64
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -173,6 +173,17 @@ def test_sizes_that_a_text_cannot_have_are_told() -> None:
         SentencePieceTokenizer.learn(LINES, 100_000, ", or more text")
     with pytest.raises(UsageError, match=r"bytes alone are \d+; use vocab_size \d+ or more"):
         SentencePieceTokenizer.learn(LINES, 100)
+
+
+@pytest.mark.parametrize("error", [SystemExit(143), KeyboardInterrupt(), DataError("a bad line")])
+def test_what_ends_the_reading_of_the_text_ends_the_learning(error: BaseException) -> None:
+    def lines() -> Iterator[str]:
+        yield "a dog"
+        raise error
+
+    with pytest.raises(type(error)) as raised:
+        SentencePieceTokenizer.learn(lines(), 300)
+    assert raised.value is error
 
 
 def test_half_a_surrogate_pair_is_refused(tokenizer: SentencePieceTokenizer) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.stores import write_store
 
 from allyouneed.data.store import PairStore
-from allyouneed.data.translation_table import TranslationTable, learn_translation_table
+from allyouneed.data.translation_table import TranslationTable, _linked, learn_translation_table
 from allyouneed.symbols import PADDING
 
 VOCAB_SIZE = 12
@@ -87,6 +87,14 @@ def test_chunks_change_nothing_and_of_too_many_links_every_nth_pair_is_read(
     assert as_dictionary(learn_translation_table(store_of(folder, pairs), VOCAB_SIZE)) == pytest.approx(whole)
     halved = learn_translation_table(store_of(folder, pairs), VOCAB_SIZE, max_links=3 * 2 * len(pairs) // 2)
     assert as_dictionary(halved) == pytest.approx(textbook(pairs[::2], 5))
+
+
+def test_chunks_are_bounded_with_their_padding(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("allyouneed.data.translation_table._LINKS_AT_ONCE", 100)
+    pairs = [([5] * 9, [6] * 3)] + [([5, 6], [6] * 3)] * 30
+    chunks = list(_linked(store_of(folder, pairs), VOCAB_SIZE, 10_000))
+    assert sum(len(chunk) for chunk in chunks) == 31
+    assert max(chunk.size for chunk in chunks) <= 100
 
 
 def test_the_best_are_in_order_of_probability_then_of_id() -> None:

@@ -10,7 +10,8 @@ from tests.storage.flaky_files import FlakyFiles, flaky_files
 
 from allyouneed.errors import DiskError, UsageError
 from allyouneed.storage import locations
-from allyouneed.storage.locations import PAUSES, Location, url_of
+from allyouneed.storage.locations import PAUSES, Location
+from allyouneed.storage.urls import url_of
 
 
 @pytest.fixture

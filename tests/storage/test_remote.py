@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.storage.flaky_files import FlakyFiles, flaky_files
 
-from allyouneed.errors import DiskError, ModelError, UsageError
+from allyouneed.errors import DiskError, LockedError, ModelError, UsageError
 from allyouneed.storage import locations, remote
 from allyouneed.storage.publish import MANIFEST, publish_directory, read_manifest
 from allyouneed.storage.publish.workplace import workplace
@@ -199,3 +199,18 @@ def test_of_two_processes_that_need_a_copy_one_makes_it_and_the_other_waits(
         assert local_copy(URL) == copy
     assert len(waited) == 1
     assert contents(copy) == contents(data)
+
+
+def test_what_a_process_of_another_host_has_left_in_the_cache_is_not_waited_for(
+    files: type[FlakyFiles], data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files.broken_share = 0.0
+    copy_published(data, URL)
+    monkeypatch.setattr(remote, "user_cache", lambda: tmp_path)
+    [seal] = [file.getvalue() for name, file in files.store.items() if name.endswith(MANIFEST)]
+    copy = tmp_path / "copies" / hashlib.sha256(URL.encode() + seal).hexdigest()[:32]
+    left = copy.with_name(f"{copy.name}.tmp-unfinished")
+    (left / "content").mkdir(parents=True)
+    (left / "lock").write_bytes(b"77 on otherhost\n")
+    with pytest.raises(LockedError, match=f"process 77 on otherhost .* remove {left}"):
+        local_copy(URL)

@@ -1,6 +1,8 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -37,6 +39,17 @@ def test_a_torn_last_line_costs_no_other_line(path: Path, torn: bytes) -> None:
     log.close()
     assert [event["step"] for event in read_log(path) if event["step"] != 2] == [1, 3]
     assert path.read_bytes().endswith(torn + b'\n{"event": "train", "step": 3}\n')
+
+
+def test_an_event_that_is_written_in_pieces_is_whole(path: Path) -> None:
+    log = RunLog(path)
+    whole = log._file.write
+    pieces: Any = SimpleNamespace(write=lambda line: whole(line[:7]))
+    log._file, file = pieces, log._file
+    log.write("train", step=1, loss=2.5)
+    log._file = file
+    log.close()
+    assert [*read_log(path)] == [{"event": "train", "step": 1, "loss": 2.5}]
 
 
 def test_lines_that_are_no_events_are_passed_over(path: Path) -> None:

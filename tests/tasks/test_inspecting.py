@@ -1,9 +1,11 @@
 """What is found in prepared data is what is in it."""
 
 import itertools
+import json
 import random
 import shutil
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +16,7 @@ from allyouneed.data.batching import padding_share
 from allyouneed.data.corpus_files import CorpusFiles
 from allyouneed.data.lines import write_lines
 from allyouneed.errors import ModelError
+from allyouneed.storage.publish.manifest import write_manifest
 from allyouneed.symbols import CONTROL_SYMBOLS, UNKNOWN
 from allyouneed.tasks.inspecting import Inspection, inspect
 from allyouneed.tasks.prepared_data import PreparedData
@@ -159,3 +162,34 @@ def test_text_that_is_damaged_is_not_inspected(
     data = PreparedData(copy)
     with pytest.raises(ModelError, match=r"text/train\.source: is damaged"):
         inspect(data)
+
+
+def seal(data: Path) -> None:
+    """Write a manifest of the files as they are, with the facts of the one that is there."""
+    found = json.loads((data / "MANIFEST.json").read_bytes())
+    facts = {name: found[name] for name in ("config", "facts", "source_vocab_size", "target_vocab_size")}
+    write_manifest(data, "data", facts)
+
+
+@pytest.mark.parametrize("sides", [["source"], ["source", "target"]])
+@pytest.mark.parametrize(
+    "change", [lambda text: text + b"one more\n", lambda text: text[:-5].rpartition(b"\n")[0]]
+)
+def test_sealed_data_whose_text_has_no_line_for_each_pair_are_not_inspected(
+    prepared: PreparedData, tmp_path: Path, sides: list[str], change: Callable[[bytes], bytes]
+) -> None:
+    copy = Path(shutil.copytree(prepared.directory, tmp_path / "data"))
+    for side in sides:
+        path = copy / "text" / f"train.{side}"
+        path.write_bytes(change(path.read_bytes()))
+    seal(copy)
+    with pytest.raises(ModelError, match="do not have a line for each pair; prepare the data again"):
+        inspect(PreparedData(copy))
+
+
+def test_a_sealed_report_without_counts_is_damaged(prepared: PreparedData, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(prepared.directory, tmp_path / "data"))
+    (copy / "report.json").write_bytes(b'{"train": {}}')
+    seal(copy)
+    with pytest.raises(ModelError, match=r"report\.json: is damaged"):
+        PreparedData(copy).report("train")

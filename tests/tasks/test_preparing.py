@@ -23,7 +23,7 @@ from allyouneed.data.tokenizer import SMALLEST_VOCABULARY, Tokenizer
 from allyouneed.errors import DataError, DiskError, ModelError, UsageError
 from allyouneed.storage.publish import MANIFEST, publish_directory, read_manifest
 from allyouneed.symbols import UNKNOWN
-from allyouneed.tasks import prepared_data
+from allyouneed.tasks import prepared_data, preparing
 from allyouneed.tasks.prepared_data import PreparedData
 from allyouneed.tasks.preparing import prepare
 from allyouneed.tasks.units import SOURCE_TOKENIZER, TARGET_TOKENIZER
@@ -490,3 +490,30 @@ def test_files_of_the_user_in_folders_of_his_own_are_no_matter(toy_data: Path, t
     (data / "cache").mkdir()
     (data / "cache" / "a.bin").write_bytes(b"mine")
     assert PreparedData(data).train.num_pairs == PreparedData(toy_data).train.num_pairs
+
+
+def test_faults_of_validation_text_are_found_before_anything_is_learned(
+    tmp_path: Path, files: CorpusFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(preparing, "_units", interrupt)
+    damaged = write_corpus(tmp_path, "damaged", ["a dog"], ["ein Hund"])
+    (tmp_path / "damaged.en").write_bytes(b"ein Hund \xff\n")
+    with pytest.raises(DataError, match="invalid byte"):
+        prepare(tmp_path / "data", files, damaged, BYTES)
+    empty = write_corpus(tmp_path, "empty", ["", " "], ["ein Hund", "eine Katze"])
+    with pytest.raises(DataError, match="valid: 0 of 2 pairs are left"):
+        prepare(tmp_path / "data", files, empty, BYTES)
+
+
+def test_text_that_sentencepiece_normalises_away_is_dropped_as_empty(tmp_path: Path) -> None:
+    sources = [*(f"Hund {n} und Katze" for n in range(60)), "\u200e", "Hallo Welt"]
+    targets = [*(f"dog {n} and cat" for n in range(60)), "hello world", "\u200e"]
+    config = DataConfig(vocab_size=290, tokenizer="sentencepiece")
+    data = prepare(tmp_path / "data", write_corpus(tmp_path, "text", sources, targets), CorpusFiles(), config)
+    report = data.report("train")
+    assert {reason: found["num_pairs"] for reason, found in report["dropped"].items()} == {
+        "empty source": 1,
+        "empty target": 1,
+    }
+    assert report["num_kept"] == data.train.num_pairs == 60
+    assert min(data.train.source_lengths.min(), data.train.target_lengths.min()) > 0

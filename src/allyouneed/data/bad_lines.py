@@ -19,7 +19,7 @@ class BadLines:
     """
 
     def __init__(self, max_share: float | None, max_bytes: int | None = None) -> None:
-        self._max_share, self._max_bytes = max_share, max_bytes
+        self._max_share, self.max_bytes = max_share, max_bytes
         self._num = 0
         self._first: DataError | None = None
 
@@ -30,7 +30,7 @@ class BadLines:
             DataError: A line is bad, and none is dropped, or the file is too long.
         """
         read = read_lines if self._max_share is None else read_lines_or_errors
-        return read(file, counts, allow_nul=False, max_bytes=self._max_bytes)
+        return read(file, counts, allow_nul=False, max_bytes=self.max_bytes)
 
     def drop(self, error: DataError, num_lines: int) -> None:
         """Count a bad line that is dropped.

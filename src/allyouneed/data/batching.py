@@ -40,11 +40,6 @@ class EpochPlan:
         """Number of updates in the epoch."""
         return len(self.micro_bounds) - 1
 
-    @property
-    def num_micro_batches(self) -> int:
-        """Number of micro-batches in the epoch."""
-        return len(self.micro_batches)
-
     def batch(self, index: int) -> list[Indices]:
         """The micro-batches of one global batch, as indices of pairs."""
         members = self.micro_batches[self.micro_bounds[index] : self.micro_bounds[index + 1]]

@@ -160,7 +160,10 @@ class CleaningReport:
 
     def add(self, other: "CleaningReport") -> None:
         """Add what was found in a later step: pairs dropped there, and notes."""
-        self.dropped |= other.dropped
+        for reason, found in other.dropped.items():
+            own = self.dropped.setdefault(reason, Dropped())
+            own.num_pairs += found.num_pairs
+            own.examples = (own.examples + found.examples)[:MAX_EXAMPLES]
         self.notes += other.notes
 
     @classmethod
@@ -184,7 +187,7 @@ class CleaningReport:
         }
 
     def lines(self, counted: str = "pairs") -> list[str]:
-        """The report as lines of text; `noun` is the word for pairs."""
+        """The report as lines of text; `counted` is the word for pairs."""
         ignored = self.num_with_more_columns
         return [
             *(_file_line(file, counts) for file, counts in self.files.items()),
@@ -288,7 +291,7 @@ def _read_two_files(source: Path, target: Path, report: CleaningReport, bad: Bad
     number = 0
     for number, (source_line, target_line) in enumerate(zip_longest(source_lines, target_lines), start=1):
         if source_line is None or target_line is None:
-            raise different_length(source, target)
+            raise different_length(source, target, bad.max_bytes)
         if isinstance(source_line, str) and isinstance(target_line, str):
             yield Pair(source_line, target_line, number, str(source))
         else:

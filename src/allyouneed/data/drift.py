@@ -9,12 +9,18 @@ from allyouneed.data.lines import read_lines_or_errors
 from allyouneed.errors import DataError
 
 
-def different_length(source: Path, target: Path) -> DataError:
-    """The error of two files with different numbers of lines; names the place where they drift apart."""
-    lengths = {
-        file: np.array([len(line) if isinstance(line, str) else 0 for line in read_lines_or_errors(file)])
-        for file in (source, target)
-    }
+def different_length(source: Path, target: Path, max_bytes: int | None = None) -> DataError:
+    """The error of two files with different numbers of lines; names the place where they drift apart.
+
+    Args:
+        source: A file.
+        target: The other file.
+        max_bytes: Most bytes of text that are read of one of them.
+
+    Raises:
+        DataError: A file has more.
+    """
+    lengths = {file: _lengths(file, max_bytes) for file in (source, target)}
     shorter, longer = sorted(lengths, key=lambda file: len(lengths[file]))
     if not len(lengths[shorter]):
         return DataError(empty_message(shorter))
@@ -23,6 +29,11 @@ def different_length(source: Path, target: Path) -> DataError:
         f"line {len(lengths[shorter]) + 1:,} is only in {longer}; by the lengths of their lines, "
         f"they drift apart near line {find_drift(lengths[longer], lengths[shorter]):,}; mend the files there"
     )
+
+
+def _lengths(file: Path, max_bytes: int | None) -> NDArray[np.int64]:
+    lines = read_lines_or_errors(file, max_bytes=max_bytes)
+    return np.fromiter((len(line) if isinstance(line, str) else 0 for line in lines), np.int64)
 
 
 def find_drift(longer: NDArray[np.int64], shorter: NDArray[np.int64]) -> int:

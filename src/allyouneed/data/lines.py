@@ -11,7 +11,7 @@ import io
 import re
 import sys
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -122,14 +122,18 @@ def read_lines_or_errors(
     decoder = LineDecoder(_name(source), counts, max_line_bytes, allow_nul)
     with reading_errors(decoder.name, counts), _opened(source) as stream:
         num_bytes = 0
-        for block in _blocks(stream, max_line_bytes):
-            num_bytes += len(block)
+
+        def count(more: int) -> None:
+            nonlocal num_bytes
+            num_bytes += more
             if max_bytes is not None and num_bytes > max_bytes:
                 raise DataError(
                     f"{decoder.name}: has more than max_bytes = {max_bytes} of text, after line "
                     f"{counts.num_lines:,}; raise that, or check the file",
                     settings=["max_bytes"],
                 )
+
+        for block in _blocks(stream, max_line_bytes, count):
             if (texts := decoder.decode_clean(block)) is not None:
                 for text in texts:
                     counts.num_lines += 1  # one by one, as messages refer to the last line taken
@@ -255,17 +259,25 @@ def likewise(numbers: Iterable[int]) -> str:
     return f" (likewise line{'s' * (len(found) > 1)} {shown}{more})"
 
 
-def _blocks(stream: BinaryIO, max_line_bytes: int) -> Iterator[bytes]:
-    """Blocks of whole lines; a line that is too long is cut off at some place beyond the limit."""
+def _blocks(stream: BinaryIO, max_line_bytes: int, count: Callable[[int], None]) -> Iterator[bytes]:
+    """Blocks of whole lines; a line that is too long is cut off at some place beyond the limit.
+
+    Args:
+        stream: What is read.
+        max_line_bytes: The limit.
+        count: Receives numbers of bytes before these are yielded or, after a line that is too long, skipped.
+    """
     read = stream.read1 if isinstance(stream, io.BufferedIOBase) else stream.readline
     while block := read(BLOCK_BYTES):
         whole, newline, begun = block.rpartition(b"\n")
         if newline:
+            count(len(whole) + 1)
             yield whole + newline  # before more is read, which may fail
         if begun:
             begun += stream.readline(max(0, max_line_bytes + 1 - len(begun)))
+            count(len(begun))
             if len(begun) > max_line_bytes and not begun.endswith(b"\n"):
-                _skip_to_next_line(stream)
+                _skip_to_next_line(stream, count)
             yield begun
 
 
@@ -280,8 +292,9 @@ def _raw_lines(stream: BinaryIO, max_line_bytes: int) -> Iterator[bytes | None]:
             yield None
 
 
-def _skip_to_next_line(stream: BinaryIO) -> None:
+def _skip_to_next_line(stream: BinaryIO, count: Callable[[int], None] = lambda num_bytes: None) -> None:
     while block := stream.readline(_SKIPPED_BLOCK_BYTES):
+        count(len(block))
         if block.endswith(b"\n"):
             return
 

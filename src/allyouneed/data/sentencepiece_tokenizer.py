@@ -9,6 +9,7 @@ import base64
 import binascii
 import io
 import json
+import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
@@ -121,9 +122,10 @@ class SentencePieceTokenizer(Tokenizer):
         """
         library, written = _library(), io.BytesIO()
         num_others = len(CONTROL_SYMBOLS) - 1  # the library counts its unknown piece
+        raised: list[BaseException] = []
         try:
             library.SentencePieceTrainer.train(
-                sentence_iterator=iter(lines),
+                sentence_iterator=_noting_errors(lines, raised),
                 model_writer=written,
                 vocab_size=vocab_size - num_others,
                 character_coverage=1.0,
@@ -134,6 +136,8 @@ class SentencePieceTokenizer(Tokenizer):
                 minloglevel=3,
             )
         except RuntimeError as error:
+            if raised:
+                raise raised[0] from None
             raise _wrong_size(error, vocab_size, num_others, or_else) from None
         return cls.from_model(written.getvalue())
 
@@ -186,7 +190,7 @@ class SentencePieceTokenizer(Tokenizer):
         firsts = [self.language_of(text) for text in texts] if self._languages else [""] * len(texts)
         rests = [text[len(first) :] for text, first in zip(texts, firsts, strict=True)]
         with surrogate_errors(texts):
-            of_texts = self._processor.encode(rests, out_type=int)
+            of_texts = self._processor.encode(rests, out_type=int, num_threads=_num_threads())
         return [
             [*([self._languages[first]] if first else []), *(self._id_of[number] for number in numbers)]
             for first, numbers in zip(firsts, of_texts, strict=True)
@@ -293,6 +297,20 @@ def _check_pieces(pieces: object) -> None:
         raise ValueError("a piece is empty, occurs twice, or is the name of a control symbol")
     if any("\ud800" <= character <= "\udfff" for character in "".join(pieces)):
         raise ValueError("a piece is not valid Unicode")
+
+
+def _noting_errors(lines: Iterable[str], raised: list[BaseException]) -> Iterator[str]:
+    """The lines; what reading them raises is noted, as the library makes a `RuntimeError` of it."""
+    try:
+        yield from lines
+    except BaseException as error:
+        raised.append(error)
+        raise
+
+
+def _num_threads() -> int:
+    """Threads of the library: one where several processes share the cores, as `tokenizers` is told, too."""
+    return 1 if os.environ.get("TOKENIZERS_PARALLELISM") == "false" else -1
 
 
 def _wrong_size(error: RuntimeError, vocab_size: int, num_others: int, or_else: str) -> UsageError:

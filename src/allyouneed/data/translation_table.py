@@ -13,6 +13,7 @@ MAX_LINKS = 1 << 26
 """Maximum number of links in memory, at about 20 bytes each. A link is a source and a target token of one
 sentence pair."""
 _LINKS_AT_ONCE = 1 << 19
+"""Maximum in a chunk, with padding."""
 _NO_LINK = -1
 
 
@@ -92,14 +93,27 @@ class _Links:
         return counts[1:]
 
 
+def _bounds(source_lengths: NDArray[np.integer], target_lengths: NDArray[np.integer]) -> list[int]:
+    """Where to split sentences, sorted by target length, into chunks of a bounded number of padded links."""
+    bounds, begin, widest = list[int](), 0, 0
+    lengths = zip(source_lengths.tolist(), target_lengths.tolist(), strict=True)
+    for place, (source_length, target_length) in enumerate(lengths):
+        widest = max(widest, source_length + 1)
+        if place > begin and (place + 1 - begin) * target_length * widest > _LINKS_AT_ONCE:
+            bounds.append(place)
+            begin, widest = place, source_length + 1
+    return bounds
+
+
 def _linked(store: PairStore, target_vocab_size: int, max_links: int) -> Iterator[NDArray[np.int64]]:
     """Links of sentences of similar length: (sentences, target tokens, empty word and source tokens)."""
     num_links = (store.source_lengths.astype(np.int64) + 1) * store.target_lengths
     every = max(1, -(-int(num_links.sum()) // max_links))
     sentences = np.arange(0, store.num_pairs, every)
     sentences = sentences[np.lexsort((store.source_lengths[sentences], store.target_lengths[sentences]))]
-    chunk_of = np.cumsum(num_links[sentences]) // _LINKS_AT_ONCE
-    for chunk in np.split(sentences, np.flatnonzero(np.diff(chunk_of)) + 1):
+    for chunk in np.split(
+        sentences, _bounds(store.source_lengths[sentences], store.target_lengths[sentences])
+    ):
         source, target = store.gather_source(chunk), store.gather_target(chunk)
         with_empty_word = np.pad(source, ((0, 0), (1, 0)), constant_values=PADDING)
         is_token = np.pad(source != PADDING, ((0, 0), (1, 0)), constant_values=True)

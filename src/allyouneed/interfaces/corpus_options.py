@@ -181,6 +181,8 @@ class CorpusOptions:
         if (self.columns and not (self.pairs or self.valid_pairs)) or (self.score_column and not self.pairs):
             raise UsageError("--columns and --score-column are about --pairs; give that, or leave them out")
         source, target = self.columns or (FIRST_TWO.source, FIRST_TWO.target)
+        if len({source, target, self.score_column}) < 3:
+            raise UsageError("--columns and --score-column: name one column twice; give different ones")
         if self.min_score is None:
             return replace(FIRST_TWO, source=source, target=target)
         return replace(

@@ -18,8 +18,9 @@ from typing import NamedTuple
 
 from allyouneed.data.lines import Line, encode_line
 from allyouneed.errors import UsageError
-from allyouneed.storage.locations import ASIDE, Location, url_of
+from allyouneed.storage.locations import ASIDE, Location
 from allyouneed.storage.publish import disk_errors, lock_output
+from allyouneed.storage.urls import url_of
 
 PART_LINES = 8_192
 """Number of answers in a part."""

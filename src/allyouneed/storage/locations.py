@@ -17,13 +17,13 @@ from typing import Any, TypeVar
 from allyouneed.errors import DiskError, UsageError, UserError
 from allyouneed.storage.publish.disk import disk_errors
 from allyouneed.storage.publish.file import replaced_file
+from allyouneed.storage.urls import url_of
 
 PAUSES = 0.25, 0.5, 1, 2, 4
 """Seconds before each further attempt."""
 ASIDE = ".aside-"
 """Beginning of the names of files that are being written."""
 _BLOCK_BYTES = 1 << 22
-_URL = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]+):(?P<slashes>/+)(?P<rest>.*)", re.IGNORECASE | re.DOTALL)
 _OBJECT_STORES = {"s3", "s3a", "gs", "gcs", "abfs", "az", "adl", "oci", "oss", "memory"}
 """Places where a file is written whole by one request, and folders need not be made."""
 _FINAL = (
@@ -35,18 +35,6 @@ _ABSENT = (FileNotFoundError,)
 
 Found = TypeVar("Found")
 _wait = time.sleep
-
-
-def url_of(path: Path | str) -> str | None:
-    """The URL that is meant by a path, or None of a local path.
-
-    A `Path` of `s3://bucket/data` has lost a slash, which is put back. One of `file:///data` has lost two.
-    """
-    found = _URL.fullmatch(str(path))
-    if not found or Path(path).exists():
-        return None
-    slashes = found["slashes"] if len(found["slashes"]) > 1 else "///" if found["scheme"] == "file" else "//"
-    return f"{found['scheme']}:{slashes}{found['rest']}"
 
 
 class Location:

@@ -8,7 +8,7 @@ from typing import Any
 
 from allyouneed.errors import LockedError, ModelError, UsageError
 from allyouneed.hardware.user_cache import user_cache
-from allyouneed.storage.locations import Location, url_of
+from allyouneed.storage.locations import Location
 from allyouneed.storage.publish import (
     MANIFEST,
     discard,
@@ -20,6 +20,8 @@ from allyouneed.storage.publish import (
     require_space,
 )
 from allyouneed.storage.publish.manifest import MAX_MANIFEST_BYTES, parse_manifest
+from allyouneed.storage.publish.workplace import LeftoverError
+from allyouneed.storage.urls import url_of
 
 _UNFINISHED = "unfinished.json"
 _NOT_FACTS = ("kind", "format_version", "files")
@@ -51,7 +53,7 @@ def copy_published(
     """
     source_url, target_url = url_of(source), url_of(target)
     if source_url and target_url:
-        raise UsageError(f"{target}: one of the two places must be local; copy to a local folder first")
+        raise UsageError(f"{target_url}: one of the two places must be local; copy to a local folder first")
     if target_url:
         _upload(Path(source), target_url, advance)
     else:
@@ -66,6 +68,7 @@ def local_copy(path: Path | str) -> Path:
         UsageError: The URL cannot be read by what is installed.
         ModelError: There is no published directory at the URL, or it is damaged.
         DiskError: It cannot be read, or the copy cannot be written.
+        LockedError: A process of another host has left an unfinished copy in this cache.
     """
     if (url := url_of(path)) is None:
         return Path(path)
@@ -81,6 +84,8 @@ def local_copy(path: Path | str) -> Path:
             if copy.exists():
                 discard(copy)
             _download(location, seal, copy)
+        except LeftoverError:
+            raise
         except LockedError:  # as the processes of `torchrun` begin together
             time.sleep(_WAIT_SECONDS)
         except UsageError:

@@ -26,6 +26,7 @@ from allyouneed.storage.publish import (
     write_text,
 )
 from allyouneed.storage.remote import local_copy
+from allyouneed.storage.urls import require_local
 
 KEPT_STATES = 2
 _STEP = "step-"
@@ -166,7 +167,9 @@ class RunDirectory:
 
         Raises:
             LockedError: Another process holds the lock.
+            UsageError: The directory is a URL.
         """
+        require_local(self.path)
         with disk_errors(self.path):
             is_made_here = not self.path.exists()
             lock = self._take_lock()

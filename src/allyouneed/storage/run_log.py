@@ -33,15 +33,19 @@ class RunLog:
         self.path = path
         with disk_errors(path):
             require_regular(path)
-            torn = path.is_file() and not path.read_bytes().endswith(b"\n") and path.stat().st_size > 0
-            self._file = path.open("ab", buffering=0)
-            if torn:
+            self._file = path.open("a+b", buffering=0)
+            if (
+                self._file.seek(0, os.SEEK_END)
+                and os.pread(self._file.fileno(), 1, self._file.tell() - 1) != b"\n"
+            ):
                 self._file.write(b"\n")
 
     def write(self, event: str, **fields: Any) -> None:
         """Append one event; the file system has it when this returns."""
         with disk_errors(self.path):
-            self._file.write(json.dumps({"event": event, **fields}).encode() + b"\n")
+            line = json.dumps({"event": event, **fields}).encode() + b"\n"
+            while line:  # a disk that is nearly full takes a part of it first
+                line = line[self._file.write(line) :]
 
     def close(self) -> None:
         """Sync and close the file."""

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from allyouneed.config.run import TrainingConfig
 from allyouneed.data.batching import padding_share, plan_epoch
 from allyouneed.data.lines import read_lines
 from allyouneed.data.store import PairStore
+from allyouneed.errors import ModelError
 from allyouneed.symbols import CONTROL_SYMBOLS, UNKNOWN
 from allyouneed.tasks.prepared_data import PreparedData
 
@@ -148,7 +149,7 @@ def inspect(
         advance: Receives numbers of pairs that were read, twice `num_pairs` in all.
     """
     train = prepared.train
-    texts = _Texts(prepared, "train", advance)
+    texts = _Texts(prepared, "train", train.num_pairs, advance)
     repeats, most_repeated = _repeats(prepared, texts, num_examples)
     longest = _first(-np.maximum(train.source_lengths, train.target_lengths).astype(np.int64), num_examples)
     oddest = _first(-_misfit(train), num_examples) if prepared.task.sides_are_alike else np.empty(0, np.int64)
@@ -184,7 +185,8 @@ def _vocabularies(prepared: PreparedData) -> dict[str, Vocabulary]:
 class _Texts:
     """The text of a part, of which everything but what is asked for is only counted."""
 
-    def __init__(self, prepared: PreparedData, part: str, advance: Advance) -> None:
+    def __init__(self, prepared: PreparedData, part: str, num_pairs: int, advance: Advance) -> None:
+        self._num_pairs = num_pairs
         self._paths = [prepared.text(part, side) for side in ("source", "target")]
         self._advance = advance
         self.num_words, self.num_characters, self.num_copies = [0, 0], [0, 0], 0
@@ -192,15 +194,23 @@ class _Texts:
     def pairs(self) -> Iterator[tuple[int, str, str]]:
         """Index, source and target of each pair."""
         number = 0
-        for number, (source, target) in enumerate(zip(*map(read_lines, self._paths), strict=True), start=1):
+        for number, (source, target) in enumerate(zip_longest(*map(read_lines, self._paths)), start=1):
+            if source is None or target is None or number > self._num_pairs:
+                raise self._damaged()
             if number % _TOLD_EVERY == 0:
                 self._advance(_TOLD_EVERY)
             yield number - 1, source, target
+        if number < self._num_pairs:
+            raise self._damaged()
         self._advance(number % _TOLD_EVERY)
 
-    def hashes(self, num_pairs: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    def _damaged(self) -> ModelError:
+        paths = " and ".join(map(str, self._paths))
+        return ModelError(f"{paths}: do not have a line for each pair; prepare the data again")
+
+    def hashes(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """A hash of each pair, each source and each target: int64 (num_pairs,); counts words on the way."""
-        found = np.empty((3, num_pairs), np.int64)
+        found = np.empty((3, self._num_pairs), np.int64)
         for index, source, target in self.pairs():
             found[:, index] = hash((source, target)), hash(source), hash(target)
             self.num_copies += source == target
@@ -213,13 +223,13 @@ class _Texts:
 def _repeats(prepared: PreparedData, texts: _Texts, num_examples: int) -> tuple[Repeats, dict[int, int]]:
     """The repeats, and how often the most repeated pairs occur, by the index of the first of each."""
     num_pairs = prepared.train.num_pairs
-    pairs, sources, targets = texts.hashes(num_pairs)
+    pairs, sources, targets = texts.hashes()
     distinct, first, times = np.unique(pairs, return_index=True, return_counts=True)
     most = np.lexsort((first, -times))[:num_examples]
     valid_pairs = valid_sources = np.empty(0, np.int64)
     if prepared.valid:
-        of_valid = _Texts(prepared, "valid", lambda count: None)
-        valid_pairs, valid_sources, _ = of_valid.hashes(prepared.valid.num_pairs)
+        of_valid = _Texts(prepared, "valid", prepared.valid.num_pairs, lambda count: None)
+        valid_pairs, valid_sources, _ = of_valid.hashes()
     repeats = Repeats(
         num_pairs - len(distinct),
         num_pairs - len(np.unique(sources)),

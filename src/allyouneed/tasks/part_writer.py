@@ -105,6 +105,8 @@ class PartWriter:
             uneven = longer > self._config.max_length_ratio * shorter
         kept = np.ones(len(longer), np.bool_)
         for reason, is_so in (
+            (DropReason.EMPTY_SOURCE, lengths[0] == 0),  # as SentencePiece normalises some texts away
+            (DropReason.EMPTY_TARGET, lengths[1] == 0),
             (DropReason.LANGUAGE, ~(encoded.source.passes & encoded.target.passes)),
             (DropReason.TOO_MANY_TOKENS, longer > self._config.max_tokens),
             (DropReason.TOKEN_RATIO, uneven & (longer > _SHORTEST_FOR_RATIO_TOKENS) & self._sides_are_alike),

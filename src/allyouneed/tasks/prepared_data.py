@@ -18,6 +18,7 @@ from allyouneed.tasks.units import SOURCE_TOKENIZER, TARGET_TOKENIZER
 
 KIND = "data"
 REPORT = "report.json"
+_REPORTED = {"num_read", "num_dropped", "dropped"}
 _READ = (
     *(REPORT, "text/*.source", "text/*.target"),
     *(f"{part}/{form}" for part in ("train", "valid") for form in ("header.json", "*.bin")),
@@ -68,9 +69,12 @@ class PreparedData:
         """
         path = self.directory / REPORT
         try:
-            return dict(read_json(path, "report")[part])
+            found = dict(read_json(path, "report")[part])
         except (KeyError, TypeError, ValueError):
-            raise ModelError(f"{path}: is damaged; prepare the data again") from None
+            found = {}
+        if not found.keys() >= _REPORTED:
+            raise ModelError(f"{path}: is damaged; prepare the data again")
+        return found
 
     @cached_property
     def tokenizers(self) -> dict[str, bytes]:

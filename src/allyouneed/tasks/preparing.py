@@ -88,6 +88,7 @@ def prepare(
     task = task_named(config.task)
     _require_usable(train, config)
     versions = _versions_of(train, valid)
+    _require_pairs(valid, task.examples, say)
     request = _request(config, train, versions, model)
     facts: dict[str, Any] = {}
     with publish_directory(directory, KIND, facts, unfinished=UNFINISHED, say=say) as aside:
@@ -161,6 +162,15 @@ def _require_unchanged(versions: Mapping[Path, _Version]) -> None:
     changed = [file for file, version in _versions(versions).items() if version != versions[file]]
     if changed:
         raise DataError([f"{file}: has changed while it was read; prepare again" for file in changed])
+
+
+def _require_pairs(valid: Reader, counted: str, say: Callable[[str], None]) -> None:
+    """Read the validation files once, so that their faults are found before the training part is written."""
+    report = CleaningReport()
+    for _ in clean_pairs(valid.read(report), valid.limits, report):
+        pass
+    if valid and not report.num_kept:
+        _tell({"valid": report}, counted, say)
 
 
 def _versions(files: Iterable[Path]) -> dict[Path, _Version]:

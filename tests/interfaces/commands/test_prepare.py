@@ -126,6 +126,7 @@ def test_several_files_and_pairs_are_read_one_after_the_other(
         (["--score-column", "3", "--min-score", "0"], "--columns and --score-column are about --pairs"),
         (["--score-column", "3", "--min-score", "nan"], "Invalid value"),
         (["--columns", "2", "0"], "Invalid value"),
+        (["--pairs", "x.tsv", "--columns", "3", "3"], "name one column twice; give different ones"),
         (["--task", "parsing", "--weights", "2"], "--weights: for sentence pairs only; leave out"),
         (["--valid-source", "a"], "1 source files, but 0 target files; give as many of each"),
     ],

@@ -1,11 +1,13 @@
 """`verify` says `ok` of what is whole, and names every file that is not."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from allyouneed.errors import DiskError
 from allyouneed.interfaces.cli import main
-from allyouneed.storage.publish import publish_directory
+from allyouneed.storage.publish import publish_directory, read_manifest
 
 OF_MODEL = ("config.toml", "model.safetensors", "source_tokenizer.json", "target_tokenizer.json")
 OF_STATE = ("state.json", "state.safetensors")
@@ -45,6 +47,24 @@ def test_every_fault_is_named_and_what_is_whole_is_still_told(
     assert out.count("ok\t") == 2
     assert f"error[E-MODEL]: {run}/checkpoints/step-1/config.toml: is damaged" in err
     assert f"error[E-MODEL]: {run}/state/step-2: has no MANIFEST.json" in err
+
+
+def test_a_file_that_cannot_be_read_hides_no_other_fault(
+    run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (run / "checkpoints" / "step-1" / "config.toml").write_bytes(b"12344")
+
+    def read(directory: Path) -> dict[str, Any]:
+        if directory.name == "step-2" and directory.parent.name == "checkpoints":
+            raise DiskError(f"{directory}: Input/output error")
+        return read_manifest(directory)
+
+    monkeypatch.setattr("allyouneed.interfaces.commands.verify.read_manifest", read)
+    assert main(["verify", str(run)]) == 4
+    out, err = capsys.readouterr()
+    assert out.count("ok\t") == 2
+    assert "step-1/config.toml: is damaged" in err
+    assert "step-2: Input/output error" in err
 
 
 def test_several_directories_can_be_given(run: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -22,6 +22,7 @@ from allyouneed.storage.publish import (
     remove_directory,
     require_free,
     sha256_of,
+    write_text,
 )
 from allyouneed.storage.publish.manifest import foreign_files
 
@@ -402,3 +403,26 @@ def test_a_file_in_the_place_of_what_is_to_be_replaced_is_left_alone(tmp_path: P
     ):
         (aside / "file").write_bytes(b"new")
     assert (tmp_path / "state").read_bytes() == b"mine"
+
+
+@pytest.mark.parametrize("url", ["s3://bucket/data", "memory://x/data"])
+def test_a_url_is_not_taken_for_a_path_to_write_to(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with (
+        pytest.raises(UsageError, match=f"{url}: is not local; write to a local folder, then"),
+        publish_directory(Path(url), "data"),
+    ):
+        pass
+    with pytest.raises(UsageError, match="is not local"):
+        write_text(Path(url), "text")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_place_where_nothing_can_be_made_is_a_disk_error_and_not_tried_for_ever() -> None:
+    with (
+        pytest.raises(DiskError, match="/proc/data: No such file or directory"),
+        publish_directory(Path("/proc/data"), "data"),
+    ):
+        pass

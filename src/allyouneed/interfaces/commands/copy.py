@@ -25,7 +25,8 @@ def copy(source: Path, target: Path, /) -> None:
         target: A new local folder, or a URL if the source is local.
     """
     from allyouneed.storage.remote import copy_published
+    from allyouneed.storage.urls import url_of
 
     with progress(None, unit="bytes", description="copy") as shown:
         copy_published(source, target, notice, shown.advance)
-    print(f"{target}: a copy of {source}")
+    print(f"{url_of(target) or target}: a copy of {url_of(source) or source}")

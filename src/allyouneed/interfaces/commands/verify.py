@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from allyouneed.errors import ModelError
+from allyouneed.errors import DiskError, ModelError
 from allyouneed.interfaces.console import notice
 from allyouneed.storage.publish import MANIFEST, read_manifest, unlisted
 
@@ -31,18 +31,23 @@ def verify(directory: Path, /, *more: Path) -> None:
         more: More such directories.
     """
     faults: list[str] = []
+    unread: list[str] = []
     for given in (directory, *more):
         for published in (parts := list(_published_in(given))):
             try:
                 print(_check(published), flush=True)
             except ModelError as error:
                 faults.extend(error.messages)
+            except DiskError as error:
+                unread.extend(error.messages)
         if given in parts and len(parts) > 1:
             faults.append(
                 f"{given}: is a run, but has a {MANIFEST} of its own; move one to a folder of its own"
             )
     if faults:
-        raise ModelError(faults)
+        raise ModelError(faults + unread)
+    if unread:
+        raise DiskError(unread)
 
 
 def _check(directory: Path) -> str:

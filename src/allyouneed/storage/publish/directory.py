@@ -12,6 +12,7 @@ from allyouneed.errors import UsageError
 from allyouneed.storage.publish.disk import disk_errors, sync
 from allyouneed.storage.publish.manifest import foreign_files, write_manifest
 from allyouneed.storage.publish.workplace import Workplace, discard, workplace
+from allyouneed.storage.urls import require_local
 
 _HERE, _RENAME_EXCHANGE = -100, 2
 """AT_FDCWD and a flag of Linux's renameat2."""
@@ -83,7 +84,8 @@ def remove_directory(target: Path, kind: str) -> None:
 
 
 def require_free(target: Path) -> None:
-    """Refuse a `target` that exists, unless it is empty or may be replaced."""
+    """Refuse a `target` that exists, unless it is empty or may be replaced, and one that is a URL."""
+    require_local(target)
     with disk_errors(target):
         place = Path(os.path.realpath(target))
         if place.is_mount():

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from allyouneed.errors import DiskError, UsageError
 from allyouneed.storage.publish.disk import disk_errors, name_aside, set_mode, sync
+from allyouneed.storage.urls import require_local
 
 _MOST_LINKS = 40
 
@@ -52,9 +53,10 @@ def require_file(path: Path) -> None:
     """Check that a file can be written to `path`, before any work is done for it.
 
     Raises:
-        UsageError: The path is a device, a pipe or a socket, or empty.
+        UsageError: The path is a device, a pipe or a socket, a URL, or empty.
         DiskError: The path is a directory, or its folder is missing or not writable.
     """
+    require_local(path)
     with disk_errors(path):
         if path.name in ("", "-", ".."):
             raise UsageError(f"{str(path)!r} is not a file name; name one to write")

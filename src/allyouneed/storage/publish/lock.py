@@ -28,7 +28,7 @@ def take_lock(path: Path, place: Path, work: str) -> BinaryIO:
         FileNotFoundError: The previous holder has just removed the lock.
     """
     require_regular(path)
-    lock = path.open("a+b", buffering=0)
+    lock = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666), "r+b", buffering=0)
     try:
         _flock(lock, fcntl.LOCK_EX, place, work)
         if not same_file(lock, path):
@@ -65,9 +65,13 @@ def require_unlocked(path: Path, place: Path, work: str) -> None:
 
 
 def sign(lock: BinaryIO, more: str = "") -> None:
-    """Record the holder in its lock: process and host, then a line with `more`."""
-    lock.truncate(0)
+    """Record the holder in its lock: process and host, then a line with `more`.
+
+    The lock is never empty meanwhile, by which a process that is killed here would lose its leftovers.
+    """
+    lock.seek(0)
     lock.write(f"{os.getpid()} on {os.uname().nodename}\n{more}\n".encode())
+    lock.truncate()
 
 
 def lock_holder(lock: BinaryIO) -> str:

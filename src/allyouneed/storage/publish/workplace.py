@@ -6,6 +6,7 @@ there; `content`, which becomes `data`, or was `data` before its removal; and fo
 """
 
 import contextlib
+import errno
 import os
 import re
 import shutil
@@ -13,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from allyouneed.errors import DiskError, LockedError, UsageError
+from allyouneed.errors import DiskError, LockedError, ResourceError, UsageError
 from allyouneed.storage.publish.disk import ASIDE, disk_errors, name_aside, sync
 from allyouneed.storage.publish.lock import lock_holder, sign, take_lock
 
@@ -23,10 +24,16 @@ _SPARE_DESCRIPTORS = 6
 """Number of open files needed to delete the deepest directory that is published."""
 _LEFTOVER = re.compile(rf"(?P<name>.+){re.escape(ASIDE)}(?:{_MARK}|\d+(?:-old)?|(?P<unique>[0-9a-f]{{32}}))")
 
-_INTERRUPTIONS = (KeyboardInterrupt, SystemExit, MemoryError, OSError, DiskError)
+_INTERRUPTIONS = (KeyboardInterrupt, SystemExit, MemoryError, OSError, DiskError, ResourceError)
 """What ends work that can be gone on with."""
+_MOST_REMOVALS = 100
+"""How often others may remove a folder while this process takes its lock."""
 
 Say = Callable[[str], None]
+
+
+class LeftoverError(LockedError):
+    """A process of another host has left a workplace; whether it has ended cannot be seen from here."""
 
 
 class Workplace:
@@ -166,7 +173,7 @@ def _spare_descriptors(count: int = _SPARE_DESCRIPTORS) -> contextlib.ExitStack:
 
 def _entered(folder: Path, target: Path) -> BinaryIO:
     """Create a folder and take its lock; both may vanish at any time when another process ends."""
-    while True:
+    for _ in range(_MOST_REMOVALS):
         with contextlib.suppress(FileNotFoundError):
             try:
                 folder.mkdir(parents=True)
@@ -179,6 +186,7 @@ def _entered(folder: Path, target: Path) -> BinaryIO:
                 with contextlib.suppress(OSError):
                     folder.rmdir()  # as it may have been made for nothing
                 raise
+    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(folder))  # as below /proc
 
 
 def _may_be_ours(folder: Path) -> bool:
@@ -197,7 +205,7 @@ def _require_own(folder: Path, lock: BinaryIO, target: Path) -> None:
     if signed is None:
         raise _in_the_way(folder)
     if signed[1] != os.uname().nodename:
-        raise LockedError(
+        raise LeftoverError(
             f"{target}: process {lock_holder(lock)} was making or removing this directory; "
             f"if it has ended, remove {folder}"
         )
