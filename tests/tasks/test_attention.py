@@ -1,5 +1,6 @@
 """Attention comes with its words and their places in the text."""
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +114,20 @@ def test_a_page_is_made_without_a_list_of_weights_and_is_bounded(attention: Atte
         kind["weights"] = of_kind
     with pytest.raises(DataError, match=f"the page would hold {3 * side**2:,} weights, of .* 50,000,000"):
         attention_page(document)
+
+
+def test_too_many_weights_for_a_page_are_refused_before_they_are_computed(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = translator.attention("sun sees moon", for_page=True)
+    num_weights = sum(getattr(shown.weights, kind).numel() for kind in KINDS)
+    for most, is_refused in ((num_weights, False), (num_weights - 1, True)):
+        monkeypatch.setattr("allyouneed.tasks.attention.MOST_WEIGHTS", most)
+        with contextlib.ExitStack() as stack:
+            if is_refused:
+                monkeypatch.setattr("allyouneed.tasks.translation.translator.capture_attention", None)
+                stack.enter_context(pytest.raises(DataError, match=f"would hold {num_weights:,} weights"))
+            assert translator.attention("sun sees moon", for_page=True).written == shown.written
 
 
 def test_it_can_be_kept_as_json(attention: Attention) -> None:

@@ -92,14 +92,20 @@ def pack_weights(document: Mapping[str, Any]) -> dict[str, Any]:
     """
     weights = {name: np.asarray(kind["weights"]) for name, kind in document["kinds"].items()}
     if (total := sum(of_kind.size for of_kind in weights.values())) > MOST_WEIGHTS:
-        lengths = [len(document["sequences"][name]["pieces"]) for name in ("source", "target")]
-        raise DataError(
-            f"the page would hold {total:,} weights, of {lengths[0]} by {lengths[1]} pieces, "
-            f"more than the maximum of {MOST_WEIGHTS:,}: give a shorter text, or draw some heads with png",
-            settings=["png"],
-            label="E-TOO-LONG",
+        raise too_many_weights(
+            total, *(len(document["sequences"][name]["pieces"]) for name in ("source", "target"))
         )
     return {**document, "kinds": {name: _packed(document["kinds"][name], weights[name]) for name in weights}}
+
+
+def too_many_weights(num_weights: int, source_len: int, target_len: int) -> DataError:
+    """The error for a text whose weights are more than `MOST_WEIGHTS`."""
+    return DataError(
+        f"the page would hold {num_weights:,} weights, of {source_len} by {target_len} pieces, "
+        f"more than the maximum of {MOST_WEIGHTS:,}: give a shorter text, or draw some heads with png",
+        settings=["png"],
+        label="E-TOO-LONG",
+    )
 
 
 def _packed(kind: Mapping[str, Any], weights: npt.NDArray[Any]) -> dict[str, Any]:

@@ -6,10 +6,12 @@ from typing import Any, Final, NamedTuple, Self
 
 import torch
 
+from allyouneed.config.model import ModelConfig
 from allyouneed.config.run import RunConfig
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.data.words import Span, group_pieces, in_print, split_at_spaces, split_words
 from allyouneed.explorer import attention_frame
+from allyouneed.explorer.page import MOST_WEIGHTS, too_many_weights
 from allyouneed.inference.alignment import Links, align, align_words, alignment_heads
 from allyouneed.inference.attention_capture import AttentionWeights
 from allyouneed.inference.attention_measures import agreement, measure, merge_pieces, strongest_links
@@ -233,6 +235,19 @@ def look_into(
     links = align(weights.cross[layer, heads].mean(dim=0)[:, : len(source.pieces)])
     alignment = align_words(links, read.word_of_piece, written.word_of_piece)
     return Attention(weights, read, _tokens(target, start=True), written, alignment, layer + 1)
+
+
+def require_few_weights(config: ModelConfig, source: Sequence[int], target: Sequence[int]) -> None:
+    """Refuse ids whose attention a page could not hold, before it is computed.
+
+    Raises:
+        DataError: It would have more than `MOST_WEIGHTS` weights.
+    """
+    read, written = len(source) + 1, len(target) + 1
+    in_decoder = written * (written + read)
+    total = config.num_heads * (config.num_layers * read**2 + config.decoder_layers * in_decoder)
+    if total > MOST_WEIGHTS:
+        raise too_many_weights(total, read, written)
 
 
 def _tokens(of_text: Pieces, *, start: bool = False, end: bool = False) -> Tokens:

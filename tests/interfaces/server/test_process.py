@@ -141,6 +141,11 @@ WRONG: list[tuple[Callable[[Path, Path], list[str | Path]], int, str]] = [
         2,
         "no such host",
     ),
+    (
+        lambda model, _: ["--direction", f"en-de={model}", "--host", "a..b", "--insecure"],
+        2,
+        "--host a..b --port 8000: no such host",
+    ),
     (lambda model, _: ["--direction", f"en-de={model}", "--port", "70000"], 2, "port"),
     (lambda model, at: ["--direction", f"en-de={model}", "--token-file", at / "none"], 2, "No such file"),
     (

@@ -102,7 +102,6 @@ export class Attention {
   constructor(contents, bytes) {
     Object.assign(this, contents, { bytes, views: new Map() });
     [, this.numHeads] = contents.kinds.cross.shape;
-    this.links = new Set(contents.alignment.map(([source, written]) => `${written} ${source}`));
   }
 
   numLayers(kind) {

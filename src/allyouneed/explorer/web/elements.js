@@ -17,9 +17,12 @@ export const word = (text) => element("bdi", {}, text);
 /** The drawing context of a canvas, kept in main memory, where this page computes the pixels. */
 export const contextOf = (canvas) => canvas.getContext("2d", { willReadFrequently: true });
 
+const MOST_PIXELS = 2 ** 28, MOST_SIDE = 2 ** 15 - 1; // beyond, browsers draw nothing
+
 /** Resize a canvas (in CSS pixels, sharp on any screen), clear it, and return its drawing context. */
 export function prepareCanvas(canvas, width, height) {
-  const ratio = window.devicePixelRatio || 1;
+  const most = Math.min(MOST_PIXELS / (width * height), (MOST_SIDE / Math.max(width, height)) ** 2);
+  const ratio = Math.min(window.devicePixelRatio || 1, Math.sqrt(most));
   const size = [width, height].map((length) => Math.round(length * ratio));
   const context = contextOf(canvas);
   if (canvas.width !== size[0] || canvas.height !== size[1]) {

@@ -140,7 +140,7 @@ def attend(
         print(*_listed(_means(loaded, pairs), selected, sort), sep="\n")
         return
     assert source is not None
-    attention = loaded.attention(source, target)
+    attention = loaded.attention(source, target, for_page=files.out is not None)
     if files.wanted():
         _write(attention, files, selected)
     else:

@@ -62,7 +62,7 @@ def serve(
     batch_tokens: AtLeastOne = 8_192,
     device: Device = "auto",
     log_format: Literal["text", "json"] = "text",
-) -> int:
+) -> None:
     """Serve models over HTTP: a page, a JSON API, and the protocols of other translation servers.
 
     ```
@@ -108,7 +108,7 @@ def serve(
         from allyouneed.interfaces.server.running import run  # the web framework takes a while, too
 
         loaded = loading.result()
-    return run(loaded, decoding, settings, log_format)
+    run(loaded, decoding, settings, log_format)
 
 
 def _settings(access: Access, limits: Limits) -> "ServerSettings":

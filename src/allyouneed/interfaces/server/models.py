@@ -1,5 +1,6 @@
 """The models that are served: their names and languages, and loading them again when they are replaced."""
 
+import contextlib
 import os
 import re
 from collections.abc import Iterable, Sequence
@@ -16,6 +17,7 @@ from allyouneed.native.library import available
 from allyouneed.storage.run_directory import resolve_model
 from allyouneed.tasks.loading import load
 from allyouneed.tasks.parsing.parser import Parser
+from allyouneed.tasks.parsing.penn_words import penn_words
 from allyouneed.tasks.translation.translator import Translator
 
 _LONGEST_NAME = 64
@@ -161,6 +163,8 @@ def _load(
     languages = source.direction or _languages_of(loaded)
     if isinstance(loaded, Parser):
         languages = "", ""
+        with contextlib.suppress(UsageError):  # without NLTK, it parses words
+            penn_words("")  # imports NLTK now, which takes seconds
     elif not all(languages):
         raise UsageError(
             f"{source.path}: the model does not know its languages; name them: "

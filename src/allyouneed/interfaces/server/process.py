@@ -34,10 +34,10 @@ def serve(
     stop: Callable[[], None] = lambda: None,
     is_idle: Callable[[], bool] = lambda: True,
     tell: Callable[[str], None] = print,
-) -> int:
+) -> None:
     """Serve until SIGTERM or SIGINT; what has been asked until then is answered.
 
-    A second signal ends the server at once.
+    A second signal ends the process at once, with 128 and its number as the exit code.
 
     Args:
         app: The application.
@@ -45,9 +45,6 @@ def serve(
         stop: Called at the first signal; new requests should be refused from then on.
         is_idle: Whether no work is left that belongs to no request, such as that of web sockets.
         tell: Takes the line with the address, when it can be connected to.
-
-    Returns:
-        The exit code: 0, or 128 and the number of the second signal.
 
     Raises:
         UsageError: The address is not available.
@@ -57,7 +54,6 @@ def serve(
         host, port = listener.getsockname()[:2]
         tell(f"serving on http://{f'[{host}]' if ':' in host else host}:{port} (Ctrl-C stops)")
         server.run(sockets=[listener])
-    return server.exit_code
 
 
 def configured(app: ASGIApp, settings: ServerSettings) -> uvicorn.Config:
@@ -68,6 +64,7 @@ def configured(app: ASGIApp, settings: ServerSettings) -> uvicorn.Config:
         http=http,
         ws=web_socket,
         ws_max_size=MOST_BODY_BYTES,
+        ws_ping_timeout=None,  # a connection whose messages wait is not read from, nor are its pongs
         timeout_keep_alive=math.ceil(settings.idle_seconds),
         timeout_graceful_shutdown=_CLOSING_SECONDS,
         backlog=_BACKLOG,
@@ -90,12 +87,11 @@ class _Server(uvicorn.Server):
     ) -> None:
         super().__init__(config)
         self._settings, self._stop, self._is_idle = settings, stop, is_idle
-        self.exit_code = 0
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Begin to end, or end at once."""
+        """Begin to end, or end at once, without waiting for threads that are at work."""
         if self.should_exit:
-            self.force_exit, self.exit_code = True, 128 + sig
+            os._exit(128 + sig)
         self.should_exit = True
 
     @contextlib.contextmanager
@@ -113,10 +109,9 @@ class _Server(uvicorn.Server):
         self._stop()
         loop = asyncio.get_running_loop()
         end = loop.time() + self._settings.drain_seconds
-        while not self.force_exit and loop.time() < end and self._is_busy():
+        while loop.time() < end and self._is_busy():
             await asyncio.sleep(0.02)
-        if not self.force_exit:
-            await asyncio.sleep(_LINGERING_SECONDS)
+        await asyncio.sleep(_LINGERING_SECONDS)
         await super().shutdown(sockets)
 
     def _is_busy(self) -> bool:
@@ -132,7 +127,7 @@ def _listening(settings: ServerSettings) -> Iterator[socket.socket]:
             settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
         listener = socket.create_server(address[:2], family=family, backlog=_BACKLOG)
-    except socket.gaierror:
+    except (socket.gaierror, UnicodeError):
         raise UsageError(f"{place}: no such host; name an address of this machine") from None
     except OSError as error:
         raise UsageError(f"{place}: cannot listen ({system_fault(error)}); choose another --port") from None

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 
@@ -16,16 +17,18 @@ from allyouneed.interfaces.server.models import ServedModel, newer
 from allyouneed.interfaces.server.process import serve
 from allyouneed.interfaces.server.service import Service
 from allyouneed.interfaces.server.settings import ServerSettings
+from allyouneed.storage.urls import url_of
 
-_SECONDS_BETWEEN_LOOKS = 2.0
+_SECONDS_BETWEEN_LOOKS, _LOOKS_BETWEEN_REQUESTS = 2.0, 30
+"""Models at URLs are looked at less often, as each look is a request to their place."""
 
 _log = logging.getLogger("allyouneed.server")
 
 
 def run(
     models: Sequence[ServedModel], decoding: Decoding, settings: ServerSettings, log_format: LogFormat
-) -> int:
-    """Serve models until the process is told to stop; return the exit code.
+) -> None:
+    """Serve models until the process is told to stop.
 
     Raises:
         UsageError: The address is not available.
@@ -39,7 +42,7 @@ def run(
             observers=[log.exchange],
             lifespan=lambda _: _replacing(service, decoding.device, log.tell),
         )
-        return serve(app, settings, stop=service.stop, is_idle=lambda: service.is_idle, tell=log.tell)
+        serve(app, settings, stop=service.stop, is_idle=lambda: service.is_idle, tell=log.tell)
 
 
 @contextlib.asynccontextmanager
@@ -56,9 +59,11 @@ async def _replacing(
 
 async def _look_for_newer(service: Service, device: torch.device, tell: Callable[[str], None]) -> None:
     faults: dict[str, str] = {}
-    while True:
+    for look in itertools.count(1):
         await asyncio.sleep(_SECONDS_BETWEEN_LOOKS)
         for model in list(service.models.values()):
+            if url_of(model.path) and look % _LOOKS_BETWEEN_REQUESTS:
+                continue
             try:
                 replacement = await asyncio.to_thread(newer, model, device)
             except Exception as error:  # whatever it is, the former model serves, and the next look follows

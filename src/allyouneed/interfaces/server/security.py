@@ -93,9 +93,17 @@ class Guard:
             await self._refuse(refusal, scope, receive, sending)
             return
         if scope["type"] == "websocket":
-            await self._app(scope, receive, send)
+            await self._talk(scope, receive, send)
         else:
             await self._answer(scope, body, receive, sending)
+
+    async def _talk(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Run the application on a web socket."""
+        try:
+            await self._app(scope, receive, send)
+        except Exception as error:
+            _log.error("%s: %s", scope["path"], _place(error))
+            raise
 
     def _require_token(self, scope: Scope, headers: Headers, body: bytes) -> None:
         scope[AUTHORISED] = True

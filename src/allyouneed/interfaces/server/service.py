@@ -139,18 +139,23 @@ class Service:
     async def alternatives(self, text: str, ask: Ask) -> list[Translation]:
         """Translations of a sentence that go on differently after `ask.prefix`, the likeliest first."""
         self._require([text], ask)
+        if "\n" in text:
+            raise Refusal(
+                422, "several_lines", "alternatives are for one sentence; send it without line breaks"
+            )
         await self._load_detector(ask)
         [*before, name] = self._router.route(text, ask).direction.models
+        queued = self._queued(name)  # once: the model may be replaced meanwhile, by one with other ids
 
         async def seek(when_queued: WhenQueued) -> list[TranslatedText]:
             passed = text
             for each in before:
-                passed = (await self._step(each, passed, Ask(search=ask.search))).translations[0].text
-            continuations = partial(self._queued(name).continuations, passed, ask.prefix, _ALTERNATIVES)
+                step = await self._step(self._queued(each), passed, Ask(search=ask.search))
+                passed = step.translations[0].text
+            continuations = partial(queued.continuations, passed, ask.prefix, _ALTERNATIVES)
             begun = await submitted(partial(continuations, deadline=self._deadline()), len(passed))
-            asked = replace(ask, n_best=1)
-            queued = partial(when_queued, text)
-            return await all_of([self._step(name, passed, asked, queued, prefix=ids) for ids in begun])
+            asked, arrived = replace(ask, n_best=1), partial(when_queued, text)
+            return await all_of([self._step(queued, passed, asked, arrived, prefix=ids) for ids in begun])
 
         with self._admitted([text] * _ALTERNATIVES, self._beam_size(name, ask)) as when_queued:
             found = await self._in_time(seek(when_queued))
@@ -187,7 +192,7 @@ class Service:
         looking = self._model_to_look_into(text, ask)
 
         def look() -> dict[str, Any]:
-            return pack_weights(looking.attention(text, translation).document())
+            return pack_weights(looking.attention(text, translation, for_page=True).document())
 
         with self._admitted([text], 1):
             return await self._in_time(alone(look, self._attending))
@@ -222,11 +227,11 @@ class Service:
         *before, last = direction.models
         num_read = 0
         for name in before:
-            step = await self._step(name, passed, Ask(search=ask.search), when_queued)
+            step = await self._step(self._queued(name), passed, Ask(search=ask.search), when_queued)
             passed, num_read = step.translations[0].text, num_read or step.num_tokens[0]
             notices += step.notices
             when_queued = _nothing
-        made = await self._step(last, passed, ask, when_queued, tell)
+        made = await self._step(self._queued(last), passed, ask, when_queued, tell)
         self.num_translated_characters += len(text)
         return Translated(
             made.translations,
@@ -241,7 +246,7 @@ class Service:
 
     async def _step(
         self,
-        name: str,
+        queued: QueuedTranslator,
         text: str,
         ask: Ask,
         when_queued: Callable[[], None] = _nothing,
@@ -250,7 +255,7 @@ class Service:
     ) -> TranslatedText:
         options = {**ask.search, "alignments": ask.alignments, "split_sentences": prefix is None}
         submit = partial(
-            self._queued(name).submit,
+            queued.submit,
             text,
             prefix=ask.prefix if prefix is None else prefix,
             n_best=ask.n_best,

@@ -27,7 +27,7 @@ from allyouneed.inference.scheduler import Scheduler, Source
 from allyouneed.inference.search_plan import SearchPlan
 from allyouneed.model import EncoderDecoder
 from allyouneed.symbols import UNKNOWN
-from allyouneed.tasks.attention import Attention, Pieces, look_into
+from allyouneed.tasks.attention import Attention, Pieces, look_into, require_few_weights
 from allyouneed.tasks.parsing.joined_tree_constraint import JoinedTreeConstraint
 from allyouneed.tasks.parsing.linearisation import ending
 from allyouneed.tasks.parsing.penn_words import penn_words
@@ -183,18 +183,34 @@ class Parser:
         search = self.config.search
         return SearchPlan(self.engine, search, constraint=self._constraint(search))
 
-    def attention(self, sentence: TextOrWords, tree: str | None = None) -> Attention:
-        """The attention weights with which the model parses `sentence`, by default as it would itself."""
-        return next(self.attentions([sentence], None if tree is None else [tree]))
+    def attention(
+        self, sentence: TextOrWords, tree: str | None = None, *, for_page: bool = False
+    ) -> Attention:
+        """The attention weights with which the model parses `sentence`, by default as it would itself.
+
+        Args:
+            sentence: Text, or its words.
+            tree: One over these words, in brackets.
+            for_page: Whether to refuse, before they are computed, more weights than a page holds.
+
+        Raises:
+            UsageError, DataError: See `attentions`.
+        """
+        return next(self.attentions([sentence], None if tree is None else [tree], for_page=for_page))
 
     def attentions(
-        self, sentences: Sequence[TextOrWords], trees: Sequence[str] | None = None
+        self,
+        sentences: Sequence[TextOrWords],
+        trees: Sequence[str] | None = None,
+        *,
+        for_page: bool = False,
     ) -> Iterator[Attention]:
         """The attention weights of each sentence; the sentences are parsed first, all together.
 
         Args:
             sentences: One each, as text or as its words.
             trees: One over the words of each, in brackets; by default the model's own.
+            for_page: See `attention`.
 
         Raises:
             UsageError: There are several models, or there is text to be split and no NLTK.
@@ -216,6 +232,8 @@ class Parser:
             of_trees = zip(trees, encoded, strict=True)
             written = (self._encode_tree(tree, words) for tree, (words, _) in of_trees)
         for (words, source), target in zip(encoded, written, strict=True):
+            if for_page:
+                require_few_weights(model.config, source, target)
             weights = capture_attention(model, source, target)
             symbols = [as_shown(self.vocabulary.symbols[token]) for token in target]
             yield look_into(weights, self._pieces(words, source), Pieces.of_symbols(symbols), self.config)

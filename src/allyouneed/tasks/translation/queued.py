@@ -54,7 +54,7 @@ class QueuedTranslator:
             n_best: Maximum number of translations.
             deadline: Value of `time.monotonic()` after which the translation fails with `TimeoutError`.
             tell: Called by a worker with the beginning of the translation that can no longer change, whenever
-                it has become longer; not with sampling or a coverage penalty.
+                it has become longer; never with sampling or a coverage penalty.
             **options: See `Translator.answer`.
 
         Returns:
@@ -66,6 +66,8 @@ class QueuedTranslator:
         """
         config, search = configured(options, self._config.search)
         check_n_best(n_best, search.mbr)
+        if search.sampling or search.mbr or search.coverage_penalty:
+            tell = None  # nothing is certain before the end
         divider = self._encoder.divider(config)
         divided = [divider.divide(line) for line in text.split("\n")]
         ids = self._encoder.prefix(prefix) if isinstance(prefix, str) else prefix

@@ -17,7 +17,7 @@ from allyouneed.inference.generate import follow, generate
 from allyouneed.inference.scheduler import Scheduler
 from allyouneed.inference.shortlist import Shortlist
 from allyouneed.model import EncoderDecoder
-from allyouneed.tasks.attention import Attention, Pieces, look_into
+from allyouneed.tasks.attention import Attention, Pieces, look_into, require_few_weights
 from allyouneed.tasks.requests import Answer, Failure, ScoreRequest, TranslationRequest, require_all
 from allyouneed.tasks.translation.encoded_texts import EncodedText, encode_text, joined_answers, parts_of
 from allyouneed.tasks.translation.options import TranslateConfig, TranslateOptions, check_n_best, configured
@@ -225,16 +225,29 @@ class Translator:
         scores = self.score(sources, targets)
         return -sum(score.log_prob for score in scores), sum(len(score.tokens) for score in scores)
 
-    def attention(self, text: str, target: str | None = None) -> Attention:
-        """The attention weights for translating `text` into `target`, by default the model's translation."""
-        return next(self.attentions([text], None if target is None else [target]))
+    def attention(self, text: str, target: str | None = None, *, for_page: bool = False) -> Attention:
+        """The attention weights for translating `text` into `target`, by default the model's translation.
 
-    def attentions(self, texts: Sequence[str], targets: Sequence[str] | None = None) -> Iterator[Attention]:
+        Args:
+            text: A sentence.
+            target: Its translation.
+            for_page: Whether to refuse, before they are computed, more weights than a page holds.
+
+        Raises:
+            UsageError: The translator is an ensemble.
+            DataError: A sentence is too long, or not Unicode.
+        """
+        return next(self.attentions([text], None if target is None else [target], for_page=for_page))
+
+    def attentions(
+        self, texts: Sequence[str], targets: Sequence[str] | None = None, *, for_page: bool = False
+    ) -> Iterator[Attention]:
         """The attention weights of each text; all texts are translated first, in batches.
 
         Args:
             texts: Sentences.
             targets: One translation per text; by default the model's own.
+            for_page: See `attention`.
 
         Raises:
             UsageError: The translator is an ensemble.
@@ -249,6 +262,8 @@ class Translator:
         else:
             written = [self._encoder.target(target) for target in targets]
         for source, target in zip(sources, written, strict=True):
+            if for_page:
+                require_few_weights(model.config, source, target)
             weights = capture_attention(model, source, target)
             read = Pieces.of(self._source_tokenizer, source)
             yield look_into(weights, read, Pieces.of(self._target_tokenizer, target), self.config)

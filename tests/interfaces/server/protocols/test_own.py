@@ -76,6 +76,8 @@ def test_alternatives_go_on_differently_after_the_prefix(client: httpx.Client) -
         assert all(text.startswith(prefix) for text in texts)
         assert best["text"] in texts
         assert all("alignment" in each for each in found)
+    several = client.post("/api/alternatives", json=body | {"text": "sun\nmoon"})
+    assert (several.status_code, several.json()["error"]["label"]) == (422, "several_lines")
     refused = client.post("/api/alternatives", json=body | {"prefix": "a " * 2_000})
     assert (refused.status_code, refused.json()["error"]["label"]) == (422, "too-long")
 

@@ -16,11 +16,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from fastapi import APIRouter
-from starlette.responses import JSONResponse
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from allyouneed.interfaces.server.ask import Ask, Translated
 from allyouneed.interfaces.server.directions import Direction
+from allyouneed.interfaces.server.error_forms import own_form
 from allyouneed.interfaces.server.refusal import Refusal
 from allyouneed.interfaces.server.service import Service
 from allyouneed.interfaces.server.settings import MOST_BODY_BYTES, MOST_TEXTS, ServerSettings
@@ -46,18 +46,12 @@ def routes(service: Service, settings: ServerSettings) -> APIRouter:
         try:
             direction = _direction(service, socket)
         except Refusal as refusal:
-            await socket.send_denial_response(worded(refusal))
+            await socket.send_denial_response(own_form(refusal))
             return
         await socket.accept()
         await _Connection(socket, service, Ask(direction.source, direction.target)).serve()
 
     return router
-
-
-def worded(refusal: Refusal) -> JSONResponse:
-    """A refusal of the handshake, in the form of the server's own endpoints."""
-    error = {"label": refusal.label, "message": refusal.message}
-    return JSONResponse({"error": error}, refusal.status, refusal.headers)
 
 
 def close_code(refusal: Refusal) -> int:
@@ -110,11 +104,11 @@ class _Connection:
             if self._service.is_stopping:
                 continue
             text = _text(received.get("text"), received.get("bytes"))
+            await self._has_room.wait()  # not earlier: that a client leaves is received like a message
             self._count(1, text)
             self._messages.put_nowait(text)
             if self._num_waiting_characters > _MOST_WAITING_CHARACTERS:
                 self._has_room.clear()
-            await self._has_room.wait()
 
     async def _end(self) -> None:
         """Let no messages follow when the server is told to stop."""

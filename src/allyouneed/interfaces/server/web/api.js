@@ -12,13 +12,32 @@ export class Refused extends Error {
   }
 }
 
-export const setToken = (token) => sessionStorage.setItem(TOKEN, token);
+let given = null; // the token, where the browser keeps no site data
+
+/** Keep the token for the requests of this tab. */
+export function setToken(token) {
+  given = token;
+  try {
+    sessionStorage.setItem(TOKEN, token);
+  } catch {
+    // kept until the page is left
+  }
+}
+
+function keptToken() {
+  try {
+    return sessionStorage.getItem(TOKEN) ?? given;
+  } catch {
+    return given;
+  }
+}
 
 function headers(content) {
-  const token = sessionStorage.getItem(TOKEN);
+  const token = keptToken();
+  const canBeSent = token && /^[\x21-\x7e][\x20-\x7e]*$/.test(token); // another is wrong, and no header may have it
   return {
     ...(content === undefined ? {} : { "Content-Type": "application/json" }),
-    ...(token ? { Authorization: `Bearer ${token}` } : {}),
+    ...(canBeSent ? { Authorization: `Bearer ${token}` } : {}),
   };
 }
 
@@ -52,7 +71,10 @@ export async function stream(content, tell, signal) {
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let received = "";
   for (;;) {
-    const { value, done } = await reader.read();
+    const { value, done } = await reader.read().catch((error) => {
+      if (error.name === "AbortError") throw error;
+      return { done: true };
+    });
     if (done) throw new Refused(0, "The connection to the server broke.", SECONDS_BETWEEN_TRIES);
     const events = (received + value).split("\n\n");
     received = events.pop();

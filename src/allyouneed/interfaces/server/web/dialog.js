@@ -18,11 +18,14 @@ export async function showAttention(load) {
   const place = element("div", { class: "place" }, element("p", { class: "hint" }, "Looking into the model …"));
   const dialog = dialogOf("Attention", place);
   dialog.classList.add("wide");
+  let remove = null;
+  dialog.addEventListener("close", () => remove?.());
   try {
     const contents = await load();
     const within = element("div");
     place.replaceChildren(within);
-    await explore(within, contents);
+    remove = await explore(within, contents);
+    if (!dialog.open) remove();
   } catch (error) {
     place.replaceChildren(element("p", { class: "hint", role: "alert" }, error.message));
   }

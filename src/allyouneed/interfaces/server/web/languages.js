@@ -45,7 +45,7 @@ export function languageChoice({ directions, languages }, changed) {
   if (sources.length > 1) source.value = sources[0];
   offer();
   return {
-    source, target, swap, tell, choose, isServed,
+    source, target, swap, tell, choose,
     get from() { return source.value; },
     get to() { return target.value; },
     get known() { return source.value === "auto" ? detected : source.value; },

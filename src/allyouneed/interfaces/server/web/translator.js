@@ -25,9 +25,10 @@ export function translatorView(served) {
     { label: "Text to translate", placeholder: "Write or paste text", most: served.limits.characters },
     () => translate(PAUSE), (word) => mark(word, 0));
   const target = targetField((word) => { pointed = word ?? pointed; mark(word, 1); }, showAlternatives);
-  let shown = null; // {result, segments}
+  let shown = null; // {result, segments, numLines}
   let before = []; // what `undo` brings back
   let pointed = 0;
+  let menu = null;
   const translate = latest(work);
 
   async function work(signal) {
@@ -42,7 +43,7 @@ export function translatorView(served) {
         ({ message, seconds }) => say(`${message[0].toUpperCase()}${message.slice(1)} Trying again in ${seconds} s.`, true),
         signal);
       before = [];
-      put({ result, segments: segmentsOf(result) }, result.translations[0].text);
+      put({ result, segments: segmentsOf(result), numLines: content.text.split("\n").length }, result.translations[0].text);
       languages.tell(languages.from === "auto" ? result.source : "");
       say(result.notices.join(" ") || HINT);
     } catch (error) {
@@ -55,7 +56,9 @@ export function translatorView(served) {
     }
   }
   function put(next, text) {
+    menu?.shut();
     shown = next;
+    if (!shown) before = [];
     target.show(text, true);
     target.node.lang = languages.to;
     mark(null, 0);
@@ -83,16 +86,16 @@ export function translatorView(served) {
     if (!place) return;
     const segment = shown.segments[place.number];
     const leaving = new AbortController();
-    const menu = openMenu(node, ({ text, links }) => replace(place.number, text, links, word), () => leaving.abort());
+    menu = openMenu(node, ({ text, links }) => replace(place.number, text, links, word), () => leaving.abort());
     const prefix = wordsOf(segment.text).slice(0, place.place).join(" ");
-    const model = shown.result.models.at(-1);
+    const model = shown.result.models.at(-1), opened = menu;
     const content = { text: segment.source, model, prefix, alignments: true };
     try {
       const { alternatives } = await untilAnswered(
-        () => ask("/api/alternatives", content, leaving.signal), ({ message }) => menu.fail(message), leaving.signal);
-      menu.show(alternativesOf(alternatives, segment, place.place));
+        () => ask("/api/alternatives", content, leaving.signal), ({ message }) => opened.fail(message), leaving.signal);
+      opened.show(alternativesOf(alternatives, segment, place.place));
     } catch (error) {
-      if (error.name !== "AbortError") menu.fail(error.message);
+      if (error.name !== "AbortError") opened.fail(error.message);
     }
   }
   function replace(number, text, links, word) {
@@ -107,12 +110,12 @@ export function translatorView(served) {
   }
   function show(next) {
     const space = WITHOUT_SPACES.includes(next.result.target) ? "" : " ";
-    put(next, textOf(next.segments, source.text.split("\n").length, space));
+    put(next, textOf(next.segments, next.numLines, space));
   }
   async function copyText() {
     const space = WITHOUT_SPACES.includes(shown.result.target) ? "" : " ";
     try {
-      await navigator.clipboard.writeText(textOf(shown.segments, source.text.split("\n").length, space));
+      await navigator.clipboard.writeText(textOf(shown.segments, shown.numLines, space));
       say("Copied.");
     } catch {
       say("The browser does not allow copying; select the text instead.", true);
