@@ -8,8 +8,10 @@ import errno
 import re
 import sys
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import ClassVar
 
+_LONGEST_SECONDS = 1_000 * 365.25 * 24 * 3600
 MAX_REPORTED = 20
 """Maximum number of messages printed for one error; the rest are only counted."""
 
@@ -157,6 +159,13 @@ def say(line: str) -> None:
     if sys.stderr is not None:  # print would fall back to stdout
         with contextlib.suppress(OSError, ValueError):
             print(line, file=sys.stderr, flush=True)
+
+
+def duration(seconds: float) -> str:
+    """A time as messages tell it, such as `1 day, 2:03:04`; those beyond all sense are not told exactly."""
+    if not seconds < _LONGEST_SECONDS:
+        return "over 1,000 years"
+    return str(timedelta(seconds=round(seconds)))
 
 
 def is_out_of_memory(error: BaseException) -> bool:

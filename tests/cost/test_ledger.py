@@ -50,6 +50,8 @@ def test_the_papers_base_run_costs_what_table_2_prints(tmp_path: Path) -> None:
         ("NVIDIA A100-SXM4-40GB", "float32", 19.5, "data sheet, float32"),
         ("NVIDIA A100 80GB PCIe", "bfloat16", 312.0, "data sheet, bfloat16"),
         ("NVIDIA GeForce RTX 4090", "bfloat16", 165.2, "data sheet, bfloat16"),
+        ("Tesla V100-SXM2-16GB", "float32", 15.7, "data sheet, float32"),
+        ("Tesla V100-PCIE-16GB", "float32", 14.0, "data sheet, float32"),
         ("Tesla V100-SXM2-16GB", "bfloat16", 15.7, "data sheet, float32"),
         ("NVIDIA L40S", "float32", 91.6, "data sheet, float32"),
         ("NVIDIA A10", "float32", 31.2, "data sheet, float32"),
@@ -71,6 +73,10 @@ def test_a_gpu_is_found_by_its_name(
         ("NVIDIA H100 PCIe", "cuda"),
         ("NVIDIA H200 NVL", "cuda"),
         ("NVIDIA GH200 480GB", "cuda"),
+        ("NVIDIA H100 80GB HBM3 MIG 1g.10gb", "cuda"),
+        ("NVIDIA GeForce RTX 4090 Laptop GPU", "cuda"),
+        ("NVIDIA GeForce RTX 4090 D", "cuda"),
+        ("NVIDIA GeForce RTX 3090 Ti", "cuda"),
     ],
 )
 def test_of_a_device_that_no_table_knows_the_rate_is_what_was_measured(

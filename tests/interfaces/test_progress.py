@@ -42,6 +42,15 @@ def test_without_a_total_only_the_count_and_the_rate_are_told(capsys: pytest.Cap
     assert capsys.readouterr().err == "allyouneed: translate: 1,234 lines, 30.85 lines/s\n"
 
 
+@pytest.mark.parametrize("total", [10**15, 2**63 - 1])
+def test_a_time_beyond_all_sense_is_told_as_such(total: int, capsys: pytest.CaptureFixture[str]) -> None:
+    clock = Clock()
+    lines = ProgressLines(total, "updates", "train", clock=clock)
+    clock.now += 40
+    lines.advance(20)
+    assert "over 1,000 years left" in capsys.readouterr().err
+
+
 def test_no_progress_yet_promises_no_time_left(capsys: pytest.CaptureFixture[str]) -> None:
     clock = Clock()
     lines = ProgressLines(10, "lines", "translate", clock=clock)

@@ -106,6 +106,12 @@ TABLE = [
     train("WORLD_SIZE=abc", "--steps", "1", settings=given({"WORLD_SIZE": "abc"})).ending(
         2, says="WORLD_SIZE"
     ),
+    train(
+        "no MASTER_ADDR",
+        "--steps",
+        "1",
+        settings=given({"WORLD_SIZE": "2", "RANK": "0", "MASTER_PORT": "29500"}),
+    ).ending(2, says="MASTER_ADDR"),
     train("RANK=abc", "--steps", "1", settings=given({"WORLD_SIZE": "2", "RANK": "abc"})).ending(
         2, says="RANK"
     ),

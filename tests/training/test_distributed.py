@@ -1,10 +1,12 @@
 """What `torchrun` tells a process about its device; the exchanges are tested in tests/reliability."""
 
+import socket
+
 import pytest
 import torch
 
-from allyouneed.errors import UsageError
-from allyouneed.training.distributed import device_of_process
+from allyouneed.errors import ResourceError, UsageError
+from allyouneed.training.distributed import device_of_process, joined_processes
 
 
 def test_a_process_on_the_cpu_needs_no_number(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,3 +37,18 @@ def test_an_accelerator_that_is_not_there_is_refused_by_its_number(monkeypatch: 
     monkeypatch.setattr(torch.accelerator, "device_count", lambda: 2)
     with pytest.raises(UsageError, match=r"^cuda:5: this machine has 2 such devices; numbers count from 0$"):
         device_of_process(torch.device("cuda:5"))
+
+
+def test_processes_that_cannot_meet_are_told_where(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        given = {"WORLD_SIZE": "2", "RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+        for name, value in given.items():
+            monkeypatch.setenv(name, value)
+        with (
+            pytest.raises(
+                ResourceError, match=f"the processes cannot meet at 127.0.0.1:{port} .*; check MASTER"
+            ),
+            joined_processes(torch.device("cpu")),
+        ):
+            pass

@@ -44,6 +44,22 @@ def test_clearing_makes_all_gradients_and_the_loss_zero() -> None:
     assert all(p.grad is not None and not p.grad.any() for p in layer.parameters())
 
 
+def test_a_gradient_whose_square_overflows_is_skipped_and_spoils_no_moment() -> None:
+    layer = build_layer()
+    optimizer = build_optimizer(layer, TrainingConfig())
+    optimizer.param_groups[0]["lr"] = 0.1
+    gradients, watch = Gradients(list(layer.parameters())), FiniteWatch(optimizer, CPU)
+    for step, scale in enumerate((1.0, 1e21, 1.0), start=1):
+        before = layer.weight.detach().clone()
+        gradients.clear()
+        (scale * loss_of(layer)).backward()
+        assert gradients.buffer.isfinite().all()
+        watch.update(gradients.buffer, step)
+        assert torch.equal(before, layer.weight) == (step == 2)
+    assert watch.counts() == [0, 1, 0]
+    assert all(moment["exp_avg_sq"].isfinite().all() for moment in optimizer.state.values())
+
+
 def test_once_halted_no_update_is_made_even_if_its_gradient_is_finite() -> None:
     layer = build_layer()
     optimizer = build_optimizer(layer, TrainingConfig())

@@ -67,6 +67,21 @@ def test_the_loss_without_whole_logits_is_the_plain_one_in_value_and_gradients(
 
 
 @pytest.mark.parametrize("chunk_elements", [26, 1 << 25])
+def test_of_a_frozen_matrix_and_without_gradients_the_loss_has_the_same_bits(chunk_elements: int) -> None:
+    hidden, matrix, targets = random_problem(tokens=9, vocab=13, d_model=4)
+    with mock.patch.object(loss, "_CHUNK_ELEMENTS", chunk_elements):
+        expected = projected_loss(hidden, matrix, targets, 0.1)
+        [of_hidden] = torch.autograd.grad(expected.smoothed, [hidden])
+        frozen = projected_loss(hidden, matrix.detach(), targets, 0.1)
+        [of_frozen] = torch.autograd.grad(frozen.smoothed, [hidden])
+        with torch.no_grad():
+            alone = projected_loss(hidden, matrix, targets, 0.1)
+    assert torch.equal(of_frozen, of_hidden)
+    for found in (frozen, alone):
+        assert [each.item() for each in found] == [each.item() for each in expected]
+
+
+@pytest.mark.parametrize("chunk_elements", [26, 1 << 25])
 def test_a_bias_of_the_logits_has_its_share_of_the_loss_and_a_gradient(chunk_elements: int) -> None:
     hidden, matrix, targets = random_problem(tokens=9, vocab=13, d_model=4)
     bias = torch.randn(13, dtype=torch.float64).requires_grad_()

@@ -15,13 +15,13 @@ from allyouneed.storage.run_log import Event, is_number, read_log
 
 _PAPER = {"K80": 2.8, "K40": 3.7, "M40": 6.0, "P100": P100_TFLOPS}
 """Sustained single-precision TFLOPS, as estimated in the paper (6.1)."""
-_SINGLE = {"V100": 15.7, "T4": 8.1, "A100": 19.5, "A10": 31.2, "L40S": 91.6, "L4": 30.3}
+_SINGLE = {"V100-PCIE": 14.0, "V100": 15.7, "T4": 8.1, "A100": 19.5, "A10": 31.2, "L40S": 91.6, "L4": 30.3}
 _SINGLE |= {"RTX 3090": 35.6, "RTX 4090": 82.6, "H100": 66.9, "H200": 66.9}
 _BFLOAT16 = {"A100": 312.0, "A10": 125.0, "L40S": 362.0, "L4": 121.0}
 _BFLOAT16 |= {"RTX 3090": 71.0, "RTX 4090": 165.2, "H100": 989.0, "H200": 989.0}
 
-_SLOWER = "(?! PCIe| NVL)"
-"""Excludes slower boards of a GPU: H100 and H200 are those on SXM boards, `H100 80GB HBM3`."""
+_OTHER_BOARD = r"(?! PCIe| NVL| Ti| Laptop| D\b)"
+"""Excludes other boards of a GPU: H100 and H200 are those on SXM boards, `H100 80GB HBM3`."""
 
 TFLOPS = {"the paper (6.1)": _PAPER, "data sheet, bfloat16": _BFLOAT16, "data sheet, float32": _SINGLE}
 """Source of a rate -> GPU -> TFLOPS without sparsity; some GPUs have no rate in bfloat16."""
@@ -121,9 +121,11 @@ def _number(value: Any, least: float = 0) -> float:
 
 def _rate(device_name: str, precision: str) -> tuple[float, str] | None:
     """The TFLOPS of a GPU by the paper or a data sheet, and the source; None if no table lists the GPU."""
+    if " MIG " in device_name:  # a part of a GPU
+        return None
     for source, table in TFLOPS.items():
         for gpu, rate in table.items():
             fits = precision == "bfloat16" or table is not _BFLOAT16
-            if fits and re.search(rf"\b{gpu}\b{_SLOWER}", device_name):
+            if fits and re.search(rf"\b{gpu}\b{_OTHER_BOARD}", device_name):
                 return rate, source
     return None

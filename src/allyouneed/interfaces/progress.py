@@ -3,7 +3,6 @@
 import contextlib
 import time
 from collections.abc import Callable, Iterator
-from datetime import timedelta
 
 from rich.console import Console
 from rich.progress import (
@@ -16,6 +15,7 @@ from rich.progress import (
 )
 from rich.progress import Progress as Bar
 
+from allyouneed.errors import duration
 from allyouneed.interfaces.console import notice, talk
 
 _ESTIMATED_OVER_SECONDS = 600.0
@@ -91,7 +91,7 @@ class ProgressLines:
             return f"{self._done:,} {self._unit}"
         position = f"{self._done:,}/{self._total:,} {self._unit} ({self._done / max(self._total, 1):.0%})"
         seconds_left = (self._total - self._done) / rate if rate else 0.0
-        return f"{position}, {timedelta(seconds=round(seconds_left))} left" if rate else position
+        return f"{position}, {duration(seconds_left)} left" if rate else position
 
 
 class _ProgressBar:

@@ -8,7 +8,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from allyouneed.errors import (
     LockedError,
     ResourceError,
     UsageError,
+    duration,
     is_out_of_memory,
 )
 from allyouneed.hardware.machine import machine_kind
@@ -306,6 +307,6 @@ def _time_left(directories: Sequence[Path]) -> Callable[[], str]:
         if now == at_first:
             return ""
         seconds = (time.monotonic() - began) / (now - at_first) * (len(directories) - now)
-        return f", {timedelta(seconds=round(seconds))} left in all"
+        return f", {duration(seconds)} left in all"
 
     return left

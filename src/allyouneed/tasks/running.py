@@ -8,7 +8,14 @@ from pathlib import Path
 import torch
 
 from allyouneed.config.run import RunConfig
-from allyouneed.errors import DiskError, ModelError, UsageError, UserError
+from allyouneed.errors import (
+    DiskError,
+    ModelError,
+    ResourceError,
+    UsageError,
+    UserError,
+    is_out_of_memory,
+)
 from allyouneed.storage.checkpoint import load_checkpoint
 from allyouneed.storage.publish import write_text
 from allyouneed.storage.run_directory import RunDirectory
@@ -188,6 +195,11 @@ def _train(trainer: Trainer) -> signal.Signals | None:
     except UserError as error:
         with contextlib.suppress(DiskError):  # the original error matters more than the record of it
             trainer.run.write_exit(error.exit_code, trainer.step, error.messages[0])
+        raise
+    except Exception as error:
+        if is_out_of_memory(error):
+            with contextlib.suppress(DiskError):
+                trainer.run.write_exit(ResourceError.exit_code, trainer.step, "out of memory")
         raise
     _write_exit(trainer, received)
     return received

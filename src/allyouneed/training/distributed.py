@@ -4,6 +4,7 @@ Without `torchrun` there is one process, and all exchanges are no-ops.
 """
 
 import contextlib
+import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
@@ -166,6 +167,20 @@ def _is_of_exchange(error: RuntimeError) -> bool:
 
 
 @contextlib.contextmanager
+def _joining(place: str) -> Iterator[None]:
+    try:
+        yield
+    except RuntimeError as error:
+        if not _is_of_exchange(error):
+            raise
+        cause = str(error).split("\n", 1)[0]
+        raise ResourceError(
+            f"the processes cannot meet at {place} ({cause}); check MASTER_ADDR and MASTER_PORT",
+            label="E-PROCESS",
+        ) from error
+
+
+@contextlib.contextmanager
 def joined_processes(device: torch.device) -> Iterator[Processes]:
     """Join the processes that `torchrun` started, while the block runs.
 
@@ -174,25 +189,31 @@ def joined_processes(device: torch.device) -> Iterator[Processes]:
 
     Raises:
         UsageError: The environment variables that `torchrun` sets are missing or inconsistent.
+        ResourceError: The other processes cannot be reached.
     """
     if num_processes() == 1:
         yield Processes()
         return
     if (own := number_given("RANK")) >= num_processes():
         raise UsageError(f"RANK={own}: there are {num_processes()} processes; use torchrun")
-    number_given("MASTER_PORT")
-    store, rank, size = next(rendezvous("env://"))
-    # The launcher's store outlives a restart; the prefix hides old entries.
-    store = PrefixStore(f"start-{num_restarts()}", store)
-    dist.init_process_group(
-        "gloo"
-        if device.type == "cpu"
-        else f"cpu:gloo,{device.type}:{dist.get_default_backend_for_device(device)}",
-        store=PrefixStore("group", store),
-        rank=rank,
-        world_size=size,
-        timeout=timedelta(seconds=HANG_SECONDS),
-    )
+    port, host = number_given("MASTER_PORT"), os.environ.get("MASTER_ADDR")
+    if not host:
+        raise UsageError(
+            "MASTER_ADDR: this environment variable is missing; start the processes with torchrun"
+        )
+    with _joining(f"{host}:{port}"):
+        store, rank, size = next(rendezvous("env://"))
+        # The launcher's store outlives a restart; the prefix hides old entries.
+        store = PrefixStore(f"start-{num_restarts()}", store)
+        dist.init_process_group(
+            "gloo"
+            if device.type == "cpu"
+            else f"cpu:gloo,{device.type}:{dist.get_default_backend_for_device(device)}",
+            store=PrefixStore("group", store),
+            rank=rank,
+            world_size=size,
+            timeout=timedelta(seconds=HANG_SECONDS),
+        )
     try:
         yield Processes(rank, size, PrefixStore("run", store))
     finally:

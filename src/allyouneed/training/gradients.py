@@ -55,7 +55,8 @@ class Gradients:
 class FiniteWatch:
     """Makes Adam skip updates whose gradient or loss is not finite; after three in a row it skips all.
 
-    The check runs on the gradients' device, so the host need not wait, unless the device's kernel ignores the
+    A gradient whose square overflows counts as well: it would make second moments infinite, for ever. The
+    check runs on the gradients' device, so the host need not wait, unless the device's kernel ignores the
     result. Once the watch has halted, the weights stay those of the last good update.
     """
 
@@ -64,9 +65,9 @@ class FiniteWatch:
         self._counts = torch.zeros(3, dtype=torch.int64, device=device)
 
     def update(self, buffer: Tensor, step: int) -> None:
-        """Step the optimizer if all of `buffer`, its gradients, is finite."""
+        """Step the optimizer if all of `buffer`, its gradients, and the sum of its squares are finite."""
         in_row, skipped, halted_at = self._counts.clone().unbind()
-        bad = (~buffer.sum().isfinite()).long()
+        bad = (~torch.linalg.vector_norm(buffer).isfinite()).long()
         halted = (halted_at > 0).long()
         in_row = (in_row + 1) * bad
         halted_at = torch.where((halted == 0) & (in_row >= MOST_SKIPPED_IN_A_ROW), step, halted_at)

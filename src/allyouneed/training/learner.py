@@ -117,8 +117,9 @@ class Learner:
         if halted_at:
             self.gather()
             self._processes.first_alone(lambda: self._give_up(plan(halted_at), halted_at))
-        if num_skipped > self._num_skipped:
-            self._say(f"skipped {num_skipped - self._num_skipped} updates: their gradient was not finite")
+        if more := num_skipped - self._num_skipped:
+            if self._processes.is_first:  # the others know the same
+                self._say(f"skipped {more} update{'s' * (more > 1)} whose gradient was not finite")
             self._num_skipped = num_skipped
 
     def _give_up(self, planned: PlannedBatch, step: int) -> None:

@@ -50,25 +50,40 @@ def projected_loss(
     The same pass computes the gradients. With p the softmax of a row of logits, the row's gradient is
     `p - smoothing / V - (1 - smoothing) onehot(target)`. Only p is a full matrix: the other terms have rank
     one or are sparse, and are added exactly after the products with p. If autocast is on, the products use
-    its dtype.
+    its dtype. Without gradients, or for a frozen matrix, their products are left out.
     """
-    return LossSums(*_ProjectedLoss.apply(hidden, matrix, targets, smoothing, bias))  # type: ignore[no-untyped-call]
+    of_hidden = torch.is_grad_enabled()
+    of_matrix = of_hidden and matrix.requires_grad
+    return LossSums(
+        *_ProjectedLoss.apply(hidden, matrix, targets, smoothing, bias, of_hidden, of_matrix)  # type: ignore[no-untyped-call]
+    )
 
 
 class _ProjectedLoss(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, hidden: Tensor, matrix: Tensor, targets: Tensor, smoothing: float, bias: Tensor | None
+        ctx: Any,
+        hidden: Tensor,
+        matrix: Tensor,
+        targets: Tensor,
+        smoothing: float,
+        bias: Tensor | None,
+        of_hidden: bool,
+        of_matrix: bool,
     ) -> tuple[Tensor, Tensor]:
         uniform = smoothing / matrix.size(0)
+        hidden_gradient = torch.empty_like(hidden) if of_hidden else None
+        matrix_gradient = torch.zeros_like(matrix) if of_matrix else None
         bias_gradient = None if bias is None else torch.zeros_like(bias)
-        log_normalisers, hidden_gradient, matrix_gradient = _softmax_terms(
-            hidden, matrix, bias, bias_gradient
+        log_normalisers = _softmax_terms(
+            hidden, matrix, bias, hidden_gradient, matrix_gradient, bias_gradient
         )
         gold_rows, sum_of_rows = matrix[targets], matrix.sum(0)
-        hidden_gradient -= (1 - smoothing) * gold_rows + uniform * sum_of_rows
-        matrix_gradient -= uniform * hidden.sum(0)
-        matrix_gradient.index_add_(0, targets, hidden, alpha=smoothing - 1)
+        if hidden_gradient is not None:
+            hidden_gradient -= (1 - smoothing) * gold_rows + uniform * sum_of_rows
+        if matrix_gradient is not None:
+            matrix_gradient -= uniform * hidden.sum(0)
+            matrix_gradient.index_add_(0, targets, hidden, alpha=smoothing - 1)
         gold_logits = (hidden * gold_rows).sum()
         all_logits = hidden.sum(0) @ sum_of_rows
         if bias is not None and bias_gradient is not None:
@@ -87,20 +102,22 @@ class _ProjectedLoss(torch.autograd.Function):
         hidden, matrix, bias = (
             None if gradient is None else gradient.mul_(scale) for gradient in ctx.saved_tensors
         )
-        return hidden, matrix, None, None, bias
+        return hidden, matrix, None, None, bias, None, None
 
 
 def _softmax_terms(
-    hidden: Tensor, matrix: Tensor, bias: Tensor | None, bias_gradient: Tensor | None
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Sum of the logs of the softmax denominators, with its gradients for `hidden` and `matrix`.
-
-    That for `bias` is added to `bias_gradient`.
-    """
+    hidden: Tensor,
+    matrix: Tensor,
+    bias: Tensor | None,
+    hidden_gradient: Tensor | None,
+    matrix_gradient: Tensor | None,
+    bias_gradient: Tensor | None,
+) -> Tensor:
+    """Sum of the logs of the softmax denominators, whose gradients are written into `hidden_gradient`, and
+    added to the others."""
     dtype = _product_dtype(hidden)
     low_matrix, low_hidden = matrix.to(dtype), hidden.to(dtype)
     log_normalisers = hidden.new_zeros(())
-    hidden_gradient, matrix_gradient = torch.empty_like(hidden), torch.zeros_like(matrix)
     num_chunks = -(-hidden.size(0) * matrix.size(0) // _CHUNK_ELEMENTS)
     chunk = -(-hidden.size(0) // max(1, num_chunks))  # equal chunks: a short last one would be slow
     with torch.autocast(hidden.device.type, enabled=False):
@@ -113,11 +130,13 @@ def _softmax_terms(
             # log(sum exp) from the largest entry, as its probability cannot underflow.
             largest, probability = logits.amax(dim=-1), probabilities.amax(dim=-1)
             log_normalisers += (largest.to(hidden.dtype) - probability.to(hidden.dtype).log()).sum()
-            hidden_gradient[rows] = probabilities @ low_matrix
-            matrix_gradient += probabilities.T @ low_hidden[rows]
+            if hidden_gradient is not None:
+                hidden_gradient[rows] = probabilities @ low_matrix
+            if matrix_gradient is not None:
+                matrix_gradient += probabilities.T @ low_hidden[rows]
             if bias_gradient is not None:
                 bias_gradient += probabilities.sum(0, dtype=bias_gradient.dtype)
-    return log_normalisers, hidden_gradient, matrix_gradient
+    return log_normalisers
 
 
 def _product_dtype(hidden: Tensor) -> torch.dtype:

@@ -107,7 +107,7 @@ class Shards:
 
     def add_up(self) -> Tensor:
         """Sum losses over the processes; the backward passes have already summed the gradients."""
-        totals = torch.stack((self.gradients.loss, self.gradients.buffer.sum()))
+        totals = torch.stack((self.gradients.loss, torch.linalg.vector_norm(self.gradients.buffer)))
         self._processes.add_up(totals)
         self.gradients.loss.copy_(totals[0])
         return totals

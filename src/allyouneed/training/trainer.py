@@ -199,9 +199,9 @@ class Trainer:
     def _notice_processes(self) -> None:
         """Report unexpected consequences of the number of processes."""
         before, now = self._num_processes_before, self.processes.size
-        if before != now:
+        if self.processes.is_first and before != now:
             self._notice(f"goes on in {now} processes after {before}: the same batches, with other rounding")
-        if now > (
+        if self.processes.is_first and now > (
             most := max(len(self._planned(step).micro_batches) for step in (self.step + 1, self.step + 2))
         ):
             self._notice(

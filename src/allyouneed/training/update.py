@@ -63,15 +63,26 @@ def batch_loss(
     return sums if auxiliary is None else sums._replace(smoothed=sums.smoothed + len(targets) * auxiliary)
 
 
+_BIASED_POSITIONS = {"alibi", "relative"}
+"""Positions that change logits or values, which flash attention cannot."""
+
+
 def _takes_flash(model: EncoderDecoder, precision: Precision) -> bool:
     """Whether flash attention can train the model; it supports no masks, but packed sentences."""
     config, device = model.config, next(model.parameters()).device
     d_k, d_v = config.head_widths
     if config.architecture != "transformer" or config.attention != "scaled":
         return False
-    if config.attention_dropout or config.guided_alignment or not config.source_end:
+    if (
+        config.positions in _BIASED_POSITIONS
+        or config.attention_dropout
+        or config.guided_alignment
+        or not config.source_end
+    ):
         return False
-    if device.type != "cuda" or torch.cuda.get_device_capability(device) < _FIRST_FLASH_CAPABILITY:
+    if device.type != "cuda" or torch.version.hip is not None:  # AMD's GPUs are "cuda", too
+        return False
+    if torch.cuda.get_device_capability(device) < _FIRST_FLASH_CAPABILITY:
         return False
     return precision == "bfloat16" and d_k == d_v <= _WIDEST_FLASH_HEAD and d_k % 8 == 0
 

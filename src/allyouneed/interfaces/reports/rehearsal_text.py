@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 from dataclasses import asdict
-from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from allyouneed.errors import duration
 from allyouneed.interfaces.reports.tables import figure, megabytes
 
 if TYPE_CHECKING:
@@ -53,8 +53,9 @@ def as_text(found: "Rehearsal") -> Iterator[str]:
     yield _figure("speed", f"{speed.target_tokens_per_second:,.0f}", measured)
     peak = f"of the {speed.peak_flops_per_second / 1e9:,.0f} GFLOP/s of a large matrix product"
     yield _figure("  share of peak", f"{speed.share_of_peak:.0%}", peak)
-    time = timedelta(seconds=round(found.training_seconds))
-    yield _figure("time", str(time), "at that speed, validations and checkpoints apart")
+    yield _figure(
+        "time", duration(found.training_seconds), "at that speed, validations and checkpoints apart"
+    )
     memory = "after these updates, the largest micro-batch included; on a CPU it grows for a while"
     yield _figure("memory", megabytes(speed.memory_bytes), memory)
     state = f"and {megabytes(disk.state_bytes)} to resume from it"
