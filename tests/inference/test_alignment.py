@@ -153,3 +153,19 @@ def test_an_ensemble_looks_back_with_the_mean_of_its_members_attentions(tiny_mod
     with torch.no_grad():
         first, second = (SourceAttention(model)(source, [plain.ids])[0] for model in models)
     assert best.score == pytest.approx(plain.score + coverage_penalty((first + second) / 2, 1.0), abs=1e-4)
+
+
+@pytest.mark.parametrize("settings", [{"alignments": True}, {"coverage_penalty": 0.2}])
+def test_outputs_that_end_where_the_learned_positions_do_are_looked_back_at(
+    tiny_model: Any, settings: dict[str, Any]
+) -> None:
+    model = tiny_model(positions="learned", max_positions=7).eval()
+    config = SearchConfig(max_extra_tokens=50, **settings)
+    [found] = generate(Engine(model), [[5, 6, 7, 8, 9]], config, n_best=3)
+    assert max(len(hypothesis.ids) for hypothesis in found) == 7
+    assert all(math.isfinite(hypothesis.score) for hypothesis in found)
+    whole = SourceAttention(model)([5, 6], [[5] * 7])[0]
+    part = SourceAttention(model)([5, 6], [[5] * 6])[0]
+    assert whole.shape == (8, 2)
+    torch.testing.assert_close(whole[:7], part)
+    assert not whole[7].any()

@@ -5,7 +5,7 @@ import random
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 import torch
@@ -169,6 +169,20 @@ def test_a_failing_batch_fails_alone(engine: Engine, tiny_model: Any) -> None:
                 future.result(PATIENCE_SECONDS)
         assert all(future.result(PATIENCE_SECONDS) for future in good)
         assert scheduler.num_tokens == 0
+
+
+def test_an_error_while_a_search_is_finished_is_that_of_its_future(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> NoReturn:
+        raise MemoryError("no room to look back")
+
+    monkeypatch.setattr(SearchPlan, "finished", fail)
+    with Scheduler(Batching()).start() as scheduler:
+        futures = [scheduler.submit(SearchPlan(engine, CONFIG), Source([5, 6])) for _ in range(3)]
+        for future in futures:
+            with pytest.raises(MemoryError, match="no room to look back"):
+                future.result(PATIENCE_SECONDS)
 
 
 def test_closing_finishes_what_was_submitted_or_cancels_it(held: Held) -> None:

@@ -92,6 +92,13 @@ def test_steps_compute_no_weight_and_the_model_stays_as_it_was(model: StepwiseMo
     assert set(model.state_dict()) == set(engine.model.state_dict()) == names
 
 
+def test_none_can_be_kept_before_any_is_admitted(model: StepwiseModel) -> None:
+    decoding = StepwiseEngine(model).start(2)
+    decoding.keep(torch.empty(0, dtype=torch.int64))
+    decoding.admit([[5, END]])
+    assert decoding.step(torch.full((1, 2), START)).shape[:2] == (1, 2)
+
+
 def test_answers_do_not_depend_on_batch_size_or_order(model: StepwiseModel) -> None:
     draw = random.Random(2)
     texts = [[draw.randrange(5, 11) for _ in range(draw.choice([1, 2, 5, 9]))] for _ in range(16)]

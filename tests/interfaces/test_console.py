@@ -114,3 +114,18 @@ sys.stderr.write("a warning\\n")
 os._exit(0)
 """
     assert python("", code).stderr == b"a warning\n"
+
+
+def test_lines_that_come_late_are_read_where_another_program_waits_for_nothing(toy_model: Path) -> None:
+    reading, writing = os.pipe()
+    os.set_blocking(reading, False)
+    command = [sys.executable, "-m", "allyouneed", "translate", str(toy_model), "--device", "cpu"]
+    with subprocess.Popen(command, stdin=reading, stdout=subprocess.PIPE) as process:
+        os.close(reading)
+        assert process.stdout is not None
+        for line in (b"sun\n", b"moon\n"):
+            os.write(writing, line)
+            assert process.stdout.readline().endswith(b"\n")
+        os.close(writing)
+        assert process.stdout.read() == b""
+    assert process.returncode == 0

@@ -41,6 +41,35 @@ def test_a_disk_that_is_full_keeps_whole_lines(tmp_path: Path, mode: str, num_by
     assert path.read_bytes() == b"first\nthird\n"
 
 
+def test_what_was_there_stays_where_nothing_can_be_appended(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    path.write_bytes(b"of another run\n")
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND)  # as a shell opens it for >>
+    try:
+        output = StreamOutput(descriptor)
+        with largest_file(15), pytest.raises(OSError, match="File too large"):
+            output.write(["first"])
+        assert path.read_bytes() == b"of another run\n"
+        with largest_file(17), pytest.raises(OSError, match="File too large"):
+            output.write(["first"])
+        assert path.read_bytes() == b"of another run\n"
+        output.write(["first"])
+    finally:
+        os.close(descriptor)
+    assert path.read_bytes() == b"of another run\nfirst\n"
+
+
+@pytest.mark.parametrize("foreign", [b"31337", b"1.0", b"-0.5\t1"])
+def test_a_torn_line_of_digits_is_not_the_beginning_of_any_answer(tmp_path: Path, foreign: bytes) -> None:
+    (tmp_path / "out").write_bytes(foreign)
+    with (
+        resumed_output(tmp_path / "out", 1) as output,
+        pytest.raises(UsageError, match="not written with this model"),
+    ):
+        output.write(["Ein Hund rennt."])
+    assert (tmp_path / "out").read_bytes() == foreign
+
+
 def test_a_full_disk_under_a_file_that_is_resumed_names_it(tmp_path: Path) -> None:
     path = tmp_path / "out"
     with resumed_output(path, 1) as output, largest_file(8):
@@ -55,6 +84,8 @@ def test_a_full_disk_under_a_file_that_is_resumed_names_it(tmp_path: Path) -> No
     [
         ("-1.23456789\tnoomo", "-1.23456712\tnoomo", True),
         ("-1.234e-05\tnoomo", "-1.2341e-05\tnoomo", True),
+        ("-1.9e-06\tnoomo", "-3.8e-06\tnoomo", True),
+        ("-1e-06\tnoomo", "0.0\tnoomo", True),
         ("-1.234\tnoomo", "-1.434\tnoomo", False),
         ("-1.234\tnoomo", "-1.234\tnuso", False),
         ("-1.234\tnoomo", "-1.234\tnoomo 1.5", False),

@@ -8,6 +8,7 @@ from typing import cast
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.nn import functional
 
 from allyouneed.config.model import ModelConfig
 from allyouneed.config.run import SearchConfig
@@ -78,7 +79,9 @@ class SourceAttention:
         model = self._model
         device = next(model.parameters()).device
         ids = model.read_of(pad([[*source, END]], device))
-        written = pad([[START, *target] for target in targets], device)
+        # An output that was cut at the last learned position has none for what would follow it.
+        most = model.config.max_positions if model.config.positions == "learned" else None
+        written = pad([[START, *target][:most] for target in targets], device)
         memory = model.encode(ids).expand(len(targets), -1, -1)
         source_mask, target_mask = padding_mask(ids), model.self_mask("target", written)
         x = model.embed("target", written)
@@ -95,6 +98,8 @@ class SourceAttention:
 
         layer.forward_with(x, partial(layer.self_attention, mask=target_mask), record)
         weights = recorded[0][:, self._heads].float().mean(dim=1)
+        missing = 1 + max(map(len, targets)) - weights.size(1)
+        weights = functional.pad(weights, (0, 0, 0, missing))
         return [
             rows[: len(target) + 1, :-1].cpu() for rows, target in zip(weights, targets, strict=True)
         ]  # (target_len + 1, source_len) each

@@ -88,6 +88,11 @@ def build_engine(
             "take float32 or bfloat16",
             settings=["precision"],
         )
+    if precision == "int8" and precision in available():
+        raise UsageError(
+            "precision int8: is for the CPU; add device cpu, or take bfloat16",
+            settings=["precision", "device"],
+        )
     if precision == "int8":
         raise UsageError(
             f"precision int8: needs the C kernels, which are not available ({found().origin}); "

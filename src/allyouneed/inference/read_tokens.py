@@ -94,7 +94,8 @@ class _Store:
         _, heads, _, width = new.shape
         if self._memory is None:
             self._memory = new.new_zeros(self._num_sentences, heads, num_entries, width)
-        self._memory = functional.pad(self._memory, (0, 0, 0, num_entries - self._memory.size(2)))
+        if more := num_entries - self._memory.size(2):
+            self._memory = functional.pad(self._memory, (0, 0, 0, more))
         return self._memory.scatter_(2, entries[:, None, :, None].expand_as(new), new)
 
     def keep(self, sentences: Int[Tensor, " kept"], num_entries: int) -> None:

@@ -333,8 +333,9 @@ class _Batch:
         if not self.tickets:
             return
         for request, found in self._search.step():
-            if ticket := self.tickets.pop(request.key, None):
+            if ticket := self.tickets.get(request.key):
                 settle(ticket.future, self._plan.finished(request, found))
+                del self.tickets[request.key]  # not before: an error is that of all that are here
         for place, sentence in enumerate(self._search.sentences):
             ticket = self.tickets.get(sentence.key)
             if ticket is not None and ticket.watch is not None:

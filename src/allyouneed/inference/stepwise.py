@@ -76,7 +76,8 @@ class StepwiseDecoding:
 
     def keep(self, sentences: Int[Tensor, " kept"]) -> None:
         """Keep only these sentences of the batch."""
-        assert self._memory is not None
+        if self._memory is None:
+            return  # none has been admitted
         self._projection.keep(sentences)
         sentences = sentences.to(self._device)
         self._memory = _trimmed(_rows(self._memory, sentences))

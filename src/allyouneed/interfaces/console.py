@@ -48,6 +48,10 @@ def open_standard_streams() -> None:
             os.fstat(descriptor)
         except OSError:
             os.set_inheritable(os.open(os.devnull, mode), True)  # opens as the lowest free descriptor
+        with contextlib.suppress(
+            OSError
+        ):  # another program may have set it, and a read without data is no end
+            os.set_blocking(descriptor, True)
     if sys.stdin is None:
         sys.stdin = io.TextIOWrapper(open(0, "rb", closefd=False))  # noqa: SIM115
     if sys.stdout is None:

@@ -17,8 +17,9 @@ from allyouneed.storage.publish import disk_errors, lock_output
 _NUM_COMPARED = 16
 """Number of last answers of an interrupted run that are computed again and compared."""
 
-_NUMBER = re.compile(rb"(-?\d+\.\d+(?:e[-+]?\d+)?)")
+_NUMBER = re.compile(rb"(-?\d+(?:\.\d+(?:e[-+]?\d+)?|e[-+]?\d+))")
 _TOLERANCE = 1e-3
+"""By how much scores may differ, absolutely or relatively: those near 0 are differences of larger numbers."""
 
 
 class StreamOutput:
@@ -42,10 +43,12 @@ class StreamOutput:
             while written < len(content):
                 written += os.write(self._descriptor, content[written:])
         except OSError:
-            with contextlib.suppress(OSError):  # take back what was written, if this is a file
-                end = os.lseek(self._descriptor, 0, os.SEEK_CUR) - written
-                os.ftruncate(self._descriptor, end)
-                os.lseek(self._descriptor, end, os.SEEK_SET)
+            # Before its first write, a descriptor that appends has its place at 0, wherever the file ends.
+            if written:
+                with contextlib.suppress(OSError):  # take back what was written, if this is a file
+                    end = os.lseek(self._descriptor, 0, os.SEEK_CUR) - written
+                    os.ftruncate(self._descriptor, end)
+                    os.lseek(self._descriptor, end, os.SEEK_SET)
             raise
 
     def finish(self) -> None:
@@ -145,20 +148,24 @@ def resumed_output(path: Path, rows_per_line: int) -> Iterator[ResumedOutput]:
 
 def _begins_with(answer: bytes, torn: bytes) -> bool:
     """Whether `torn` can be the beginning of `answer`, but for rounding; its last number may be torn too."""
-    *complete, last = _NUMBER.split(torn.rstrip(b"0123456789.e+-"))
     pieces = _NUMBER.split(answer)
-    there, answered = (b"".join(each) for each in (complete, pieces[: len(complete)]))
-    return (
-        len(pieces) > len(complete)
-        and pieces[len(complete)].startswith(last)
-        and same_but_for_rounding(answered, there)
-    )
+    for whole in (torn, torn.rstrip(b"0123456789.e+-")):
+        *complete, last = _NUMBER.split(whole)
+        place = len(complete)
+        if len(pieces) <= place or not pieces[place].startswith(last):
+            continue
+        if whole != torn and (pieces[place] != last or len(pieces) == place + 1):
+            continue  # the answer has no number where there is a torn one
+        if same_but_for_rounding(b"".join(pieces[:place]), b"".join(complete)):
+            return True
+    return False
 
 
 def same_but_for_rounding(one: bytes, other: bytes) -> bool:
     """Whether two answers are equal but for the last digits of numbers, as scores may differ on a GPU."""
     pieces, others = _NUMBER.split(one), _NUMBER.split(other)
     return len(pieces) == len(others) and all(
-        a == b or (number % 2 == 1 and math.isclose(float(a), float(b), rel_tol=_TOLERANCE))
+        a == b
+        or (number % 2 == 1 and math.isclose(float(a), float(b), rel_tol=_TOLERANCE, abs_tol=_TOLERANCE))
         for number, (a, b) in enumerate(zip(pieces, others, strict=True))
     )

@@ -24,7 +24,7 @@ from allyouneed.symbols import CONTROL_SYMBOLS, END, START, UNKNOWN
 from allyouneed.tasks.loading import load_translator, model_of
 from allyouneed.tasks.requests import Answer, Failure, TranslationRequest, results
 from allyouneed.tasks.translation.options import TranslateOptions
-from allyouneed.tasks.translation.outputs import Translation
+from allyouneed.tasks.translation.outputs import Part, Translation, join_parts
 from allyouneed.tasks.translation.text_encoder import MAX_TOKENS
 from allyouneed.tasks.translation.translator import Translator
 
@@ -253,6 +253,31 @@ def test_sentences_of_a_text_are_translated_one_by_one_and_joined_where_that_is_
     translator.config = translator.config.replace(data={"target_language": "ja"})
     [found] = translator.translate(texts[:1], split_sentences=True)
     assert found.text == joined([found[0] for found in alone], space="").text
+
+
+def test_parts_without_a_space_between_them_are_one_word_of_alignments() -> None:
+    parts = [
+        Part([Translation(text, -1.0, ["x"], [-1.0], [(0, 0)] if text else [])], source)
+        for text, source in (("\u4f60\u597d", "hello"), ("", ""), ("\u518d\u89c1", "bye"), (" end", "end"))
+    ]
+    [whole] = join_parts(parts, "zh")
+    assert whole.text == "\u4f60\u597d\u518d\u89c1 end"
+    assert whole.alignment == [(0, 0), (1, 0), (2, 1)]
+    [whole] = join_parts(parts, "en")
+    assert whole.alignment == [(0, 0), (1, 1), (2, 2)]
+
+
+def test_a_part_without_an_output_has_the_score_of_the_whole() -> None:
+    nothing, something = Translation("", -math.inf), Translation("a", -1.0, ["a", "</s>"], [-1.0, -1.0])
+    [whole] = join_parts([Part([something], "a"), Part([nothing], "b")], "en")
+    assert whole.score == -math.inf
+
+
+def test_parts_that_were_cut_weigh_their_tokens() -> None:
+    whole = Translation("a", -1.0, ["a", "</s>"], [-1.0, -1.0])
+    cut = Translation("b c", -2.0, ["b", "c"], [-2.0, -2.0])
+    [both] = join_parts([Part([whole], "a"), Part([cut], "b")], "en")
+    assert both.score == pytest.approx(-1.5)
 
 
 def test_the_score_of_joined_sentences_is_that_of_the_whole_where_scores_are_averages(

@@ -85,7 +85,7 @@ def evaluate(
         json_: Print one JSON object: name -> {"score", "signature"}; for two files, one object per file and
             their comparison.
     """
-    _check_options(trees, hypotheses, search, reference or source or pairs)
+    _check_options(trees, hypotheses, search, reference or source or pairs, target_language)
     if trees.trees is not None:
         _evaluate_trees(trees.trees, model, hypotheses, trees, search, device, json_)
     elif reference is None and pairs is None:
@@ -104,7 +104,11 @@ def evaluate(
 
 
 def _check_options(
-    trees: TreeOptions, hypotheses: Sequence[Path] | None, search: SearchOptions, text: Path | None
+    trees: TreeOptions,
+    hypotheses: Sequence[Path] | None,
+    search: SearchOptions,
+    text: Path | None,
+    target_language: str | None,
 ) -> None:
     """Reject options that have no effect, and a plot that cannot be written."""
     if trees.trees is None and trees != TreeOptions():
@@ -115,8 +119,10 @@ def _check_options(
         raise UsageError("--hypotheses: search settings have no effect on them; leave these out")
     if trees.length_plot:
         require_file(trees.length_plot)
-    if trees.trees is not None and text is not None:
-        raise UsageError("--trees: --source, --reference and --pairs have no effect here; leave them out")
+    if trees.trees is not None and (text is not None or target_language is not None):
+        raise UsageError(
+            "--trees: --source, --reference, --pairs, --target-language have no effect here; leave them out"
+        )
 
 
 def _print(scores: Sequence[Score], json_: bool) -> None:

@@ -144,7 +144,7 @@ def translate(
     }
     translator = load_translator(*models, shortlist=shortlist, **loading)
     stream: Stream = partial(translator.answer, **asked)
-    _require_possible(stream, lines.target_prefix)
+    _require_possible(stream, lines.target_prefix, shortlist)
     with contextlib.ExitStack() as stack:
         request = partial(_request, [*models, *([shortlist] if shortlist else [])], lines, asked, computing)
         output = stack.enter_context(_output(lines, request))
@@ -154,8 +154,10 @@ def translate(
         return _answer(lines, windows, output, stream, translator.lost_sentences)
 
 
-def _require_possible(stream: "Stream", target_prefix: str) -> None:
+def _require_possible(stream: "Stream", target_prefix: str, shortlist: Path | None) -> None:
     """Report wrong options before any input is read."""
+    if target_prefix and shortlist:
+        raise UsageError("--target-prefix: cannot be used with --shortlist; leave out one")
     for answer in stream([TranslationRequest(0, "", target_prefix)]):
         if isinstance(answer, Failure):
             raise answer.error

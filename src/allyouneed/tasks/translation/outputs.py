@@ -1,5 +1,6 @@
 """Translations: texts with scores, including those of samples and of parts."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -85,30 +86,32 @@ def _joined(parts: Sequence[Part], space: str) -> list[Translation]:
 
 
 def _join(parts: Sequence[Part], found: Sequence[Translation], space: str) -> Translation:
-    num_tokens = [_num_scored(each) for each in found]
-    total = sum(translation.score * num for translation, num in zip(found, num_tokens, strict=True))
+    num_tokens = [len(each.tokens) for each in found]
+    scores = [translation.score for translation in found]
+    total = sum(score * num for score, num in zip(scores, num_tokens, strict=True) if num)
     return Translation(
         space.join(translation.text for translation in found),
-        total / max(1, sum(num_tokens)),
+        -math.inf if -math.inf in scores else total / max(1, sum(num_tokens)),
         [token for translation in found for token in translation.tokens],
         [log_prob for translation in found for log_prob in translation.token_log_probs],
-        _join_alignments(parts, found),
+        _join_alignments(parts, found, space),
     )
 
 
-def _num_scored(translation: Translation) -> int:
-    """Number of tokens with the end symbol; 0 for the translation of a blank text."""
-    tokens = translation.tokens
-    return len(tokens) + (tokens[-1] != END_PIECE) if tokens else 0
-
-
-def _join_alignments(parts: Sequence[Part], found: Sequence[Translation]) -> list[tuple[int, int]] | None:
+def _join_alignments(
+    parts: Sequence[Part], found: Sequence[Translation], space: str
+) -> list[tuple[int, int]] | None:
     alignment: list[tuple[int, int]] = []
     num_source_words = num_target_words = 0
+    before = ""
     for part, translation in zip(parts, found, strict=True):
         if translation.alignment is None:
             return None
+        if text := translation.text:
+            meet = before + space + text[0]
+            num_target_words -= before != "" and len(meet) == len("".join(meet.split()))  # in one word
+            before = text[-1]
         alignment += [(i + num_source_words, j + num_target_words) for i, j in translation.alignment]
         num_source_words += len(part.source.split())
-        num_target_words += len(translation.text.split())
+        num_target_words += len(text.split())
     return alignment

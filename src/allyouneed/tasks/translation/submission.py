@@ -10,7 +10,7 @@ from allyouneed.inference.beams import Hypothesis
 from allyouneed.inference.futures import gather
 from allyouneed.inference.scheduler import Scheduler, Source, Watch
 from allyouneed.inference.search_plan import SearchPlan
-from allyouneed.tasks.translation.outputs import Part, Translation, join_lines
+from allyouneed.tasks.translation.outputs import END_PIECE, Part, Translation, join_lines
 from allyouneed.tasks.translation.parts import PartMaker
 
 
@@ -76,7 +76,8 @@ def submit_lines(
             has become longer; not with sampling or a coverage penalty.
     """
     parts = encoded.parts
-    sources = [Source(ids, () if number else encoded.prefix) for number, ids in enumerate(parts)]
+    first = next((number for number, ids in enumerate(parts) if ids), 0)  # blank ones are not searched
+    sources = [Source(ids, encoded.prefix if number == first else ()) for number, ids in enumerate(parts)]
     if tell is None:
         futures = scheduler.submit_all(plan, sources, deadline=deadline)
     else:
@@ -104,9 +105,10 @@ def _text(lines: Sequence[Sequence[Part]], encoded: EncodedLines, space: str) ->
         for part in parts
         if part.source
     ]
-    num_written = sum(len(part.translations[0].tokens) for parts in lines for part in parts) - len(segments)
+    written = (token for parts in lines for part in parts for token in part.translations[0].tokens)
+    num_written = sum(token != END_PIECE for token in written)
     return TranslatedText(
-        translations, segments, encoded.notices, (sum(map(len, encoded.parts)), max(0, num_written))
+        translations, segments, encoded.notices, (sum(map(len, encoded.parts)), num_written)
     )
 
 
