@@ -228,7 +228,8 @@ def test_a_token_has_a_log_probability(translator: Translator, sentences: list[s
 def joined(parts: list[Translation], space: str = " ") -> Translation:
     """Translations in a row, scored by the mean over their tokens, end symbols included."""
     weights = [len(part.tokens) for part in parts]
-    score = sum(part.score * weight for part, weight in zip(parts, weights, strict=True)) / max(1, sum(weights))
+    total = sum(part.score * weight for part, weight in zip(parts, weights, strict=True))
+    score = total / max(1, sum(weights))
     return Translation(
         space.join(part.text for part in parts),
         score,
