@@ -2,7 +2,7 @@
 
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, islice, takewhile
 from pathlib import Path
@@ -136,13 +136,14 @@ def rehearse(
     schedule = schedule_of(store, config.training)
     parameters = count_parameters(config.model)
     disk = _disk(directory, config, parameters)
+    batches = list(islice(schedule.batches_from(0), schedule.num_batches))
     return Rehearsal(
         config,
         device,
         parameters,
         max(directory.resumable_steps(), default=0),
-        _epoch(config, store, schedule),
-        _speed(config, store, schedule, device, say),
+        _epoch(config, store, batches),
+        _speed(config, store, schedule, _longest(store, batches), device, say),
         disk,
     )
 
@@ -162,8 +163,7 @@ def updates_within(flops: float, config: RunConfig, data: Path | str, device: to
     return 1 + sum(1 for _ in takewhile(lambda used: used < flops, accumulate(costs)))
 
 
-def _epoch(config: RunConfig, store: PairStore, schedule: Schedule) -> Epoch:
-    batches = list(islice(schedule.batches_from(0), schedule.num_batches))
+def _epoch(config: RunConfig, store: PairStore, batches: Sequence[PlannedBatch]) -> Epoch:
     micro_batches = [pairs for batch in batches for pairs in batch.micro_batches]
     pairs = np.concatenate(micro_batches)
     return Epoch(
@@ -177,7 +177,9 @@ def _epoch(config: RunConfig, store: PairStore, schedule: Schedule) -> Epoch:
     )
 
 
-def _speed(config: RunConfig, store: PairStore, schedule: Schedule, device: torch.device, say: Say) -> Speed:
+def _speed(
+    config: RunConfig, store: PairStore, schedule: Schedule, longest: Indices, device: torch.device, say: Say
+) -> Speed:
     peak = matmul_peak(device, config.training.precision)
     learner, first = Learner(config, store, device, Processes(), say), next(schedule.batches_from(0))
 
@@ -186,8 +188,8 @@ def _speed(config: RunConfig, store: PairStore, schedule: Schedule, device: torc
         wait_for(device)
 
     # The largest micro-batch takes the most memory, and several threads compute several at once.
-    longest = [_longest(store, schedule)] * len(first.micro_batches)
-    update(PlannedBatch(first.position, longest, first.num_target_tokens))
+    micro_batches = [longest] * len(first.micro_batches)
+    update(PlannedBatch(first.position, micro_batches, first.num_target_tokens))
     # New shapes take longer, so the same updates are computed once more to be timed.
     batches = list(_for_some_seconds(update, schedule))
     began = time.monotonic()
@@ -199,9 +201,8 @@ def _speed(config: RunConfig, store: PairStore, schedule: Schedule, device: torc
     return Speed(len(batches), tokens / seconds, peak, flops / seconds / peak, memory_bytes(device))
 
 
-def _longest(store: PairStore, schedule: Schedule) -> Indices:
+def _longest(store: PairStore, batches: Sequence[PlannedBatch]) -> Indices:
     """The micro-batch of an epoch that has the longest sentences."""
-    batches = islice(schedule.batches_from(0), schedule.num_batches)
     micro_batches = (pairs for batch in batches for pairs in batch.micro_batches)
     return max(
         micro_batches,
