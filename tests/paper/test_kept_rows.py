@@ -129,7 +129,7 @@ def test_a_row_that_another_process_computes_is_left_to_it(tmp_path: Path) -> No
 
 def test_rows_of_other_settings_and_folders_without_rows_are_refused(tmp_path: Path) -> None:
     run(tmp_path / "toy", num_seeds=1, keep=tmp_path / "rows")
-    with pytest.raises(UsageError, match="has no kept rows; from is a folder with one named other, like out"):
+    with pytest.raises(UsageError, match="has no kept rows; name with from a folder that has a folder other"):
         run(tmp_path / "other", taken_from=tmp_path / "rows")
     record = tmp_path / "rows" / "toy" / "experiment.json"
     facts = json.loads(record.read_bytes())
@@ -221,6 +221,8 @@ HOSTILE: dict[str, Callable[[Path], object]] = {
     "failed": lambda kept: pack(kept, {"result.json": b'{"failed": "there is not enough memory"}'}),
     "counts": lambda kept: pack(kept, {"result.json": b'{"bleu": 3.0}', "bleu.tsv": b"a\tb\n"}),
     "few counts": lambda kept: pack(kept, {"result.json": b'{"bleu": 3.0}', "bleu.tsv": b"1\t2\n"}),
+    "one count": lambda kept: pack(kept, {"result.json": b'{"perplexity": 3.0}', "losses.tsv": b"9.0\n"}),
+    "infinite": lambda kept: pack(kept, {"result.json": b'{"bleu": Infinity}', "bleu.tsv": b"1\t2\n"}),
     "other counts": lambda kept: pack(
         kept, {"result.json": b'{"perplexity": 3.0}', "losses.tsv": b"9.0\t9\n"}
     ),

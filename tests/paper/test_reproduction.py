@@ -246,7 +246,7 @@ def test_a_row_is_left_until_those_that_it_is_made_of_are_there(tmp_path: Path) 
     with RunDirectory(tmp_path / "worse" / "seed-1").locked():
         results = run(with_a_sum(), tmp_path, num_seeds=1, only=["sum"], say=said.append)
     assert list(results.outcomes) == ["base"]
-    assert said[-1] == "row 3 of 3: sum, seed 1: left for later, as worse is not computed yet"
+    assert said[-1] == "row 3 of 3: sum, seed 1: not computed, as worse is not yet; repeat the command then"
     assert run(with_a_sum(), tmp_path, num_seeds=1).values("sum", "bleu") == [80.0]
 
 

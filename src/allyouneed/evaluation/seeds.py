@@ -137,7 +137,7 @@ def called_different(scores: SeedScores) -> tuple[int, int]:
         different.
     """
     seeds, size = range(len(scores.observed)), len(scores.observed) // 2
-    if math.comb(len(seeds), size) > 2 * _MAX_SPLITS:
+    if math.comb(len(seeds), size) // (2 - len(seeds) % 2) > _MAX_SPLITS:
         generator = np.random.default_rng(_SEED)
         halves = [tuple(generator.permutation(seeds)[:size]) for _ in range(_MAX_SPLITS)]
     else:

@@ -128,7 +128,7 @@ def _compute(row: Row, work: Work, number: str, time_left: Callable[[], str]) ->
             figures = _figures(row, work)
             write_text(work.directory / RESULT, json.dumps(figures, indent=1) + "\n")
     except _PartMissingError as error:
-        work.say(f"{which}: left for later, as {error} is not computed yet")
+        work.say(f"{which}: not computed, as {error} is not yet; repeat the command then")
         return False
     except LockedError:
         work.say(f"{which}: left to another process, which is computing it")

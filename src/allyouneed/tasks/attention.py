@@ -243,8 +243,8 @@ def require_few_weights(config: ModelConfig, source: Sequence[int], target: Sequ
     Raises:
         DataError: It would have more than `MOST_WEIGHTS` weights.
     """
-    read, written = len(source) + 1, len(target) + 1
-    in_decoder = written * (written + read)
+    read, written = len(source) + (config.source_end or not source), len(target) + 1
+    in_decoder = written * (read + (written if config.autoregression == "attention" else 0))
     total = config.num_heads * (config.num_layers * read**2 + config.decoder_layers * in_decoder)
     if total > MOST_WEIGHTS:
         raise too_many_weights(total, read, written)

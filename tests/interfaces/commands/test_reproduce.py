@@ -68,7 +68,7 @@ def test_rows_that_were_kept_are_printed_again_elsewhere_without_data(
         capsys.readouterr().err
     )
     assert main(["reproduce", "table3", "--from", str(tmp_path / "nothing"), "--out", second]) == 2
-    assert "has no kept rows; --from is a folder with one named table, like --out" in capsys.readouterr().err
+    assert "has no kept rows; name with --from a folder that has a folder table" in capsys.readouterr().err
 
 
 def test_a_row_that_fails_ends_in_an_exit_code_of_its_own(

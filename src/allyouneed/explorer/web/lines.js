@@ -74,8 +74,8 @@ function strongestLines(view, layer, heads, isShown) {
 }
 
 function drawLines(canvas, width, height, row, lines, heads) {
-  const ratio = window.devicePixelRatio || 1;
   const context = prepareCanvas(canvas, width, height);
+  const ratio = canvas.height / height;
   const colours = heads.map((head) => bytesOf(headColour(canvas, head)));
   const spread = Math.min(2, (row * 0.6) / heads.length); // Offset between the lines of different heads.
   const drawn = lines.map(({ order, query, key, weight }) => {

@@ -8,6 +8,7 @@ from typing import Any
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.websockets import WebSocketDisconnect
 
 from allyouneed.interfaces.server.credentials import OPEN_PATHS, require_token
 from allyouneed.interfaces.server.error_forms import ErrorForms
@@ -101,8 +102,13 @@ class Guard:
         """Run the application on a web socket."""
         try:
             await self._app(scope, receive, send)
+        except WebSocketDisconnect:
+            raise
         except Exception as error:
-            _log.error("%s: %s", scope["path"], _place(error))
+            cause: BaseException = error
+            while isinstance(cause, BaseExceptionGroup):  # of tasks
+                cause = cause.exceptions[0]
+            _log.error("%s: %s", scope["path"], _place(cause))
             raise
 
     def _require_token(self, scope: Scope, headers: Headers, body: bytes) -> None:

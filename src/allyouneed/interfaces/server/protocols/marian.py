@@ -113,6 +113,7 @@ class _Connection:
     async def _end(self) -> None:
         """Let no messages follow when the server is told to stop."""
         await self._service.stopping.wait()
+        await self._has_room.wait()  # one that waits for room has been received, and comes first
         self._messages.put_nowait(None)
 
     async def _answer(self) -> None:

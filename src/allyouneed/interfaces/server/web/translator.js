@@ -33,6 +33,11 @@ export function translatorView(served) {
 
   async function work(signal) {
     say("");
+    menu?.shut();
+    [shown, before] = [null, []]; // what is there is of another text
+    for (const button of [copy, look]) button.disabled = true;
+    undo.hidden = true;
+    target.node.removeAttribute("aria-busy");
     if (!source.text.trim()) return put(null, "");
     if (source.isTooLong) return say(`The text is longer than ${served.limits.characters.toLocaleString()} characters; shorten it.`, true);
     const content = { text: source.text, source: languages.from, target: languages.to, alignments: true };
