@@ -162,7 +162,7 @@ def say(line: str) -> None:
 
 
 def duration(seconds: float) -> str:
-    """A time as messages tell it, such as `1 day, 2:03:04`; those beyond all sense are not told exactly."""
+    """A time as messages tell it, such as `1 day, 2:03:04` or `over 1,000 years`."""
     if not seconds < _LONGEST_SECONDS:
         return "over 1,000 years"
     return str(timedelta(seconds=round(seconds)))

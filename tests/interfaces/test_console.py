@@ -116,7 +116,7 @@ os._exit(0)
     assert python("", code).stderr == b"a warning\n"
 
 
-def test_lines_that_come_late_are_read_where_another_program_waits_for_nothing(toy_model: Path) -> None:
+def test_late_lines_are_read_from_a_standard_input_that_does_not_block(toy_model: Path) -> None:
     reading, writing = os.pipe()
     os.set_blocking(reading, False)
     command = [sys.executable, "-m", "allyouneed", "translate", str(toy_model), "--device", "cpu"]

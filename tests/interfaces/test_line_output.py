@@ -59,6 +59,18 @@ def test_what_was_there_stays_where_nothing_can_be_appended(tmp_path: Path) -> N
     assert path.read_bytes() == b"of another run\nfirst\n"
 
 
+@pytest.mark.parametrize(
+    "answer", ["-0.25\tthe 10-12.5 km", "Table3.5", "um +3.5", "ca.3.5 e-mails 1e-05", "1.5e+3 e"]
+)
+def test_an_answer_cut_off_anywhere_is_completed(tmp_path: Path, answer: str) -> None:
+    for size in range(1, len(answer) + 1):
+        (tmp_path / "out").write_bytes(answer.encode()[:size])
+        with resumed_output(tmp_path / "out", 1) as output:
+            output.write([answer])
+            output.finish()
+        assert (tmp_path / "out").read_bytes() == f"{answer}\n".encode()
+
+
 @pytest.mark.parametrize("foreign", [b"31337", b"1.0", b"-0.5\t1"])
 def test_a_torn_line_of_digits_is_not_the_beginning_of_any_answer(tmp_path: Path, foreign: bytes) -> None:
     (tmp_path / "out").write_bytes(foreign)

@@ -352,14 +352,14 @@ def spoil(trainer: Trainer, updates: set[int], spoilt_by: float = math.nan) -> T
     return trainer
 
 
-@pytest.mark.parametrize("spoilt_by", [math.nan, math.inf])
+@pytest.mark.parametrize("spoilt_by", [math.nan, math.inf, 1e22])
 def test_an_update_that_is_not_finite_is_skipped_and_the_run_goes_on(
     run: Path, new_trainer: NewTrainer, spoilt_by: float
 ) -> None:
     trainer = spoil(new_trainer(run, checkpoint_every_steps=1, keep_checkpoints=12), {5, 6, 9}, spoilt_by)
     assert trainer.train() is None
     assert [event["text"] for event in events(run, "notice")] == [
-        "skipped 1 update whose gradient was not finite"
+        "skipped 1 update whose gradient was not finite or too large"
     ] * 3
     directory = RunDirectory(run)
     weights = [sha256_of(directory.checkpoint(step + 1) / "model.safetensors") for step in range(LAST_STEP)]

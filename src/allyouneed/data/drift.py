@@ -15,7 +15,7 @@ def different_length(source: Path, target: Path, max_bytes: int | None = None) -
     Args:
         source: A file.
         target: The other file.
-        max_bytes: Most bytes of text that are read of one of them.
+        max_bytes: Maximum bytes of text per file; by default there is no limit.
 
     Raises:
         DataError: A file has more.

@@ -309,7 +309,7 @@ def _noting_errors(lines: Iterable[str], raised: list[BaseException]) -> Iterato
 
 
 def _num_threads() -> int:
-    """Threads of the library: one where several processes share the cores, as `tokenizers` is told, too."""
+    """Threads of the library: one if processes share the cores, as the variable of `tokenizers` says."""
     return 1 if os.environ.get("TOKENIZERS_PARALLELISM") == "false" else -1
 
 

@@ -13,7 +13,7 @@ MAX_LINKS = 1 << 26
 """Maximum number of links in memory, at about 20 bytes each. A link is a source and a target token of one
 sentence pair."""
 _LINKS_AT_ONCE = 1 << 19
-"""Maximum in a chunk, with padding."""
+"""Maximum in a chunk, padding included; a longer pair is a chunk by itself."""
 _NO_LINK = -1
 
 

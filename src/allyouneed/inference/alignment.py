@@ -79,7 +79,7 @@ class SourceAttention:
         model = self._model
         device = next(model.parameters()).device
         ids = model.read_of(pad([[*source, END]], device))
-        # An output that was cut at the last learned position has none for what would follow it.
+        # An output cut at the last learned position has none for the next step, whose row is then zero.
         most = model.config.max_positions if model.config.positions == "learned" else None
         written = pad([[START, *target][:most] for target in targets], device)
         memory = model.encode(ids).expand(len(targets), -1, -1)

@@ -335,7 +335,7 @@ class _Batch:
         for request, found in self._search.step():
             if ticket := self.tickets.get(request.key):
                 settle(ticket.future, self._plan.finished(request, found))
-                del self.tickets[request.key]  # not before: an error is that of all that are here
+                del self.tickets[request.key]  # only now, so that an error in `finished` reaches it, too
         for place, sentence in enumerate(self._search.sentences):
             ticket = self.tickets.get(sentence.key)
             if ticket is not None and ticket.watch is not None:

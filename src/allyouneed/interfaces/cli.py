@@ -69,7 +69,7 @@ COMMANDS = (
 
 
 def _shown_default(value: Any) -> str | None:
-    """A default as help texts show it; None for flags that are off, and for nothing."""
+    """A default as help texts show it; None for flags that are off and for empty ones."""
     if value is None or value is False or value in ("", ()):
         return None
     return " ".join(map(str, value)) if isinstance(value, tuple | list) else str(value)

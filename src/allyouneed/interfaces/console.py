@@ -48,9 +48,8 @@ def open_standard_streams() -> None:
             os.fstat(descriptor)
         except OSError:
             os.set_inheritable(os.open(os.devnull, mode), True)  # opens as the lowest free descriptor
-        with contextlib.suppress(
-            OSError
-        ):  # another program may have set it, and a read without data is no end
+        # Another program may have made it non-blocking: a read without data would look like the end.
+        with contextlib.suppress(OSError):
             os.set_blocking(descriptor, True)
     if sys.stdin is None:
         sys.stdin = io.TextIOWrapper(open(0, "rb", closefd=False))  # noqa: SIM115

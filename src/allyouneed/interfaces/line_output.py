@@ -18,6 +18,7 @@ _NUM_COMPARED = 16
 """Number of last answers of an interrupted run that are computed again and compared."""
 
 _NUMBER = re.compile(rb"(-?\d+(?:\.\d+(?:e[-+]?\d+)?|e[-+]?\d+))")
+_OF_NUMBERS = b"0123456789.e+-"
 _TOLERANCE = 1e-3
 """By how much scores may differ, absolutely or relatively: those near 0 are differences of larger numbers."""
 
@@ -149,12 +150,12 @@ def resumed_output(path: Path, rows_per_line: int) -> Iterator[ResumedOutput]:
 def _begins_with(answer: bytes, torn: bytes) -> bool:
     """Whether `torn` can be the beginning of `answer`, but for rounding; its last number may be torn too."""
     pieces = _NUMBER.split(answer)
-    for whole in (torn, torn.rstrip(b"0123456789.e+-")):
+    for whole in (torn, torn.rstrip(_OF_NUMBERS)):
         *complete, last = _NUMBER.split(whole)
         place = len(complete)
         if len(pieces) <= place or not pieces[place].startswith(last):
             continue
-        if whole != torn and (pieces[place] != last or len(pieces) == place + 1):
+        if whole != torn and (pieces[place].rstrip(_OF_NUMBERS) != last or len(pieces) == place + 1):
             continue  # the answer has no number where there is a torn one
         if same_but_for_rounding(b"".join(pieces[:place]), b"".join(complete)):
             return True

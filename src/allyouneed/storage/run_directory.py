@@ -171,8 +171,7 @@ class RunDirectory:
         """
         require_local(self.path)
         with disk_errors(self.path):
-            is_made_here = not self.path.exists()
-            lock = self._take_lock()
+            lock, is_made_here = self._take_lock()
         with lock:
             with disk_errors(self.path):
                 sign(lock, str(os.getppid()))
@@ -187,11 +186,12 @@ class RunDirectory:
                         (self.path / _LOCK).unlink()
                         self.path.rmdir()
 
-    def _take_lock(self, attempts: int = 10) -> BinaryIO:
-        """Take the lock; its previous holder may remove it meanwhile, along with the directory."""
+    def _take_lock(self, attempts: int = 10) -> tuple[BinaryIO, bool]:
+        """Take the lock, which its holder may remove meanwhile; also whether the directory is new."""
         try:
+            is_new = not self.path.exists()
             self.path.mkdir(parents=True, exist_ok=True)
-            return take_lock(self.path / _LOCK, self.path, _WORK)
+            return take_lock(self.path / _LOCK, self.path, _WORK), is_new
         except FileNotFoundError:
             if attempts == 1:
                 raise

@@ -1,4 +1,4 @@
-"""URLs among paths: where data and models may be read from, and nothing is written to but by `copy`."""
+"""URLs among paths: places that data and models may be read from; few commands write to them."""
 
 import re
 from pathlib import Path
@@ -14,17 +14,17 @@ def url_of(path: Path | str) -> str | None:
     A `Path` of `s3://bucket/data` has lost a slash, which is put back. One of `file:///data` has lost two.
     """
     found = _URL.fullmatch(str(path))
-    if not found or Path(path).exists():
+    if not found or Path(Path(path).parts[0]).exists():  # a folder may have such a name
         return None
     slashes = found["slashes"] if len(found["slashes"]) > 1 else "///" if found["scheme"] == "file" else "//"
     return f"{found['scheme']}:{slashes}{found['rest']}"
 
 
-def require_local(path: Path) -> None:
+def require_local(path: Path, remedy: str = "name a local path") -> None:
     """Refuse a URL as a place to write to.
 
     Raises:
-        UsageError: It is one.
+        UsageError: The path is a URL.
     """
     if url := url_of(path):
-        raise UsageError(f"{url}: is not local; write to a local folder, then `allyouneed copy` it there")
+        raise UsageError(f"{url}: is not local; {remedy}")

@@ -43,9 +43,9 @@ def locate_non_finite(
             *(f"the output of {module}" for module in modules[:1]),
             *(["the loss"] if not loss.smoothed.isfinite() else []),
             *(
-                f"the gradient of {name}"
+                f"the gradient of {name}, or its square,"
                 for name, gradient in zip(names, gradients, strict=True)
-                if gradient is not None and not gradient.isfinite().all()
+                if gradient is not None and not torch.linalg.vector_norm(gradient).isfinite()
             ),
         ]
         if culprits:

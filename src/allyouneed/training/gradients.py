@@ -53,10 +53,10 @@ class Gradients:
 
 
 class FiniteWatch:
-    """Makes Adam skip updates whose gradient or loss is not finite; after three in a row it skips all.
+    """Makes Adam skip updates whose gradient or loss is not finite or too large; after three in a row, all.
 
-    A gradient whose square overflows counts as well: it would make second moments infinite, for ever. The
-    check runs on the gradients' device, so the host need not wait, unless the device's kernel ignores the
+    A gradient is too large if its square overflows: a second moment would be infinite from then on. The check
+    runs on the gradients' device, so the host need not wait, unless the device's kernel ignores the
     result. Once the watch has halted, the weights stay those of the last good update.
     """
 

@@ -118,8 +118,10 @@ class Learner:
             self.gather()
             self._processes.first_alone(lambda: self._give_up(plan(halted_at), halted_at))
         if more := num_skipped - self._num_skipped:
-            if self._processes.is_first:  # the others know the same
-                self._say(f"skipped {more} update{'s' * (more > 1)} whose gradient was not finite")
+            if self._processes.is_first:  # the counts are equal in all processes
+                self._say(
+                    f"skipped {more} update{'s' * (more > 1)} whose gradient was not finite or too large"
+                )
             self._num_skipped = num_skipped
 
     def _give_up(self, planned: PlannedBatch, step: int) -> None:

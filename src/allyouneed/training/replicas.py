@@ -47,7 +47,7 @@ class Replicas:
         """Sum gradients and losses over the processes.
 
         Returns:
-            Numbers that are all finite, in every process, exactly if the whole gradient and the loss are.
+            Numbers with a finite norm, in every process, if the gradient has one and the loss is finite.
         """
         self._processes.add_up(self.gradients.buffer)
         return self.gradients.buffer

@@ -47,8 +47,8 @@ class LineOptions:
 
     n_best: Outputs | None = None
     """Write the N best translations of each line, or N samples, as LINE TAB RANK TAB SCORE TAB TEXT; always N
-    rows per line, padded with empty ones. N is at most the beam size or, with --mbr, its number of
-    samples."""
+    rows per line, padded with empty ones. N is at most the beam size or the samples of --mbr, unless
+    --sampling is given."""
     scores: bool = False
     """Write SCORE TAB TEXT: the log-probability divided by the length penalty or, with --mbr, the expected
     utility."""

@@ -85,7 +85,7 @@ def remove_directory(target: Path, kind: str) -> None:
 
 def require_free(target: Path) -> None:
     """Refuse a `target` that exists, unless it is empty or may be replaced, and one that is a URL."""
-    require_local(target)
+    require_local(target, "write to a local folder, then `allyouneed copy` it there")
     with disk_errors(target):
         place = Path(os.path.realpath(target))
         if place.is_mount():

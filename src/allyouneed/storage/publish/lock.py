@@ -67,7 +67,7 @@ def require_unlocked(path: Path, place: Path, work: str) -> None:
 def sign(lock: BinaryIO, more: str = "") -> None:
     """Record the holder in its lock: process and host, then a line with `more`.
 
-    The lock is never empty meanwhile, by which a process that is killed here would lose its leftovers.
+    It is overwritten, then truncated: if this process is killed in between, its leftovers are still known.
     """
     lock.seek(0)
     lock.write(f"{os.getpid()} on {os.uname().nodename}\n{more}\n".encode())

@@ -109,7 +109,8 @@ def _join_alignments(
             return None
         if text := translation.text:
             meet = before + space + text[0]
-            num_target_words -= before != "" and len(meet) == len("".join(meet.split()))  # in one word
+            if before and len(meet) == len("".join(meet.split())):  # one word goes on
+                num_target_words -= 1
             before = text[-1]
         alignment += [(i + num_source_words, j + num_target_words) for i, j in translation.alignment]
         num_source_words += len(part.source.split())

@@ -54,7 +54,7 @@ class QueuedTranslator:
             n_best: Maximum number of translations.
             deadline: Value of `time.monotonic()` after which the translation fails with `TimeoutError`.
             tell: Called by a worker with the beginning of the translation that can no longer change, whenever
-                it has become longer; never with sampling or a coverage penalty.
+                it has become longer; never with sampling, `mbr` or a coverage penalty.
             **options: See `Translator.answer`.
 
         Returns:
