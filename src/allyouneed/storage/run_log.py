@@ -34,10 +34,8 @@ class RunLog:
         with disk_errors(path):
             require_regular(path)
             self._file = path.open("a+b", buffering=0)
-            if (
-                self._file.seek(0, os.SEEK_END)
-                and os.pread(self._file.fileno(), 1, self._file.tell() - 1) != b"\n"
-            ):
+            size = self._file.seek(0, os.SEEK_END)
+            if size and os.pread(self._file.fileno(), 1, size - 1) != b"\n":
                 self._file.write(b"\n")
 
     def write(self, event: str, **fields: Any) -> None:

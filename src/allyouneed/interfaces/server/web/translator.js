@@ -47,7 +47,6 @@ export function translatorView(served) {
         () => stream(content, (text) => { say(""); target.show(text, false); }, signal),
         ({ message, seconds }) => say(`${message[0].toUpperCase()}${message.slice(1)} Trying again in ${seconds} s.`, true),
         signal);
-      before = [];
       put({ result, segments: segmentsOf(result), numLines: content.text.split("\n").length }, result.translations[0].text);
       languages.tell(languages.from === "auto" ? result.source : "");
       say(result.notices.join(" ") || HINT);
@@ -61,9 +60,7 @@ export function translatorView(served) {
     }
   }
   function put(next, text) {
-    menu?.shut();
     shown = next;
-    if (!shown) before = [];
     target.show(text, true);
     target.node.lang = languages.to;
     mark(null, 0);
