@@ -93,46 +93,45 @@ def lose(directory: Path, better_by: Mapping[str, float], num_seeds: int = 3) ->
 @pytest.mark.parametrize(
     ("others", "expected"),
     [
-        # Deviations of 1 and 1, so that of a difference of means over two seeds: 1; of t: 4.30.
-        ((9 - np.sqrt(0.5), 9 + np.sqrt(0.5)), "not told apart"),
-        ((9.5 - np.sqrt(0.5), 9.5 + np.sqrt(0.5)), "differs"),
+        # Differences of 11 and 13, so that the deviation of their mean is 1; t must be 12.7.
+        ((16.0, 20.0), "not told apart"),
+        ((17.0, 21.0), "differs"),
         ((21.0,), "not tested"),
     ],
 )
 def test_a_difference_is_told_from_that_of_seeds_by_students_t(
     others: Sequence[float], expected: str, tmp_path: Path
 ) -> None:
-    base = (5 - np.sqrt(0.5), 5 + np.sqrt(0.5))
-    results = results_of(tmp_path, "tag_accuracy", {"base": base, "other": others}, {}, {})
+    results = results_of(tmp_path, "tag_accuracy", {"base": (5.0, 7.0), "other": others}, {}, {})
     assert verdict(results, "other") == expected
 
 
 def test_rows_that_are_equal_in_the_paper_must_be_shown_to_be_equivalent(tmp_path: Path) -> None:
     results = perplexities(
         tmp_path,
-        paper={"base": 4.92, "like": 4.92, "worse": 4.92, "noisy": 4.91, "once": 4.92},
+        paper={"base": 4.92, "like": 4.92, "worse": 4.92, "unclear": 4.91, "once": 4.92},
         base=(5.10, 5.11, 5.12),
         like=(5.10, 5.12, 5.12),
-        worse=(7.0, 7.1, 7.2),
-        noisy=(4.6, 5.1, 5.6),
+        worse=(7.02, 7.0, 7.04),
+        unclear=(5.20, 5.21, 5.23),
         once=(5.11,),
     )
     assert {row: found.verdict for row, found in judged(results).items()} == {
         "like": "as the paper",
         "worse": "not as the paper",
-        "noisy": "not told apart",
+        "unclear": "not told apart",
         "once": "not tested",
     }
     assert judged(results)["like"].shown == "within the margin"
     told = results_table(results).conclusions
     (like,) = told["As the paper"]
     assert like.startswith("like, perplexity +0.00 (within 2% of perplexity, p = ")
-    assert told["Not tested (one seed, no deviation, or a figure that is not finite)"] == [
-        "once, perplexity +0.00, paper +0.00"
-    ]
-    (noisy,), (worse,) = told["Not told apart"], told["Not as the paper"]
-    assert noisy.startswith("noisy, perplexity -0.01 (beyond 2% of perplexity, p = ")
-    assert worse.startswith("worse, perplexity +1.99 (beyond 2% of perplexity, p = ")
+    assert told[
+        "Not tested (fewer than two seeds in common, no deviation, or a figure that is not finite)"
+    ] == ["once, perplexity +0.01, paper +0.00"]
+    (unclear,), (worse,) = told["Not told apart"], told["Not as the paper"]
+    assert unclear.startswith("unclear, perplexity +0.10 (beyond 2% of perplexity, p = ")
+    assert worse.startswith("worse, perplexity +1.91 (beyond 2% of perplexity, p = ")
 
 
 def test_perplexities_are_tested_on_seeds_and_sentences(tmp_path: Path) -> None:
@@ -206,7 +205,7 @@ def test_rows_that_are_equal_in_the_paper_are_worse_only_beyond_the_margin(tmp_p
         tmp_path,
         paper=paper,
         base=(5.0, 5.001, 5.002),
-        within=(5.08, 5.081, 5.082),
+        within=(5.06, 5.061, 5.062),
         noisy=(5.06, 5.08, 5.10),
         beyond=(5.20, 5.22, 5.24),
     )
@@ -227,14 +226,15 @@ def test_infinite_figures_and_figures_without_variation_are_not_tested(tmp_path:
 
 
 def test_p_values_are_corrected_for_the_number_of_rows(tmp_path: Path) -> None:
-    base, other = (5.0, 5.1, 5.2), (5.3, 5.4, 5.5)
-    few = perplexities(tmp_path, paper={}, base=base, other=other)
-    many = perplexities(tmp_path, paper={}, base=base, other=other, a=base, b=base, c=base)
+    base, other = (5.0, 5.1, 5.2), (5.3, 5.6, 5.4)
+    values = {"base": base, "other": other} | dict.fromkeys("abc", base)
+    paper = dict.fromkeys("abc", 1.0)
+    few = results_of(tmp_path, "perplexity", values, paper, {name: [] for name in "abc"})
+    many = results_of(tmp_path, "perplexity", values, paper, {})
     p_few, p_many = judged(few)["other"].p_value, judged(many)["other"].p_value
     assert p_few is not None
     assert p_many is not None
     assert p_many == pytest.approx(4 * p_few)
-    assert (verdict(few, "other"), verdict(many, "other")) == ("differs", "not told apart")
 
 
 def test_seeds_that_translate_alike_are_no_more_evidence_than_one(tmp_path: Path) -> None:
@@ -311,10 +311,8 @@ def test_translations_are_drawn_once_for_all_tables(tmp_path: Path, monkeypatch:
 def test_the_control_splits_the_seeds_of_every_row(tmp_path: Path) -> None:
     values = {"base": (5.0, 5.1, 5.2, 5.3), "other": (8.0, 8.1, 8.2), "once": (3.0,), "twice": (3.0, 4.0)}
     results = results_of(tmp_path, "perplexity", values, {}, {})
-    assert control(scores_of(results))[1] == 3 + 3, (
-        "pairs of four seeds, and one of three; two seeds have no deviation"
-    )
-    assert "split into halves in 6 " in "\n".join(as_terminal_table(results_table(results)))
+    assert control(scores_of(results))[1] == 3 + 3 + 1, "one of the three seeds that others have, and of two"
+    assert "split into halves in 7 " in "\n".join(as_terminal_table(results_table(results)))
 
 
 def test_about_one_split_in_twenty_of_the_recorded_seeds_is_called_different(tmp_path: Path) -> None:

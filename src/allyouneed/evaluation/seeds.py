@@ -1,16 +1,21 @@
-"""Tests whether two systems, each trained with several seeds, differ or are equivalent.
+"""Tests whether systems, each trained with several seeds, differ or are equivalent.
 
-Seeds and test sentences both vary, so both are drawn. Test sets are drawn with replacement (Koehn 2004), the
-same ones for both systems. Two or three seeds are too few to be drawn with replacement: the difference that
-they make is drawn from Student's t distribution, with a deviation for each system (Welch 1947). Without
-sentences this is Welch's t test; without variation over seeds it is the paired bootstrap. Two seeds are few
-even so: beside five of a system that varies much less, equal systems are called different in 12%, not 5%.
+A seed gives all systems the same data in the same order, which may be easier or harder to learn from. So two
+systems are compared on the seeds that both have, and what a seed does to all systems is taken out: seeds are
+the blocks of a two-way analysis of variance. What is left varies about as much in one system as in another,
+and two or three seeds of one are too few to know how much, so that the variance is estimated from all systems
+together, and the difference that seeds make is drawn from Student's t distribution. A system that varies more
+than all together is given its own variance. With two systems, this is the paired t test.
+
+Test sentences vary as well: test sets are drawn with replacement (Koehn 2004), the same ones for all systems.
 """
 
+import functools
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,21 +25,28 @@ from allyouneed.evaluation.significance import SIGNIFICANT, share_as_large
 _SEED = 54_321
 _DRAWS_PER_TEST_SET = 100
 _MAX_SPLITS = 100
+_ROUNDING = 1e-12
+"""Residuals below this share of the largest score are 0, but for rounding."""
+
+Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class SeedScores:
     """Scores of a system trained with several seeds."""
 
-    observed: NDArray[np.float64]
+    seeds: Sequence[int]
+    observed: Array
     """Score per seed, [seeds]."""
-    resampled: NDArray[np.float64] | None = None
+    resampled: Array | None = None
     """Scores on drawn test sets, [seeds, samples]; None if only seeds are drawn."""
 
-    def of(self, seeds: Sequence[int]) -> "SeedScores":
-        """The scores of some of the seeds, by index."""
-        chosen = list(seeds)
-        return SeedScores(self.observed[chosen], None if self.resampled is None else self.resampled[chosen])
+    def contrast(self, weights: Mapping[int, float]) -> tuple[float, Array | None]:
+        """Weighted sums of the scores, by seed: the observed one, and those on drawn test sets, [samples]."""
+        chosen = [self.seeds.index(seed) for seed in weights]
+        factors = np.array([*weights.values()])
+        drawn = None if self.resampled is None else factors @ self.resampled[chosen]
+        return float(factors @ self.observed[chosen]), drawn
 
 
 @dataclass(frozen=True)
@@ -42,8 +54,8 @@ class SeedComparison:
     """The difference between two systems, and the differences that chance alone makes."""
 
     difference: float
-    """The system's mean score minus the baseline's."""
-    by_chance: NDArray[np.float64]
+    """The system's mean score minus the baseline's, over the seeds that both have."""
+    by_chance: Array
     """Differences that seeds and test sentences make between equally good systems, [draws]."""
 
     @property
@@ -62,60 +74,175 @@ class SeedComparison:
         return share_as_large(self.by_chance, max(0.0, abs(self.difference) - margin))
 
 
-def compare_seeds(baseline: SeedScores, system: SeedScores) -> SeedComparison | None:
-    """Compare two systems over all their seeds.
+class _Fit(NamedTuple):
+    """Scores as the sum of a system's part, a seed's part, and a rest, by least squares."""
 
-    Returns:
-        The comparison; None if there are fewer than three seeds in all, or if neither seeds nor sentences
-        vary, so that chance is unknown, or if a score is not finite.
+    seeds: dict[int, int]
+    """Seed -> its column."""
+    systems: list[str]
+    """System of each score, [scores]."""
+    design: Array
+    """Parts of each score, [scores, parts]."""
+    inverse: Array
+    """Parts from scores, [parts, scores]."""
+    parts: Array
+    rest: Array
+    """Residuals, [scores]."""
+    free: Array
+    """Share of each score that is left in its residual, [scores]; their sum is the degrees of freedom."""
+
+    @property
+    def freedom(self) -> int:
+        return round(float(self.free.sum()))
+
+    @property
+    def variance(self) -> float:
+        """Variance of the rest, over all systems."""
+        return float(self.rest @ self.rest) / self.freedom
+
+    def variance_of(self, system: str) -> float:
+        """Variance of the rest of one system."""
+        own = np.array([name == system for name in self.systems])
+        freedom = float(self.free[own].sum())
+        return float(self.rest[own] @ self.rest[own]) / freedom if freedom > _ROUNDING else 0.0
+
+    def effect(self, weights: Mapping[int, float]) -> tuple[float, float] | None:
+        """A weighted sum of seeds' parts, and its variance for rests of variance 1; None if it is unknown."""
+        if not weights.keys() <= self.seeds.keys():
+            return None
+        chosen = np.zeros(self.design.shape[1])
+        chosen[[self.seeds[seed] for seed in weights]] = [*weights.values()]
+        sources = chosen @ self.inverse
+        if not np.allclose(sources @ self.design, chosen):
+            return None
+        return float(chosen @ self.parts), float(sources @ sources)
+
+
+def _fit(systems: Mapping[str, SeedScores]) -> _Fit:
+    cells = [
+        (name, seed, score)
+        for name, scores in systems.items()
+        for seed, score in zip(scores.seeds, scores.observed, strict=True)
+    ]
+    seeds = {seed: len(systems) + n for n, seed in enumerate(sorted({seed for _, seed, _ in cells}))}
+    column = {name: n for n, name in enumerate(systems)}
+    design = np.zeros((len(cells), len(systems) + len(seeds)))
+    for row, (name, seed, _) in enumerate(cells):
+        design[row, [column[name], seeds[seed]]] = 1
+    observed = np.array([score for _, _, score in cells])
+    inverse = np.linalg.pinv(design).astype(np.float64)
+    parts = inverse @ observed
+    rest = observed - design @ parts
+    rest[np.abs(rest) <= _ROUNDING * np.abs(observed).max(initial=0)] = 0
+    free = 1 - np.einsum("sp,ps->s", design, inverse)
+    return _Fit(seeds, [name for name, _, _ in cells], design, inverse, parts, rest, free)
+
+
+@dataclass(frozen=True)
+class SeedTests:
+    """Tests of systems that were trained with the same seeds and scored on the same sentences."""
+
+    systems: Mapping[str, SeedScores] = field(repr=False)
+
+    @functools.cached_property
+    def _finite(self) -> dict[str, SeedScores]:
+        return {name: scores for name, scores in self.systems.items() if np.isfinite(scores.observed).all()}
+
+    @functools.cached_property
+    def _all(self) -> _Fit:
+        return _fit(self._finite)
+
+    @property
+    def freedom(self) -> int:
+        """Degrees of freedom of `deviation`: 0 if no two systems have two seeds in common."""
+        return self._all.freedom
+
+    @property
+    def deviation(self) -> float | None:
+        """Standard deviation over seeds of all systems together, without what a seed does to all of them."""
+        return math.sqrt(self._all.variance) if self.freedom else None
+
+    def compare(self, baseline: str, system: str) -> SeedComparison | None:
+        """Compare two systems over the seeds that both have.
+
+        Returns:
+            The comparison; None if they have fewer than two seeds in common, if neither seeds nor sentences
+            vary, so that chance is unknown, or if a score is not finite.
+        """
+        if not {baseline, system} <= self._finite.keys():
+            return None
+        first, second = self.systems[baseline], self.systems[system]
+        both = [seed for seed in first.seeds if seed in second.seeds]
+        if len(both) < 2 or not self.freedom:
+            return None
+        mean = dict.fromkeys(both, 1 / len(both))
+        (of_first, drawn_first), (of_second, drawn_second) = first.contrast(mean), second.contrast(mean)
+        variances = (max(self._all.variance, self._all.variance_of(name)) for name in (baseline, system))
+        drawn = None if drawn_first is None or drawn_second is None else drawn_second - drawn_first
+        return _comparison(of_second - of_first, drawn, sum(variances) / len(both), self.freedom)
+
+    def control(self) -> tuple[int, int]:
+        """Control of the test: the seeds of one system, split into halves, should not differ.
+
+        They are judged by the deviation of the other systems, so the control also shows whether one deviation
+        holds for all.
+
+        Returns:
+            The number of splits that are called different, and the number of splits: all of them, or some at
+            random if there are very many. By chance, 5% of the splits of many systems are called different.
+        """
+        found = [comparison for name in self._finite for comparison in self._splits(name)]
+        return sum(comparison.p_value < SIGNIFICANT for comparison in found), len(found)
+
+    def _splits(self, name: str) -> Iterator[SeedComparison]:
+        """The halves of a system's seeds, compared by what the other systems tell of seeds."""
+        others = _fit({other: scores for other, scores in self._finite.items() if other != name})
+        if not others.freedom:
+            return
+        own = self.systems[name]
+        for half in _halves([seed for seed in own.seeds if seed in others.seeds]):
+            if effect := others.effect(half):
+                of_all, uncertain = effect
+                observed, drawn = own.contrast(half)
+                variance = others.variance * (sum(weight**2 for weight in half.values()) + uncertain)
+                if found := _comparison(observed - of_all, drawn, variance, others.freedom):
+                    yield found
+
+
+def _comparison(
+    difference: float, drawn: Array | None, variance: float, freedom: int
+) -> SeedComparison | None:
+    """A difference beside those that chance makes; None if nothing varies.
+
+    Args:
+        difference: The difference.
+        drawn: Differences on drawn test sets, [samples]; None if sentences are not drawn.
+        variance: Variance of the difference over seeds.
+        freedom: Degrees of freedom of the variance.
     """
-    scores = baseline, system
-    if not all(np.isfinite(of_system.observed).all() for of_system in scores):
-        return None
-    variance = _variance_of_seeds(baseline.observed, system.observed)
-    if variance is None:
-        return None
-    spread, freedom = variance
-    if baseline.resampled is None or system.resampled is None:
-        of_sentences = np.zeros(1_000)
-    else:
-        of_sentences = system.resampled.mean(axis=0) - baseline.resampled.mean(axis=0)
-        of_sentences = of_sentences - of_sentences.mean()
-    if spread == 0 and np.ptp(of_sentences) == 0:
+    of_sentences = np.zeros(1_000) if drawn is None else drawn - drawn.mean()
+    if variance == 0 and np.ptp(of_sentences) == 0:
         return None
     generator = np.random.default_rng(_SEED)
-    num_draws = _DRAWS_PER_TEST_SET if spread else 1  # copies of the same draws would claim more certainty
-    of_seeds = spread * generator.standard_t(freedom, (num_draws, len(of_sentences)))
-    difference = float(system.observed.mean() - baseline.observed.mean())
+    num_draws = _DRAWS_PER_TEST_SET if variance else 1  # copies of the same draws would claim more certainty
+    of_seeds = math.sqrt(variance) * generator.standard_t(freedom, (num_draws, len(of_sentences)))
     return SeedComparison(difference, (of_seeds + of_sentences).ravel())
 
 
-def _variance_of_seeds(*systems: NDArray[np.float64]) -> tuple[float, float] | None:
-    """Deviation of the difference of means over seeds, and degrees of freedom.
-
-    A single seed has no deviation of its own and is given that of the other system.
-
-    Returns:
-        Deviation and degrees of freedom; None if there are fewer than three seeds in all.
-    """
-    sizes = [len(scores) for scores in systems]
-    if sum(sizes) < 3:
-        return None
-    own = [_variance(scores) if len(scores) > 1 else None for scores in systems]
-    known = [variance for variance in own if variance is not None]
-    if len(known) < len(own):
-        (variance,) = known
-        return math.sqrt(variance * sum(1 / size for size in sizes)), sum(sizes) - 2
-    parts = [variance / size for variance, size in zip(known, sizes, strict=True)]
-    if not any(parts):
-        return 0.0, sum(sizes) - 2
-    squares = sum(part**2 / (size - 1) for part, size in zip(parts, sizes, strict=True))
-    return math.sqrt(sum(parts)), sum(parts) ** 2 / squares
-
-
-def _variance(scores: NDArray[np.float64]) -> float:
-    """Variance of a sample; exactly 0 of equal scores, whose computed mean may be rounded."""
-    return float(scores.var(ddof=1)) if np.ptp(scores) else 0.0
+def _halves(seeds: Sequence[int]) -> Iterator[dict[int, float]]:
+    """Splits of seeds into halves, as weights of a difference of means."""
+    size = len(seeds) // 2
+    if size == 0:
+        return
+    if math.comb(len(seeds), size) // (2 - len(seeds) % 2) > _MAX_SPLITS:
+        generator = np.random.default_rng(_SEED)
+        halves = [tuple(generator.permutation(seeds)[:size].tolist()) for _ in range(_MAX_SPLITS)]
+    else:
+        halves = list(combinations(seeds, size))
+        if len(seeds) % 2 == 0:
+            halves = halves[: len(halves) // 2]  # the other half of them are their complements
+    for half in halves:
+        yield {seed: 1 / size if seed in half else -1 / (len(seeds) - size) for seed in seeds}
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -126,26 +253,3 @@ def holm(p_values: Sequence[float]) -> list[float]:
     found = np.empty(len(p_values))
     found[order] = adjusted
     return [float(p) for p in found]
-
-
-def called_different(scores: SeedScores) -> tuple[int, int]:
-    """Control of the test: the seeds of one system, split into halves, should not differ.
-
-    Returns:
-        The number of splits that are called different, and the number of splits: all of them, or some at
-        random if there are very many. By chance, at most 5% of the splits of many systems are called
-        different.
-    """
-    seeds, size = range(len(scores.observed)), len(scores.observed) // 2
-    if math.comb(len(seeds), size) // (2 - len(seeds) % 2) > _MAX_SPLITS:
-        generator = np.random.default_rng(_SEED)
-        halves = [tuple(generator.permutation(seeds)[:size]) for _ in range(_MAX_SPLITS)]
-    else:
-        halves = list(combinations(seeds, size))
-        if len(seeds) % 2 == 0:
-            halves = halves[: len(halves) // 2]  # the other half of them are their complements
-    comparisons = [
-        compare_seeds(scores.of(half), scores.of([s for s in seeds if s not in half])) for half in halves
-    ]
-    tested = [found for found in comparisons if found is not None]
-    return sum(found.p_value < SIGNIFICANT for found in tested), len(tested)

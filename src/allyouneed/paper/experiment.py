@@ -199,8 +199,12 @@ class Results:
 
     def values(self, row: str, figure: str) -> list[float]:
         """The values of a figure of a row, in the order of the seeds; seeds without it are left out."""
-        found = (outcome.get(figure) for _, outcome in sorted(self.outcomes.get(row, {}).items()))
-        return [float(value) for value in found if value is not None]
+        return [*self.by_seed(row, figure).values()]
+
+    def by_seed(self, row: str, figure: str) -> dict[int, float]:
+        """Seed -> value of a figure of a row, in the order of the seeds; seeds without it are left out."""
+        found = {seed: outcome.get(figure) for seed, outcome in sorted(self.outcomes.get(row, {}).items())}
+        return {seed: float(value) for seed, value in found.items() if value is not None}
 
     def failures(self) -> dict[Path, str]:
         """Folder of a failed row and seed -> reason."""

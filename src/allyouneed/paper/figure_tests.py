@@ -52,6 +52,8 @@ class FigureTest(NamedTuple):
     margin: float
     """Rows whose tested scores differ by less are equivalent."""
     margin_in_words: str
+    deviation_in_words: Callable[[float], str]
+    """A standard deviation of the tested score, in words."""
     scale: Callable[[float], float] = float
     """The figure -> the tested score."""
     read: Callable[[Sequence[str]], Counts] = _counts_in
@@ -63,15 +65,30 @@ class FigureTest(NamedTuple):
 
 
 TESTS = {
-    "perplexity": FigureTest(LOSSES, _mean_loss, math.log(1.02), "2% of perplexity", _log, _losses_in),
+    "perplexity": FigureTest(
+        LOSSES,
+        _mean_loss,
+        math.log(1.02),
+        "2% of perplexity",
+        lambda deviation: f"{deviation:.1%} of perplexity",
+        _log,
+        _losses_in,
+    ),
     "bleu": FigureTest(
-        "bleu.tsv", BLEU_13A.score, 0.5, "0.5 BLEU", count_outputs=BLEU_13A.counts, outputs_are_ours=True
+        "bleu.tsv",
+        BLEU_13A.score,
+        0.5,
+        "0.5 BLEU",
+        lambda deviation: f"{deviation:.2f} BLEU",
+        count_outputs=BLEU_13A.counts,
+        outputs_are_ours=True,
     ),
     "bracket_f1": FigureTest(
         "brackets.tsv",
         lambda sums: Brackets(*sums.tolist()).f1,
         0.5,
         "0.5 bracket F1",
+        lambda deviation: f"{deviation:.2f} bracket F1",
         count_outputs=_bracket_counts,
     ),
 }

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from allyouneed.evaluation.seeds import SeedComparison, SeedScores, called_different, compare_seeds, holm
+from allyouneed.evaluation.seeds import SeedComparison, SeedScores, SeedTests, holm
 from allyouneed.evaluation.significance import SIGNIFICANT
 from allyouneed.paper.experiment import AVERAGED, Results, Row
 from allyouneed.paper.figure_tests import FigureTest, Kept, find_test, kept_of
@@ -18,8 +18,8 @@ LAST_DIGIT = {"perplexity": 0.01, "bleu": 0.1, "bracket_f1": 0.1}
 Verdict = Literal["as the paper", "not as the paper", "differs", "not told apart", "not tested"]
 Shown = Literal["different", "beyond the margin", "within the margin"]
 """What a test is to show of the difference between two rows."""
-Scores = Mapping[str, Mapping[str, SeedScores]]
-"""Figure that rows are compared by -> row that has it -> its scores."""
+Scores = Mapping[str, SeedTests]
+"""Figure that rows are compared by -> tests of the rows that have it."""
 
 
 @dataclass(frozen=True)
@@ -31,15 +31,16 @@ class Judgement:
     """Name of the other row."""
     figure: str
     difference: float
-    """Mean of the row minus mean of the baseline."""
+    """Mean of the row minus mean of the baseline, over the seeds that both have; over all, if they have
+    none in common."""
     paper: float | None
     """The paper's difference; None if it has none."""
     p_value: float | None
-    """P-value of the test of `shown`, with Holm's correction over all rows. None if a row has one seed, or if
-    the figures do not vary or are not finite."""
+    """P-value of the test of `shown`, with Holm's correction over all rows. None if the rows have fewer than
+    two seeds in common, or if the figures do not vary or are not finite."""
     shown: Shown
-    """What the p-value is of: any difference or, if the paper's figures are equal, one beyond the margin, or
-    within it if that is shown."""
+    """What the p-value is of: any difference or, if the paper's figures are equal, one beyond the margin. If
+    theirs differ by less than the margin and ours are shown to: one within it."""
     verdict: Verdict
 
 
@@ -51,7 +52,7 @@ def scores_of(results: Results) -> Scores:
     """
     judged = (figure for figure, is_judged in results.experiment.figures.items() if is_judged)
     of_figures = ((figure, _scores_of_rows(figure, results)) for figure in judged)
-    return {figure: of_rows for figure, of_rows in of_figures if of_rows}
+    return {figure: SeedTests(of_rows) for figure, of_rows in of_figures if of_rows}
 
 
 def judge(results: Results, scores: Scores | None = None) -> list[Judgement]:
@@ -65,7 +66,7 @@ def judge(results: Results, scores: Scores | None = None) -> list[Judgement]:
         DataError: A file that a row has kept is damaged.
     """
     of_figures = (scores_of(results) if scores is None else scores).items()
-    return [found for figure, of_rows in of_figures for found in _judge_by(figure, of_rows, results)]
+    return [found for figure, tests in of_figures for found in _judge_by(figure, tests, results)]
 
 
 def deviation(values: Sequence[float]) -> float | None:
@@ -79,13 +80,13 @@ def control(scores: Scores) -> tuple[int, int]:
     Returns:
         Number of splits that are called different, and number of splits.
     """
-    counts = [called_different(of_row) for of_rows in scores.values() for of_row in of_rows.values()]
+    counts = [tests.control() for tests in scores.values()]
     return sum(different for different, _ in counts), sum(splits for _, splits in counts)
 
 
 def are_sentences_drawn(figure: str, scores: Scores) -> bool:
     """Whether all rows have kept what a test of the figure on drawn sentences needs."""
-    return all(of_row.resampled is not None for of_row in scores[figure].values())
+    return all(of_row.resampled is not None for of_row in scores[figure].systems.values())
 
 
 class _Pair(NamedTuple):
@@ -95,23 +96,37 @@ class _Pair(NamedTuple):
     other: Row
     figure: str
     difference: float
-    paper: float | None
+    paper: tuple[float, float] | None
+    """The paper's figures, that of the row first."""
     comparison: SeedComparison | None
-    """None if a row has one seed, or if the figures do not vary or are not finite."""
+    """None if the rows cannot be compared."""
+
+    @property
+    def difference_in_paper(self) -> float | None:
+        return None if self.paper is None else self.paper[0] - self.paper[1]
 
     @property
     def equal_in_paper(self) -> bool:
         """Whether the paper's figures differ by at most one in the last digit that it prints."""
         last_digit = LAST_DIGIT.get(self.figure.removesuffix(AVERAGED), 0.0)
-        return self.paper is not None and abs(self.paper) < 1.5 * last_digit
+        return self.paper is not None and abs(self.paper[0] - self.paper[1]) < 1.5 * last_digit
+
+    def is_close_in_paper(self, test: FigureTest) -> bool:
+        """Whether the paper's figures differ by less than the margin of equivalence."""
+        if self.paper is None:
+            return False
+        row, other = map(test.scale, self.paper)
+        return self.equal_in_paper or abs(row - other) < test.margin
 
 
-def _judge_by(figure: str, scores: Mapping[str, SeedScores], results: Results) -> Iterator[Judgement]:
-    pairs, test = list(_pairs(figure, scores, results)), find_test(figure)
+def _judge_by(figure: str, tests: SeedTests, results: Results) -> Iterator[Judgement]:
+    pairs, test = list(_pairs(figure, tests, results)), find_test(figure)
     different = _adjusted([_p_different(pair, test) for pair in pairs])
     equivalent = _adjusted(
         [
-            pair.comparison.p_equivalent(test.margin) if pair.comparison and pair.equal_in_paper else None
+            pair.comparison.p_equivalent(test.margin)
+            if pair.comparison and pair.is_close_in_paper(test)
+            else None
             for pair in pairs
         ]
         if test
@@ -125,7 +140,7 @@ def _judge_by(figure: str, scores: Mapping[str, SeedScores], results: Results) -
             pair.other.name,
             figure,
             pair.difference,
-            pair.paper,
+            pair.difference_in_paper,
             p_equivalent if is_equivalent else p_different,
             "within the margin" if is_equivalent else beyond,
             "as the paper" if is_equivalent else _verdict(pair, p_different),
@@ -141,26 +156,28 @@ def _p_different(pair: _Pair, test: FigureTest | None) -> float | None:
     return pair.comparison.p_beyond(test.margin)
 
 
-def _pairs(figure: str, scores: Mapping[str, SeedScores], results: Results) -> Iterator[_Pair]:
+def _pairs(figure: str, tests: SeedTests, results: Results) -> Iterator[_Pair]:
     """Each row that has the figure, with each of its baselines that has it."""
     first, printed = results.rows[0], figure.removesuffix(AVERAGED)
     for row in results.rows:
         for other in results.rows:
-            if other.name in row.compared_with(first) and {row.name, other.name} <= scores.keys():
+            if other.name in row.compared_with(first) and {row.name, other.name} <= tests.systems.keys():
                 in_both = printed in row.paper and printed in other.paper
-                both = scores[other.name], scores[row.name]
                 yield _Pair(
                     row,
                     other,
                     figure,
-                    _mean(results, row, figure) - _mean(results, other, figure),
-                    row.paper[printed] - other.paper[printed] if in_both else None,
-                    compare_seeds(*both) if min(len(of_row.observed) for of_row in both) > 1 else None,
+                    _difference(figure, results, row.name, other.name),
+                    (row.paper[printed], other.paper[printed]) if in_both else None,
+                    tests.compare(other.name, row.name),
                 )
 
 
-def _mean(results: Results, row: Row, figure: str) -> float:
-    return statistics.fmean(results.values(row.name, figure))
+def _difference(figure: str, results: Results, row: str, other: str) -> float:
+    of_row, of_other = (results.by_seed(name, figure) for name in (row, other))
+    if both := of_row.keys() & of_other.keys():
+        return statistics.fmean(of_row[seed] - of_other[seed] for seed in both)
+    return statistics.fmean(of_row.values()) - statistics.fmean(of_other.values())
 
 
 def _adjusted(p_values: Sequence[float | None]) -> list[float | None]:
@@ -174,28 +191,26 @@ def _verdict(pair: _Pair, p_value: float | None) -> Verdict:
         return "not tested"
     if p_value >= SIGNIFICANT:
         return "not told apart"
-    if pair.paper is None:
+    if pair.difference_in_paper is None:
         return "differs"
-    holds = not pair.equal_in_paper and pair.difference * pair.paper > 0
+    assert pair.comparison is not None
+    holds = not pair.equal_in_paper and pair.comparison.difference * pair.difference_in_paper > 0
     return "as the paper" if holds else "not as the paper"
 
 
 def _scores_of_rows(figure: str, results: Results) -> dict[str, SeedScores]:
     """Row -> the scores that are tested, per seed, and those on drawn test sets if it has kept counts."""
     test, found, all_kept = find_test(figure), dict[str, SeedScores](), list[Kept]()
-    for row, outcomes in results.outcomes.items():
-        if not results.values(row, figure):
+    for row in results.outcomes:
+        by_seed = results.by_seed(row, figure)
+        if not by_seed:
             continue
-        observed = np.array([test.scale(value) if test else value for value in results.values(row, figure)])
-        folders = [
-            results.directory / row / f"seed-{seed}"
-            for seed, figures in sorted(outcomes.items())
-            if figures.get(figure) is not None
-        ]
+        observed = np.array([test.scale(value) if test else value for value in by_seed.values()])
+        folders = [results.directory / row / f"seed-{seed}" for seed in by_seed]
         kept = [kept_of(figure, folder) for folder in folders] if np.isfinite(observed).all() else []
         of_row = [of_seed for of_seed in kept if of_seed]
         drawn = np.array([of_seed.resampled() for of_seed in of_row]) if len(of_row) == len(folders) else None
-        found[row] = SeedScores(observed, drawn)
+        found[row] = SeedScores([*by_seed], observed, drawn)
         all_kept += of_row
     most = max((of_seed.num_sentences for of_seed in all_kept), default=0)
     for of_seed in all_kept:

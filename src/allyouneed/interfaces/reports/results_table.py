@@ -10,7 +10,17 @@ from typing import Any
 
 from allyouneed.errors import printable
 from allyouneed.interfaces.reports.figure_legend import figure_explanation, figure_title
-from allyouneed.paper.experiment import DATE, FAILED, PROCESSOR, RATES, RESULT, Figures, Results, Row
+from allyouneed.paper.experiment import (
+    AVERAGED,
+    DATE,
+    FAILED,
+    PROCESSOR,
+    RATES,
+    RESULT,
+    Figures,
+    Results,
+    Row,
+)
 from allyouneed.paper.figure_tests import TESTS, find_test
 from allyouneed.paper.scales import Scale
 from allyouneed.paper.verdicts import (
@@ -30,7 +40,10 @@ VERDICTS: Mapping[Verdict, tuple[str, str]] = {
     "not as the paper": ("✗", "Not as the paper"),
     "differs": ("≠", "Differs, where the paper has no figure"),
     "not told apart": ("~", "Not told apart"),
-    "not tested": ("·", "Not tested (one seed, no deviation, or a figure that is not finite)"),
+    "not tested": (
+        "·",
+        "Not tested (fewer than two seeds in common, no deviation, or a figure that is not finite)",
+    ),
 }
 """Verdict -> its mark in tables, and the title of its list of conclusions."""
 COSTS = ("hours", "FLOPs", "by formula", "kWh")
@@ -292,23 +305,36 @@ def _rule(results: Results, scores: Scores) -> Iterator[str]:
     alone = f", except for {'; '.join(on_seeds)}" if on_seeds else ""
     drawn = "" if len(on_seeds) == len(scores) else f", and test sentences with replacement{alone}"
     yield (
-        "A row is tested against its baseline if both have two seeds or more: seeds are drawn from "
-        f"Student's t distribution{drawn}. p-values have Holm's correction over all rows, for each figure by "
-        "itself; p < 0.05 is significant."
+        "A row is tested against its baseline over the seeds that both have, if these are two or more. "
+        "What a seed does to all rows is taken out. The rest has one deviation for all rows, but its own for "
+        "a row that varies more; differences that seeds make are drawn from Student's t "
+        f"distribution{drawn}. p-values have Holm's correction over all rows, for each figure and kind of "
+        "test by itself; p < 0.05 is significant."
     )
+    yield from _deviations(scores)
     in_paper = {name for row in results.rows for name in row.paper}
     margins = [test.margin_in_words for name in scores if name in in_paper and (test := TESTS.get(name))]
     if margins:
         yield (
-            "Where the paper's rows differ by at most one unit in the last printed digit, ours agree with it "
-            f"if they are shown to be equivalent, within {' or '.join(margins)} (two one-sided tests), and "
-            "disagree if they are shown to differ by more."
+            f"Where the paper's rows differ by less than {' or '.join(margins)}, ours agree with it if they "
+            "are shown to do so, too (two one-sided tests). Where the paper's are equal, up to one unit in "
+            "the last printed digit, ours disagree if they are shown to differ by more."
         )
     different, splits = control(scores)
     if splits:
         yield (
             f"Control: over all rows and figures, the seeds of a row were split into halves in {splits} "
-            f"ways; {different} ({different / splits:.1%}) were called different. At most 5% are expected."
+            "ways, and judged by the deviation of the other rows; "
+            f"{different} ({different / splits:.1%}) were called different. 5% are expected."
         )
-        if any(len(of_row.observed) == 3 for of_rows in scores.values() for of_row in of_rows.values()):
-            yield "Half of three seeds is one, which is given the deviation of the other two."
+
+
+def _deviations(scores: Scores) -> Iterator[str]:
+    """How much seeds change each figure."""
+    found = [
+        f"{figure_title(name)}, {test.deviation_in_words(tests.deviation)} ({tests.freedom})"
+        for name, tests in scores.items()
+        if (test := TESTS.get(name.removesuffix(AVERAGED))) and tests.deviation is not None
+    ]
+    if found:
+        yield f"Standard deviation over seeds, with its degrees of freedom: {'; '.join(found)}."
