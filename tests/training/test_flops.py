@@ -48,7 +48,8 @@ def test_pytorch_counts_the_same_flops_of_a_padded_micro_batch(source_len: int, 
     assert counter.get_total_flops() == expected
 
 
-RIVALS: dict[str, dict[str, Any]] = {
+OTHERS: dict[str, dict[str, Any]] = {
+    "relative positions": {"positions": "relative", "max_distance": 3},
     "recurrent": {"architecture": "recurrent"},
     "recurrent with experts": {"architecture": "recurrent", "feed_forward": "experts", "num_experts": 5},
     "transformer with experts": {"feed_forward": "experts", "num_experts": 5},
@@ -58,9 +59,9 @@ RIVALS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.filterwarnings("ignore:TF32 acceleration")
-@pytest.mark.parametrize("rival", RIVALS)
-def test_pytorch_counts_the_same_flops_of_every_rival(rival: str) -> None:
-    config, rows, source_len, target_len = UNEVEN.replace(**RIVALS[rival]), 2, 9, 7
+@pytest.mark.parametrize("other", OTHERS)
+def test_pytorch_counts_the_same_flops_of_variants_and_rivals(other: str) -> None:
+    config, rows, source_len, target_len = UNEVEN.replace(**OTHERS[other]), 2, 9, 7
     source, target = (np.full((rows, length), 6) for length in (source_len, target_len))
     batch = Batch(source, target, target, rows * target_len, np.arange(rows))
     model = build_model(config).train()

@@ -44,6 +44,10 @@ def kept_file(name: str, suffix: str) -> Path:
     return Path(name).with_stem(Path(name).stem + suffix)
 
 
+class WeightsMissingError(UsageError):
+    """A row needs the weights of another, which was taken up without them; others can be computed."""
+
+
 class RowError(UserError):
     """A row cannot be computed, for a reason that is recorded in its result (exit code 9)."""
 

@@ -43,7 +43,7 @@ from allyouneed.paper.identity import (
     require_same,
 )
 from allyouneed.paper.scales import Scale
-from allyouneed.storage.publish import disk_errors, replaced_file, sha256_of, write_text
+from allyouneed.storage.publish import discard, disk_errors, replaced_file, sha256_of, write_text
 from allyouneed.storage.run_directory import RunDirectory
 from allyouneed.tasks.catalogue import TASKS
 
@@ -60,6 +60,8 @@ _COSTS = {"seconds", "matmul_flops", "formula_flops", "energy_joules"}
 _TOLERANCE = 0.01
 """By how much a kept score may differ from that of the kept counts, as losses are rounded."""
 _LOG_OF_HUGE = 700.0
+_MADE_FROM = "model", "rate-*/model", "silver"
+"""Folders of a row that other rows are made from."""
 _TEXTS = {PROCESSOR, DATE, "precision", "device"}
 
 
@@ -191,7 +193,13 @@ def take_up(experiment: Experiment, out: Path, folder: Path) -> None:
 
 
 def _forget_leftovers(row: Path) -> None:
-    """Remove what an interrupted computation of a row has written, which would count as the kept row's."""
+    """Remove what an interrupted computation of a row has written, which would count as the kept row's.
+
+    So do its models, of which ensembles and silver trees are made.
+    """
+    for pattern in _MADE_FROM:
+        for folder in row.glob(pattern):
+            discard(folder)
     for name in (HYPOTHESES, REFERENCES, *(test.kept for test in TESTS.values())):
         for file in row.glob(f"{Path(name).stem}*{Path(name).suffix}"):
             with disk_errors(file):

@@ -38,6 +38,7 @@ from allyouneed.paper.experiment import (
     Results,
     Row,
     RowError,
+    WeightsMissingError,
     Work,
 )
 from allyouneed.paper.identity import EXPERIMENT, identity, other_settings, read_json, require_same
@@ -95,7 +96,8 @@ def reproduce(  # noqa: PLR0913 - what, where, how large, from what, whom to tel
             for another scale, model or data.
         DataError: The data has too little of what the experiment needs.
         ModelError: The data or the model is damaged.
-        UserError: A row raised an error that it did not cause itself.
+        UserError: A row raised an error that it did not cause itself, or needs the weights of one that was
+            taken up; this is raised when all others are computed.
     """
     rows = chosen_rows(experiment, scale, only)
     if not only:
@@ -105,16 +107,24 @@ def reproduce(  # noqa: PLR0913 - what, where, how large, from what, whom to tel
     if can_compute and num_seeds not in (None, 1) and len(plan) == len(rows):
         say(f"NOTICE: {num_seeds} seeds are asked for, but each of these rows is computed once")
     directories = [out / row.name / f"seed-{seed}" for row, seed in plan]
-    time_left = _time_left(directories)
+    time_left, missing = _time_left(directories), None
     for number, ((row, seed), directory) in enumerate(zip(plan, directories, strict=True), start=1):
         work = Work(directory, seed, scale, inputs, device, reporter, draw, say)
-        if not _is_computed(row, directory) and _compute(row, work, f"{number} of {len(plan)}", time_left):
+        try:
+            is_new = not _is_computed(row, directory) and _compute(
+                row, work, f"{number} of {len(plan)}", time_left
+            )
+        except WeightsMissingError as error:
+            missing, is_new = missing or error, False
+        if is_new:
             if keep is not None:
                 keep_rows(experiment, scale, out, keep)
             yield read_results(experiment, out, scale, inputs)
     if keep is not None:
         keep_rows(experiment, scale, out, keep)
     yield read_results(experiment, out, scale, inputs)
+    if missing is not None:
+        raise missing
 
 
 def _compute(row: Row, work: Work, number: str, time_left: Callable[[], str]) -> bool:

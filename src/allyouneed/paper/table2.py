@@ -11,8 +11,19 @@ from typing import Any, NamedTuple
 
 from allyouneed.config.presets import PRESETS
 from allyouneed.config.run import RunConfig
-from allyouneed.errors import DivergedError, UsageError
-from allyouneed.paper.experiment import CURVE, FAILED, RATES, RESULT, Experiment, Figures, Row, RowError, Work
+from allyouneed.errors import DivergedError
+from allyouneed.paper.experiment import (
+    CURVE,
+    FAILED,
+    RATES,
+    RESULT,
+    Experiment,
+    Figures,
+    Row,
+    RowError,
+    WeightsMissingError,
+    Work,
+)
 from allyouneed.paper.identity import read_json
 from allyouneed.paper.scales import Scale
 from allyouneed.paper.training_rows import (
@@ -52,12 +63,13 @@ _NOTES = [
     "Below the paper's size, each system is trained with half, once and twice the scale's learning rate, and "
     "the run with the lowest perplexity on the validation text is the row; costs are those of this run. The "
     "schedule is that of a run of the scale, stretched to the number of updates that the FLOPs pay for: all "
-    "systems warm up for the same share of the updates. The last checkpoints are averaged.",
+    "systems warm up for the same share of the updates. The last checkpoints are averaged. Without a "
+    "test set, systems are scored on the text that chose the rate.",
     "GNMT is trained without reinforcement learning. Table 2 has further rows that are not reproduced: "
     "Deep-Att + PosUnk (39.2 BLEU, English-French, 1.0e20 FLOPs) and the ensembles of several models of one "
     "kind: Deep-Att + PosUnk (40.4, 8.0e20), GNMT + RL (26.30 and 41.16, 1.8e20 and 1.1e21) and ConvS2S "
     "(26.36 and 41.29, 7.7e19 and 1.2e21).",
-    "`ensemble` combines the five systems, one of each kind.",
+    "`ensemble` combines the five systems, one of each kind, at the cost of all five.",
 ]
 _SET_BY_ROWS = {
     *("num_steps", "warmup_steps", "learning_rate_factor", "validate_every_steps"),
@@ -238,7 +250,7 @@ def _ensemble(work: Work) -> Figures:
             raise RowError(f"{folder}: failed, and the ensemble needs it")
         models.append(folder / folder_of(figures["rate"]) / "model")
     if missing := [model for model in models if not model.is_dir()]:
-        raise UsageError(
+        raise WeightsMissingError(
             f"{missing[0]}: is not there, and the ensemble needs it; kept rows have no weights: delete "
             f"{missing[0].parents[1]} and compute it without from, or choose other rows",
             settings=["rows", "from"],

@@ -13,7 +13,7 @@ from allyouneed.evaluation.significance import SIGNIFICANT
 from allyouneed.paper.experiment import AVERAGED, Results, Row
 from allyouneed.paper.figure_tests import FigureTest, Kept, find_test, kept_of
 
-LAST_DIGIT = {"perplexity": 0.01, "bleu": 0.1, "bracket_f1": 0.1}
+LAST_DIGIT = {"perplexity": 0.01, "bleu": 0.1, "bracket_f1_unconstrained": 0.1}
 """One unit in the last digit that the paper prints of a figure; so small a difference may be rounding."""
 Verdict = Literal["as the paper", "not as the paper", "differs", "not told apart", "not tested"]
 Shown = Literal["different", "beyond the margin", "within the margin"]

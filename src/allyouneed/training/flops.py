@@ -40,11 +40,13 @@ def _of_transformer(config: ModelConfig, source: int, target: int) -> int:
         # the weighted sums of values (per pair).
         return per_key_or_query * (config.d_model * (queries + keys) + pairs)
 
-    encoder = attention(source, source, pairs_in_reach(config, source, causal=False))
+    # Learned offsets are multiplied with every query, and mixed for it.
+    offsets = 2 * config.max_distance + 1 if config.positions == "relative" else 0
+    encoder = attention(source, source, pairs_in_reach(config, source, causal=False) + source * offsets)
     if config.autoregression == "ssru":
         of_output = target * 2 * config.d_model**2
     else:
-        of_output = attention(target, target, pairs_in_reach(config, target, causal=True))
+        of_output = attention(target, target, pairs_in_reach(config, target, causal=True) + target * offsets)
     decoder = of_output + attention(target, source, target * source)
     position_wise = position_wise_multiply_adds(config)
     return config.num_layers * (encoder + position_wise * source) + config.decoder_layers * (

@@ -40,12 +40,14 @@ def sections(results: Results) -> Iterator[str]:
         return
     kind = _kinds(results, rows[0])
     timed = [row for row in rows if len(kind) == 1 and _kinds(results, row) == kind]
-    left_out = (
-        "" if len(timed) == len(rows) else " Only rows of one kind of machine are drawn against seconds."
-    )
+    left_out = {
+        len(rows): "",
+        0: " Seconds are not shown: the rows were computed on machines of several kinds.",
+    }.get(len(timed), " Only rows of one kind of machine are drawn against seconds.")
+    noise = " Seconds include what else the machine did." if timed else ""
     others = any(RATES in outcome for row in rows for outcome in results.outcomes[row.name].values())
     thin = " Thin lines are the runs with other learning rates." if others else ""
-    yield heading("How the rows learned", told + thin + left_out)
+    yield heading("How the rows learned", told + thin + left_out + noise)
     costs = "FLOPs and against seconds" if timed else "FLOPs"
     for name, label in labels.items():
         yield plot(_by_cost(results, rows, timed, name, label), f"validation {label} against {costs}")

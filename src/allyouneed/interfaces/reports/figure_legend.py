@@ -16,7 +16,11 @@ _LEGEND = {
     "parameters_millions": ("10⁶ parameters", "number of trained weights, in millions"),
     "rate": ("rate", "factor of the scale's learning rate that was best on the validation text"),
     "updates": ("updates", "number of updates within the budget"),
-    "formula_flops": ("FLOPs by formula", "time × devices × sustained FLOPS, the paper's estimate"),
+    "formula_flops": (
+        "FLOPs by formula",
+        "time × devices × sustained FLOPS, the paper's estimate; rough on a CPU, whose FLOPS are measured "
+        "once",
+    ),
     "tokens_per_second": ("tokens per second", "median target tokens per second in training"),
     "step_time_ratio": ("step time ratio", "time per target token divided by that of the first row"),
     "bracket_f1": (
@@ -26,7 +30,7 @@ _LEGEND = {
     "exact_match": ("exact match", "percentage of sentences whose tree is entirely right"),
     "tag_accuracy": ("tag accuracy", "percentage of words with the right part-of-speech tag"),
     "well_formed": ("well formed", "percentage of outputs that are trees without repair"),
-    "f1_unconstrained": (
+    "bracket_f1_unconstrained": (
         "F1 unconstrained",
         "bracket F1 with any output allowed, and repaired, as in the paper",
     ),

@@ -56,6 +56,8 @@ def _table(file: Path, text: str) -> ResultsTable | None:
         table = read_table(text)
         if table:
             list(main_table(table))
+            list(cost_table(table))
+            _place(table)
     except (ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError):
         raise DataError(
             f"{file}: is damaged, or was written by another version; run its experiment again, or remove it"

@@ -124,7 +124,10 @@ def cost_table(table: ResultsTable) -> Iterator[str]:
     if table.costs:
         formula = '; "by formula" is time × devices × sustained FLOPS, as the paper estimates them (6.1)'
         told = formula if "by formula" in table.costs else ""
-        yield f'<p class="legend">Over all seeds. FLOPs are those of matrix products, counted{told}.</p>'
+        has_rates = any(column.title == figure_title("rate") for column in table.columns)
+        chosen = ", of the chosen rate" if has_rates else ""
+        counted = f"FLOPs are those of matrix products, counted{told}."
+        yield f'<p class="legend">Over all seeds{chosen}. {counted}</p>'
 
 
 def _conclusions(table: ResultsTable) -> Iterator[str]:

@@ -1,17 +1,15 @@
 """The results of an experiment as a table of texts: figures, verdicts, cost and remarks."""
 
 import math
-import re
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from allyouneed.errors import printable
 from allyouneed.interfaces.reports.figure_legend import figure_explanation, figure_title
+from allyouneed.interfaces.reports.results_remarks import remarks
 from allyouneed.paper.experiment import (
-    AVERAGED,
     DATE,
     FAILED,
     PROCESSOR,
@@ -21,14 +19,10 @@ from allyouneed.paper.experiment import (
     Results,
     Row,
 )
-from allyouneed.paper.figure_tests import TESTS, find_test
-from allyouneed.paper.scales import Scale
+from allyouneed.paper.figure_tests import find_test
 from allyouneed.paper.verdicts import (
     Judgement,
-    Scores,
     Verdict,
-    are_sentences_drawn,
-    control,
     deviation,
     judge,
     scores_of,
@@ -167,7 +161,7 @@ def results_table(results: Results) -> ResultsTable:
         [Column(figure_title(figure), figure_explanation(figure), figure in in_paper) for figure in figures],
         lines,
         _conclusions(results, judgements),
-        [*_trained(results), *_notes(results), *_rule(results, scores)],
+        [*remarks(results, scores)],
     )
 
 
@@ -265,76 +259,3 @@ def _difference(judgement: Judgement, *, name_baseline: bool) -> str:
     p_value = "" if judgement.p_value is None else f" ({of_margin}p = {judgement.p_value:.2g})"
     title = figure_title(judgement.figure)
     return f"{judgement.row}, {title} {judgement.difference:+.2f}{beside}{p_value}{paper}"
-
-
-def _trained(results: Results) -> Iterator[str]:
-    """Remarks on the models: the given one, or the settings of the trained ones."""
-    if results.inputs.model is not None:
-        yield f"Model: {printable(str(results.inputs.model))}."
-        return
-    is_trained = results.inputs.data or any(results.values(row.name, "seconds") for row in results.rows)
-    if not is_trained and results.experiment.settings is Scale.changes:
-        return  # the scale's settings are those of training
-    settings = results.experiment.settings(results.scale)
-    scaled = f"Scale {results.scale.name}, sized for {results.scale.sized_for}."
-    yield scaled + (f" Settings: {'; '.join(settings)}." if settings else "")
-    flags = " and ".join(f"`--{name.replace('_', '-')}`" for name in results.experiment.test_settings)
-    if results.tested:
-        yield "Scored on a test set; nothing was chosen by it."
-    elif flags:
-        verb = "give" if len(results.experiment.test_settings) > 1 else "gives"
-        yield f"Scored on the validation text; the paper's figures are on test text, which {flags} {verb}."
-    elif TESTS.keys() & results.experiment.figures.keys():
-        yield "Scored on the validation text."
-
-
-def _notes(results: Results) -> Iterator[str]:
-    """The experiment's notes; one on a row, the first that it names, only if that has been computed."""
-    rows = {row.name for row in results.rows}
-    for note in results.experiment.notes:
-        named = [name for name in re.findall("`([^`]+)`", note) if name in rows]
-        if not named or named[0] in results.outcomes:
-            yield note
-
-
-def _rule(results: Results, scores: Scores) -> Iterator[str]:
-    """How rows are compared, and the control of the test."""
-    if not scores:
-        return
-    on_seeds = [figure_title(name) for name in scores if not are_sentences_drawn(name, scores)]
-    alone = f", except for {'; '.join(on_seeds)}" if on_seeds else ""
-    drawn = "" if len(on_seeds) == len(scores) else f", and test sentences with replacement{alone}"
-    yield (
-        "A row is tested against its baseline over the seeds that both have, if these are two or more. "
-        "What a seed does to all rows is taken out. The rest has one deviation for all rows, but its own for "
-        "a row that varies more; differences that seeds make are drawn from Student's t "
-        f"distribution{drawn}. p-values have Holm's correction over all rows, for each figure and kind of "
-        "test by itself; p < 0.05 is significant."
-    )
-    yield from _deviations(scores)
-    in_paper = {name for row in results.rows for name in row.paper}
-    margins = [test.margin_in_words for name in scores if name in in_paper and (test := TESTS.get(name))]
-    if margins:
-        yield (
-            f"Where the paper's rows differ by less than {' or '.join(margins)}, ours agree with it if they "
-            "are shown to do so, too (two one-sided tests). Where the paper's are equal, up to one unit in "
-            "the last printed digit, ours disagree if they are shown to differ by more."
-        )
-    different, splits = control(scores)
-    if splits:
-        yield (
-            f"Control: over all rows and figures, the seeds of a row were split into halves in {splits} "
-            "ways, and judged by the deviation of the other rows; "
-            f"{different} ({different / splits:.1%}) were called different. 5% are expected."
-        )
-
-
-def _deviations(scores: Scores) -> Iterator[str]:
-    """How much seeds change each figure."""
-    found = [
-        f"{figure_title(name)}, {test.deviation_in_words(tests.deviation)} ({tests.freedom})"
-        for name, tests in scores.items()
-        if (test := TESTS.get(name.removesuffix(AVERAGED))) and tests.deviation is not None
-    ]
-    if found:
-        yield f"Standard deviation over seeds, with its degrees of freedom: {'; '.join(found)}."
