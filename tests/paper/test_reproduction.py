@@ -604,17 +604,18 @@ def test_energy_of_some_seeds_alone_is_not_given_as_that_of_a_row(tmp_path: Path
         assert results_table(results).lines[0].costs[3] == energy
 
 
-def test_a_learning_curve_leaves_validations_out_and_events_of_earlier_versions(tmp_path: Path) -> None:
+def test_a_learning_curve_leaves_pauses_out_and_events_of_earlier_versions(tmp_path: Path) -> None:
     old = {"event": "validate", "step": 1, "loss": 2.0, "perplexity": 7.4}
     new = [
         {**old, "step": n, "perplexity": 9.0 - n, "seconds": 10.0 * n, "matmul_flops": 1e9 * n, "bleu": n}
         for n in (2, 4, 4, 6)
     ]
     events = [old, *({**event, "validation_seconds": 3.0} for event in new)]
+    events.insert(4, {"event": "checkpoint", "step": 4, "seconds": 1.0})
     (tmp_path / "log.jsonl").write_bytes("".join(json.dumps(event) + "\n" for event in events).encode())
     assert curve_of(tmp_path) == {
         "step": [2, 4, 6],
-        "seconds": [20.0, 37.0, 54.0],
+        "seconds": [20.0, 37.0, 53.0],
         "matmul_flops": [2e9, 4e9, 6e9],
         "perplexity": [7.0, 5.0, 3.0],
         "bleu": [2, 4, 6],

@@ -1,6 +1,5 @@
 """Rows that train a model and score it on held-out text, as the paper does on newstest2013 (6.2)."""
 
-import itertools
 import signal
 import statistics
 from collections.abc import Mapping, Sequence
@@ -208,24 +207,28 @@ def cost_of(run: Path) -> dict[str, Any]:
     }
 
 
+_PAUSES = {"validate": "validation_seconds", "checkpoint": "seconds"}
+"""Event that interrupts training -> where it says for how long."""
+
+
 def curve_of(run: Path) -> dict[str, list[float]]:
     """How a run learned: a value for each validation, in order; those of earlier versions are left out.
 
     Returns:
-        `step`; `seconds` of training until then, validations left out; `matmul_flops`; `perplexity`; and the
-        score of the task, such as `bleu`, if every validation has it.
+        `step`; `seconds` of training until then, without validations and checkpoints; `matmul_flops`;
+        `perplexity`; and the score of the task, such as `bleu`, if every validation has it.
     """
-    events = {
-        event["step"]: event
-        for event in read_log(run / "log.jsonl")
-        if event["event"] == "validate" and "validation_seconds" in event
-    }
+    log = [event for event in read_log(run / "log.jsonl") if _PAUSES.get(event["event"]) in event]
+    pauses = {(event["event"], event["step"]): event[_PAUSES[event["event"]]] for event in log}
+    events = {event["step"]: event for event in log if event["event"] == "validate"}
     validated = [event for _, event in sorted(events.items())]
-    waited = itertools.accumulate((event["validation_seconds"] for event in validated), initial=0.0)
+    waited = [
+        sum(seconds for (_, step), seconds in pauses.items() if step < event["step"]) for event in validated
+    ]
     scores = [task.score for task in TASKS.values() if all(task.score in event for event in validated)]
     return {
         "step": [event["step"] for event in validated],
-        "seconds": [event["seconds"] - before for event, before in zip(validated, waited, strict=False)],
+        "seconds": [event["seconds"] - before for event, before in zip(validated, waited, strict=True)],
         "matmul_flops": [event["matmul_flops"] for event in validated],
         **{name: [event[name] for event in validated] for name in ("perplexity", *scores)},
     }
