@@ -24,8 +24,7 @@ from allyouneed.bench.decoding_contenders import (
 )
 from allyouneed.bench.decoding_team import Team, Turn
 from allyouneed.bench.decoding_workloads import Task
-from allyouneed.native import isa
-from allyouneed.native.library import library
+from allyouneed.native.library import instructions, library
 
 FORCED = (
     *("ALLYOUNEED_ISA", "CT2_FORCE_CPU_ISA", "ONEDNN_MAX_CPU_ISA", "ATEN_CPU_CAPABILITY"),
@@ -215,8 +214,7 @@ def seconds(found: Measured) -> np.ndarray[Any, np.dtype[np.float64]]:
 
 def _instructions() -> dict[str, str]:
     """The instruction set of our kernels, and what limits those of all."""
-    named = os.environ.get(isa.VARIABLE)
-    chosen = {"instructions": isa.find(named).name} if library() else {}
+    chosen = {"instructions": instructions()} if library() else {}
     return chosen | {name: os.environ[name] for name in FORCED if name in os.environ}
 
 

@@ -43,8 +43,9 @@ def memory_bytes(device: torch.device) -> int:
         return torch.mps.driver_allocated_memory()
     if device.type != "cpu":
         return torch.accelerator.max_memory_allocated(device)
-    if _STATUS.is_file():  # on Linux, `ru_maxrss` may be inherited from the parent process
-        return 1024 * int(_field_of(_STATUS, "VmHWM").split()[0])
+    peak = _field_of(_STATUS, "VmHWM") if _STATUS.is_file() else ""  # gVisor has the file without it
+    if peak:  # on Linux, `ru_maxrss` may be inherited from the parent process
+        return 1024 * int(peak.split()[0])
     unit = 1 if sys.platform == "darwin" else 1024
     return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 

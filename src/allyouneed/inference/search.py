@@ -70,17 +70,6 @@ overwritten; the maximum number of tokens; the restriction; the sentences; their
 Returns log-probabilities and tokens, both (sentences, beams, chosen)."""
 
 
-def most_probable(
-    logits: Float[Tensor, "sentences beams vocab"],
-    num_tokens: int,
-    restriction: Restriction | None,
-    sentences: Sequence[SearchRequest],
-    lengths: NDArray[np.int64],
-) -> tuple[Float[Tensor, "sentences beams chosen"], Int[Tensor, "sentences beams chosen"]]:
-    """The `Select` of beam search."""
-    return top_log_probs(logits, num_tokens, restriction)
-
-
 def length_penalty(length: NDArray[np.int64], config: SearchConfig) -> NDArray[np.float64]:
     """The divisor of the log-probability; `length` counts the end symbol."""
     penalty: NDArray[np.float64] = LENGTH_PENALTIES[config.length_normalization](
@@ -113,7 +102,7 @@ class BeamSearch:
         config: SearchConfig,
         n_best: int = 1,
         constraint: Constraint | None = None,
-        select: Select = most_probable,
+        select: Select | None = None,
     ) -> None:
         self._decoding, self._config, self._select = decoding, config, select
         self._selective = decoding if isinstance(decoding, SelectiveDecoding) else None
@@ -162,12 +151,12 @@ class BeamSearch:
         """Log-probabilities and ids of the best next tokens (sentences, beams, k)."""
         logits = self._decoding.step(torch.from_numpy(self._beams.last_tokens()))
         columns = self._decoding.candidates
-        if columns is not None and (restriction is not None or self._select is not most_probable):
-            logits, columns = columns.spread(logits), None
-        log_probs, tokens = self._select(
-            logits, self._rules.num_candidates, restriction, self.sentences, self._beams.lengths
-        )
-        tokens = tokens if columns is None else columns.at(tokens)
+        most = self._rules.num_candidates
+        if self._select is None:
+            log_probs, tokens = top_log_probs(logits, most, restriction, columns)
+        else:
+            logits = logits if columns is None else columns.spread(logits)
+            log_probs, tokens = self._select(logits, most, restriction, self.sentences, self._beams.lengths)
         return log_probs.cpu().numpy(), tokens.cpu().numpy()
 
     def _best_of_living(
@@ -179,7 +168,7 @@ class BeamSearch:
         hypothesis at its start, and the hypotheses of sentences that wait to leave.
         """
         selective, alive = self._selective, self._beams.alive()
-        if np.count_nonzero(alive) == alive.size or self._select is not most_probable:
+        if np.count_nonzero(alive) == alive.size or self._select is not None:
             return None
         if selective is None or not selective.skips or (restriction and not restriction.is_of_lengths):
             return None

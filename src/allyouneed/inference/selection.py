@@ -74,27 +74,35 @@ class Restriction:
 
 
 def top_log_probs(
-    logits: Float[Tensor, "sentences beams vocab"], k: int, restriction: Restriction | None = None
+    logits: Float[Tensor, "sentences beams columns"],
+    k: int,
+    restriction: Restriction | None = None,
+    candidates: Candidates | None = None,
 ) -> tuple[Float[Tensor, "sentences beams k"], Int[Tensor, "sentences beams k"]]:
     """The k most probable tokens of each row, as log-probabilities and ids; logits are overwritten.
 
-    Ties go to the lower id. A row of fewer than k tokens is returned whole, in that order.
+    Ties go to the lower id. A row of fewer than k tokens is returned whole, in that order. `candidates` are
+    the tokens of the columns, by default the whole vocabulary.
     """
     k = min(k, logits.size(-1))
     native = logits.device.type == "cpu" and logits.dtype == torch.float32 and library() is not None
     if native and (restriction is None or restriction.is_of_lengths):
         cannot_end = None if restriction is None else restriction.cannot_end.repeat(logits.size(1))
-        return kernels.top_log_probs(logits, k, NEVER_PRODUCED, cannot_end=cannot_end)
+        values, ids = kernels.top_log_probs(logits, k, NEVER_PRODUCED, cannot_end=cannot_end)
+        return values, ids if candidates is None else candidates.at(ids)
     logits = logits.float()
+    # Of the columns, not of the whole vocabulary: a restriction of other sentences must not change the bits.
     normalisers = kernels.log_sum_exp(logits) if native else logits.logsumexp(dim=-1)
     if restriction is not None:
+        if candidates is not None:
+            logits, candidates = candidates.spread(logits), None
         restriction.apply(logits, normalisers)
     if native:
         return kernels.top_log_probs(logits, k, NEVER_PRODUCED, normalisers)
     for token in NEVER_PRODUCED:  # a list of them would have to be copied to the device
         logits[..., token] = _NOTHING
     values, ids = stable_top_k(logits, k)
-    return values - normalisers[..., None], ids
+    return values - normalisers[..., None], ids if candidates is None else candidates.at(ids)
 
 
 def top_log_probs_of_some(

@@ -9,6 +9,7 @@ of threads. */
 #include "kernels.h"
 #include "products.h"
 #include "stored_rows.h"
+#include "threads.h"
 #include "vector.h"
 
 enum {
@@ -324,7 +325,7 @@ int attend(
     const struct heads *heads, int64_t num_queries, const float *queries, int64_t query_stride, const float *rows,
     const struct attended *attended, float *out, int threads) {
     int failed = 0;
-#pragma omp parallel for num_threads(threads) schedule(static) reduction(| : failed) if (threads > 1)
+#pragma omp parallel for num_threads(threads) schedule(static) reduction(| : failed) if (threads > 1 && !is_forked)
     for (int64_t first = 0; first < num_queries; first += attended->group) {
         int64_t end = first + attended->group < num_queries ? first + attended->group : num_queries;
         failed |= !attend_from(heads, attended, first, end, queries, query_stride, (const char *)rows, out);

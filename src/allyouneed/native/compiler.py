@@ -72,14 +72,17 @@ def compile_library(compiler: str, command: Sequence[str], path: Path) -> None:
         ("ZIG_GLOBAL_CACHE_DIR", "ZIG_LOCAL_CACHE_DIR"), str(path.parent)
     )
     for openmp in attempts:
-        ended = subprocess.run(
-            [*command, *FLAGS, *_SHARED, *openmp, "-o", str(path), *sources, "-lm"],
-            capture_output=True,
-            text=True,
-            timeout=_SECONDS,
-            check=False,
-            env=environment,
-        )
+        try:
+            ended = subprocess.run(
+                [*command, *FLAGS, *_SHARED, *openmp, "-o", str(path), *sources, "-lm"],
+                capture_output=True,
+                text=True,
+                timeout=_SECONDS,
+                check=False,
+                env=environment,
+            )
+        except OSError as error:
+            raise RuntimeError(f"{compiler} failed: {error}") from error
         if ended.returncode == 0:
             return
     raise RuntimeError(f"{compiler} failed: {ended.stderr.strip()}")

@@ -8,6 +8,7 @@ import ctypes
 import functools
 import os
 import platform
+import struct
 import subprocess
 import tempfile
 from collections.abc import Sequence
@@ -26,7 +27,13 @@ FORMS = "float32", "bfloat16", "int8"
 """Forms of packed weights, in the order of `enum form` in `kernels.h`."""
 
 _REMEDY = "run `pip install 'allyouneed[compiler]'` or install gcc"
+_CACHE_REMEDY = (
+    "set XDG_CACHE_HOME to a directory that you own and only you can write to,"
+    " with free space and not mounted noexec"
+)
 _OPENMP = b"GOMP_parallel", b"__kmpc_fork_call"  # how GCC and Clang start threads
+
+_ELF = b"\x7fELF"
 
 
 class Found(NamedTuple):
@@ -36,6 +43,14 @@ class Found(NamedTuple):
     """None if there is none."""
     origin: str
     """What made the library, or why there is none."""
+
+
+class _Failure(NamedTuple):
+    """Why there is no library for an instruction set."""
+
+    reason: str
+    final: bool
+    """Whether no other instruction set has one: this one compiled, but could not be written or loaded."""
 
 
 def available() -> tuple[str, ...]:
@@ -60,24 +75,41 @@ def found() -> Found:
     """
     if os.environ.get("ALLYOUNEED_NATIVE") == "0":
         return Found(None, "ALLYOUNEED_NATIVE is 0")
-    return library_for(os.environ.get(isa.VARIABLE))
+    return library_for(os.environ.get(isa.VARIABLE))[1]
+
+
+def instructions() -> str:
+    """The name of the instruction set that the library is for; call it only if there is a library.
+
+    It is not the processor's fastest if no installed compiler knows that one.
+    """
+    return library_for(os.environ.get(isa.VARIABLE))[0]
 
 
 @functools.cache
-def library_for(name: str | None) -> Found:
-    """The library for an instruction set, by default the fastest; it says once why there is none.
+def library_for(name: str | None) -> tuple[str, Found]:
+    """The library for an instruction set, by default the fastest that can be compiled, and the set's name.
+
+    If there is none, it says why, once.
 
     Raises:
         UsageError: This processor does not have the instruction set.
     """
-    instructions = isa.find(name)
-    result = _ready_made(instructions) or _cached_or_compiled(instructions)
-    if result.library is None:
-        say(
-            "allyouneed: the C kernels are not available, PyTorch computes several times more slowly and"
-            f" without int8 ({result.origin}); set ALLYOUNEED_NATIVE=0 to hide this message"
-        )
-    return result
+    missing = reason = ""
+    for instruction_set in [isa.find(name)] if name else isa.supported():
+        result = _ready_made(instruction_set) or _cached_or_compiled(instruction_set)
+        if isinstance(result, Found):
+            why = f", for {instruction_set.name} (not for {missing})" if missing else ""
+            return instruction_set.name, result._replace(origin=result.origin + why)
+        reason, final = result
+        missing = missing or f"{instruction_set.name}: {reason}"
+        if final:
+            break
+    say(
+        "allyouneed: the C kernels are not available, PyTorch computes several times more slowly and"
+        f" without int8 ({reason}); set ALLYOUNEED_NATIVE=0 to hide this message"
+    )
+    return instruction_set.name, Found(None, reason)
 
 
 def _ready_made(instructions: isa.InstructionSet) -> Found | None:
@@ -91,32 +123,40 @@ def _ready_made(instructions: isa.InstructionSet) -> Found | None:
     return None
 
 
-def _cached_or_compiled(instructions: isa.InstructionSet) -> Found:
+def _cached_or_compiled(instructions: isa.InstructionSet) -> Found | _Failure:
     """The library of the most preferred compiler that works, cached or newly compiled."""
-    failure = "no C compiler is installed"
+    errors: list[Exception] = []
     cache, name = user_cache(), library_name(instructions, str(platform.libc_ver()))
     for compiler in COMPILERS:
         kept = None if cache is None else cache / f"{compiler}-{name}"
         if kept is not None and is_ours(kept):
-            with contextlib.suppress(OSError, AttributeError):  # truncated by a crash: compile it again
+            with contextlib.suppress(OSError, AttributeError):  # damaged: compile it again
                 return _opened(kept, compiler)
         command = find(compiler)
         if command is None:
             continue
-        try:
-            return _compiled(compiler, [*command, *instructions.options], kept)
-        except (OSError, RuntimeError, subprocess.SubprocessError, AttributeError) as error:
-            failure = printable(str(error).partition("\n")[0])
-    return Found(None, f"{failure}: {_REMEDY}")
+        for place in (kept, None) if kept else (None,):  # the cache may be full, or mounted noexec
+            try:
+                return _compiled(compiler, [*command, *instructions.options], place)
+            except (OSError, RuntimeError, subprocess.SubprocessError, AttributeError) as error:
+                errors.append(error)
+    return _failure_of(errors)
+
+
+def _failure_of(errors: Sequence[Exception]) -> _Failure:
+    """The last error and its remedy: RuntimeError and SubprocessError are of compilers, others of folders."""
+    if not errors:
+        return _Failure(f"no C compiler is installed: {_REMEDY}", final=False)
+    is_of_compiler = isinstance(errors[-1], RuntimeError | subprocess.SubprocessError)
+    reason = printable(str(errors[-1]).partition("\n")[0])
+    return _Failure(
+        f"{reason}: {_REMEDY if is_of_compiler else _CACHE_REMEDY}",
+        final=not any(isinstance(error, RuntimeError) for error in errors),
+    )
 
 
 def _compiled(compiler: str, command: Sequence[str], kept: Path | None) -> Found:
-    """The library of a compiler, which is written to `kept` in the cache if there is one."""
-    if kept is None:
-        say(
-            "allyouneed: no cache directory for the C kernels, so every start compiles them, which takes"
-            " seconds; set XDG_CACHE_HOME to a directory that you own and only you can write to"
-        )
+    """The library of a compiler, written to `kept` in the cache, or to a temporary folder if that is None."""
     with tempfile.TemporaryDirectory(dir=kept and kept.parent) as folder:
         made = Path(folder) / "kernels.so"
         compile_library(compiler, command, made)
@@ -126,7 +166,12 @@ def _compiled(compiler: str, command: Sequence[str], kept: Path | None) -> Found
             with made.open("rb") as file:
                 os.fsync(file.fileno())
             made.replace(kept)  # atomic, because other processes may be compiling it too
-        return result
+    if kept is None:
+        say(
+            "allyouneed: no usable cache directory for the C kernels, so every start compiles them, which"
+            f" takes seconds; {_CACHE_REMEDY}"
+        )
+    return result
 
 
 def _opened(path: Path, compiler: str) -> Found:
@@ -135,7 +180,27 @@ def _opened(path: Path, compiler: str) -> Found:
 
 
 def _open(path: Path) -> Any:
+    if _is_cut_off(path):
+        raise OSError(f"{path} is cut off")
     loaded = ctypes.CDLL(str(path))
     for name, arguments in functions().items():
         getattr(loaded, name).argtypes = arguments
     return loaded
+
+
+def _is_cut_off(path: Path) -> bool:
+    """Whether an ELF file ends before its section headers do, which come last.
+
+    The system would map what is missing, too, and kill the process that reads it; macOS checks its files.
+    """
+    with path.open("rb") as file:
+        header = file.read(64)
+    if not header.startswith(_ELF):
+        return False
+    if len(header) < 64:
+        return True
+    is_wide, is_little = header[4] == 2, header[5] == 1
+    order, offset_type, place = "<" if is_little else ">", "Q" if is_wide else "I", 40 if is_wide else 32
+    # e_shoff; e_flags, e_ehsize, e_phentsize and e_phnum, skipped; e_shentsize and e_shnum
+    start, size, number = struct.unpack_from(f"{order}{offset_type}10xHH", header, place)
+    return bool(start + size * number > path.stat().st_size)

@@ -10,6 +10,7 @@ only on W and the same row of x, not on the other rows or the numbers of rows an
 
 #include "kernels.h"
 #include "products.h"
+#include "threads.h"
 #include "vector.h"
 
 /* The sums of a block, the vectors of a panel and a value of x fit into the registers. */
@@ -129,7 +130,7 @@ int linear_forward(const struct linear *layer, const float *x, int64_t num_rows,
             return 0;
         rows.scale = scale = (float *)(words + num_rows * rows.stride);
     }
-#pragma omp parallel num_threads(layer->num_threads)
+#pragma omp parallel num_threads(layer->num_threads) if (!is_forked)
     {
         if (words) {
 #pragma omp for

@@ -1,11 +1,12 @@
 /* Row-wise operations: normalisation with the residual connection, activations, and the choice of tokens. */
 
 #include "kernels.h"
+#include "threads.h"
 #include "vector.h"
 
 void add_norm(
     int64_t num_rows, int width, const float *x, const float *y, const struct norm *norm, float *out, int threads) {
-#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
+#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1 && !is_forked)
     for (int64_t row = 0; row < num_rows; row++) {
         const float *left = x + row * width, *right = y ? y + row * width : NULL;
         float *result = out + row * width;
@@ -61,7 +62,7 @@ INLINE vec activated(enum activation activation, vec x) {
 }
 
 void activate(int activation, int64_t num_values, float *values, int threads) {
-#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
+#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1 && !is_forked)
     for (int64_t i = 0; i < num_values; i += LANES) {
         vec x = load_first(values + i, num_values - i, 0);
         store_first(values + i, activated(activation, x), num_values - i);
@@ -128,7 +129,7 @@ static void largest_values(const float *row, int width, int k, float *values, in
 }
 
 void normalisers_of(int64_t num_rows, int width, const float *logits, float *normalisers, int threads) {
-#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
+#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1 && !is_forked)
     for (int64_t row = 0; row < num_rows; row++)
         normalisers[row] = log_sum_exp(logits + row * width, width);
 }
@@ -136,7 +137,7 @@ void normalisers_of(int64_t num_rows, int width, const float *logits, float *nor
 void top_log_probs(
     int64_t num_rows, int width, float *logits, const float *normalisers, const int64_t *excluded, int num_excluded,
     const uint8_t *cannot_end, int64_t end, int k, float *values, int64_t *ids, int threads) {
-#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
+#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1 && !is_forked)
     for (int64_t row = 0; row < num_rows; row++) {
         float *own = logits + row * width, *best = values + row * k;
         float normaliser = normalisers ? normalisers[row] : log_sum_exp(own, width);

@@ -6,6 +6,7 @@ One call replaces dozens, because with few tokens the calls take longer than the
 #include <string.h>
 
 #include "kernels.h"
+#include "threads.h"
 #include "vector.h"
 
 /* Memory for a layer's intermediate results. */
@@ -59,7 +60,7 @@ static void add_result(
     if (!stack->pre_norm)
         add_norm(num_tokens, stack->d_model, x, mapped, &sublayer->norm, x, stack->threads);
     else {
-#pragma omp parallel for num_threads(stack->threads) schedule(static) if (stack->threads > 1)
+#pragma omp parallel for num_threads(stack->threads) schedule(static) if (stack->threads > 1 && !is_forked)
         for (int64_t i = 0; i < num_tokens * stack->d_model; i++)
             x[i] += mapped[i];
     }

@@ -73,8 +73,8 @@ def reproduce(  # noqa: PLR0913 - what, where, how large, from what, whom to tel
 ) -> Iterator[Results]:
     """Compute the rows of an experiment; yield all results so far after each row.
 
-    If a row diverges or runs out of memory, it is recorded as failed, and the next one is computed.
-    Rows that another process is computing are skipped, so several processes can share the work.
+    If a row diverges or runs out of memory, it is recorded as failed, and the next one is computed. Rows that
+    another process is computing are skipped, so several processes can share the work.
 
     Args:
         experiment: The experiment.
@@ -92,43 +92,36 @@ def reproduce(  # noqa: PLR0913 - what, where, how large, from what, whom to tel
         say: Receives a message as each row starts.
 
     Raises:
-        UsageError: Data is missing or does not suit the experiment, a row is unknown, or `out` holds results
-            for another scale, model or data.
+        UsageError: Data is missing or does not suit the experiment, a row is unknown, `out` holds results
+            for another scale, model or data, or, when all others are computed, a row needs missing weights.
         DataError: The data has too little of what the experiment needs.
         ModelError: The data or the model is damaged.
-        UserError: A row raised an error that it did not cause itself, or needs the weights of one that was
-            taken up; this is raised when all others are computed.
+        UserError: A row raised an error that it did not cause itself.
     """
-    rows = chosen_rows(experiment, scale, only)
-    if not only:
-        rows = [row for row in rows if _suits(row, inputs)]
+    rows = [row for row in chosen_rows(experiment, scale, only) if only or _suits(row, inputs)]
     can_compute = _begin(experiment, out, scale, rows, inputs, taken_from, keep)
     plan = _plan(rows if can_compute else [], num_seeds or experiment.num_seeds)
-    if can_compute and num_seeds not in (None, 1) and len(plan) == len(rows):
+    if plan and num_seeds not in (None, 1) and len(plan) == len(rows):
         say(f"NOTICE: {num_seeds} seeds are asked for, but each of these rows is computed once")
-    directories = [out / row.name / f"seed-{seed}" for row, seed in plan]
-    time_left, missing = _time_left(directories), None
-    for number, ((row, seed), directory) in enumerate(zip(plan, directories, strict=True), start=1):
-        work = Work(directory, seed, scale, inputs, device, reporter, draw, say)
+    time_left, missing = _time_left([out / row.name / f"seed-{seed}" for row, seed in plan]), None
+    for number, (row, seed) in enumerate(plan, start=1):
+        work = Work(out / row.name / f"seed-{seed}", seed, scale, inputs, device, reporter, draw, say)
         try:
-            is_new = not _is_computed(row, directory) and _compute(
-                row, work, f"{number} of {len(plan)}", time_left
-            )
+            if not _compute(row, work, f"{number} of {len(plan)}", time_left):
+                continue
         except WeightsMissingError as error:
-            missing, is_new = missing or error, False
-        if is_new:
-            if keep is not None:
-                keep_rows(experiment, scale, out, keep)
-            yield read_results(experiment, out, scale, inputs)
-    if keep is not None:
-        keep_rows(experiment, scale, out, keep)
-    yield read_results(experiment, out, scale, inputs)
+            missing = error
+            continue
+        yield _kept_results(experiment, out, scale, inputs, keep)
+    yield _kept_results(experiment, out, scale, inputs, keep)
     if missing is not None:
         raise missing
 
 
 def _compute(row: Row, work: Work, number: str, time_left: Callable[[], str]) -> bool:
-    """Compute a row and keep its result; return whether it was done here, and not by another process."""
+    """Compute a row and keep its result; return whether it was done here and now."""
+    if _is_computed(row, work.directory):
+        return False
     which = f"row {number}: {row.name}, seed {work.seed}"
     try:
         with RunDirectory(work.directory).locked():
@@ -202,6 +195,15 @@ def chosen_rows(experiment: Experiment, scale: Scale, only: Sequence[str]) -> li
         wanted |= needed
         waiting += [other for other in rows if other.name in needed]
     return [row for row in rows if row.name in wanted]
+
+
+def _kept_results(
+    experiment: Experiment, out: Path, scale: Scale, inputs: Inputs, keep: Path | None
+) -> Results:
+    """All results in `out` so far, which are kept first if there is a folder for that."""
+    if keep is not None:
+        keep_rows(experiment, scale, out, keep)
+    return read_results(experiment, out, scale, inputs)
 
 
 def read_results(experiment: Experiment, out: Path, scale: Scale, inputs: Inputs = NOTHING_GIVEN) -> Results:

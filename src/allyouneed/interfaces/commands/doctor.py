@@ -99,12 +99,15 @@ def _version(package: str) -> str:
 
 def _kernels() -> str:
     from allyouneed.native import isa
-    from allyouneed.native.library import library
+    from allyouneed.native.library import instructions, library
 
-    named = os.environ.get(isa.VARIABLE)
     if library() is None:
         return "none"
-    return f"{isa.find(named).name} ({'set by ' + isa.VARIABLE if named else 'the fastest that it has'})"
+    if os.environ.get(isa.VARIABLE):
+        why = f"set by {isa.VARIABLE}"
+    else:
+        why = f"the fastest that {'it has' if instructions() == isa.find(None).name else 'compiles'}"
+    return f"{instructions()} ({why})"
 
 
 def _as_text(findings: dict[str, Any]) -> str:

@@ -12,8 +12,7 @@ import torch
 
 from allyouneed.config.run import DecodingPrecision
 from allyouneed.errors import UsageError
-from allyouneed.native import isa
-from allyouneed.native.library import available
+from allyouneed.native.library import available, instructions
 from allyouneed.storage.run_directory import resolve_model
 from allyouneed.tasks.loading import load
 from allyouneed.tasks.parsing.parser import Parser
@@ -182,7 +181,7 @@ def _version(path: Path) -> Version:
 
 
 def _has_fast_int8() -> bool:
-    return "int8" in available() and isa.find(os.environ.get(isa.VARIABLE)).name != "plain"
+    return "int8" in available() and instructions() != "plain"
 
 
 def _names(paths: Iterable[Path]) -> list[str]:
