@@ -1,5 +1,6 @@
 """How long a test waits for another program before it takes it for hanging."""
 
+import asyncio
 import subprocess
 import time
 from collections.abc import Callable
@@ -28,6 +29,13 @@ def wait_until(
         assert time.monotonic() - began < seconds, said()
         time.sleep(pause_seconds)
     return time.monotonic() - began
+
+
+async def wait_in_loop(happened: Callable[[], object]) -> None:
+    """Let an event loop go on until something has happened in it; fail if it never does."""
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while not happened():
+            await asyncio.sleep(0.001)
 
 
 def outputs_at_the_end(

@@ -27,7 +27,13 @@ _NAMES = (
 CLOCKS = {*_NAMES, *(f"{name}_ns" for name in _NAMES)}
 MODULES = {"time", "os", "resource", "timeit"}
 CLOCKS_OF_BROWSERS = "performance.now", "performance.getEntries", "TaskDuration", "Date.now"
-TIME_OUTS = {"timeout", "timeout_seconds", "seconds"}
+TIME_OUTS = {"timeout", "seconds"}
+"""Arguments that are time-outs; so is every one whose name ends in `_seconds`, except:"""
+SETTINGS = {
+    *("header_seconds", "body_seconds", "idle_seconds", "request_seconds", "most_wait_seconds"),
+    *("drain_seconds", "pause_seconds", "every_seconds", "budget_seconds", "ramp_seconds"),
+}
+"""Settings of what is tested, and pauses, which may be as short as they like."""
 SHORTEST_TIME_OUT_SECONDS = 60.0
 
 
@@ -57,12 +63,16 @@ def _in_functions(node: ast.AST, *, is_release: bool) -> Iterator[tuple[int, str
     """Short time-outs; of tests of the release tier they may be promises."""
     if isinstance(node, ast.FunctionDef):
         is_release = is_release or any("release" in ast.unparse(mark) for mark in node.decorator_list)
-    if isinstance(node, ast.keyword) and node.arg in TIME_OUTS and not is_release:
+    if isinstance(node, ast.keyword) and _is_time_out(node.arg or "") and not is_release:
         seconds = node.value.value if isinstance(node.value, ast.Constant) else None
         if isinstance(seconds, int | float) and seconds < SHORTEST_TIME_OUT_SECONDS:
             yield node.value.lineno, f"a time-out of {seconds} s"
     for child in ast.iter_child_nodes(node):
         yield from _in_functions(child, is_release=is_release)
+
+
+def _is_time_out(name: str) -> bool:
+    return name in TIME_OUTS or (name.endswith("_seconds") and name not in SETTINGS)
 
 
 def _docstring(node: ast.AST) -> Iterator[ast.AST]:
@@ -92,6 +102,7 @@ def test_no_file_reads_a_clock(file: Path) -> None:
         ("@settings(deadline=200)\ndef test_it(): ...", "line 1: a deadline of hypothesis"),
         ("process.wait(timeout=30)", "line 1: a time-out of 30 s"),
         ("def test_it():\n    wait_until(done, seconds=5)", "line 2: a time-out of 5 s"),
+        ("start(ready_seconds=5)", "line 1: a time-out of 5 s"),
     ],
 )
 def test_what_depends_on_the_speed_of_the_machine_is_found(source: str, found: str) -> None:
@@ -105,6 +116,7 @@ def test_what_depends_on_the_speed_of_the_machine_is_found(source: str, found: s
         "time.sleep(1)",
         "@settings(deadline=None)\ndef test_it(): ...",
         "process.wait(timeout=PATIENCE_SECONDS)",
+        "ServerSettings(header_seconds=0.2)",
         "@pytest.mark.release\ndef test_it():\n    wait_until(done, seconds=5)",
     ],
 )

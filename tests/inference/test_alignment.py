@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests.kernels import require_kernels
 
 from allyouneed.config.run import SearchConfig
 from allyouneed.errors import UsageError
@@ -12,7 +13,7 @@ from allyouneed.inference import Batching, Engine, capture_attention, generate
 from allyouneed.inference.alignment import SourceAttention, align, align_words, coverage_penalty
 from allyouneed.inference.ensemble import Ensemble
 from allyouneed.inference.native_engine import NativeEngine
-from allyouneed.native.library import FORMS, available
+from allyouneed.native.library import FORMS
 
 SOURCE = [5, 6, 7, 8]
 TARGETS = [[9, 10], [4, 4, 9, 5, 6], []]
@@ -127,8 +128,7 @@ def test_alignments_are_there_only_if_asked_for_and_change_nothing_else(tiny_mod
 
 @pytest.mark.parametrize("form", FORMS)
 def test_scores_and_alignments_do_not_depend_on_batch_or_workers(tiny_model: Any, form: str) -> None:
-    if form not in available():
-        pytest.skip("NOT RUN: needs a C compiler")
+    require_kernels()
     engine = NativeEngine(tiny_model(2), form)
     config = SearchConfig(coverage_penalty=0.3, alignments=True, max_extra_tokens=5)
     found = {

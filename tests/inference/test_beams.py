@@ -6,11 +6,11 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from tests.kernels import require_kernels
 
 from allyouneed.config.run import SearchConfig
 from allyouneed.inference import length_penalty
 from allyouneed.inference.beams import Beams, Rules
-from allyouneed.native.library import library
 from allyouneed.symbols import END, UNKNOWN
 
 NORMALIZATIONS = ("gnmt", "average", "none")
@@ -105,8 +105,7 @@ def bits(beams: Beams) -> dict[str, bytes]:
 @pytest.mark.parametrize("early_stopping", [False, True])
 @pytest.mark.parametrize("beam_size", [1, 2, 4, 5])
 def test_the_kernel_leaves_the_bits_of_numpy_in_all_arrays(beam_size: int, early_stopping: bool) -> None:
-    if library() is None:
-        pytest.skip("NOT RUN: needs a C compiler")
+    require_kernels()
     longest = 0
     for seed in range(NUM_WALKS):
         walk = Walk(seed, beam_size, early_stopping=early_stopping)

@@ -3,6 +3,8 @@ from typing import Any
 
 import pytest
 import torch
+from tests.inference.conftest import KINDS
+from tests.kernels import require_kernels
 from torch.nn.utils.rnn import pad_sequence
 
 from allyouneed.config.run import SearchConfig
@@ -13,7 +15,7 @@ from allyouneed.inference.native_engine import NativeEngine
 from allyouneed.model import Transformer
 from allyouneed.model.evaluation_mode import evaluation_mode
 from allyouneed.model.masks import padding_mask
-from allyouneed.native.library import library
+from allyouneed.native import isa
 from allyouneed.symbols import END, START
 
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -46,13 +48,13 @@ OTHERS: dict[str, dict[str, Any]] = {
 """Of models that PyTorch alone decodes."""
 
 
-@pytest.fixture(params=["PyTorch", "native"])
-def engine_of(request: pytest.FixtureRequest) -> type[Engine]:
-    """Either engine."""
+@pytest.fixture(params=["PyTorch", *KINDS])
+def engine_of(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> type[Engine]:
+    """Either engine, the native one with the kernels of every kind of instruction set."""
     if request.param == "PyTorch":
         return Engine
-    if library() is None:
-        pytest.skip("NOT RUN: needs a C compiler")
+    monkeypatch.setenv(isa.VARIABLE, request.param)
+    require_kernels()
     return NativeEngine
 
 

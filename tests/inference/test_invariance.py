@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 import torch
+from tests.kernels import require_kernels
 
 from allyouneed.config.model import ModelConfig
 from allyouneed.config.run import SearchConfig
 from allyouneed.inference import Batching, generate
 from allyouneed.inference.native_engine import NativeDecoding, NativeEngine
 from allyouneed.model import Transformer
-from allyouneed.native.library import FORMS, available
+from allyouneed.native.library import FORMS
 from allyouneed.symbols import UNKNOWN
 
 VOCAB_SIZE = 203
@@ -48,8 +49,7 @@ def digests(
     model: Transformer, form: str, texts: list[list[int]], batch_sizes: Sequence[int], num_orders: int
 ) -> set[str]:
     """The sha256 of all outputs and bits of scores, in every batch size, order and number of threads."""
-    if form not in available():
-        pytest.skip("NOT RUN: needs a C compiler")
+    require_kernels()
     config, found = SearchConfig(max_extra_tokens=5), set()
     for threads in (1, 2):
         engine = NativeEngine(model, form, threads)
@@ -86,8 +86,7 @@ def test_nor_on_whether_hypotheses_without_a_future_are_computed(
     model: Transformer, form: str, min_length: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They are skipped at the start of a sentence and while it waits to leave; prefixes turn this off."""
-    if form not in available():
-        pytest.skip("NOT RUN: needs a C compiler")
+    require_kernels()
     config = SearchConfig(max_extra_tokens=5, min_length=min_length)
     texts = sources(24)
     prefixes = [[UNKNOWN + 1] if i == 20 else [] for i in range(24)]

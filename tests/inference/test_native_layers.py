@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from tests.kernels import require_kernels
 from tests.tiny import TinyModel
 from torch import Tensor, nn
 
@@ -15,7 +16,6 @@ from allyouneed.model.embedding import Role
 from allyouneed.model.layers import DecoderLayer
 from allyouneed.model.masks import padding_mask
 from allyouneed.native.attention import KeysValues, Rows
-from allyouneed.native.library import available
 from allyouneed.native.stack import PackedStack, Tables
 from allyouneed.symbols import END, START
 
@@ -36,8 +36,7 @@ TOLERANCE: dict[str, Any] = {"atol": 1e-5, "rtol": 1e-5}
 @pytest.fixture
 def build(tiny_model: TinyModel) -> TinyModel:
     """Models with normalisations that do something."""
-    if "float32" not in available():
-        pytest.skip("NOT RUN: needs a C compiler")
+    require_kernels()
 
     def built(seed: int = 0, vocab_size: int = 11, **settings: Any) -> Transformer:
         model = tiny_model(seed, vocab_size, **settings).eval()

@@ -3,12 +3,13 @@ from typing import Any
 
 import pytest
 import torch
+from tests.kernels import require_kernels
 from torch.nn import functional
 
 from allyouneed.config.run import SearchConfig
 from allyouneed.inference import Engine, generate, score_targets
 from allyouneed.inference.native_engine import NativeEngine
-from allyouneed.native.library import FORMS, available
+from allyouneed.native.library import FORMS
 from allyouneed.symbols import END, START, UNKNOWN
 
 SOURCES = [[5, 6, 7], [9], [10, 4, 4, 8, 5], [6, 6]]
@@ -34,8 +35,7 @@ def test_no_pairs_have_no_scores(tiny_model: Any) -> None:
     "variant", [{}, {"d_k": 5, "d_v": 3}, {"positions": "learned", "max_positions": 9}], ids=str
 )
 def test_the_kernels_find_what_pytorch_finds(tiny_model: Any, variant: dict[str, Any]) -> None:
-    if "float32" not in available():
-        pytest.skip("NOT RUN: needs a C compiler")
+    require_kernels()
     model = tiny_model(**variant)
     found, expected = (score_targets(engine(model), SOURCES, TARGETS) for engine in (NativeEngine, Engine))
     for score, target in zip(found, expected, strict=True):
@@ -46,8 +46,7 @@ def test_the_kernels_find_what_pytorch_finds(tiny_model: Any, variant: dict[str,
 def test_kernels_score_with_the_same_bits_in_any_batch_order_and_number_of_threads(
     tiny_model: Any, form: str
 ) -> None:
-    if form not in available():
-        pytest.skip("NOT RUN: needs a C compiler")
+    require_kernels()
     model, choose = tiny_model(vocab_size=203), random.Random(1)
     sources, targets = (
         [[choose.randrange(UNKNOWN, 203) for _ in range(choose.choice([0, 1, 4, 17]))] for _ in range(30)]
@@ -72,8 +71,7 @@ def test_kernels_score_with_the_same_bits_in_any_batch_order_and_number_of_threa
 
 @pytest.mark.parametrize("form", FORMS)
 def test_what_search_finds_is_scored_as_search_scored_it(tiny_model: Any, form: str) -> None:
-    if form not in available():
-        pytest.skip("NOT RUN: needs a C compiler")
+    require_kernels()
     engine = NativeEngine(tiny_model(5), form)
     config = SearchConfig(beam_size=5, max_extra_tokens=30, length_normalization="none")
     for source, hypotheses in zip(SOURCES, generate(engine, SOURCES, config, n_best=5), strict=True):

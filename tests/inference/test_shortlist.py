@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tests.kernels import require_kernels
 from tests.stores import write_store
 
 from allyouneed.config.run import SearchConfig
@@ -17,7 +18,7 @@ from allyouneed.inference import Batching, Engine, Hypothesis, generate
 from allyouneed.inference.ensemble import Ensemble
 from allyouneed.inference.native_engine import NativeEngine
 from allyouneed.inference.shortlist import Shortlist
-from allyouneed.native.library import FORMS, available
+from allyouneed.native.library import FORMS
 from allyouneed.symbols import END, PADDING, SENTINEL, START, UNKNOWN
 
 CONTROL_SYMBOLS = {PADDING, START, END, SENTINEL, UNKNOWN}
@@ -29,8 +30,7 @@ ENGINES = ["PyTorch", *FORMS]
 def engine_of(name: str, model: Any, shortlist: Shortlist | None = None) -> Engine:
     if name == "PyTorch":
         return Engine(model, shortlist)
-    if name not in available():
-        pytest.skip("NOT RUN: needs a C compiler")
+    require_kernels()
     return NativeEngine(model, name, shortlist=shortlist)
 
 

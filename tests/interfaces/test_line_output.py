@@ -16,8 +16,10 @@ from allyouneed.interfaces.line_output import StreamOutput, resumed_output
 def largest_file(num_bytes: int) -> Iterator[None]:
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (num_bytes, hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def test_lines_are_written_at_once_and_each_is_one_line(tmp_path: Path) -> None:

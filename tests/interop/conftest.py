@@ -37,14 +37,14 @@ RunExample = Callable[[Path], str]
 
 
 class RandomModel(Protocol):
-    def __call__(self, **settings: Any) -> Path: ...
+    def __call__(self, *, beam_size: int = 4, **settings: Any) -> Path: ...
 
 
 @pytest.fixture
 def random_model(toy_data: Path, tmp_path: Path) -> RandomModel:
     """Make a model directory of random weights, also of biases; a source vocabulary of 261 is bytes."""
 
-    def make(**settings: Any) -> Path:
+    def make(*, beam_size: int = 4, **settings: Any) -> Path:
         sizes = {
             "source_vocab_size": 290,
             "target_vocab_size": 290,
@@ -52,7 +52,9 @@ def random_model(toy_data: Path, tmp_path: Path) -> RandomModel:
             "d_ff": 40,
             "num_heads": 3,
         }
-        config = RunConfig().replace(model={**sizes, "num_layers": 2, **settings})
+        config = RunConfig().replace(
+            model={**sizes, "num_layers": 2, **settings}, search={"beam_size": beam_size}
+        )
         torch.manual_seed(1)
         model = Transformer(config.model)
         with torch.no_grad():

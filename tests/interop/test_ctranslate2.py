@@ -64,12 +64,21 @@ def test_greedy_translations_are_those_of_the_model(toy_model: Path, tmp_path: P
     ]
 
 
-def test_the_example_of_the_readme_runs_in_the_folder(
-    random_model: RandomModel, run_example: Callable[[Path], str], tmp_path: Path
+def test_the_example_of_the_readme_writes_what_the_model_writes(
+    random_model: RandomModel, toy_model: Path, run_example: Callable[[Path], str], tmp_path: Path
 ) -> None:
-    model = random_model(tied_embeddings="target", source_vocab_size=261)
-    export_model(model, "ctranslate2", tmp_path / "out")
-    assert run_example(tmp_path / "out")
+    """Of a model that has learned, and greedily of an endless one with a vocabulary for each side."""
+    export_model(toy_model, "ctranslate2", tmp_path / "out")
+    [expected] = load_translator(toy_model).translate(["A dog runs."])
+    assert expected.text
+    assert run_example(tmp_path / "out") == expected.text
+
+    endless = random_model(tied_embeddings="target", source_vocab_size=261, beam_size=1)
+    export_model(endless, "ctranslate2", tmp_path / "endless")
+    [expected] = load_translator(endless).translate(["A dog runs."])
+    written = run_example(tmp_path / "endless")
+    assert len(written) > len("A dog runs.")
+    assert expected.text.startswith(written)  # the limit of the example is lower by the end symbol
 
 
 def test_a_folder_that_computes_something_else_is_not_published(

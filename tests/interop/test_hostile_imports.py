@@ -61,11 +61,13 @@ def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     assert not Path("a-pickle-was-run").exists()
 
 
-def refused(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def refused(path: Path, capsys: pytest.CaptureFixture[str], reason: str) -> None:
+    """The import of a model fails with one line a fault, which name the reason, and leaves nothing."""
     assert main(["import", str(path), str(path.parent / "out")]) == 4
     said = capsys.readouterr().err.strip().splitlines()
     errors = [line for line in said if "error[E-" in line]
     assert len(errors) == len(said) >= 1, said
+    assert reason in said[0]
     assert not (path.parent / "out").exists()
 
 
@@ -118,45 +120,108 @@ def vocabulary(alter: Callable[[dict[str, Any]], Any]) -> Spoil:
 
 
 _FC1 = "model.encoder.layers.0.fc1.weight"
-HUGGING_FACE: dict[str, Spoil] = {
-    "settings cut off": cut("config.json", 0.5),
-    "settings are a list": write("config.json", b"[]"),
-    "settings are no text": write("config.json", b"\xff\xfe"),
-    "settings nested deep": write("config.json", b"[" * 100_000),
-    "another kind of model": change("config.json", model_type="bert"),
-    "no width": change("config.json", d_model=0),
-    "a width as text": change("config.json", d_model="24"),
-    "a huge width": change("config.json", d_model=10**12),
-    "millions of layers": change("config.json", encoder_layers=10**6),
-    "no layers": change("config.json", decoder_layers=0),
-    "heads that differ": change("config.json", decoder_attention_heads=2),
-    "networks that differ": change("config.json", decoder_ffn_dim=8),
-    "an unknown activation": change("config.json", activation_function="tanh"),
-    "pre-norm": change("config.json", normalize_before=True),
-    "a start beyond the vocabulary": change("config.json", decoder_start_token_id=10**9),
-    "a start that is a piece": change("config.json", decoder_start_token_id=5),
-    "padding elsewhere": change("config.json", pad_token_id=3),
-    "a dropout of two": change("config.json", dropout=2),
-    "fewer entries than pieces": change("config.json", vocab_size=10),
-    "weights cut off": cut("model.safetensors", 0.7),
-    "weights of no bytes": write("model.safetensors", b""),
-    "a header of exabytes": write("model.safetensors", struct.pack("<Q", 2**62) + b"{}"),
-    "a pickle under another name": write("model.safetensors", pickle.dumps(Payload())),
-    "a pickle only": only_a_pickle,
-    "a tensor missing": tensors(lambda found: found.pop(_FC1)),
-    "a tensor too many": tensors(lambda found: found.update(more=torch.zeros(3))),
-    "a tensor turned": tensors(lambda found: found.update({_FC1: found[_FC1].T.contiguous()})),
-    "a tensor of integers": tensors(lambda found: found.update({_FC1: found[_FC1].int()})),
-    "a tensor that is not finite": tensors(lambda found: found.update({_FC1: found[_FC1] / 0})),
-    "no vocabulary": delete("vocab.json"),
-    "an entry twice": vocabulary(lambda ids: ids.update({"</s>": 1})),
-    "an entry without number": vocabulary(lambda ids: ids.update(moon=None)),
-    "an entry below zero": vocabulary(lambda ids: ids.update(moon=-1)),
-    "no end symbol": vocabulary(lambda ids: ids.update({"end": ids.pop("</s>")})),
-    "a control symbol as a piece": vocabulary(lambda ids: ids.update({"<sentinel>": ids.pop("▁sun", 9)})),
-    "a tokeniser of no bytes": write("source.spm", b""),
-    "a tokeniser that is a pickle": write("target.spm", pickle.dumps(Payload())),
-    "a foreign tokenizer.json": write("tokenizer.json", b'{"model": {"type": "Unigram"}}'),
+HUGGING_FACE: dict[str, tuple[Spoil, str]] = {
+    "settings cut off": (cut("config.json", 0.5), "config.json: is not JSON"),
+    "settings are a list": (write("config.json", b"[]"), "config.json: is no JSON object"),
+    "settings are no text": (write("config.json", b"\xff\xfe"), "config.json: is not JSON"),
+    "settings nested deep": (write("config.json", b"[" * 100_000), "nested too deep"),
+    "another kind of model": (
+        change("config.json", model_type="bert"),
+        "model_type = 'bert' is not supported",
+    ),
+    "no width": (change("config.json", d_model=0), "d_model is 0, not a size"),
+    "a width as text": (change("config.json", d_model="24"), "d_model is '24', not a size"),
+    "a huge width": (change("config.json", d_model=10**12), "d_model is 1000000000000, not a size"),
+    "millions of layers": (
+        change("config.json", encoder_layers=10**6),
+        "has no tensor model.encoder.layers.2.",
+    ),
+    "no layers": (change("config.json", decoder_layers=0), "decoder_layers is 0, not a size"),
+    "heads that differ": (
+        change("config.json", decoder_attention_heads=2),
+        "encoder_attention_heads and decoder_attention_heads differ",
+    ),
+    "networks that differ": (
+        change("config.json", decoder_ffn_dim=8),
+        "encoder_ffn_dim and decoder_ffn_dim differ",
+    ),
+    "an unknown activation": (
+        change("config.json", activation_function="tanh"),
+        "activation_function = 'tanh' is not supported",
+    ),
+    "pre-norm": (change("config.json", normalize_before=True), "normalize_before = True is not supported"),
+    "a start beyond the vocabulary": (
+        change("config.json", decoder_start_token_id=10**9),
+        "decoder_start_token_id is 1000000000",
+    ),
+    "a start that is a piece": (
+        change("config.json", decoder_start_token_id=5),
+        "the decoder starts with entry 5",
+    ),
+    "padding elsewhere": (change("config.json", pad_token_id=3), "pad_token_id is not the place of <pad>"),
+    "a dropout of two": (change("config.json", dropout=2), "dropout is no rate"),
+    "fewer entries than pieces": (
+        change("config.json", vocab_size=10),
+        "the vocabulary has more entries than the model",
+    ),
+    "weights cut off": (cut("model.safetensors", 0.7), "is not a valid tensor file"),
+    "weights of no bytes": (write("model.safetensors", b""), "is not a valid tensor file"),
+    "a header of exabytes": (
+        write("model.safetensors", struct.pack("<Q", 2**62) + b"{}"),
+        "is not a valid tensor file",
+    ),
+    "a pickle under another name": (
+        write("model.safetensors", pickle.dumps(Payload())),
+        "is not a valid tensor file",
+    ),
+    "a pickle only": (only_a_pickle, "its weights are a pickle (pytorch_model.bin), which could run code"),
+    "a tensor missing": (tensors(lambda found: found.pop(_FC1)), f"has no tensor {_FC1}"),
+    "a tensor too many": (
+        tensors(lambda found: found.update(more=torch.zeros(3))),
+        "has 1 tensors that no known part of the model uses (more)",
+    ),
+    "a tensor turned": (
+        tensors(lambda found: found.update({_FC1: found[_FC1].T.contiguous()})),
+        f"{_FC1} is (24, 40), (40, 24) expected",
+    ),
+    "a tensor of integers": (
+        tensors(lambda found: found.update({_FC1: found[_FC1].int()})),
+        f"{_FC1} is torch.int32, not of floats",
+    ),
+    "a tensor that is not finite": (
+        tensors(lambda found: found.update({_FC1: found[_FC1] / 0})),
+        f"{_FC1} holds values that are not finite",
+    ),
+    "no vocabulary": (delete("vocab.json"), "vocab.json: no such file"),
+    "an entry twice": (
+        vocabulary(lambda ids: ids.update({"</s>": 1})),
+        "vocab.json: its ids are not those from 0 on",
+    ),
+    "an entry without number": (
+        vocabulary(lambda ids: ids.update(moon=None)),
+        "vocab.json: its ids are not those from 0 on",
+    ),
+    "an entry below zero": (
+        vocabulary(lambda ids: ids.update(moon=-1)),
+        "vocab.json: its ids are not those from 0 on",
+    ),
+    "no end symbol": (
+        vocabulary(lambda ids: ids.update({"end": ids.pop("</s>")})),
+        "its vocabulary has no </s>",
+    ),
+    "a control symbol as a piece": (
+        vocabulary(lambda ids: ids.update({"<sentinel>": ids.pop("▁sun", 9)})),
+        "source.spm: cannot be read: a piece is empty, occurs twice, or is the name",
+    ),
+    "a tokeniser of no bytes": (write("source.spm", b""), "source.spm: cannot be read"),
+    "a tokeniser that is a pickle": (
+        write("target.spm", pickle.dumps(Payload())),
+        "target.spm: cannot be read",
+    ),
+    "a foreign tokenizer.json": (
+        write("tokenizer.json", b'{"model": {"type": "Unigram"}}'),
+        "tokenizer.json: is no tokeniser of our exports",
+    ),
 }
 
 
@@ -174,8 +239,9 @@ def converted(marian: Path) -> Path:
 @pytest.mark.parametrize("name", HUGGING_FACE)
 def test_of_hugging_face(name: str, marian: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = Path(shutil.copytree(marian, tmp_path / "model"))
-    HUGGING_FACE[name](folder)
-    refused(folder, capsys)
+    spoil, reason = HUGGING_FACE[name]
+    spoil(folder)
+    refused(folder, capsys, reason)
 
 
 def patched(offset: int, content: bytes) -> Spoil:
@@ -193,25 +259,44 @@ def without_tokenisers(folder: Path) -> None:
 
 
 _AFTER_NAME = 4 + 2 + len("TransformerSpec") + 1
-CTRANSLATE2: dict[str, Spoil] = {
-    "cut off in the middle": cut("model.bin", 0.5),
-    "cut off at the end": cut("model.bin", 0.999),
-    "of no bytes": write("model.bin", b""),
-    "another version": patched(0, struct.pack("<I", 999)),
-    "another class": patched(6, b"WhisperSpec"),
-    "billions of variables": patched(_AFTER_NAME + 4, struct.pack("<I", 2**32 - 1)),
-    "one variable fewer": patched(_AFTER_NAME + 4, struct.pack("<I", 3)),
-    "more after the end": lambda folder: (folder / "model.bin").write_bytes(
-        (folder / "model.bin").read_bytes() + b"more"
+CTRANSLATE2: dict[str, tuple[Spoil, str]] = {
+    "cut off in the middle": (cut("model.bin", 0.5), "it ends too early"),
+    "cut off at the end": (cut("model.bin", 0.999), "it ends too early"),
+    "of no bytes": (write("model.bin", b""), "it ends too early"),
+    "another version": (patched(0, struct.pack("<I", 999)), "its version is 999, 6 expected"),
+    "another class": (patched(6, b"WhisperSpec"), "only TransformerSpec is supported"),
+    "billions of variables": (
+        patched(_AFTER_NAME + 4, struct.pack("<I", 2**32 - 1)),
+        "it claims 4,294,967,295 variables",
     ),
-    "a pickle": write("model.bin", pickle.dumps(Payload())),
-    "a start symbol in the source": change("config.json", add_source_bos=True),
-    "a negative epsilon": change("config.json", layer_norm_epsilon=-1.0),
-    "a vocabulary that is a text": write("shared_vocabulary.json", b'"sun"'),
-    "a vocabulary that is longer": lambda folder: (folder / "shared_vocabulary.json").write_text(
-        json.dumps([*json.loads((folder / "shared_vocabulary.json").read_text()), "one", "two"])
+    "three variables only": (
+        patched(_AFTER_NAME + 4, struct.pack("<I", 3)),
+        "is damaged or no model of CTranslate2 (it claims ",
     ),
-    "no tokenisers": without_tokenisers,
+    "more after the end": (
+        lambda folder: (folder / "model.bin").write_bytes((folder / "model.bin").read_bytes() + b"more"),
+        "it goes on after its end",
+    ),
+    "a pickle": (
+        write("model.bin", pickle.dumps(Payload())),
+        "is damaged or no model of CTranslate2 (its version is ",
+    ),
+    "a start symbol in the source": (
+        change("config.json", add_source_bos=True),
+        "add_source_bos = True is not supported",
+    ),
+    "a negative epsilon": (change("config.json", layer_norm_epsilon=-1.0), "layer_norm_epsilon is -1.0"),
+    "a vocabulary that is a text": (
+        write("shared_vocabulary.json", b'"sun"'),
+        "shared_vocabulary.json: is no list of texts",
+    ),
+    "a vocabulary that is longer": (
+        lambda folder: (folder / "shared_vocabulary.json").write_text(
+            json.dumps([*json.loads((folder / "shared_vocabulary.json").read_text()), "one", "two"])
+        ),
+        "has fewer embeddings than its vocabulary",
+    ),
+    "no tokenisers": (without_tokenisers, "has no tokenisers"),
 }
 
 
@@ -221,8 +306,9 @@ def test_of_ctranslate2(
     name: str, converted: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = Path(shutil.copytree(converted, tmp_path / "a" / "model"))
-    CTRANSLATE2[name](folder)
-    refused(folder, capsys)
+    spoil, reason = CTRANSLATE2[name]
+    spoil(folder)
+    refused(folder, capsys, reason)
 
 
 def arrays(alter: Callable[[dict[str, Any]], Any]) -> Spoil:
@@ -246,6 +332,12 @@ def setting(name: str, value: str) -> Spoil:
 
 def configuration(content: bytes) -> Spoil:
     return arrays(lambda found: found.update({"special:model.yml": np.frombuffer(content, np.int8)}))
+
+
+def aliases_of_aliases() -> bytes:
+    """A list of nine lists, which are one, of nine lists, and so on: written out, it has 9 ** 16 texts."""
+    chain = (b"k%d: &k%d [%b]\n" % (n, n, b", ".join([b"*k%d" % (n - 1)] * 9)) for n in range(1, 17))
+    return b"k0: &k0 [x]\n" + b"".join(chain)
 
 
 def binary(alter: Callable[[bytearray], Any], kind: int = 0x0404, factor: float | None = None) -> Spoil:
@@ -275,38 +367,66 @@ def half(content: bytearray) -> None:
     del content[len(content) // 2 :]
 
 
-MARIAN: dict[str, Spoil] = {
-    "cut off": cut("model.npz", 0.6),
-    "no zip": write("model.npz", b"PK\x03\x04 and no more"),
-    "a pickle": write("model.npz", pickle.dumps(Payload())),
-    "an array that is a pickle": arrays(lambda found: found.update(Wemb=np.array([Payload()], dtype=object))),
-    "no configuration": arrays(lambda found: found.pop("special:model.yml")),
-    "a configuration that is a list": configuration(b"- one\n"),
-    "a configuration with an object": configuration(b"type: !!python/object/apply:os.mkdir [a]\n"),
-    "aliases of aliases": configuration(
-        b"a: &a [x]\n" + b"".join(b"k%d: &k%d [%b]\n" % (n, n, b"*a," * 9) for n in range(9))
+MARIAN: dict[str, tuple[Spoil, str]] = {
+    "cut off": (cut("model.npz", 0.6), "is no valid .npz file (BadZipFile)"),
+    "no zip": (write("model.npz", b"PK\x03\x04 and no more"), "is no valid .npz file (BadZipFile)"),
+    "a pickle": (write("model.npz", pickle.dumps(Payload())), "is no valid .npz file (ValueError)"),
+    "an array that is a pickle": (
+        arrays(lambda found: found.update(Wemb=np.array([Payload()], dtype=object))),
+        "is no valid .npz file (ValueError)",
     ),
-    "a recurrent model": setting("type", "s2s"),
-    "pre-norm": setting("transformer-preprocess", "n"),
-    "another cell": setting("dec-cell", "gru"),
-    "another activation": setting("transformer-ffn-activation", "tanh"),
-    "a depth as text": setting("enc-depth", "three"),
-    "more layers than it has": setting("enc-depth", "4"),
-    "fewer layers than it has": setting("enc-depth", "2"),
-    "another width": setting("dim-emb", "64"),
-    "no vocabulary": delete("vocab.spm"),
-    "a vocabulary of no bytes": write("vocab.spm", b""),
-    "a binary cut off": binary(half),
-    "a binary with billions of items": binary(overwritten(8, 2**62)),
-    "a binary with a long name": binary(overwritten(16, 2**62)),
-    "a binary with many dimensions": binary(overwritten(32, 2**62)),
-    "a binary with too much data": binary(overwritten(40, 2**62)),
-    "a binary of integers without factors": binary(lambda content: None, kind=0x4101),
-    "a binary of integers with a factor of zero": binary(lambda content: None, 0x10001, 0.0),
-    "a binary of integers with a factor below zero": binary(lambda content: None, 0x10001, -1.0),
-    "a binary of integers with a factor that is no number": binary(lambda content: None, 0x4101, math.nan),
-    "a binary packed for a processor": binary(lambda content: None, 0x1801, 1.0),
-    "a binary of 16 bits that are 8": binary(lambda content: None, 0x10002, 1.0),
+    "no configuration": (arrays(lambda found: found.pop("special:model.yml")), "has no special:model.yml"),
+    "a configuration that is a list": (configuration(b"- one\n"), "is no YAML mapping"),
+    "a configuration with an object": (
+        configuration(b"type: !!python/object/apply:os.mkdir [a]\n"),
+        "type = ['a'] is not supported",
+    ),
+    "aliases of aliases": (configuration(aliases_of_aliases()), "dim-emb = None is no size"),
+    "a recurrent model": (setting("type", "s2s"), "type = 's2s' is not supported"),
+    "pre-norm": (setting("transformer-preprocess", "n"), "transformer-preprocess = 'n' is not supported"),
+    "another cell": (setting("dec-cell", "gru"), "dec-cell = 'gru' is not supported"),
+    "another activation": (
+        setting("transformer-ffn-activation", "tanh"),
+        "transformer-ffn-activation = 'tanh' is not supported",
+    ),
+    "a depth as text": (setting("enc-depth", "three"), "enc-depth = 'three' is no size"),
+    "more layers than it has": (setting("enc-depth", "4"), "has no tensor encoder_l4_self_Wq"),
+    "fewer layers than it has": (
+        setting("enc-depth", "2"),
+        "that no known part of the model uses (encoder_l3_ffn_W1",
+    ),
+    "another width": (setting("dim-emb", "64"), "Wemb is (88, 32), (88, 64) expected"),
+    "no vocabulary": (delete("vocab.spm"), "its vocabularies are not found"),
+    "a vocabulary of no bytes": (write("vocab.spm", b""), "vocab.spm: cannot be read"),
+    "a binary cut off": (binary(half), "it ends too early"),
+    "a binary with billions of items": (
+        binary(overwritten(8, 2**62)),
+        "version 1, 4,611,686,018,427,387,904 items",
+    ),
+    "a binary with a long name": (binary(overwritten(16, 2**62)), "the length of a name or a shape"),
+    "a binary with many dimensions": (binary(overwritten(32, 2**62)), "the length of a name or a shape"),
+    "a binary with too much data": (binary(overwritten(40, 2**62)), "it ends too early"),
+    "a binary of integers without factors": (
+        binary(lambda content: None, kind=0x4101),
+        "Wemb has less data than its shape (88, 32)",
+    ),
+    "a binary of integers with a factor of zero": (
+        binary(lambda content: None, 0x10001, 0.0),
+        "Wemb is no matrix with a factor",
+    ),
+    "a binary of integers with a factor below zero": (
+        binary(lambda content: None, 0x10001, -1.0),
+        "Wemb is no matrix with a factor",
+    ),
+    "a binary of integers with a factor that is no number": (
+        binary(lambda content: None, 0x4101, math.nan),
+        "Wemb is no matrix with a factor",
+    ),
+    "a binary packed for a processor": (binary(lambda content: None, 0x1801, 1.0), "Wemb is of type 0x1801"),
+    "a binary of 16 bits that are 8": (
+        binary(lambda content: None, 0x10002, 1.0),
+        "Wemb has less data than its shape (88, 32)",
+    ),
 }
 
 
@@ -317,9 +437,10 @@ def test_of_marian(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     folder.mkdir()
     shutil.copy(FIXTURES / "ssru.npz", folder / "model.npz")
     shutil.copy(FIXTURES / "vocab.spm", folder)
-    MARIAN[name](folder)
+    spoil, reason = MARIAN[name]
+    spoil(folder)
     [model] = [each for each in folder.iterdir() if each.suffix in (".npz", ".bin")]
-    refused(model, capsys)
+    refused(model, capsys, reason)
 
 
 def bomb(package: zipfile.ZipFile) -> None:
@@ -331,13 +452,22 @@ def many(package: zipfile.ZipFile) -> None:
         package.writestr(f"m/model/{number}", b"")
 
 
-ARGOS: dict[str, Callable[[zipfile.ZipFile], Any]] = {
-    "a file above": lambda package: package.writestr("m/../../escaped", b"x"),
-    "a file anywhere": lambda package: package.writestr("/tmp/escaped", b"x"),
-    "a file of another system": lambda package: package.writestr("m\\..\\escaped", b"x"),
-    "a bomb": bomb,
-    "a thousand files": many,
-    "no model": lambda package: package.writestr("m/metadata.json", b"{}"),
+ARGOS: dict[str, tuple[Callable[[zipfile.ZipFile], Any], str]] = {
+    "a file above": (
+        lambda package: package.writestr("m/../../escaped", b"x"),
+        "the file 'm/../../escaped' lies outside of the package",
+    ),
+    "a file anywhere": (
+        lambda package: package.writestr("/tmp/escaped", b"x"),
+        "the file '/tmp/escaped' lies outside of the package",
+    ),
+    "a file of another system": (
+        lambda package: package.writestr("m\\..\\escaped", b"x"),
+        r"the file 'm\\..\\escaped' lies outside of the package",
+    ),
+    "a bomb": (bomb, "the file 'm/model/model.bin' is compressed beyond belief"),
+    "a thousand files": (many, "has more than 1,000 files"),
+    "no model": (lambda package: package.writestr("m/metadata.json", b"{}"), "has no sentencepiece.model"),
 }
 
 
@@ -346,9 +476,10 @@ ARGOS: dict[str, Callable[[zipfile.ZipFile], Any]] = {
 def test_of_argos(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "inside" / "a.argosmodel"
     path.parent.mkdir()
+    fill, reason = ARGOS[name]
     with zipfile.ZipFile(path, "w") as package:
-        ARGOS[name](package)
-    refused(path, capsys)
+        fill(package)
+    refused(path, capsys, reason)
     assert [each.name for each in tmp_path.iterdir()] == ["inside"]
     path.write_bytes(path.read_bytes()[:40])
-    refused(path, capsys)
+    refused(path, capsys, "is no valid package (BadZipFile)")

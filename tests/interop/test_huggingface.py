@@ -143,12 +143,15 @@ def test_translations_are_those_of_the_model(toy_model: Path, tmp_path: Path, be
     assert tokenizer.batch_decode(written, skip_special_tokens=True) == ours
 
 
-def test_the_example_of_the_readme_runs_in_the_folder(
-    random_model: RandomModel, run_example: Callable[[Path], str], tmp_path: Path
+def test_the_example_of_the_readme_writes_what_the_model_writes(
+    random_model: RandomModel, toy_model: Path, run_example: Callable[[Path], str], tmp_path: Path
 ) -> None:
-    model = random_model(tied_embeddings="target", source_vocab_size=261)
-    export_model(model, "huggingface", tmp_path / "out")
-    assert run_example(tmp_path / "out")
+    """Of a model with a vocabulary for each side, and of one that has learned."""
+    for model in (random_model(tied_embeddings="target", source_vocab_size=261), toy_model):
+        export_model(model, "huggingface", out := tmp_path / f"exported {model.name}")
+        [expected] = load_translator(model).translate(["A dog runs."])
+        assert expected.text
+        assert run_example(out) == str([expected.text])
 
 
 def test_a_folder_that_computes_something_else_is_not_published(

@@ -1,7 +1,7 @@
 import pytest
+from tests.kernels import require_kernels
 
 from allyouneed.native import isa
-from allyouneed.native.library import library
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -11,5 +11,4 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(autouse=True)
 def needs_the_library() -> None:
-    if library() is None:
-        pytest.skip("NOT RUN: needs a C compiler")
+    require_kernels()

@@ -13,7 +13,7 @@ from allyouneed.interfaces.cli import main
 from allyouneed.native import compiler as compiler_of_kernels
 from allyouneed.native import isa
 from allyouneed.native.compiler import compile_library
-from allyouneed.native.library import available, found, library, library_for
+from allyouneed.native.library import available, found, instructions, library, library_for
 from allyouneed.native.linear import PackedLinear
 
 
@@ -96,8 +96,8 @@ def test_zig_is_told_of_a_processor_instead_of_an_architecture_and_of_no_openmp(
     script = tmp_path / "zig"
     script.write_text(f'#!/bin/sh\necho "$*" >{tmp_path}/arguments\n')
     script.chmod(0o755)
-    [instructions] = [each for each in isa.ISAS if each.name == "neon_dotprod"]
-    compile_library("zig", [str(script), *instructions.options], tmp_path / "kernels.so")
+    [neon] = [each for each in isa.ISAS if each.name == "neon_dotprod"]
+    compile_library("zig", [str(script), *neon.options], tmp_path / "kernels.so")
     arguments = (tmp_path / "arguments").read_text()
     assert arguments.startswith("-mcpu=generic+dotprod ")
     assert "-march" not in arguments
@@ -143,16 +143,76 @@ def test_a_compiler_that_fails_is_told_of_and_leaves_nothing(
     assert list(cache.iterdir()) == []
 
 
-def test_a_file_that_is_cut_off_is_made_anew(cache: Path) -> None:
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+def test_a_file_that_is_cut_off_is_made_anew(cache: Path, share: float) -> None:
+    """Loaded, half a file would kill this process (SIGBUS)."""
     assert library() is not None
     [file] = cache.iterdir()
-    whole = file.stat().st_size
+    whole = file.read_bytes()
     file.unlink()  # this process has it mapped
-    file.write_bytes(b"\x7fELF")
+    file.write_bytes(whole[: min(4 + int(share * len(whole)), len(whole) - 1)])
     file.chmod(0o700)
     library_for.cache_clear()
     assert library() is not None
-    assert file.stat().st_size == whole
+    assert file.stat().st_size == len(whole)
+
+
+def test_an_instruction_set_that_no_compiler_knows_gives_way_to_the_next_unless_it_is_named(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fastest, *others = isa.supported()
+    if not fastest.options:
+        pytest.skip("NOT RUN: needs a processor with an instruction set of an option")
+    option = fastest.options[-1]
+    used = next(each.name for each in others if option not in each.options)
+    compiler(
+        tmp_path / "bin",
+        f'case " $* " in *" {option} "*) echo unknown >&2; exit 1 ;; esac\nexec cc "$@"',
+        monkeypatch,
+    )
+    assert library() is not None
+    assert instructions() == used
+    failure = "cc failed: unknown: run `pip install 'allyouneed[compiler]'` or install gcc"
+    assert found().origin.endswith(f", for {used} (not for {fastest.name}: {failure})")
+    assert main(["doctor"]) == 0
+    printed = capsys.readouterr()
+    assert f", for {used} (not for {fastest.name}: cc failed: unknown" in printed.out
+    assert printed.err == ""
+    monkeypatch.setenv(isa.VARIABLE, fastest.name)
+    assert library() is None
+    assert capsys.readouterr().err.count("cc failed: unknown") == 1
+
+
+UNLOADABLE = 'while [ "$1" != -o ]; do shift; done\n: >"$2"; exit 0'
+"""A compiler whose file cannot be loaded, as if it were in a folder that is mounted noexec."""
+
+
+@pytest.mark.parametrize("fault", [UNLOADABLE, "exit 1"], ids=["noexec", "full"])
+def test_where_the_cache_does_not_serve_it_is_made_in_a_temporary_folder(
+    cache: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    fault: str,
+) -> None:
+    compiler(tmp_path / "bin", f'case "$*" in *"{cache}"*) {fault} ;; esac\nexec cc "$@"', monkeypatch)
+    assert library() is not None
+    assert list(cache.iterdir()) == []
+    [line] = capsys.readouterr().err.splitlines()
+    assert "no usable cache directory for the C kernels, so every start compiles them" in line
+    assert "set XDG_CACHE_HOME to a directory that you own and only you can write to" in line
+
+
+def test_the_remedy_for_a_file_that_cannot_be_loaded_is_another_folder(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    compiler(tmp_path / "bin", f"echo >>{tmp_path}/calls\n{UNLOADABLE}", monkeypatch)
+    assert library() is None
+    assert (tmp_path / "calls").read_bytes() == b"\n\n"  # not once more for every instruction set
+    [line] = capsys.readouterr().err.splitlines()
+    assert "the C kernels are not available" in line
+    assert "set XDG_CACHE_HOME to a directory that you own and only you can write to" in line
+    assert "install" not in line
 
 
 @pytest.mark.parametrize("what", ["folder", "file"])
@@ -169,13 +229,18 @@ def test_what_others_can_write_to_is_not_loaded(
 
 @pytest.mark.parametrize("home", ["relative", "/proc/nothing/here"])
 def test_without_a_place_to_keep_it_it_is_made_each_time(
-    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: str
+    cache: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    home: str,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", home)
     monkeypatch.setenv("HOME", "/proc/nothing/here")
     assert library() is not None
     assert list(tmp_path.iterdir()) == []
+    assert capsys.readouterr().err.count("set XDG_CACHE_HOME to a directory") == 1
 
 
 def test_it_can_be_declined(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,7 +254,6 @@ def test_no_folder_is_made_for_a_home_that_is_none(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     home: str,
-    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", "")
@@ -197,4 +261,3 @@ def test_no_folder_is_made_for_a_home_that_is_none(
     compiler(tmp_path / "bin", "exit 1", monkeypatch)  # that it is looked for is enough
     assert library() is None
     assert [path.name for path in tmp_path.iterdir()] == ["bin"]
-    assert capsys.readouterr().err.count("set XDG_CACHE_HOME to a directory") == 1

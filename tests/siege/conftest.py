@@ -3,6 +3,7 @@
 The programs run as nobody where the tests are root's, so that none of them can harm the machine.
 """
 
+import contextlib
 import os
 import shutil
 import tempfile
@@ -111,19 +112,20 @@ def siege(
     """Everything that is needed to try cases."""
     folder = tmp_path_factory.mktemp("siege")
     camp = Path(tempfile.mkdtemp(prefix="allyouneed-siege-"))  # pytest's own folders are closed to nobody
-    camp.chmod(0o711)
-    (camp / "home").mkdir()
-    give_away(camp / "home", NOBODY)
-    (folder / "config.toml").write_bytes(TINY.to_toml().encode())
-    forker = Forker(toy_data, folder / "config.toml", folder)
-    (folder / "stock").mkdir()
-    (folder / "kept").mkdir()
+    with contextlib.ExitStack() as stack:
+        stack.callback(shutil.rmtree, camp)
+        camp.chmod(0o711)
+        (camp / "home").mkdir()
+        give_away(camp / "home", NOBODY)
+        (folder / "config.toml").write_bytes(TINY.to_toml().encode())
+        forker = Forker(toy_data, folder / "config.toml", folder)
+        stack.callback(forker.close)
+        (folder / "stock").mkdir()
+        (folder / "kept").mkdir()
 
-    def allyouneed(*arguments: str) -> None:
-        program = forker.start(*arguments, folder=str(folder / "stock"))
-        assert program.wait() == 0, program.said()
+        def allyouneed(*arguments: str) -> None:
+            program = forker.start(*arguments, folder=str(folder / "stock"))
+            assert program.wait() == 0, program.said()
 
-    build_stock(folder / "stock", toy_text, toy_treebank, allyouneed)
-    yield Siege(forker, folder / "stock", camp, folder / "kept")
-    forker.close()
-    shutil.rmtree(camp)
+        build_stock(folder / "stock", toy_text, toy_treebank, allyouneed)
+        yield Siege(forker, folder / "stock", camp, folder / "kept")

@@ -2,11 +2,13 @@
 
 import contextlib
 import hashlib
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.storage.flaky_files import FlakyFiles, flaky_files
+from tests.storage.publish.test_manifest import rewrite_manifest
 
 from allyouneed.errors import DiskError, LockedError, ModelError, UsageError
 from allyouneed.storage import locations, remote
@@ -118,6 +120,25 @@ def test_damage_at_the_other_place_is_found(files: type[FlakyFiles], data: Path,
     files().pipe_file(f"/place/data/{MANIFEST}", b"{}")
     with pytest.raises(ModelError, match=f"flaky://place/data/{MANIFEST}: is damaged"):
         copy_published(URL, tmp_path / "third")
+
+
+@pytest.mark.parametrize("name", ["../x", "../../x", "folder0/../../x", "{outside}/x"])
+def test_a_manifest_from_elsewhere_writes_nothing_outside_the_target(
+    files: type[FlakyFiles], data: Path, tmp_path: Path, name: str
+) -> None:
+    name, files.broken_share = name.format(outside=tmp_path), 0.0
+    copy_published(data, URL)
+    before = contents(tmp_path)
+    entry = {"size": 7, "sha256": hashlib.sha256(b"harmful").hexdigest()}
+    rewrite_manifest(data, lambda manifest: manifest["files"].update({name: entry}))
+    files().pipe_file(f"/place/data/{MANIFEST}", (data / MANIFEST).read_bytes())
+    for place in ("/x", "/place/x", f"/place/data/{name}", name):
+        files().pipe_file(place, b"harmful")
+    (data / MANIFEST).write_bytes(before[f"data/{MANIFEST}"])
+    message = f"flaky://place/data/{MANIFEST}: names a file that cannot be in the directory: {name}"
+    with pytest.raises(ModelError, match=f"^{re.escape(message)}$"):
+        copy_published(URL, tmp_path / "back")
+    assert contents(tmp_path) == before
 
 
 def test_nothing_is_written_over(files: type[FlakyFiles], data: Path, tmp_path: Path) -> None:

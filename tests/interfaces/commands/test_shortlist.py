@@ -1,5 +1,6 @@
 """`shortlist` writes what `translate --shortlist` takes, for models of the same sub-words only."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -7,6 +8,10 @@ import pytest
 
 import allyouneed
 from allyouneed import CorpusFiles, DataConfig
+from allyouneed.data.tokenizer import Tokenizer
+from allyouneed.inference.shortlist import Shortlist
+from allyouneed.symbols import END
+from allyouneed.tasks.units import SOURCE_TOKENIZER, TARGET_TOKENIZER
 
 RunCommand = Callable[..., tuple[int, bytes, str]]
 TEXT = b"sun moon\nbird sees fish\n\nwolf likes bear\n"
@@ -32,6 +37,49 @@ def test_translations_keep_to_the_shortlist(
     texts = TEXT.decode().split("\n")[:-1]
     assert found.decode().split("\n")[:-1] == [t.text for t in translator.translate(texts)]
     assert run_command("verify", out)[0] == 0
+
+
+def test_a_small_shortlist_limits_translations_to_its_sub_words(
+    run_command: RunCommand, folder: Path, toy_data: Path, toy_model: Path
+) -> None:
+    out, texts = folder / "one", TEXT.decode().split("\n")[:-1]
+    options = "--translations", "1", "--frequent", "1"
+    assert run_command("shortlist", toy_data, "--out", out, *options)[0] == 0
+    plain, limited = (
+        allyouneed.load_translator(toy_model, shortlist=each).translate(texts) for each in (None, out)
+    )
+    for translations, arguments in ((plain, []), (limited, ["--shortlist", out])):
+        written = run_command("translate", toy_model, *arguments, stdin=TEXT)[1].decode()
+        assert written.split("\n")[:-1] == [translation.text for translation in translations]
+    assert [translation.text for translation in limited] != [translation.text for translation in plain]
+    shortlist = Shortlist.load(out)
+    source, target = (Tokenizer.load(toy_model / name) for name in (SOURCE_TOKENIZER, TARGET_TOKENIZER))
+    allowed = [{*target.pieces(shortlist.candidates([*source.encode(text), END]))} for text in texts]
+    within = [
+        [set(translation.tokens) <= pieces for translation, pieces in zip(found, allowed, strict=True)]
+        for found in (plain, limited)
+    ]
+    assert not all(within[0])
+    assert all(within[1])
+
+
+def test_a_target_prefix_is_refused_for_all_lines_and_for_one_of_them(
+    run_command: RunCommand, folder: Path, toy_data: Path, toy_model: Path
+) -> None:
+    out = folder / "prefix"
+    assert run_command("shortlist", toy_data, "--out", out)[0] == 0
+    translate = "translate", toy_model, "--shortlist", out
+    assert run_command(*translate, "--target-prefix", "noomo", stdin=TEXT) == (
+        2,
+        b"",
+        "allyouneed: error[E-USAGE]: --target-prefix: cannot be used with --shortlist; leave out one\n",
+    )
+    lines = b'{"text": "sun", "target_prefix": "nuso"}\n{"text": "moon"}\n'
+    code, found, _ = run_command(*translate, "--jsonl", stdin=lines)
+    refused, translated = map(json.loads, found.splitlines())
+    assert code == 9
+    assert "a target prefix cannot be used with a shortlist" in refused["error"]["message"]
+    assert translated["translations"][0]["text"] == "noomo"
 
 
 def test_a_shortlist_of_all_sub_words_changes_nothing(

@@ -5,6 +5,7 @@ import threading
 from concurrent.futures import Future
 
 import pytest
+from tests.patience import wait_in_loop
 
 from allyouneed.errors import DataError, UsageError
 from allyouneed.interfaces.server.awaiting import all_of, alone, submitted
@@ -47,8 +48,7 @@ def test_work_is_cancelled_if_its_client_leaves_before_it_is_queued() -> None:
         asking.cancel()
         await asyncio.gather(asking, return_exceptions=True)
         may_end.set()
-        while not future.cancelled():
-            await asyncio.sleep(0.001)
+        await wait_in_loop(future.cancelled)
 
     asyncio.run(leave())
 

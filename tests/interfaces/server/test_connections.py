@@ -1,10 +1,15 @@
 """Deadlines and limits of connections, with raw sockets."""
 
+import asyncio
 import socket
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, suppress
+from typing import Any
 
 import httpx
+import pytest
 from tests.interfaces.server.conftest import StartServer
 from tests.patience import PATIENCE_SECONDS, wait_until
 from websockets.exceptions import InvalidStatus
@@ -12,7 +17,9 @@ from websockets.sync.client import ClientConnection
 from websockets.sync.client import connect as connect_socket
 from websockets.typing import Origin
 
+from allyouneed.interfaces.server.ask import Translated
 from allyouneed.interfaces.server.connections import Connections
+from allyouneed.interfaces.server.service import Service
 from allyouneed.interfaces.server.settings import ServerSettings
 
 HEAD = b"POST /api/translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
@@ -28,6 +35,20 @@ def all_of(connection: socket.socket) -> bytes:
     while part := connection.recv(65_536):
         received += part
     return received
+
+
+def answer_to_drops(connection: socket.socket) -> bytes:
+    """What a server answers that is sent a byte at a time."""
+    received: list[bytes] = []
+
+    def is_answered() -> bool:
+        connection.sendall(b"a")
+        with suppress(TimeoutError):
+            received.append(connection.recv(100))
+        return bool(received)
+
+    wait_until(is_answered)
+    return received[0]
 
 
 def test_what_does_not_arrive_in_time_is_answered_by_408(start_server: StartServer) -> None:
@@ -53,14 +74,7 @@ def test_bytes_that_arrive_slowly_do_not_extend_the_deadline(start_server: Start
         with connect(address) as connection:
             connection.settimeout(0.02)
             connection.sendall(head)
-            received = b""
-            while not received:  # ends, as the server answers or closes the connection
-                connection.sendall(b"a")
-                try:
-                    received = connection.recv(100)
-                except TimeoutError:
-                    continue
-            assert received.startswith(b"HTTP/1.1 408")
+            assert answer_to_drops(connection).startswith(b"HTTP/1.1 408")
 
 
 def test_the_second_request_of_a_connection_has_deadlines_too(start_server: StartServer) -> None:
@@ -105,12 +119,36 @@ def test_an_idle_connection_is_closed(start_server: StartServer) -> None:
         assert all_of(connection).endswith(b'{"status":"ok"}')
 
 
-def test_a_translation_may_take_longer_than_any_deadline_of_connections(start_server: StartServer) -> None:
-    address = start_server(header_seconds=0.05, body_seconds=0.05)
-    asked = {"text": ["sun moon " * 200] * 2, "source": "en", "target": "de", "beam_size": 8}
-    response = httpx.post(f"{address}/api/translate", json=asked, timeout=PATIENCE_SECONDS)
+def test_a_translation_may_take_longer_than_any_deadline_of_connections(
+    start_server: StartServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ends after a later connection has met its deadlines, which are as long."""
+    begun, may_end = threading.Event(), threading.Event()
+    translate = Service.translate
+
+    async def translate_when_it_may_end(*arguments: Any) -> list[Translated]:
+        begun.set()
+        await asyncio.to_thread(may_end.wait, PATIENCE_SECONDS)
+        return await translate(*arguments)
+
+    monkeypatch.setattr(Service, "translate", translate_when_it_may_end)
+    address = start_server(header_seconds=0.5, body_seconds=0.5)
+    asked = {"text": "moon star", "source": "en", "target": "de"}
+    with ThreadPoolExecutor(1) as threads:
+        asking = threads.submit(
+            httpx.post, f"{address}/api/translate", json=asked, timeout=2 * PATIENCE_SECONDS
+        )
+        try:
+            assert begun.wait(PATIENCE_SECONDS)
+            for late in (b"POST /api", HEAD + b"Content-Length: 10\r\n\r\n"):
+                with connect(address) as connection:
+                    connection.sendall(late)
+                    assert all_of(connection).startswith(b"HTTP/1.1 408")
+        finally:
+            may_end.set()
+        response = asking.result(PATIENCE_SECONDS)
     assert response.status_code == 200
-    assert response.elapsed.total_seconds() > 0.05
+    assert response.json()["results"][0]["translations"][0]["text"] == "noomo ratso"
 
 
 def test_a_client_that_does_not_read_its_answers_is_sent_away(start_server: StartServer) -> None:

@@ -1,6 +1,5 @@
 """The real program: its start, its signals, its log, and wrong uses."""
 
-import asyncio
 import json
 import os
 import re
@@ -10,12 +9,18 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
+import torch
 from tests.patience import PATIENCE_SECONDS, wait_until
+
+from allyouneed.interfaces.server.decoding import Decoding
+from allyouneed.interfaces.server.settings import ServerSettings
 
 SLOW = {"text": ["sun moon star " * 100] * 8, "source": "en", "target": "de", "beam_size": 16}
 
@@ -78,19 +83,18 @@ def test_it_answers_logs_no_text_and_stops(toy_model: Path) -> None:
 
 
 def test_what_was_asked_before_the_end_is_answered_and_what_comes_after_is_refused(toy_model: Path) -> None:
-    async def ask_and_stop(running: Program) -> tuple[httpx.Response, httpx.Response, httpx.Response]:
-        async with httpx.AsyncClient(base_url=running.address, timeout=PATIENCE_SECONDS) as client:
-            asking = asyncio.create_task(client.post("/api/translate", json=SLOW))
-            while "queue_tokens 0.0" in (await client.get("/metrics")).text:
-                await asyncio.sleep(0.001)
+    direction = f"en-de={toy_model}"
+    with ThreadPoolExecutor(1) as threads, program("--direction", direction) as running:
+        asking = threads.submit(
+            httpx.post, f"{running.address}/api/translate", json=SLOW, timeout=PATIENCE_SECONDS
+        )
+        with httpx.Client(base_url=running.address, timeout=PATIENCE_SECONDS) as client:
+            wait_until(lambda: "queue_tokens 0.0" not in client.get("/metrics").text)
             os.kill(running.process.pid, signal.SIGTERM)
-            while (readiness := await client.get("/readyz")).status_code == 200:
-                await asyncio.sleep(0.001)
-            late = await client.post("/api/translate", json=SLOW)
-            return await asking, readiness, late
-
-    with program("--direction", f"en-de={toy_model}") as running:
-        answer, readiness, late = asyncio.run(ask_and_stop(running))
+            wait_until(lambda: client.get("/readyz").status_code != 200)
+            readiness = client.get("/readyz")
+            late = client.post("/api/translate", json=SLOW)
+        answer = asking.result()
         code, _ = running.end()
     assert answer.status_code == 200
     assert len(answer.json()["results"]) == 8
@@ -114,6 +118,61 @@ def test_a_second_signal_ends_it_at_once(toy_model: Path, second: signal.Signals
         os.kill(running.process.pid, second)
         ended, _ = running.end()
     assert ended == code
+
+
+def test_with_a_token_file_only_those_who_send_the_token_are_served(toy_model: Path, tmp_path: Path) -> None:
+    token = write_token(tmp_path / "token", b"a long random token\n")
+    asked = {"text": "moon star", "source": "en"}
+    with program("--direction", f"en-de={toy_model}", "--token-file", token) as running:
+        answers = [
+            httpx.post(
+                f"{running.address}/api/translate", json=asked, headers=headers, timeout=PATIENCE_SECONDS
+            )
+            for headers in (
+                {},
+                {"Authorization": "Bearer another token"},
+                {"Authorization": "Bearer a long random token"},
+            )
+        ]
+    assert [answer.status_code for answer in answers] == [401, 401, 200]
+    assert answers[-1].json()["results"][0]["translations"][0]["text"] == "noomo ratso"
+
+
+def test_every_option_reaches_the_server(
+    run_command: Callable[..., tuple[int, bytes, str]],
+    toy_model: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """All values differ, from each other and from the defaults; the server itself is not started."""
+    started: list[tuple[Any, ...]] = []
+    monkeypatch.setattr("allyouneed.interfaces.server.running.run", lambda *given: started.append(given))
+    token = write_token(tmp_path / "token", b"abc\n")
+    access = ["--host", "0.0.0.0", "--port", "8123", "--token-file", str(token)]
+    access += ["--allowed-host", "one.example", "--allowed-host", "two.example"]
+    access += ["--allowed-origin", "https://three.example", "--allowed-origin", "https://four.example"]
+    limits = ["--max-characters", "11", "--max-wait", "12"]
+    limits += ["--request-timeout", "13", "--drain-timeout", "14"]
+    decoding = ["--precision", "bfloat16", "--workers", "15", "--batch-tokens", "16", "--device", "cpu"]
+    code, _, said = run_command(
+        *("serve", "--direction", f"en-de={toy_model}", *access, *limits, *decoding, "--log-format", "json")
+    )
+    assert code == 0, said
+    [(models, made, settings, log_format)] = started
+    assert [(model.path, model.source, model.target) for model in models] == [(toy_model, "en", "de")]
+    assert settings == ServerSettings(
+        host="0.0.0.0",
+        port=8123,
+        token="abc",
+        allowed_hosts=("one.example", "two.example"),
+        allowed_origins=("https://three.example", "https://four.example"),
+        most_characters=11,
+        most_wait_seconds=12.0,
+        request_seconds=13.0,
+        drain_seconds=14.0,
+    )
+    assert made == Decoding("bfloat16", 15, 16, torch.device("cpu"))
+    assert log_format == "json"
 
 
 def connected(running: Program) -> socket.socket:

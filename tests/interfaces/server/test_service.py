@@ -1,6 +1,7 @@
 """What all protocols share, with real models."""
 
 import asyncio
+import contextlib
 import shutil
 import time
 from collections.abc import Awaitable, Callable
@@ -11,6 +12,7 @@ from typing import Any, TypeVar
 import pytest
 import torch
 from tests.interfaces.server.conftest import DECODING, SETTINGS
+from tests.patience import wait_in_loop
 
 from allyouneed.config.run import SearchSettings
 from allyouneed.errors import ModelError, UsageError
@@ -157,8 +159,7 @@ def test_a_client_that_goes_stops_the_work(service: Service) -> None:
     async def leave() -> None:
         slow = SearchSettings(min_length=900, max_length=1_000, max_extra_tokens=1_000)
         asking = asyncio.create_task(service.translate(["sun " * 300] * 8, Ask("en", "de", search=slow)))
-        while not service.num_queued_tokens:
-            await asyncio.sleep(0.001)
+        await wait_in_loop(lambda: service.num_queued_tokens)
         asking.cancel()
         await asyncio.gather(asking, return_exceptions=True)
         assert service.num_queued_tokens == 0
@@ -197,6 +198,12 @@ def test_a_long_text_has_its_place_in_the_queue_while_it_is_encoded(models: list
     settings = replace(SETTINGS, queue_tokens=100)
     with serving(models, DECODING, settings) as service:
 
+        def has_room() -> bool:
+            with contextlib.suppress(Refusal):
+                service.require_room()
+                return True
+            return False
+
         async def ask_much() -> None:
             text = "sun moon star " * 200
             asking = asyncio.create_task(service.translate([text], Ask("en", "de")))
@@ -206,9 +213,7 @@ def test_a_long_text_has_its_place_in_the_queue_while_it_is_encoded(models: list
             assert caught.value.status == 429
             asking.cancel()
             await asyncio.gather(asking, return_exceptions=True)
-            while service.num_queued_tokens:
-                await asyncio.sleep(0.001)
-            service.require_room()
+            await wait_in_loop(has_room)
 
         run(ask_much())
 
@@ -324,8 +329,7 @@ def test_whatever_befalls_a_model_the_former_one_serves_and_the_next_is_taken(
 
     async def watch() -> None:
         async with running._replacing(service, CPU, told.append):
-            while not told:
-                await asyncio.sleep(0.001)
+            await wait_in_loop(lambda: told)
 
     asyncio.run(watch())
     assert told == ["model: replaced, loaded and verified"]

@@ -128,12 +128,13 @@ def test_a_folder_that_may_not_be_written_to_is_refused_at_once(
     tmp_path.chmod(0o755)
     child = os.fork()
     if child == 0:
-        os.setuid(65534)
         try:
+            os.setuid(65534)
             require_file(Path("file"))
         except DiskError as error:
             os._exit(0 if "file: may not be written to ." in str(error) else 2)
-        os._exit(1)
+        finally:
+            os._exit(1)
     assert os.waitpid(child, 0)[1] == 0
 
 

@@ -118,7 +118,6 @@ def test_a_newer_format_is_refused_with_the_remedy(published: Path) -> None:
         "a//b",
         "./weights",
         "",
-        ".",
         "a\0b",
         "a\nb",
         "\ud800",
@@ -129,7 +128,16 @@ def test_names_that_lead_out_of_the_directory_are_refused(published: Path, name:
     (published.parent / "secret").write_bytes(b"secret")
     entry = {"size": 6, "sha256": hashlib.sha256(b"secret").hexdigest()}
     rewrite_manifest(published, lambda manifest: manifest["files"].update({name: entry}))
-    with pytest.raises(ModelError):
+    with pytest.raises(ModelError) as caught:
+        read_manifest(published)
+    assert caught.value.messages == (
+        f"{published / MANIFEST}: names a file that cannot be in the directory: {name}",
+    )
+
+
+def test_the_directory_is_none_of_its_files(published: Path) -> None:
+    rewrite_manifest(published, lambda manifest: manifest["files"].update({".": {"size": 6, "sha256": ""}}))
+    with pytest.raises(ModelError, match=f"^{published}: is missing or not a regular file"):
         read_manifest(published)
 
 

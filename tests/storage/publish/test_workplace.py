@@ -28,9 +28,12 @@ def killed_while_publishing(target: Path) -> int:
     """The id of a process that was killed while it was publishing `target`."""
     child = os.fork()
     if child == 0:
-        with publish_directory(target, "data") as aside:
-            (aside / "file").write_bytes(b"half")
-            os.kill(os.getpid(), signal.SIGKILL)
+        try:
+            with publish_directory(target, "data") as aside:
+                (aside / "file").write_bytes(b"half")
+                os.kill(os.getpid(), signal.SIGKILL)
+        finally:
+            os._exit(1)
     assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
     return child
 
@@ -56,14 +59,17 @@ def test_a_second_process_is_refused_before_it_begins_and_the_first_ends_unharme
 def test_nothing_is_left_where_the_work_has_opened_as_many_files_as_it_may(tmp_path: Path) -> None:
     child = os.fork()
     if child == 0:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (256, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
-        opened = []
-        with contextlib.suppress(DiskError), publish_directory(tmp_path / "data", "data") as aside:
-            (aside / "folder" / "folder").mkdir(parents=True)
-            (aside / "folder" / "folder" / "file").write_bytes(b"half")
-            while True:
-                opened.append(os.open(os.devnull, os.O_RDONLY))
-        os._exit(0 if opened else 1)
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (256, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+            opened = []
+            with contextlib.suppress(DiskError), publish_directory(tmp_path / "data", "data") as aside:
+                (aside / "folder" / "folder").mkdir(parents=True)
+                (aside / "folder" / "folder" / "file").write_bytes(b"half")
+                while True:
+                    opened.append(os.open(os.devnull, os.O_RDONLY))
+            os._exit(0 if opened else 1)
+        finally:
+            os._exit(1)
     assert os.waitpid(child, 0)[1] == 0
     assert names_in(tmp_path) == []
 
@@ -71,15 +77,18 @@ def test_nothing_is_left_where_the_work_has_opened_as_many_files_as_it_may(tmp_p
 def test_nothing_is_left_wherever_the_limit_of_open_files_is_met(tmp_path: Path) -> None:
     child = os.fork()
     if child == 0:
-        os.closerange(3, 4096)
-        ended = set()
-        for limit in range(4, 24):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (limit, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
-            with contextlib.suppress(DiskError), publish_directory(tmp_path / "data", "data"):
-                ended.add("begun")
-            ended.add(" ".join(names_in(tmp_path)))
-            shutil.rmtree(tmp_path / "data", ignore_errors=True)
-        os._exit(0 if ended == {"begun", "", "data"} else 1)
+        try:
+            os.closerange(3, 4096)
+            ended, most = set(), resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+            for limit in range(4, 24):
+                resource.setrlimit(resource.RLIMIT_NOFILE, (limit, most))
+                with contextlib.suppress(DiskError), publish_directory(tmp_path / "data", "data"):
+                    ended.add("begun")
+                ended.add(" ".join(names_in(tmp_path)))
+                shutil.rmtree(tmp_path / "data", ignore_errors=True)
+            os._exit(0 if ended == {"begun", "", "data"} else 1)
+        finally:
+            os._exit(1)
     assert os.waitpid(child, 0)[1] == 0
     assert names_in(tmp_path) == []
 
@@ -116,10 +125,13 @@ def killed_while_replacing(target: Path) -> int:
             os.kill(os.getpid(), signal.SIGKILL)
             return to
 
-        with publish_directory(target, "data", replace=True) as aside:
-            (aside / "file").write_bytes(b"half")
-            Path.rename = rename_and_die  # type: ignore[method-assign,assignment]
-            ctypes.CDLL = lambda *_, **__: object()  # type: ignore[assignment,misc]
+        try:
+            with publish_directory(target, "data", replace=True) as aside:
+                (aside / "file").write_bytes(b"half")
+                Path.rename = rename_and_die  # type: ignore[method-assign,assignment]
+                ctypes.CDLL = lambda *_, **__: object()  # type: ignore[assignment,misc]
+        finally:
+            os._exit(1)
     assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
     assert names_in(target.parent) == [f"{target.name}.tmp-unfinished"]
     return child

@@ -3,12 +3,13 @@
 import difflib
 import json
 import re
-import threading
+import socket
 from typing import Any
 
 import httpx
 import pytest
 from tests.interfaces.server.conftest import StartServer
+from tests.patience import PATIENCE_SECONDS, wait_until
 
 from allyouneed.interfaces.server.models import ServedModel
 
@@ -188,13 +189,16 @@ def test_a_path_with_a_slash_at_its_end_is_another_and_redirects_nobody(
 
 def test_a_busy_server_says_when_to_come_back(start_server: StartServer) -> None:
     address = start_server(most_wait_seconds=0.0)
-    with httpx.Client(base_url=address) as client:
-        slow = {"text": ["sun moon star " * 60] * 8, "source": "en", "target": "de"}
-        other = threading.Thread(target=lambda: httpx.post(f"{address}/api/translate", json=slow, timeout=60))
-        other.start()
-        while client.get("/metrics").text.count("allyouneed_queue_tokens 0.0"):
-            pass
+    port = int(address.rpartition(":")[2])
+    slow = {"text": ["sun moon star " * 300] * 8, "source": "en", "target": "de", "beam_size": 16}
+    body = json.dumps(slow).encode()
+    head = b"POST /api/translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    with (
+        httpx.Client(base_url=address, timeout=PATIENCE_SECONDS) as client,
+        socket.create_connection(("127.0.0.1", port)) as other,  # its work ends when it is closed
+    ):
+        other.sendall(head + b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
+        wait_until(lambda: "allyouneed_queue_tokens 0.0" not in client.get("/metrics").text)
         refused = client.post("/api/translate", json={"text": "sun", "model": "ende"})
-        other.join()
     assert (refused.status_code, refused.json()["error"]["label"]) == (429, "queue_full")
     assert int(refused.headers["retry-after"]) >= 1

@@ -6,9 +6,11 @@ Installed with `pip install weblate`; where the libraries that draw and read pic
 missing, stand-ins for them suffice, as no picture is drawn.
 """
 
+import atexit
 import importlib
 import json
 import os
+import shutil
 import sys
 import tempfile
 from unittest.mock import MagicMock
@@ -27,6 +29,7 @@ memory = {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}
 settings.CACHES = {"default": memory, "avatar": memory}
 settings.SITE_DOMAIN = "weblate.example"
 settings.DATA_DIR = tempfile.mkdtemp()
+atexit.register(shutil.rmtree, settings.DATA_DIR, ignore_errors=True)
 
 import django  # noqa: E402
 
