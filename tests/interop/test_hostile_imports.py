@@ -381,7 +381,15 @@ MARIAN: dict[str, tuple[Spoil, str]] = {
         configuration(b"type: !!python/object/apply:os.mkdir [a]\n"),
         "type = ['a'] is not supported",
     ),
-    "aliases of aliases": (configuration(aliases_of_aliases()), "dim-emb = None is no size"),
+    "aliases of aliases": (configuration(aliases_of_aliases()), "has aliases, which can stand for very much"),
+    "a size of the decoder that is a word": (
+        setting("transformer-decoder-dim-ffn", "many"),
+        "transformer-decoder-dim-ffn = 'many' differs from the encoder's",
+    ),
+    "a size of the decoder that is a list": (
+        setting("transformer-decoder-dim-ffn", "[4]"),
+        "transformer-decoder-dim-ffn = ['4'] differs from the encoder's",
+    ),
     "a recurrent model": (setting("type", "s2s"), "type = 's2s' is not supported"),
     "pre-norm": (setting("transformer-preprocess", "n"), "transformer-preprocess = 'n' is not supported"),
     "another cell": (setting("dec-cell", "gru"), "dec-cell = 'gru' is not supported"),

@@ -1,5 +1,6 @@
 """A folder for Hugging Face computes what the model computes, and goes on doing so once saved again."""
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -126,6 +127,15 @@ def test_the_search_has_the_settings_of_the_model(random_model: RandomModel, tmp
     assert settings.max_new_tokens == 256 + 50  # the longest sentence in training, and 50
     assert settings.suppress_tokens == [0, 1, 3]
     assert settings.decoder_start_token_id == 1
+
+
+def test_a_model_whose_search_is_greedy_has_no_length_penalty(
+    random_model: RandomModel, tmp_path: Path
+) -> None:
+    export_model(random_model(beam_size=1), "huggingface", tmp_path / "out")
+    settings = json.loads((tmp_path / "out" / "generation_config.json").read_bytes())
+    assert settings["num_beams"] == 1
+    assert "length_penalty" not in settings
 
 
 @pytest.mark.parametrize("beam_size", [1, 4])

@@ -44,7 +44,7 @@ found = translator.translate_batch(
     [pieces],
     beam_size={beam_size},
     length_penalty={length_penalty},
-    max_decoding_length=len(pieces) + {max_extra_tokens},
+    max_decoding_length=len(pieces) + {max_extra_tokens},  # with the end symbols of both
     suppress_sequences=[["<pad>"], ["<s>"], ["<sentinel>"]],
 )
 print({decoded})
@@ -230,6 +230,6 @@ def _readme(search: SearchConfig, pieces: Mapping[str, str]) -> str:
         **pieces,
         beam_size=search.beam_size,
         length_penalty=length_exponent(search),
-        max_extra_tokens=search.max_extra_tokens,
+        max_extra_tokens=1 + search.max_extra_tokens,
         difference=DIFFERENCES[search.length_normalization],
     )

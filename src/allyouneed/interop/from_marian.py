@@ -212,9 +212,9 @@ class _Layers:
                 )
         self.width = self._size(settings, "dim-emb")
         self._inner = self._size(settings, "transformer-dim-ffn")
-        other = int(settings.get("transformer-decoder-dim-ffn", "0"))
-        if other not in (0, self._inner):
-            raise ModelError(f"{path}: transformer-decoder-dim-ffn = {other} differs from the encoder's")
+        other = settings.get("transformer-decoder-dim-ffn", "0")
+        if other not in ("0", str(self._inner)):
+            raise ModelError(f"{path}: transformer-decoder-dim-ffn = {other!r} differs from the encoder's")
         self._heads = self._size(settings, "transformer-heads")
         self._depths = self._size(settings, "enc-depth"), self._size(settings, "dec-depth")
         self._activation = str(settings.get("transformer-ffn-activation", "swish"))

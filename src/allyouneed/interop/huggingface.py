@@ -144,9 +144,10 @@ def _marian_settings(config: RunConfig) -> dict[str, Any]:
 
 def _search_settings(config: RunConfig) -> dict[str, Any]:
     search = config.search
+    of_beams = {"length_penalty": length_exponent(search)} if search.beam_size > 1 else {}
     return {
         "num_beams": search.beam_size,
-        "length_penalty": length_exponent(search),
+        **of_beams,  # transformers refuses a penalty for greedy search
         "max_new_tokens": min(config.data.max_tokens, MAX_TOKENS) + search.max_extra_tokens,
         "suppress_tokens": list(NEVER_PRODUCED),
         **_symbols(),

@@ -46,7 +46,7 @@ def read_yaml(content: bytes, path: Path) -> dict[str, Any]:
     """The mapping in a YAML document; all scalars are texts.
 
     Raises:
-        ModelError: The document is no mapping.
+        ModelError: The document is no mapping, or has aliases.
         UsageError: PyYAML is not installed.
     """
     try:
@@ -58,6 +58,8 @@ def read_yaml(content: bytes, path: Path) -> dict[str, Any]:
         ) from None
     loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
     try:
+        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(content.decode(), loader)):
+            raise ModelError(f"{path}: has aliases, which can stand for very much; take another copy")
         found = yaml.load(content.decode(), loader)  # a loader of texts, lists and mappings only
     except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError):
         raise ModelError(f"{path}: is no YAML; take another copy") from None
