@@ -381,7 +381,10 @@ MARIAN: dict[str, tuple[Spoil, str]] = {
         configuration(b"type: !!python/object/apply:os.mkdir [a]\n"),
         "type = ['a'] is not supported",
     ),
-    "aliases of aliases": (configuration(aliases_of_aliases()), "has aliases, which can stand for very much"),
+    "aliases of aliases": (
+        configuration(aliases_of_aliases()),
+        "has aliases, which can expand without limit",
+    ),
     "a size of the decoder that is a word": (
         setting("transformer-decoder-dim-ffn", "many"),
         "transformer-decoder-dim-ffn = 'many' differs from the encoder's",

@@ -591,6 +591,25 @@ def test_data_that_no_row_uses_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+def test_a_learning_curve_forgets_pauses_that_a_resumed_run_has_not_counted(tmp_path: Path) -> None:
+    def validated(step: int, seconds: float) -> dict[str, Any]:
+        known = {"event": "validate", "step": step, "seconds": seconds, "validation_seconds": 3.0}
+        return known | {"perplexity": 5.0, "matmul_flops": 1e9}
+
+    events = [
+        {"event": "start", "step": 0},
+        *(validated(2, 20.0), {"event": "checkpoint", "step": 2, "seconds": 1.0}),
+        {"event": "checkpoint", "step": 3, "seconds": 50.0},
+        validated(4, 90.0),
+        # Step 2 was saved with the seconds until then, 23; that second, and all later ones, are forgotten.
+        {"event": "start", "step": 2},
+        *(validated(4, 43.0), {"event": "checkpoint", "step": 4, "seconds": 1.0}),
+        validated(6, 67.0),
+    ]
+    (tmp_path / "log.jsonl").write_bytes("".join(json.dumps(event) + "\n" for event in events).encode())
+    assert curve_of(tmp_path)["seconds"] == [20.0, 40.0, 60.0]
+
+
 def test_energy_of_some_seeds_alone_is_not_given_as_that_of_a_row(tmp_path: Path) -> None:
     rows = [
         Row(

@@ -3,9 +3,9 @@
 A seed gives all systems the same data in the same order, which may be easier or harder to learn from. So two
 systems are compared on the seeds that both have, and what a seed does to all systems is taken out: seeds are
 the blocks of a two-way analysis of variance. What is left varies about as much in one system as in another,
-and two or three seeds of one are too few to know how much, so that the variance is estimated from all systems
-together, and the difference that seeds make is drawn from Student's t distribution. A system that varies more
-than all together is given its own variance. With two systems, this is the paired t test.
+and two or three seeds of one are too few to know how much, so the variance is pooled over the systems, and
+the difference that seeds make is drawn from Student's t distribution. A system that varies more keeps its own
+variance. With two systems, this is the paired t test.
 
 Test sentences vary as well: test sets are drawn with replacement (Koehn 2004), the same ones for all systems.
 """
@@ -26,7 +26,7 @@ _SEED = 54_321
 _DRAWS_PER_TEST_SET = 100
 _MAX_SPLITS = 100
 _ROUNDING = 1e-12
-"""Residuals below this share of the largest score are 0, but for rounding."""
+"""Residuals below this share of the largest score are rounding errors."""
 
 Array = NDArray[np.float64]
 
@@ -75,7 +75,7 @@ class SeedComparison:
 
 
 class _Fit(NamedTuple):
-    """Scores as the sum of a system's part, a seed's part, and a rest, by least squares."""
+    """Scores as the sum of a system's part, a seed's part, and a residual, by least squares."""
 
     seeds: dict[int, int]
     """Seed -> its column."""
@@ -85,29 +85,30 @@ class _Fit(NamedTuple):
     """Parts of each score, [scores, parts]."""
     inverse: Array
     """Parts from scores, [parts, scores]."""
-    parts: Array
-    rest: Array
-    """Residuals, [scores]."""
-    free: Array
-    """Share of each score that is left in its residual, [scores]; their sum is the degrees of freedom."""
+    coefficients: Array
+    """The parts, those of the systems first."""
+    residuals: Array
+    """What is left of each score, [scores]."""
+    shares: Array
+    """Degrees of freedom of each residual, between 0 and 1, [scores]."""
 
     @property
-    def freedom(self) -> int:
-        return round(float(self.free.sum()))
+    def degrees_of_freedom(self) -> int:
+        return round(float(self.shares.sum()))
 
     @property
     def variance(self) -> float:
-        """Variance of the rest, over all systems."""
-        return float(self.rest @ self.rest) / self.freedom
+        """Variance of the residuals, pooled over all systems."""
+        return float(self.residuals @ self.residuals) / self.degrees_of_freedom
 
     def variance_of(self, system: str) -> float:
-        """Variance of the rest of one system."""
+        """Variance of the residuals of one system."""
         own = np.array([name == system for name in self.systems])
-        freedom = float(self.free[own].sum())
-        return float(self.rest[own] @ self.rest[own]) / freedom if freedom > _ROUNDING else 0.0
+        share = float(self.shares[own].sum())
+        return float(self.residuals[own] @ self.residuals[own]) / share if share > _ROUNDING else 0.0
 
     def effect(self, weights: Mapping[int, float]) -> tuple[float, float] | None:
-        """A weighted sum of seeds' parts, and its variance for rests of variance 1; None if it is unknown."""
+        """A weighted sum of seeds' parts, and its variance if residuals have variance 1; None if unknown."""
         if not weights.keys() <= self.seeds.keys():
             return None
         chosen = np.zeros(self.design.shape[1])
@@ -115,7 +116,7 @@ class _Fit(NamedTuple):
         sources = chosen @ self.inverse
         if not np.allclose(sources @ self.design, chosen):
             return None
-        return float(chosen @ self.parts), float(sources @ sources)
+        return float(chosen @ self.coefficients), float(sources @ sources)
 
 
 def _fit(systems: Mapping[str, SeedScores]) -> _Fit:
@@ -131,11 +132,11 @@ def _fit(systems: Mapping[str, SeedScores]) -> _Fit:
         design[row, [column[name], seeds[seed]]] = 1
     observed = np.array([score for _, _, score in cells])
     inverse = np.linalg.pinv(design).astype(np.float64)
-    parts = inverse @ observed
-    rest = observed - design @ parts
-    rest[np.abs(rest) <= _ROUNDING * np.abs(observed).max(initial=0)] = 0
-    free = 1 - np.einsum("sp,ps->s", design, inverse)
-    return _Fit(seeds, [name for name, _, _ in cells], design, inverse, parts, rest, free)
+    coefficients = inverse @ observed
+    residuals = observed - design @ coefficients
+    residuals[np.abs(residuals) <= _ROUNDING * np.abs(observed).max(initial=0)] = 0
+    shares = 1 - np.einsum("sp,ps->s", design, inverse)
+    return _Fit(seeds, [name for name, _, _ in cells], design, inverse, coefficients, residuals, shares)
 
 
 @dataclass(frozen=True)
@@ -149,18 +150,18 @@ class SeedTests:
         return {name: scores for name, scores in self.systems.items() if np.isfinite(scores.observed).all()}
 
     @functools.cached_property
-    def _all(self) -> _Fit:
+    def _fit(self) -> _Fit:
         return _fit(self._finite)
 
     @property
-    def freedom(self) -> int:
-        """Degrees of freedom of `deviation`: 0 if no two systems have two seeds in common."""
-        return self._all.freedom
+    def degrees_of_freedom(self) -> int:
+        """Degrees of freedom of `deviation`: 0 if the scores leave nothing to estimate it from."""
+        return self._fit.degrees_of_freedom
 
     @property
     def deviation(self) -> float | None:
-        """Standard deviation over seeds of all systems together, without what a seed does to all of them."""
-        return math.sqrt(self._all.variance) if self.freedom else None
+        """Standard deviation over seeds, pooled over systems, without what a seed does to all of them."""
+        return math.sqrt(self._fit.variance) if self.degrees_of_freedom else None
 
     def compare(self, baseline: str, system: str) -> SeedComparison | None:
         """Compare two systems over the seeds that both have.
@@ -173,13 +174,13 @@ class SeedTests:
             return None
         first, second = self.systems[baseline], self.systems[system]
         both = [seed for seed in first.seeds if seed in second.seeds]
-        if len(both) < 2 or not self.freedom:
+        if len(both) < 2 or not self.degrees_of_freedom:
             return None
         mean = dict.fromkeys(both, 1 / len(both))
         (of_first, drawn_first), (of_second, drawn_second) = first.contrast(mean), second.contrast(mean)
-        variances = (max(self._all.variance, self._all.variance_of(name)) for name in (baseline, system))
+        variances = (max(self._fit.variance, self._fit.variance_of(name)) for name in (baseline, system))
         drawn = None if drawn_first is None or drawn_second is None else drawn_second - drawn_first
-        return _comparison(of_second - of_first, drawn, sum(variances) / len(both), self.freedom)
+        return _comparison(of_second - of_first, drawn, sum(variances) / len(both), self.degrees_of_freedom)
 
     def control(self) -> tuple[int, int]:
         """Control of the test: the seeds of one system, split into halves, should not differ.
@@ -191,26 +192,26 @@ class SeedTests:
             The number of splits that are called different, and the number of splits: all of them, or some at
             random if there are very many. By chance, 5% of the splits of many systems are called different.
         """
-        found = [comparison for name in self._finite for comparison in self._splits(name)]
-        return sum(comparison.p_value < SIGNIFICANT for comparison in found), len(found)
+        called = [split.p_value < SIGNIFICANT for name in self._finite for split in self._splits(name)]
+        return sum(called), len(called)
 
     def _splits(self, name: str) -> Iterator[SeedComparison]:
         """The halves of a system's seeds, compared by what the other systems tell of seeds."""
         others = _fit({other: scores for other, scores in self._finite.items() if other != name})
-        if not others.freedom:
+        if not others.degrees_of_freedom:
             return
         own = self.systems[name]
         for half in _halves([seed for seed in own.seeds if seed in others.seeds]):
             if effect := others.effect(half):
-                of_all, uncertain = effect
+                of_seeds, uncertainty = effect
                 observed, drawn = own.contrast(half)
-                variance = others.variance * (sum(weight**2 for weight in half.values()) + uncertain)
-                if found := _comparison(observed - of_all, drawn, variance, others.freedom):
+                variance = others.variance * (sum(weight**2 for weight in half.values()) + uncertainty)
+                if found := _comparison(observed - of_seeds, drawn, variance, others.degrees_of_freedom):
                     yield found
 
 
 def _comparison(
-    difference: float, drawn: Array | None, variance: float, freedom: int
+    difference: float, drawn: Array | None, variance: float, degrees_of_freedom: int
 ) -> SeedComparison | None:
     """A difference beside those that chance makes; None if nothing varies.
 
@@ -218,14 +219,14 @@ def _comparison(
         difference: The difference.
         drawn: Differences on drawn test sets, [samples]; None if sentences are not drawn.
         variance: Variance of the difference over seeds.
-        freedom: Degrees of freedom of the variance.
+        degrees_of_freedom: Those of the variance.
     """
     of_sentences = np.zeros(1_000) if drawn is None else drawn - drawn.mean()
     if variance == 0 and np.ptp(of_sentences) == 0:
         return None
     generator = np.random.default_rng(_SEED)
     num_draws = _DRAWS_PER_TEST_SET if variance else 1  # copies of the same draws would claim more certainty
-    of_seeds = math.sqrt(variance) * generator.standard_t(freedom, (num_draws, len(of_sentences)))
+    of_seeds = math.sqrt(variance) * generator.standard_t(degrees_of_freedom, (num_draws, len(of_sentences)))
     return SeedComparison(difference, (of_seeds + of_sentences).ravel())
 
 

@@ -59,7 +59,7 @@ def read_yaml(content: bytes, path: Path) -> dict[str, Any]:
     loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
     try:
         if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(content.decode(), loader)):
-            raise ModelError(f"{path}: has aliases, which can stand for very much; take another copy")
+            raise ModelError(f"{path}: has aliases, which can expand without limit; take another copy")
         found = yaml.load(content.decode(), loader)  # a loader of texts, lists and mappings only
     except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError):
         raise ModelError(f"{path}: is no YAML; take another copy") from None

@@ -46,7 +46,7 @@ def top_log_probs(
     num_rows = logits[..., 0].numel()
     assert normalisers is None or (normalisers.numel() == num_rows and normalisers.is_contiguous())
     assert cannot_end is None or (cannot_end.size == num_rows and cannot_end.dtype == np.bool_)
-    assert logits.size(-1) > max((*excluded, -1 if cannot_end is None else END), default=-1)
+    assert logits.size(-1) > max((*excluded, 0 if cannot_end is None else END))
     values = torch.empty(*logits.shape[:-1], k)
     ids = torch.empty(*logits.shape[:-1], k, dtype=torch.int64)
     never = _array_of(tuple(excluded))

@@ -138,8 +138,11 @@ def _cached_or_compiled(instructions: isa.InstructionSet) -> Found | _Failure:
         for place in (kept, None) if kept else (None,):  # the cache may be full, or mounted noexec
             try:
                 return _compiled(compiler, [*command, *instructions.options], place)
-            except (OSError, RuntimeError, subprocess.SubprocessError, AttributeError) as error:
+            except (OSError, RuntimeError, AttributeError) as error:
                 errors.append(error)
+            except subprocess.SubprocessError as error:  # it took too long, and would again
+                errors.append(error)
+                break
     return _failure_of(errors)
 
 

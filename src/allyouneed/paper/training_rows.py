@@ -218,17 +218,21 @@ def curve_of(run: Path) -> dict[str, list[float]]:
         `step`; `seconds` of training until then, without validations and checkpoints; `matmul_flops`;
         `perplexity`; and the score of the task, such as `bleu`, if every validation has it.
     """
-    log = [event for event in read_log(run / "log.jsonl") if _PAUSES.get(event["event"]) in event]
-    pauses = {(event["event"], event["step"]): event[_PAUSES[event["event"]]] for event in log}
-    events = {event["step"]: event for event in log if event["event"] == "validate"}
+    events, pauses = dict[int, dict[str, Any]](), dict[tuple[int, str], float]()
+    for event in read_log(run / "log.jsonl"):
+        step, kind = event.get("step", 0), event["event"]
+        if kind == "start":  # the seconds of a checkpoint are those before it was saved
+            pauses = {at: pauses[at] for at in pauses if at[0] < step or at == (step, "validate")}
+        elif _PAUSES.get(kind) in event:
+            pauses[step, kind] = event[_PAUSES[kind]]
+            if kind == "validate":
+                before = sum(seconds for (at, _), seconds in pauses.items() if at < step)
+                events[step] = event | {"seconds": event["seconds"] - before}
     validated = [event for _, event in sorted(events.items())]
-    waited = [
-        sum(seconds for (_, step), seconds in pauses.items() if step < event["step"]) for event in validated
-    ]
     scores = [task.score for task in TASKS.values() if all(task.score in event for event in validated)]
     return {
         "step": [event["step"] for event in validated],
-        "seconds": [event["seconds"] - before for event, before in zip(validated, waited, strict=True)],
+        "seconds": [event["seconds"] for event in validated],
         "matmul_flops": [event["matmul_flops"] for event in validated],
         **{name: [event[name] for event in validated] for name in ("perplexity", *scores)},
     }

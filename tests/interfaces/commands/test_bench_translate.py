@@ -14,8 +14,7 @@ from allyouneed.config.model import ModelConfig
 from allyouneed.interfaces.cli import main
 from allyouneed.interfaces.commands.bench_translate import Peer, ShapeName
 from allyouneed.interop.export import FORMATS
-from allyouneed.native import isa
-from allyouneed.native.library import library
+from allyouneed.native.library import instructions, library
 
 Capture = pytest.CaptureFixture[str]
 QUICK = ("--precision", "float32", "--rounds", "1", "--threads", "1")
@@ -48,7 +47,7 @@ def test_a_table_is_printed_and_the_results_are_kept(
     assert peer["times_as_fast_as"]["ctranslate2 float32"]["median"] == 1
     assert (result["search"]["beam_size"], result["sentences"], result["rounds"]) == (2, 20, 1)
     assert "ctranslate2" in result["environment"]
-    assert result["environment"].get("instructions") == (isa.find(None).name if library() else None)
+    assert result["environment"].get("instructions") == (instructions() if library() else None)
 
 
 def test_a_shape_is_measured_by_length_and_other_results_stay(

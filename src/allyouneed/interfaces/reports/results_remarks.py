@@ -72,8 +72,8 @@ def _rule(results: Results, scores: Scores) -> Iterator[str]:
     drawn = "" if len(on_seeds) == len(scores) else f", and test sentences with replacement{alone}"
     yield (
         "A row is tested against its baseline over the seeds that both have, if these are two or more. "
-        "What a seed does to all rows is taken out. The rest has one deviation for all rows, but its own for "
-        "a row that varies more; differences that seeds make are drawn from Student's t "
+        "What a seed does to all rows is taken out. The residual standard deviation is pooled over rows; a "
+        "row with a larger one keeps its own. Differences that seeds make are drawn from Student's t "
         f"distribution{drawn}. p-values have Holm's correction over all rows, for each figure and kind of "
         "test by itself; p < 0.05 is significant."
     )
@@ -98,7 +98,7 @@ def _rule(results: Results, scores: Scores) -> Iterator[str]:
 def _deviations(scores: Scores, in_paper: Collection[str]) -> Iterator[str]:
     """How much seeds change each figure, those of parts of the test set left out."""
     found = [
-        f"{figure_title(name)}, {test.deviation_in_words(tests.deviation)} ({tests.freedom})"
+        f"{figure_title(name)}, {test.deviation_in_words(tests.deviation)} ({tests.degrees_of_freedom})"
         for name, tests in scores.items()
         if name in in_paper or name.removesuffix(AVERAGED) in TESTS
         if (test := find_test(name)) and tests.deviation is not None
