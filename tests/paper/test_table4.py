@@ -87,7 +87,7 @@ def test_every_row_is_trained_on_what_it_says(treebank: Path, tmp_path: Path) ->
     assert eighth.source_vocab_size == 261 + 19 // 8
     assert results.values("supervised", "well_formed") == [100.0]
     table = "\n".join(as_terminal_table(results_table(results)))
-    assert "bracket F1, paper" in table
+    assert "F1 unconstrained, paper" in table
     assert "92.7" in table
     assert "Dyer et al. (2016) 93.3" in table
     write_report(results)

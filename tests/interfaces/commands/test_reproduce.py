@@ -39,7 +39,7 @@ def test_rows_are_trained_and_printed_and_the_second_time_only_printed(
     assert again == out
     assert "row 2" not in err
     assert "Settings: d_model, d_ff, n_p and" in out
-    assert "for each figure by itself; p < 0.05 is significant" in out
+    assert "for each figure and kind of test by itself; p < 0.05 is significant" in out
 
 
 def test_rows_that_were_kept_are_printed_again_elsewhere_without_data(
