@@ -119,7 +119,7 @@ class _Fit(NamedTuple):
         return float(chosen @ self.coefficients), float(sources @ sources)
 
 
-def _fit(systems: Mapping[str, SeedScores]) -> _Fit:
+def _fitted(systems: Mapping[str, SeedScores]) -> _Fit:
     cells = [
         (name, seed, score)
         for name, scores in systems.items()
@@ -151,7 +151,7 @@ class SeedTests:
 
     @functools.cached_property
     def _fit(self) -> _Fit:
-        return _fit(self._finite)
+        return _fitted(self._finite)
 
     @property
     def degrees_of_freedom(self) -> int:
@@ -197,7 +197,7 @@ class SeedTests:
 
     def _splits(self, name: str) -> Iterator[SeedComparison]:
         """The halves of a system's seeds, compared by what the other systems tell of seeds."""
-        others = _fit({other: scores for other, scores in self._finite.items() if other != name})
+        others = _fitted({other: scores for other, scores in self._finite.items() if other != name})
         if not others.degrees_of_freedom:
             return
         own = self.systems[name]

@@ -9,24 +9,9 @@ from typing import Any
 
 from allyouneed.interfaces.reports.figure_legend import figure_explanation, figure_title
 from allyouneed.interfaces.reports.results_remarks import remarks
-from allyouneed.paper.experiment import (
-    DATE,
-    FAILED,
-    PROCESSOR,
-    RATES,
-    RESULT,
-    Figures,
-    Results,
-    Row,
-)
+from allyouneed.paper.experiment import DATE, FAILED, PROCESSOR, RATES, RESULT, Figures, Results, Row
 from allyouneed.paper.figure_tests import find_test
-from allyouneed.paper.verdicts import (
-    Judgement,
-    Verdict,
-    deviation,
-    judge,
-    scores_of,
-)
+from allyouneed.paper.verdicts import Judgement, Verdict, deviation, judge, scores_of
 
 _GROUPED_FROM, _BY_POWERS_FROM, _MOST_DECIMALS = 1e4, 1e9, 6
 VERDICTS: Mapping[Verdict, tuple[str, str]] = {
@@ -161,7 +146,7 @@ def results_table(results: Results) -> ResultsTable:
         [Column(figure_title(figure), figure_explanation(figure), figure in in_paper) for figure in figures],
         lines,
         _conclusions(results, judgements),
-        [*remarks(results, scores)],
+        list(remarks(results, scores)),
     )
 
 
