@@ -46,17 +46,20 @@ def systems_of(
     *,
     of_seeds: Mapping[str, float] | float = 0.1,
     of_blocks: float = 0.0,
+    of_sentences: float = 0.0,
     of_both: float = 0.5,
 ) -> dict[str, SeedScores]:
-    """Losses per sentence: common to all systems, plus parts of the seed, of seed and system, and of each."""
+    """Losses per sentence: common to all systems, plus parts of the seed, of seed and system, of sentence and
+    system, and of each."""
     sentences, blocks = generator.normal(3, 1, NUM_SENTENCES), generator.normal(0, of_blocks, num_seeds)
     found: dict[str, SeedScores] = {}
     for name, better in better_by.items():
         observed, resampled = [], []
+        of_system = generator.normal(0, of_sentences, len(sentences)) if of_sentences else 0.0
         deviation = of_seeds if isinstance(of_seeds, float) else of_seeds[name]
         for block in blocks:
             own = generator.normal(0, deviation) + generator.normal(0, of_both, len(sentences))
-            losses = sentences + block - better + own
+            losses = sentences + block - better + of_system + own
             observed.append(losses.mean())
             resampled.append(DRAWN @ losses / len(losses))
         found[name] = scores(observed, np.array(resampled))
@@ -121,26 +124,59 @@ def test_without_variation_over_seeds_it_is_the_bootstrap_of_sentences() -> None
     assert found.p_value == pytest.approx(math.erfc(z / math.sqrt(2)), abs=0.03)
 
 
-def test_both_kinds_of_chance_add_up() -> None:
-    both = systems_of(np.random.default_rng(2), {"one": 0, "other": 0}, 3)
+def chance(both: Mapping[str, SeedScores]) -> tuple[float, float, float]:
+    """Variance of the difference that seeds make, that drawn sentences make, and that both make together."""
     seeds_alone = compared(*(scores(own.observed.tolist()) for own in both.values()))
     together = compared(*both.values())
     assert seeds_alone is not None
     assert together is not None
-    of_sentences = np.subtract(*(own.resampled.mean(0) for own in both.values())).std()  # type: ignore[union-attr]
-    middle = np.percentile(seeds_alone.by_chance, (16, 84)), np.percentile(together.by_chance, (16, 84))
-    widths = [float(high - low) / 2 for low, high in middle]
-    assert widths[0] < widths[1] < widths[0] + 1.1 * of_sentences
+    of_sentences = np.subtract(*(own.resampled.mean(0) for own in both.values())).var()  # type: ignore[union-attr]
+    return float(seeds_alone.by_chance.var()), float(of_sentences), float(together.by_chance.var())
+
+
+def test_both_kinds_of_chance_add_up() -> None:
+    of_seeds, of_sentences, together = chance(
+        systems_of(np.random.default_rng(2), {"one": 0, "other": 0}, 9, of_sentences=0.5, of_both=0)
+    )
+    assert together == pytest.approx(of_seeds + of_sentences, rel=0.05)
+
+
+def test_what_a_sentence_does_to_one_seed_counts_once() -> None:
+    of_seeds, of_sentences, together = chance(
+        systems_of(np.random.default_rng(2), {"one": 0, "other": 0}, 9, of_seeds=0.1, of_both=0.5)
+    )
+    assert of_sentences > 0.05 * of_seeds
+    assert together == pytest.approx(of_seeds, rel=0.02)
+
+
+def test_no_more_is_taken_out_of_the_sentences_than_is_in_the_seeds() -> None:
+    both = systems_of(np.random.default_rng(2), {"one": 0, "other": 0}, 9, of_both=0.5)
+    steady = {
+        name: SeedScores(own.seeds, np.linspace(0, 1e-4, 9) * (-1) ** n, own.resampled)
+        for n, (name, own) in enumerate(both.items())
+    }
+    _, of_sentences, together = chance(steady)
+    assert together == pytest.approx(of_sentences, rel=0.02)
 
 
 EQUAL = dict.fromkeys("abcdefg", 0.0)
 
 
-def false_findings(num_seeds: int, of_seeds: Mapping[str, float] | float, num_families: int = 400) -> float:
+def false_findings(
+    num_seeds: int,
+    of_seeds: Mapping[str, float] | float,
+    num_families: int = 400,
+    *,
+    of_sentences: float = 0.0,
+) -> float:
     """Share of families of equal systems in which Holm's correction leaves a difference."""
     generator, found = np.random.default_rng(num_seeds), 0
     for _ in range(num_families):
-        tests = SeedTests(systems_of(generator, EQUAL, num_seeds, of_seeds=of_seeds, of_blocks=0.5))
+        tests = SeedTests(
+            systems_of(
+                generator, EQUAL, num_seeds, of_seeds=of_seeds, of_blocks=0.5, of_sentences=of_sentences
+            )
+        )
         of_family = [tests.compare("a", other) for other in "bcdefg"]
         found += min(holm([one.p_value for one in of_family if one is not None])) < 0.05
     return found / num_families
@@ -152,16 +188,18 @@ MOST = 29 / 400
 
 
 @pytest.mark.parametrize(
-    ("num_seeds", "of_seeds"),
+    ("num_seeds", "of_seeds", "of_sentences"),
     [
-        *((num_seeds, of_seeds) for num_seeds in (2, 3) for of_seeds in (0.1, ONE_VARIES_MORE)),
-        (3, dict.fromkeys("bcdefg", 0.1) | {"a": 0.2}),
+        *((num_seeds, of_seeds, 0.0) for num_seeds in (2, 3) for of_seeds in (0.1, ONE_VARIES_MORE)),
+        (3, dict.fromkeys("bcdefg", 0.1) | {"a": 0.2}, 0.0),
+        *((num_seeds, of_seeds, 0.5) for num_seeds in (2, 3) for of_seeds in (0.0, 0.1)),
+        (3, 0.0, 0.0),
     ],
 )
 def test_one_family_in_twenty_has_a_false_finding_at_most(
-    num_seeds: int, of_seeds: Mapping[str, float] | float
+    num_seeds: int, of_seeds: Mapping[str, float] | float, of_sentences: float
 ) -> None:
-    assert false_findings(num_seeds, of_seeds) <= MOST
+    assert false_findings(num_seeds, of_seeds, of_sentences=of_sentences) <= MOST
 
 
 @pytest.mark.parametrize("num_seeds", [2, 3])
@@ -172,12 +210,16 @@ def test_more_families_would_have_one_if_no_system_kept_its_own_variance(
     assert false_findings(num_seeds, ONE_VARIES_MORE) > MOST
 
 
-@pytest.mark.parametrize("num_seeds", [3, 4])
-def test_one_split_in_twenty_of_the_seeds_of_a_system_is_called_different(num_seeds: int) -> None:
+@pytest.mark.parametrize(("num_seeds", "of_seeds"), [(3, 0.1), (4, 0.1), (3, 0.0), (3, 0.03)])
+def test_one_split_in_twenty_of_the_seeds_of_a_system_is_called_different(
+    num_seeds: int, of_seeds: float
+) -> None:
     generator = np.random.default_rng(num_seeds)
     different = splits = 0
     for _ in range(30):
-        found = SeedTests(systems_of(generator, EQUAL, num_seeds, of_blocks=0.5)).control()
+        found = SeedTests(
+            systems_of(generator, EQUAL, num_seeds, of_seeds=of_seeds, of_blocks=0.5, of_sentences=0.5)
+        ).control()
         different, splits = different + found[0], splits + found[1]
     assert splits == 30 * len(EQUAL) * 3
     assert 0.02 <= different / splits <= 0.07

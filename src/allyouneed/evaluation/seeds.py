@@ -8,6 +8,7 @@ the difference that seeds make is drawn from Student's t distribution. A system 
 variance. With two systems, this is the paired t test.
 
 Test sentences vary as well: test sets are drawn with replacement (Koehn 2004), the same ones for all systems.
+What a sentence does to one seed of one system is in the variance over seeds already, and is counted once.
 """
 
 import functools
@@ -41,12 +42,18 @@ class SeedScores:
     resampled: Array | None = None
     """Scores on drawn test sets, [seeds, samples]; None if only seeds are drawn."""
 
-    def contrast(self, weights: Mapping[int, float]) -> tuple[float, Array | None]:
-        """Weighted sums of the scores, by seed: the observed one, and those on drawn test sets, [samples]."""
-        chosen = [self.seeds.index(seed) for seed in weights]
-        factors = np.array([*weights.values()])
-        drawn = None if self.resampled is None else factors @ self.resampled[chosen]
-        return float(factors @ self.observed[chosen]), drawn
+    def of(self, seeds: Sequence[int]) -> "SeedScores":
+        """The scores of some of its seeds, in their order."""
+        chosen = [self.seeds.index(seed) for seed in seeds]
+        drawn = None if self.resampled is None else self.resampled[chosen]
+        return SeedScores(seeds, self.observed[chosen], drawn)
+
+    def minus(self, other: "SeedScores") -> "SeedScores":
+        """The differences from the scores of another system with the same seeds."""
+        drawn = None
+        if self.resampled is not None and other.resampled is not None:
+            drawn = self.resampled - other.resampled
+        return SeedScores(self.seeds, self.observed - other.observed, drawn)
 
 
 @dataclass(frozen=True)
@@ -176,11 +183,15 @@ class SeedTests:
         both = [seed for seed in first.seeds if seed in second.seeds]
         if len(both) < 2 or not self.degrees_of_freedom:
             return None
-        mean = dict.fromkeys(both, 1 / len(both))
-        (of_first, drawn_first), (of_second, drawn_second) = first.contrast(mean), second.contrast(mean)
+        differences, weights = second.of(both).minus(first.of(both)), np.full(len(both), 1 / len(both))
         variances = (max(self._fit.variance, self._fit.variance_of(name)) for name in (baseline, system))
-        drawn = None if drawn_first is None or drawn_second is None else drawn_second - drawn_first
-        return _comparison(of_second - of_first, drawn, sum(variances) / len(both), self.degrees_of_freedom)
+        variance = sum(variances) / len(both)
+        return _comparison(
+            float(weights @ differences.observed),
+            _of_sentences(differences.resampled, weights, variance),
+            variance,
+            self.degrees_of_freedom,
+        )
 
     def control(self) -> tuple[int, int]:
         """Control of the test: the seeds of one system, split into halves, should not differ.
@@ -204,24 +215,51 @@ class SeedTests:
         for half in _halves([seed for seed in own.seeds if seed in others.seeds]):
             if effect := others.effect(half):
                 of_seeds, uncertainty = effect
-                observed, drawn = own.contrast(half)
-                variance = others.variance * (sum(weight**2 for weight in half.values()) + uncertainty)
-                if found := _comparison(observed - of_seeds, drawn, variance, others.degrees_of_freedom):
+                halves, weights = own.of([*half]), np.array([*half.values()])
+                variance = others.variance * (float(weights @ weights) + uncertainty)
+                found = _comparison(
+                    float(weights @ halves.observed) - of_seeds,
+                    _of_sentences(halves.resampled, weights, variance),
+                    variance,
+                    others.degrees_of_freedom,
+                )
+                if found:
                     yield found
 
 
+def _of_sentences(drawn: Array | None, weights: Array, variance: float) -> Array:
+    """What the choice of sentences adds to the variation over seeds, around 0, [samples].
+
+    What a sentence does to one seed of one system is in the variation of the observed scores over seeds, and
+    again in the scores on drawn test sets. Its variance, that of the drawn scores around their mean over
+    seeds, is taken out of the drawn sums.
+
+    Args:
+        drawn: Scores or differences on drawn test sets, [seeds, samples]; None if sentences are not drawn.
+        weights: Weight of each seed in the sum, [seeds].
+        variance: Variance of the sum over seeds; no more than it is taken out.
+    """
+    if drawn is None:
+        return np.zeros(1_000)
+    sums = weights @ drawn
+    sums -= sums.mean()
+    of_each_seed = (drawn - drawn.mean(axis=0)).var(axis=1).sum() / (len(weights) - 1)
+    twice = min(variance, float(of_each_seed * (weights @ weights)))
+    total = float(sums.var())
+    return sums * math.sqrt(max(0.0, total - twice) / total) if total else sums
+
+
 def _comparison(
-    difference: float, drawn: Array | None, variance: float, degrees_of_freedom: int
+    difference: float, of_sentences: Array, variance: float, degrees_of_freedom: int
 ) -> SeedComparison | None:
     """A difference beside those that chance makes; None if nothing varies.
 
     Args:
         difference: The difference.
-        drawn: Differences on drawn test sets, [samples]; None if sentences are not drawn.
+        of_sentences: Differences that the choice of sentences makes, [samples].
         variance: Variance of the difference over seeds.
         degrees_of_freedom: Those of the variance.
     """
-    of_sentences = np.zeros(1_000) if drawn is None else drawn - drawn.mean()
     if variance == 0 and np.ptp(of_sentences) == 0:
         return None
     generator = np.random.default_rng(_SEED)
