@@ -24,6 +24,18 @@ struct function {
 
 #include "functions.h"
 
+#if __AMX_TILE__
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Asks Linux for the matrix tiles, as `hardware/processor.py` does. */
+static void ask_for_tiles(void) {
+    syscall(SYS_arch_prctl, 0x1023, 18);
+}
+#else
+static void ask_for_tiles(void) {}
+#endif
+
 enum { GUARD = 64, GUARD_BYTE = 0xa5 }; /* around every buffer */
 enum { MAX_ARGUMENTS = 32 };
 enum kind { INTEGER, NUMBER, POINTER };
@@ -234,6 +246,7 @@ static void read_file(const char *path) {
     if (!file || fseek(file, 0, SEEK_END))
         die("cannot be read", path);
     long size = ftell(file);
+    ask_for_tiles();
     char *bytes = malloc(size + 8);
     rewind(file);
     if (!bytes || fread(bytes, 1, size, file) != (size_t)size)

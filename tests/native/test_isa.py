@@ -10,6 +10,7 @@ from allyouneed.native import isa
 from allyouneed.native.header import functions, structures
 
 AVX2 = {"avx2", "fma"}
+AMX = {"avx512_vnni", "avx512_bf16", "amx_tile", "amx_int8", "amx_bf16"}
 AVX512 = AVX2 | {"avx512f", "avx512bw", "avx512dq", "avx512vl"}
 
 
@@ -21,6 +22,11 @@ AVX512 = AVX2 | {"avx512f", "avx512bw", "avx512dq", "avx512vl"}
         ("x86_64", AVX2 | {"avx_vnni"}, ["avx_vnni", "avx2", "plain"]),
         ("x86_64", AVX512, ["avx512", "avx2", "plain"]),
         ("x86_64", AVX512 | {"avx512_vnni"}, ["avx512_vnni", "avx512", "avx2", "plain"]),
+        (
+            "x86_64",
+            AVX512 | AMX,
+            ["amx", "avx512_bf16", "avx512_vnni", "avx512", "avx2", "plain"],
+        ),
         ("aarch64", {"asimd"}, ["neon", "plain"]),
         ("arm64", {"asimd", "asimddp"}, ["neon_dotprod", "neon", "plain"]),
         ("riscv64", set(), ["plain"]),

@@ -1,11 +1,15 @@
 """The processor: its model, its cores, and the instruction sets that it has."""
 
+import ctypes
+import functools
 import os
 import platform
 import subprocess
 import sys
 from pathlib import Path
 
+_ARCH_PRCTL, _REQUEST_PERMISSION, _TILE_DATA = 158, 0x1023, 18
+"""A system call of Linux on x86-64, and what it is asked for (asm/prctl.h)."""
 _APPLE = "machdep.cpu.brand_string", "machdep.cpu.features", "machdep.cpu.leaf7_features"
 
 
@@ -22,13 +26,24 @@ def available_cores() -> int:
 
 
 def features() -> frozenset[str]:
-    """Names of the processor's features, as Linux writes them; empty if the system does not tell."""
+    """Names of the processor's features, as Linux writes them; empty if the system does not tell.
+
+    Matrix tiles (AMX) are left out if the system does not let this process use them.
+    """
     described = _described()
     names = (described.get(name, "") for name in ("flags", "Features", *_APPLE[1:]))
     found = " ".join(names).lower().split()
     if sys.platform == "darwin" and platform.machine() == "arm64":
         found.append("asimddp")  # every Mac of this architecture has it
+    if "amx_tile" in found and not _may_use_tiles():
+        found = [name for name in found if not name.startswith("amx")]
     return frozenset(found)
+
+
+@functools.cache
+def _may_use_tiles() -> bool:
+    """Ask Linux for the matrix tiles, whose use it must allow to every process."""
+    return ctypes.CDLL(None).syscall(_ARCH_PRCTL, _REQUEST_PERMISSION, _TILE_DATA) == 0
 
 
 def _described() -> dict[str, str]:

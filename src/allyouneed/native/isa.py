@@ -35,6 +35,11 @@ _AVX512_OPTIONS = "-mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma"
 
 ISAS = (
     _x86(
+        "amx",
+        f"{_AVX512} avx512_vnni avx512_bf16 amx_tile amx_int8 amx_bf16",
+        f"{_AVX512_OPTIONS} -mavx512vnni -mavx512bf16 -mamx-tile -mamx-int8 -mamx-bf16",
+    ),
+    _x86(
         "avx512_bf16",
         f"{_AVX512} avx512_vnni avx512_bf16",
         f"{_AVX512_OPTIONS} -mavx512vnni -mavx512bf16",

@@ -16,6 +16,7 @@ enum activation { RELU, GELU, SWISH };
 struct layout {
     int32_t columns; /* outputs in a panel */
     int32_t values;  /* inputs in a word */
+    int32_t words;   /* the number of words of a column is a multiple of it */
     int32_t offset;  /* int8 only: added to the inputs */
 };
 
@@ -26,7 +27,7 @@ struct linear {
     int32_t form;
     int32_t num_threads;
     float lower_bound;   /* of y: 0 with ReLU, -infinity without */
-    const void *weight;  /* panels x words x columns */
+    const void *weight;  /* panels x words x columns, padded with zeros */
     const void *start;   /* initial value of the sums: the bias; int8: -offset times the column's sum of weights */
     const float *scale;  /* int8 only: step size of each column's weights */
     const float *bias;   /* int8 only */

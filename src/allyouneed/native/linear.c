@@ -3,14 +3,16 @@
 A word holds the values of one k (float32), or of as many as an instruction multiplies and adds at once. W is stored in
 panels of PANEL_COLUMNS of its rows, which are columns of y: word 0 of each column, then word 1 of each, and so on.
 
-Every element of y is one sum over k in ascending order, in one lane of one register. So the bits of a row of y depend
-only on W and the same row of x, not on the other rows or the numbers of rows and threads. */
+Every element of y is one sum over k in ascending order, in one lane of one register or one word of a tile. So the bits
+of a row of y depend only on W and the same row of x, not on the other rows or the numbers of rows and threads. */
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "kernels.h"
 #include "products.h"
 #include "threads.h"
+#include "tiles.h"
 #include "vector.h"
 
 /* The sums of a block, the vectors of a panel and a value of x fit into the registers. */
@@ -32,8 +34,24 @@ struct rows {
     const float *scale; /* int8 only: step size of each row */
 };
 
+INLINE int64_t words_at_once(enum form form) {
+    return takes_tiles(form) ? TILE_WORDS : 1;
+}
+
+/* Words of a column of W. */
+INLINE int64_t words_of(enum form form, int64_t num_inputs) {
+    return rounded_up(num_inputs, values_in_word(form) * words_at_once(form)) / values_in_word(form);
+}
+
 void layout_of(int form, struct layout *layout) {
-    *layout = (struct layout){PANEL_COLUMNS, (int32_t)values_in_word(form), INT8_OFFSET};
+    *layout = (struct layout){
+        PANEL_COLUMNS, (int32_t)values_in_word(form), (int32_t)words_at_once(form), INT8_OFFSET};
+}
+
+/* The weights of a panel. */
+INLINE const char *panel_of(enum form form, const struct linear *layer, int64_t panel) {
+    const int64_t num_words = words_of(form, layer->num_inputs);
+    return (const char *)layer->weight + panel * num_words * PANEL_COLUMNS * bytes_in_word(form);
 }
 
 /* Writes a vector of y from the sums of its columns, from `column` on. */
@@ -51,9 +69,9 @@ INLINE void write_sums(
 INLINE void write_block(
     enum form form, int num_rows, const struct linear *layer, const struct rows *x, int64_t row, int64_t panel,
     float *y) {
-    const int64_t num_words = (layer->num_inputs + values_in_word(form) - 1) / values_in_word(form);
+    const int64_t num_words = words_of(form, layer->num_inputs);
     const int64_t column = panel * PANEL_COLUMNS, stride = x->stride, of_vector = LANES * bytes_in_word(form);
-    const char *weight = (const char *)layer->weight + panel * num_words * PANEL_VECTORS * of_vector;
+    const char *weight = panel_of(form, layer, panel);
     const float *start = (const float *)layer->start + column;
     const int32_t *words = x->words + row * stride;
     ivec sums[MAX_BLOCK_ROWS][PANEL_VECTORS];
@@ -99,9 +117,36 @@ INLINE void write_panel(
     }
 }
 
+/* Writes a panel's columns of y for all rows by tiles; unlike above, the initial value is added last. */
+INLINE void write_panel_by_tiles(
+    enum form form, const struct linear *layer, const struct rows *x, int64_t panel, struct tiles *tiles, float *y) {
+    const int64_t num_words = words_of(form, layer->num_inputs), column = panel * PANEL_COLUMNS;
+    const int64_t num_blocks = (x->num_rows + MAX_TILE_ROWS - 1) / MAX_TILE_ROWS;
+    int32_t sums[MAX_TILE_ROWS * PANEL_COLUMNS] __attribute__((aligned(CACHE_LINE)));
+    for (int64_t block = 0, row = 0, next; block < num_blocks; block++, row = next) {
+        next = (block + 1) * x->num_rows / num_blocks;
+        multiply_tiles(
+            form, tiles, next - row, x->words + row * x->stride, x->stride, panel_of(form, layer, panel), num_words,
+            sums);
+        for (int64_t r = 0; r < next - row; r++)
+            UNROLL for (int v = 0; v < PANEL_VECTORS; v++) {
+                const int64_t first = column + v * LANES;
+                vec start = load((const float *)layer->start + first);
+                vec sum = load((const float *)sums + r * PANEL_COLUMNS + v * LANES);
+                ivec whole = form == INT8 ? (ivec)sum + (ivec)start : (ivec)(sum + start);
+                float scale = form == INT8 ? x->scale[row + r] : 1;
+                write_sums(form, whole, layer, scale, first, y + (row + r) * layer->num_outputs);
+            }
+    }
+}
+
 #define PANEL_WRITER(name, form) \
-    static void name(const struct linear *layer, const struct rows *x, int64_t panel, float *y) { \
-        write_panel(form, layer, x, panel, y); \
+    static void name( \
+        const struct linear *layer, const struct rows *x, int64_t panel, struct tiles *tiles, float *y) { \
+        if (takes_tiles(form)) \
+            write_panel_by_tiles(form, layer, x, panel, tiles, y); \
+        else \
+            write_panel(form, layer, x, panel, y); \
     }
 PANEL_WRITER(write_panel_float32, FLOAT32)
 PANEL_WRITER(write_panel_bfloat16, BFLOAT16)
@@ -109,7 +154,8 @@ PANEL_WRITER(write_panel_int8, INT8)
 
 static const struct kernel {
     float (*round_row)(const float *x, int64_t num_inputs, int32_t *words);
-    void (*write_panel)(const struct linear *layer, const struct rows *x, int64_t panel, float *y);
+    void (*write_panel)(
+        const struct linear *layer, const struct rows *x, int64_t panel, struct tiles *tiles, float *y);
 } kernels[NUM_FORMS] = {
     [FLOAT32] = { NULL, write_panel_float32 },
     [BFLOAT16] = { round_row_bfloat16, write_panel_bfloat16 },
@@ -121,25 +167,34 @@ int linear_forward(const struct linear *layer, const float *x, int64_t num_rows,
     const int64_t num_inputs = layer->num_inputs;
     const int64_t num_panels = (layer->num_outputs + PANEL_COLUMNS - 1) / PANEL_COLUMNS;
     struct rows rows = { num_rows, num_inputs, (const int32_t *)x, NULL };
+    int64_t written = 0; /* words of a row */
     int32_t *words = NULL;
     float *scale = NULL;
     if (kernel->round_row && num_rows) {
-        rows.stride = (num_inputs + LANES - 1) / LANES * LANES / values_in_word(layer->form);
-        rows.words = words = malloc(num_rows * (rows.stride + 1) * sizeof *words);
+        written = rounded_up(num_inputs, LANES) / values_in_word(layer->form);
+        /* Rows of a tile lie a cache line more than the width apart, which is often a power of 2. */
+        rows.stride = takes_tiles(layer->form) ? words_of(layer->form, num_inputs) + TILE_WORDS : written;
+        const int64_t num_bytes = num_rows * (rows.stride + 1) * (int64_t)sizeof *words;
+        rows.words = words = aligned_alloc(CACHE_LINE, rounded_up(num_bytes, CACHE_LINE));
         if (!words)
             return 0;
         rows.scale = scale = (float *)(words + num_rows * rows.stride);
     }
 #pragma omp parallel num_threads(layer->num_threads) if (!is_forked)
     {
+        struct tiles tiles = {0};
         if (words) {
 #pragma omp for
-            for (int64_t row = 0; row < num_rows; row++)
-                scale[row] = kernel->round_row(x + row * num_inputs, num_inputs, words + row * rows.stride);
+            for (int64_t row = 0; row < num_rows; row++) {
+                int32_t *words_of_row = words + row * rows.stride;
+                scale[row] = kernel->round_row(x + row * num_inputs, num_inputs, words_of_row);
+                memset(words_of_row + written, 0, (rows.stride - written) * sizeof *words);
+            }
         }
 #pragma omp for
         for (int64_t panel = 0; panel < num_panels; panel++)
-            kernel->write_panel(layer, &rows, panel, y);
+            kernel->write_panel(layer, &rows, panel, &tiles, y);
+        release_tiles(&tiles);
     }
     free(words);
     return 1;

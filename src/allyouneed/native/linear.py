@@ -99,7 +99,7 @@ class InPlaceLinear:
 def pack(
     weight: Float[Tensor, "outputs inputs"], bias: Float[Tensor, " outputs"], form: str, layout: Any
 ) -> Packed:
-    """Pack the weights in panels as `struct layout` describes, padded with zeros to whole panels."""
+    """Pack the weights in panels as `struct layout` describes, padded with zeros."""
     rows = max(1, _ROWS_AT_ONCE // layout.columns) * layout.columns
     blocks = zip(weight.split(rows), bias.split(rows), strict=True)
     parts = [_pack_block(*block, form, layout) for block in blocks]
@@ -115,7 +115,8 @@ def _pack_block(weight: Tensor, bias: Tensor, form: str, layout: Any) -> Packed:
         start = -layout.offset * weight.sum(dim=1, dtype=torch.int32)
     num_outputs, num_inputs = weight.shape
     num_empty = -num_outputs % layout.columns
-    padded = functional.pad(weight.to(getattr(torch, form)), (0, -num_inputs % layout.values, 0, num_empty))
+    num_missing = -num_inputs % (layout.values * layout.words)
+    padded = functional.pad(weight.to(getattr(torch, form)), (0, num_missing, 0, num_empty))
     panels = padded.unflatten(1, (-1, layout.values)).unflatten(0, (-1, layout.columns))
     return Packed(
         panels.transpose(1, 2).contiguous(),  # (panels, words, columns, values of a word)

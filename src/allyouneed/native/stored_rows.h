@@ -13,10 +13,6 @@ and keys have the offset that the instructions want. */
 
 enum { NUM_STEPS = 2 }; /* step sizes of each head in int8 */
 
-static inline int64_t rounded_up(int64_t count, int64_t multiple) {
-    return (count + multiple - 1) / multiple * multiple;
-}
-
 /* Bytes of some values. */
 INLINE int64_t bytes_of(enum form form, int64_t num_values) {
     return num_values * bytes_in_word(form) / values_in_word(form);

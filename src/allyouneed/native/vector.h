@@ -37,6 +37,11 @@ enum { CACHE_LINE = 64 }; /* bytes */
 #define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 16")
 
+/* The next multiple. */
+INLINE int64_t rounded_up(int64_t count, int64_t multiple) {
+    return (count + multiple - 1) / multiple * multiple;
+}
+
 typedef float vec __attribute__((vector_size(4 * LANES)));
 typedef int32_t ivec __attribute__((vector_size(4 * LANES)));
 typedef uint32_t uvec __attribute__((vector_size(4 * LANES))); /* where a sum may overflow and is then not used */
