@@ -43,7 +43,7 @@ def features() -> frozenset[str]:
 @functools.cache
 def _may_use_tiles() -> bool:
     """Ask Linux for the matrix tiles, whose use it must allow to every process."""
-    return ctypes.CDLL(None).syscall(_ARCH_PRCTL, _REQUEST_PERMISSION, _TILE_DATA) == 0
+    return bool(ctypes.CDLL(None).syscall(_ARCH_PRCTL, _REQUEST_PERMISSION, _TILE_DATA) == 0)
 
 
 def _described() -> dict[str, str]:
