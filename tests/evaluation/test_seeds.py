@@ -47,7 +47,7 @@ def systems_of(
     of_seeds: Mapping[str, float] | float = 0.1,
     of_blocks: float = 0.0,
     of_sentences: float = 0.0,
-    of_both: float = 0.5,
+    of_both: Mapping[str, float] | float = 0.5,
 ) -> dict[str, SeedScores]:
     """Losses per sentence: common to all systems, plus parts of the seed, of seed and system, of sentence and
     system, and of each."""
@@ -58,7 +58,8 @@ def systems_of(
         of_system = generator.normal(0, of_sentences, len(sentences)) if of_sentences else 0.0
         deviation = of_seeds if isinstance(of_seeds, float) else of_seeds[name]
         for block in blocks:
-            own = generator.normal(0, deviation) + generator.normal(0, of_both, len(sentences))
+            of_each = of_both if isinstance(of_both, float) else of_both[name]
+            own = generator.normal(0, deviation) + generator.normal(0, of_each, len(sentences))
             losses = sentences + block - better + of_system + own
             observed.append(losses.mean())
             resampled.append(DRAWN @ losses / len(losses))
@@ -136,7 +137,7 @@ def chance(both: Mapping[str, SeedScores]) -> tuple[float, float, float]:
 
 def test_both_kinds_of_chance_add_up() -> None:
     of_seeds, of_sentences, together = chance(
-        systems_of(np.random.default_rng(2), {"one": 0, "other": 0}, 9, of_sentences=0.5, of_both=0)
+        systems_of(np.random.default_rng(2), {"one": 0, "other": 0}, 9, of_sentences=0.5, of_both=0.0)
     )
     assert together == pytest.approx(of_seeds + of_sentences, rel=0.05)
 
@@ -168,13 +169,20 @@ def false_findings(
     num_families: int = 400,
     *,
     of_sentences: float = 0.0,
+    of_both: Mapping[str, float] | float = 0.5,
 ) -> float:
     """Share of families of equal systems in which Holm's correction leaves a difference."""
     generator, found = np.random.default_rng(num_seeds), 0
     for _ in range(num_families):
         tests = SeedTests(
             systems_of(
-                generator, EQUAL, num_seeds, of_seeds=of_seeds, of_blocks=0.5, of_sentences=of_sentences
+                generator,
+                EQUAL,
+                num_seeds,
+                of_seeds=of_seeds,
+                of_blocks=0.5,
+                of_sentences=of_sentences,
+                of_both=of_both,
             )
         )
         of_family = [tests.compare("a", other) for other in "bcdefg"]
@@ -202,11 +210,17 @@ def test_one_family_in_twenty_has_a_false_finding_at_most(
     assert false_findings(num_seeds, of_seeds, of_sentences=of_sentences) <= MOST
 
 
+@pytest.mark.parametrize("more", ["a", "b"])
+def test_sentences_may_do_more_to_the_seeds_of_one_system(more: str) -> None:
+    of_both = dict.fromkeys("abcdefg", 0.3) | {more: 0.9}
+    assert false_findings(3, 0.0, of_sentences=0.1, of_both=of_both) <= MOST
+
+
 @pytest.mark.parametrize("num_seeds", [2, 3])
 def test_more_families_would_have_one_if_no_system_kept_its_own_variance(
     num_seeds: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(seeds._Fit, "variance_of", lambda fit, system: 0.0)
+    monkeypatch.setattr(seeds._Fit, "variances_of", lambda fit, system: (fit.variance, 0.0))
     assert false_findings(num_seeds, ONE_VARIES_MORE) > MOST
 
 
@@ -225,9 +239,11 @@ def test_one_split_in_twenty_of_the_seeds_of_a_system_is_called_different(
     assert 0.02 <= different / splits <= 0.07
 
 
-def test_the_control_would_notice_a_test_that_draws_sentences_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_control_would_notice_that_seeds_vary_more_than_is_assumed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     generator = np.random.default_rng(3)
-    monkeypatch.setattr(seeds._Fit, "variance", 0.0)
+    monkeypatch.setattr(seeds._Fit, "variance", property(lambda fit: fit.squares.sum() / 60))
     found = [SeedTests(systems_of(generator, EQUAL, 4)).control() for _ in range(10)]
     assert sum(different for different, _ in found) / sum(splits for _, splits in found) > 0.1
 

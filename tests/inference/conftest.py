@@ -14,7 +14,8 @@ DECODING = {
 """Modules that are tested so."""
 
 _NAMES = [found.name for found in isa.supported()]
-KINDS = list(dict.fromkeys([_NAMES[0], *(name for name in _NAMES if name in ("avx2", "plain"))]))
+_OTHERS = "avx512_bf16", "avx2", "plain"
+KINDS = list(dict.fromkeys([_NAMES[0], *(name for name in _NAMES if name in _OTHERS)]))
 """Instruction sets, one of every kind."""
 
 _HERE = {path.stem for path in Path(__file__).parent.glob("test_*.py")}

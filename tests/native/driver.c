@@ -10,6 +10,10 @@ if there was none. The exit status is not 0 only if the file cannot be read. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#if __AMX_TILE__
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 union argument {
     int64_t integer;
@@ -23,18 +27,6 @@ struct function {
 };
 
 #include "functions.h"
-
-#if __AMX_TILE__
-#include <sys/syscall.h>
-#include <unistd.h>
-
-/* Asks Linux for the matrix tiles, as `hardware/processor.py` does. */
-static void ask_for_tiles(void) {
-    syscall(SYS_arch_prctl, 0x1023, 18);
-}
-#else
-static void ask_for_tiles(void) {}
-#endif
 
 enum { GUARD = 64, GUARD_BYTE = 0xa5 }; /* around every buffer */
 enum { MAX_ARGUMENTS = 32 };
@@ -246,7 +238,6 @@ static void read_file(const char *path) {
     if (!file || fseek(file, 0, SEEK_END))
         die("cannot be read", path);
     long size = ftell(file);
-    ask_for_tiles();
     char *bytes = malloc(size + 8);
     rewind(file);
     if (!bytes || fread(bytes, 1, size, file) != (size_t)size)
@@ -259,6 +250,10 @@ static void read_file(const char *path) {
 int main(int argc, char **argv) {
     if (argc != 2)
         die("give the file of cases", argv[0]);
+#if __AMX_TILE__ /* Linux must be asked for the matrix tiles, as in `hardware/processor.py` */
+    if (syscall(SYS_arch_prctl, 0x1023L, 18L))
+        die("Linux refuses the matrix tiles", argv[0]);
+#endif
     read_file(argv[1]);
     for (int64_t left = read_integer(); left; left--)
         run_case();

@@ -35,7 +35,7 @@ print(decoded() == expected)
 """
 
 
-@pytest.mark.parametrize("form", ["float32", "int8"])
+@pytest.mark.parametrize("form", ["float32", "bfloat16", "int8"])
 def test_the_child_decodes_as_its_parent_does(form: str) -> None:
     ended = subprocess.run(
         [sys.executable, "-c", PROGRAM, form, str(round(PATIENCE_SECONDS))],

@@ -43,7 +43,7 @@ def test_the_fastest_comes_first(
 
 
 @pytest.mark.parametrize(
-    ("name", "reason"), [("avx512", "this processor does not have it"), ("sse9", "unknown")]
+    ("name", "reason"), [("avx512", "this processor or its system does not have it"), ("sse9", "unknown")]
 )
 def test_what_the_processor_does_not_have_is_refused(
     name: str, reason: str, monkeypatch: pytest.MonkeyPatch

@@ -30,6 +30,7 @@ _ROUNDING = 1e-12
 """Residuals below this share of the largest score are rounding errors."""
 
 Array = NDArray[np.float64]
+_NO_SENTENCES: Array = np.zeros(1_000)
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class SeedScores:
     resampled: Array | None = None
     """Scores on drawn test sets, [seeds, samples]; None if only seeds are drawn."""
 
-    def of(self, seeds: Sequence[int]) -> "SeedScores":
+    def restricted_to(self, seeds: Sequence[int]) -> "SeedScores":
         """The scores of some of its seeds, in their order."""
         chosen = [self.seeds.index(seed) for seed in seeds]
         drawn = None if self.resampled is None else self.resampled[chosen]
@@ -94,8 +95,10 @@ class _Fit(NamedTuple):
     """Parts from scores, [parts, scores]."""
     coefficients: Array
     """The parts, those of the systems first."""
-    residuals: Array
-    """What is left of each score, [scores]."""
+    squares: Array
+    """Square of what is left of each score, [scores]."""
+    of_sentences: Array
+    """Variance over drawn test sets of what is left of each score, [scores]; 0 if they are not drawn."""
     shares: Array
     """Degrees of freedom of each residual, between 0 and 1, [scores]."""
 
@@ -106,13 +109,21 @@ class _Fit(NamedTuple):
     @property
     def variance(self) -> float:
         """Variance of the residuals, pooled over all systems."""
-        return float(self.residuals @ self.residuals) / self.degrees_of_freedom
+        return float(self.squares.sum()) / self.degrees_of_freedom
 
-    def variance_of(self, system: str) -> float:
-        """Variance of the residuals of one system."""
+    def variances_of(self, system: str) -> tuple[float, float]:
+        """Variance of a system's residuals, and that part of it which sentences make.
+
+        They are pooled over all systems, or the system's own if it varies more.
+        """
         own = np.array([name == system for name in self.systems])
-        share = float(self.shares[own].sum())
-        return float(self.residuals[own] @ self.residuals[own]) / share if share > _ROUNDING else 0.0
+        if self.shares[own].sum() <= _ROUNDING or self._mean(self.squares, own) < self.variance:
+            own = np.ones_like(own)
+        return self._mean(self.squares, own), self._mean(self.of_sentences, own)
+
+    def _mean(self, values: Array, chosen: NDArray[np.bool_]) -> float:
+        """A sum over some scores, divided by their degrees of freedom."""
+        return float(values[chosen].sum() / self.shares[chosen].sum())
 
     def effect(self, weights: Mapping[int, float]) -> tuple[float, float] | None:
         """A weighted sum of seeds' parts, and its variance if residuals have variance 1; None if unknown."""
@@ -143,7 +154,13 @@ def _fitted(systems: Mapping[str, SeedScores]) -> _Fit:
     residuals = observed - design @ coefficients
     residuals[np.abs(residuals) <= _ROUNDING * np.abs(observed).max(initial=0)] = 0
     shares = 1 - np.einsum("sp,ps->s", design, inverse)
-    return _Fit(seeds, [name for name, _, _ in cells], design, inverse, coefficients, residuals, shares)
+    of_sentences = np.zeros_like(residuals)
+    drawn = [scores.resampled for scores in systems.values() if scores.resampled is not None]
+    if drawn and len(drawn) == len(systems):
+        on_test_sets = np.concatenate(drawn)
+        of_sentences = (on_test_sets - design @ (inverse @ on_test_sets)).var(axis=1)
+    names = [name for name, _, _ in cells]
+    return _Fit(seeds, names, design, inverse, coefficients, residuals**2, of_sentences, shares)
 
 
 @dataclass(frozen=True)
@@ -183,12 +200,12 @@ class SeedTests:
         both = [seed for seed in first.seeds if seed in second.seeds]
         if len(both) < 2 or not self.degrees_of_freedom:
             return None
-        differences, weights = second.of(both).minus(first.of(both)), np.full(len(both), 1 / len(both))
-        variances = (max(self._fit.variance, self._fit.variance_of(name)) for name in (baseline, system))
-        variance = sum(variances) / len(both)
+        differences = second.restricted_to(both).minus(first.restricted_to(both))
+        variances = [self._fit.variances_of(name) for name in (baseline, system)]
+        variance, counted_twice = (sum(parts) / len(both) for parts in zip(*variances, strict=True))
         return _comparison(
-            float(weights @ differences.observed),
-            _of_sentences(differences.resampled, weights, variance),
+            float(differences.observed.mean()),
+            _of_sentences(differences.resampled, min(variance, counted_twice)),
             variance,
             self.degrees_of_freedom,
         )
@@ -197,7 +214,7 @@ class SeedTests:
         """Control of the test: the seeds of one system, split into halves, should not differ.
 
         They are judged by the deviation of the other systems, so the control also shows whether one deviation
-        holds for all.
+        holds for all. Sentences are not drawn: what they do to a system, they do to both halves.
 
         Returns:
             The number of splits that are called different, and the number of splits: all of them, or some at
@@ -215,38 +232,26 @@ class SeedTests:
         for half in _halves([seed for seed in own.seeds if seed in others.seeds]):
             if effect := others.effect(half):
                 of_seeds, uncertainty = effect
-                halves, weights = own.of([*half]), np.array([*half.values()])
+                weights = np.array([*half.values()])
                 variance = others.variance * (float(weights @ weights) + uncertainty)
-                found = _comparison(
-                    float(weights @ halves.observed) - of_seeds,
-                    _of_sentences(halves.resampled, weights, variance),
-                    variance,
-                    others.degrees_of_freedom,
-                )
+                difference = float(weights @ own.restricted_to([*half]).observed) - of_seeds
+                found = _comparison(difference, _NO_SENTENCES, variance, others.degrees_of_freedom)
                 if found:
                     yield found
 
 
-def _of_sentences(drawn: Array | None, weights: Array, variance: float) -> Array:
-    """What the choice of sentences adds to the variation over seeds, around 0, [samples].
-
-    What a sentence does to one seed of one system is in the variation of the observed scores over seeds, and
-    again in the scores on drawn test sets. Its variance, that of the drawn scores around their mean over
-    seeds, is taken out of the drawn sums.
+def _of_sentences(drawn: Array | None, counted_twice: float) -> Array:
+    """Differences that the choice of sentences makes, besides those counted over seeds, [samples].
 
     Args:
-        drawn: Scores or differences on drawn test sets, [seeds, samples]; None if sentences are not drawn.
-        weights: Weight of each seed in the sum, [seeds].
-        variance: Variance of the sum over seeds; no more than it is taken out.
+        drawn: Differences on drawn test sets, [seeds, samples]; None if sentences are not drawn.
+        counted_twice: Their variance that is part of the variance over seeds.
     """
     if drawn is None:
-        return np.zeros(1_000)
-    sums = weights @ drawn
-    sums -= sums.mean()
-    of_each_seed = (drawn - drawn.mean(axis=0)).var(axis=1).sum() / (len(weights) - 1)
-    twice = min(variance, float(of_each_seed * (weights @ weights)))
-    total = float(sums.var())
-    return sums * math.sqrt(max(0.0, total - twice) / total) if total else sums
+        return _NO_SENTENCES
+    means: Array = drawn.mean(axis=0) - drawn.mean()
+    variance = float(means.var())
+    return means * math.sqrt(max(0.0, variance - counted_twice) / variance) if variance else means
 
 
 def _comparison(

@@ -28,7 +28,8 @@ def available_cores() -> int:
 def features() -> frozenset[str]:
     """Names of the processor's features, as Linux writes them; empty if the system does not tell.
 
-    Matrix tiles (AMX) are left out if the system does not let this process use them.
+    Linux is asked for matrix tiles (AMX), which it grants until the process ends; if it does not, they are
+    left out.
     """
     described = _described()
     names = (described.get(name, "") for name in ("flags", "Features", *_APPLE[1:]))
@@ -42,8 +43,9 @@ def features() -> frozenset[str]:
 
 @functools.cache
 def _may_use_tiles() -> bool:
-    """Ask Linux for the matrix tiles, whose use it must allow to every process."""
-    return bool(ctypes.CDLL(None).syscall(_ARCH_PRCTL, _REQUEST_PERMISSION, _TILE_DATA) == 0)
+    """Ask Linux for permission to use the matrix tiles; return whether it is granted."""
+    numbers = map(ctypes.c_long, (_ARCH_PRCTL, _REQUEST_PERMISSION, _TILE_DATA))
+    return bool(ctypes.CDLL(None).syscall(*numbers) == 0)
 
 
 def _described() -> dict[str, str]:

@@ -72,7 +72,11 @@ def find(name: str | None) -> InstructionSet:
         return available[0]
     found = next((isa for isa in available if isa.name == name), None)
     if found is None:
-        reason = "this processor does not have it" if name in {isa.name for isa in ISAS} else "unknown"
+        reason = (
+            "this processor or its system does not have it"
+            if name in {isa.name for isa in ISAS}
+            else "unknown"
+        )
         names = ", ".join(isa.name for isa in available)
         raise UsageError(f"{VARIABLE}={name}: {reason}; use one of {names}, or unset it")
     return found

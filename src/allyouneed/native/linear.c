@@ -3,8 +3,8 @@
 A word holds the values of one k (float32), or of as many as an instruction multiplies and adds at once. W is stored in
 panels of PANEL_COLUMNS of its rows, which are columns of y: word 0 of each column, then word 1 of each, and so on.
 
-Every element of y is one sum over k in ascending order, in one lane of one register or one word of a tile. So the bits
-of a row of y depend only on W and the same row of x, not on the other rows or the numbers of rows and threads. */
+Every element of y is one sum, in an order that depends only on K and the form. So the bits of a row of y depend only on
+W and the same row of x, not on the other rows or the numbers of rows and threads. */
 
 #include <stdlib.h>
 #include <string.h>
@@ -117,18 +117,20 @@ INLINE void write_panel(
     }
 }
 
-/* Writes a panel's columns of y for all rows by tiles; unlike above, the initial value is added last. */
+/* Writes a panel's columns of y for all rows by tiles; unlike above, the initial value is added last. Blocks have the
+same size, so that tiles keep their shapes, but for the last one. */
 INLINE void write_panel_by_tiles(
     enum form form, const struct linear *layer, const struct rows *x, int64_t panel, struct tiles *tiles, float *y) {
     const int64_t num_words = words_of(form, layer->num_inputs), column = panel * PANEL_COLUMNS;
     const int64_t num_blocks = (x->num_rows + MAX_TILE_ROWS - 1) / MAX_TILE_ROWS;
+    const int64_t of_block = num_blocks ? (x->num_rows + num_blocks - 1) / num_blocks : 0; /* the last has less */
     int32_t sums[MAX_TILE_ROWS * PANEL_COLUMNS] __attribute__((aligned(CACHE_LINE)));
-    for (int64_t block = 0, row = 0, next; block < num_blocks; block++, row = next) {
-        next = (block + 1) * x->num_rows / num_blocks;
+    for (int64_t row = 0; row < x->num_rows; row += of_block) {
+        const int64_t num_rows = x->num_rows - row < of_block ? x->num_rows - row : of_block;
         multiply_tiles(
-            form, tiles, next - row, x->words + row * x->stride, x->stride, panel_of(form, layer, panel), num_words,
+            form, tiles, num_rows, x->words + row * x->stride, x->stride, panel_of(form, layer, panel), num_words,
             sums);
-        for (int64_t r = 0; r < next - row; r++)
+        for (int64_t r = 0; r < num_rows; r++)
             UNROLL for (int v = 0; v < PANEL_VECTORS; v++) {
                 const int64_t first = column + v * LANES;
                 vec start = load((const float *)layer->start + first);

@@ -9,6 +9,7 @@ to a tile of sums; rows do not influence one another. */
 #include <stdint.h>
 
 #include "kernels.h"
+#include "products.h"
 #include "vector.h"
 
 enum { TILE_ROWS = 16, TILE_WORDS = 16, TILE_BYTES = 64, MAX_TILE_ROWS = 2 * TILE_ROWS };
@@ -30,8 +31,10 @@ struct tile_shapes {
     uint16_t row_bytes[16];
     uint8_t rows[16];
 };
+_Static_assert(sizeof(struct tile_shapes) == 64, "ldtilecfg reads 64 bytes");
+_Static_assert(INT8_VALUES == 4 && INT8_OFFSET == 128 && BFLOAT16_VALUES == 2, "words are as tiles multiply them");
 
-/* Gives the tiles their shapes: 0 to 3 for sums, 4 and 5 for x, 6 and 7 for W. It takes as long as many products. */
+/* Gives the tiles their shapes: 0 to 3 for sums, 4 and 5 for x, 6 and 7 for W. This is slow. */
 INLINE void shape_tiles(struct tiles *tiles, int upper, int lower) {
     if (tiles->num_rows == upper + lower)
         return;
@@ -42,8 +45,7 @@ INLINE void shape_tiles(struct tiles *tiles, int upper, int lower) {
         shapes.rows[tile] = (uint8_t)rows[tile];
         shapes.row_bytes[tile] = rows[tile] ? TILE_BYTES : 0;
     }
-    __asm__ volatile("" : : "r"(&shapes) : "memory"); /* GCC knows of the first 8 bytes only that they are read */
-    _tile_loadconfig(&shapes);
+    __asm__ volatile("ldtilecfg %0" : : "m"(shapes)); /* of GCC 12's intrinsic, only 8 bytes are an operand */
 }
 
 /* Leaves the tiles, so that the system need not save them. */
@@ -68,6 +70,7 @@ INLINE void multiply_tiles(
     int64_t num_words, int32_t *sums) {
     const int upper = (int)(num_rows > TILE_ROWS ? (num_rows + 1) / 2 : num_rows), lower = (int)num_rows - upper;
     const int64_t of_weight = 2 * TILE_BYTES, of_x = stride * (int64_t)sizeof *x;
+    __asm__ volatile("" : : : "memory"); /* GCC's intrinsics do not say that they read x and W */
     shape_tiles(tiles, upper, lower);
     _tile_zero(0);
     _tile_zero(1);
