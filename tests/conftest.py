@@ -89,10 +89,11 @@ def toy_run(toy_data: Path) -> Path:
     config = RunConfig().replace(
         model={"d_model": 64, "d_ff": 128, "num_heads": 2, "num_layers": 1, "dropout": 0.0},
         training={
-            "batch_tokens": 800,
-            "micro_batch_tokens": 800,
+            "batch_tokens": 3200,
+            "micro_batch_tokens": 3200,
             "num_steps": 120,
             "warmup_steps": 60,
+            "learning_rate_factor": 0.6,
             "checkpoint_every_steps": 20,
             "average_last": 2,
             "precision": "float32",

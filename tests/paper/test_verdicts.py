@@ -81,8 +81,9 @@ def lose(directory: Path, better_by: Mapping[str, float], num_seeds: int = 3) ->
     generator, found = np.random.default_rng(7), dict[str, list[float]]()
     sentences = generator.normal(20, 4, 400)
     for name, by in better_by.items():
+        of_row = sentences - 10 * by + generator.normal(0, 0.5, 400)
         for seed in range(1, num_seeds + 1):
-            losses = sentences - 10 * (by + generator.normal(0, 0.002)) + generator.normal(0, 0.5, 400)
+            losses = of_row - 10 * generator.normal(0, 0.002) + generator.normal(0, 0.5, 400)
             folder = directory / name / f"seed-{seed}"
             folder.mkdir(parents=True)
             (folder / LOSSES).write_bytes("".join(f"{loss:.7g}\t10\n" for loss in losses).encode())

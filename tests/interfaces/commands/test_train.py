@@ -266,7 +266,7 @@ def test_a_continued_run_has_the_settings_of_the_model_and_those_that_are_given(
     kept = {"batch_tokens", "checkpoint_every_steps", "average_last", "validate_every_steps"}
     assert run.training.model_dump(include=kept) == model.training.model_dump(include=kept)
     assert (run.training.warmup_steps, run.training.num_steps) == (7, 1)
-    assert run.training.micro_batch_tokens == 200  # a quarter of the batch, not that of the model's run
+    assert run.training.micro_batch_tokens == 800  # a quarter of the batch, not that of the model's run
     assert (run.training.init_from, run.training.replay) == (str(toy_model), str(toy_data))
     assert (run.training.replay_share, run.training.frozen) == (0.25, ("encoder.*",))
 

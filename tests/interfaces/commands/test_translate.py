@@ -241,7 +241,7 @@ def test_sampling_options_reach_the_sampler(
     rows = [line.split("\t")[2:] for line in lines_of(out)]
     assert code == 0
     assert [row for row in rows if row != ["", ""]] == [
-        [repr(sample.score), sample.text] for samples in found for sample in samples
+        [repr(sample.score), sample.text.replace("\t", " ")] for samples in found for sample in samples
     ]
     code, alone, err = translate(TEXT, *options, "--n-best", "2", "--batch-size", "1", "--workers", "3")
     assert (code, err) == (0, "")
