@@ -21,7 +21,8 @@ from allyouneed.paper.experiment import Experiment, Inputs, Results, Work
 from allyouneed.paper.identity import read_json
 from allyouneed.paper.reproduction import reproduce
 from allyouneed.paper.scales import SCALES, Scale
-from allyouneed.paper.table2 import SYSTEMS, TABLE2, TABLE2_EN_FR, System, at_scale, folder_of, rates
+from allyouneed.paper.systems import SYSTEMS, System, at_scale
+from allyouneed.paper.table2 import TABLE2, TABLE2_EN_FR, folder_of, rates
 from allyouneed.paper.verdicts import judge
 from allyouneed.storage.publish import read_manifest
 from allyouneed.tasks.loading import load_translator
@@ -82,7 +83,9 @@ def test_a_row_is_its_run_with_the_lowest_perplexity(results: Results) -> None:
     for name in SYSTEMS:
         outcome = results.outcomes[name][1]
         found = {float(rate): of_rate["perplexity"] for rate, of_rate in outcome["rates"].items()}
-        assert list(found) == list(rates(MINUTE))
+        assert list(found) == sorted(found)
+        assert set(found) >= set(rates(MINUTE))
+        assert not rates(MINUTE, found), "no further rate is due"
         assert outcome["perplexity"] == pytest.approx(min(found.values()), rel=1e-4)
         assert outcome["rate"] == min(found, key=lambda rate: found[rate])
         for rate in rates(MINUTE):
@@ -107,16 +110,27 @@ def trained(monkeypatch: pytest.MonkeyPatch, found: Mapping[str, float | Excepti
     monkeypatch.setattr(table2, "_scores", lambda work, folder: {"scored": folder.name})
 
 
-@pytest.mark.parametrize("best", ["rate-0.5", "rate-1", "rate-2"])
-def test_what_is_scored_is_the_run_of_the_best_rate_alone(
-    best: str, toy_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("best", "tried"),
+    [
+        (0.125, [0.125, 0.25, 0.5, 1, 2]),
+        (0.25, [0.125, 0.25, 0.5, 1, 2]),
+        (0.5, [0.25, 0.5, 1, 2]),
+        (1.0, [0.5, 1, 2]),
+        (2.0, [0.5, 1, 2, 4]),
+        (8.0, [0.5, 1, 2, 4, 8]),
+    ],
+)
+def test_rates_are_tried_until_the_best_lies_between_others_and_it_alone_is_scored(
+    best: float, tried: list[float], toy_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trained(
-        monkeypatch, {f"rate-{rate:g}": 5.0 if f"rate-{rate:g}" == best else 7.0 for rate in rates(MINUTE)}
-    )
+    every_rate = [2.0**power for power in range(-5, 6)]
+    trained(monkeypatch, {folder_of(rate): 5 + abs(math.log2(rate / best)) for rate in every_rate})
     only = ["transformer"]
     *_, found = reproduce(TABLE2, tmp_path, MINUTE, torch.device("cpu"), Inputs(toy_data), only=only)
-    assert found.outcomes["transformer"][1]["scored"] == best
+    outcome = found.outcomes["transformer"][1]
+    assert outcome["scored"] == folder_of(best)
+    assert [float(rate) for rate in outcome["rates"]] == tried
 
 
 def test_a_rate_that_diverges_is_named_and_the_best_of_the_others_taken(

@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
 
 from allyouneed.config.presets import PRESETS
 from allyouneed.config.run import RunConfig
@@ -26,6 +25,7 @@ from allyouneed.paper.experiment import (
 )
 from allyouneed.paper.identity import read_json
 from allyouneed.paper.scales import Scale
+from allyouneed.paper.systems import SYSTEMS, Published, System, at_scale
 from allyouneed.paper.training_rows import (
     FIGURES,
     SCORES,
@@ -49,10 +49,9 @@ _NUM_CHECKPOINTS, _NUM_VALIDATIONS = 30, 10
 """Approximate numbers per run: the five checkpoints to average span the last sixth, and saving takes little
 time."""
 _RATES = (0.5, 1.0, 2.0)
-"""Multiples of the scale's learning rate that each system is trained with, below the paper's size."""
-_FEWEST_EXPERTS = 8
-_MOST_EXPERTS = 512
-"""Weights, gradients and moments of 512 experts take 35 GB; those of the paper's 2,048 take 138 GB."""
+"""Multiples of the scale's learning rate that each system is trained with first, below the paper's size."""
+_FARTHEST = 8.0
+"""Factor between the scale's learning rate and the lowest and highest that may follow."""
 
 _NOTES = [
     "The paper's rows are published results: BLEU on newstest2014 of models trained for as long as their "
@@ -60,11 +59,13 @@ _NOTES = [
     "of counted FLOPs. At scales below the paper's, an update costs all systems about the same, so all see "
     "the text about equally often. The curves show what they have reached after as many FLOPs, or as many "
     "seconds.",
-    "Below the paper's size, each system is trained with half, once and twice the scale's learning rate, and "
-    "the run with the lowest perplexity on the validation text is the row; costs are those of this run. The "
-    "schedule is that of a run of the scale, stretched to the number of updates that the FLOPs pay for: all "
-    "systems warm up for the same share of the updates. The last checkpoints are averaged. Without a "
-    "test set, systems are scored on the text that chose the rate.",
+    "Below the paper's size, each system is trained with half, once and twice the scale's learning rate; "
+    "and, as long as the lowest perplexity on the validation text is at the lowest or the highest rate, "
+    f"with half or twice that, down to 1/{_FARTHEST:g} and up to {_FARTHEST:g} times. The run with the "
+    "lowest perplexity is the row; costs are those of this run. The schedule is that of a run of the scale, "
+    "stretched to the number of updates that the FLOPs pay for: all systems warm up for the same share of "
+    "the updates. The last checkpoints are averaged. Without a test set, systems are scored on the text "
+    "that chose the rate.",
     "GNMT is trained without reinforcement learning. Table 2 has further rows that are not reproduced: "
     "Deep-Att + PosUnk (39.2 BLEU, English-French, 1.0e20 FLOPs) and the ensembles of several models of one "
     "kind: Deep-Att + PosUnk (40.4, 8.0e20), GNMT + RL (26.30 and 41.16, 1.8e20 and 1.1e21) and ConvS2S "
@@ -81,83 +82,6 @@ _COMPARED = (
     *("search.beam_size", "search.length_normalization", "search.length_penalty"),
 )
 """Notable settings whose values differ between the papers of the systems."""
-
-
-class Published(NamedTuple):
-    """What the paper prints of a system for a pair of languages."""
-
-    bleu: float | None = None
-    flops: float | None = None
-    """Training FLOPs by the paper's estimate."""
-
-    @property
-    def figures(self) -> dict[str, float]:
-        """As figures of a row."""
-        printed = {"bleu": self.bleu, "formula_flops": self.flops}
-        return {name: value for name, value in printed.items() if value is not None}
-
-
-class System(NamedTuple):
-    """A system of Table 2."""
-
-    preset: str
-    what: str
-    english_german: Published
-    english_french: Published
-    narrower: int = 1
-    """Further divisor of widths below the paper's size; it brings the cost of an update close to the
-    Transformer's."""
-    model: Mapping[str, Any] = MappingProxyType({})
-    """Model settings below the paper's size, before layers are divided."""
-
-
-_OF_SUB_WORDS = {"num_layers": 20, "num_dilations": 3}
-"""ByteNet's 30 layers with dilations up to 16 reach 186 bytes to either side. Halved to 10 layers, these
-reach 22 sub-words; sentences have too few sub-words for dilations 8 and 16."""
-SYSTEMS = {
-    "transformer": System(
-        "base", "Transformer (base model)", Published(27.3, 3.3e18), Published(38.1, 3.3e18)
-    ),
-    "recurrent": System(
-        "recurrent_gnmt", "recurrent, as GNMT", Published(24.6, 2.3e19), Published(39.92, 1.4e20), 2
-    ),
-    "convolutional": System(
-        "convolutional_convs2s",
-        "convolutional, as ConvS2S",
-        Published(25.16, 9.6e18),
-        Published(40.46, 1.5e20),
-    ),
-    "bytenet": System(
-        "bytenet", "dilated convolutions, as ByteNet", Published(23.75), Published(), 2, _OF_SUB_WORDS
-    ),
-    "experts": System(
-        "experts", "recurrent with experts, as MoE", Published(26.03, 2.0e19), Published(40.56, 1.2e20)
-    ),
-}
-"""Name of a row -> the system."""
-
-
-def at_scale(scale: Scale, system: System) -> RunConfig:
-    """The configuration of a system at a scale, with a suitable number of experts.
-
-    Below the paper's size, only architectures are compared: all systems have the base model's learning
-    rate, dropout, label smoothing and search, and about its cost of an update.
-    """
-    config, base = PRESETS[system.preset](), scale(PRESETS["base"]())
-    experts = min(_MOST_EXPERTS, max(_FEWEST_EXPERTS, config.model.num_experts // scale.narrower**3))
-    config = config.replace(model={"num_experts": experts})
-    if scale.narrower == 1:
-        factor = base.training.learning_rate_factor * config.training.learning_rate_factor
-        return scale(config).replace(training={"learning_rate_factor": factor})
-    config = config.replace(model=system.model)
-    return replace(scale, narrower=scale.narrower * system.narrower)(config).replace(
-        model={"dropout": base.model.dropout},
-        training={
-            "label_smoothing": base.training.label_smoothing,
-            "learning_rate_factor": base.training.learning_rate_factor,
-        },
-        search=base.search.model_dump(),
-    )
 
 
 def until(config: RunConfig, scale: Scale, num_updates: int, rate: float = 1.0) -> RunConfig:
@@ -185,9 +109,25 @@ def until(config: RunConfig, scale: Scale, num_updates: int, rate: float = 1.0) 
     )
 
 
-def rates(scale: Scale) -> Sequence[float]:
-    """Factors of the learning rate that each system is trained with at a scale."""
-    return _RATES if scale.narrower > 1 else (1.0,)
+def rates(scale: Scale, found: Mapping[float, float] = MappingProxyType({})) -> Sequence[float]:
+    """Factors of the learning rate to train a system with next.
+
+    Args:
+        scale: The scale.
+        found: Rates that were tried, and the perplexity on the validation text of each, infinite if the run
+            diverged.
+
+    Returns:
+        At first several rates around the scale's own, then one beyond the best as long as that is the lowest
+        or the highest; none when the best lies between others, at the limit, or every run diverged. At the
+        paper's size there is one rate.
+    """
+    if not found:
+        return _RATES if scale.narrower > 1 else (1.0,)
+    best = min(found, key=lambda rate: found[rate])
+    beyond = best / 2 if best == min(found) else 2 * best if best == max(found) else best
+    is_next = len(found) > 1 and math.isfinite(found[best]) and 1 / _FARTHEST <= beyond <= _FARTHEST
+    return (beyond,) if is_next and beyond not in found else ()
 
 
 def folder_of(rate: float) -> str:
@@ -196,27 +136,33 @@ def folder_of(rate: float) -> str:
 
 
 def _compute(work: Work, *, system: System) -> Figures:
-    """Train a system with every rate, and score the run with the lowest perplexity on the validation text."""
+    """Train a system with several rates; score the run with the lowest perplexity on the validation text."""
     config = at_scale(work.scale, system).replace(training={"seed": work.seed})
     num_updates = updates_within(work.scale.budget_flops, config, work.data, work.device)
-    runs: dict[float, Figures] = {}
-    for rate in rates(work.scale):
-        of_rate = replace(work, directory=work.directory / folder_of(rate))
-        if len(rates(work.scale)) > 1:
-            work.say(f"learning rate x {rate:g}")
-        try:
-            runs[rate] = _run(of_rate, until(config, work.scale, num_updates, rate))
-        except DivergedError as error:
-            work.say(f"learning rate x {rate:g}: {error}")
-            runs[rate] = {FAILED: str(error)}
-    perplexities = {rate: run["perplexity"] for rate, run in runs.items() if FAILED not in run}
-    if not perplexities:
+    runs, perplexities = dict[float, Figures](), dict[float, float]()
+    while following := rates(work.scale, perplexities):
+        for rate in following:
+            if work.scale.narrower > 1:
+                work.say(f"learning rate x {rate:g}")
+            runs[rate] = _attempt(work, until(config, work.scale, num_updates, rate), rate)
+            perplexities[rate] = runs[rate].get("perplexity", math.inf)
+    ended = [rate for rate, run in runs.items() if FAILED not in run]
+    if not ended:
         raise RowError(
             f"diverged with every learning rate: {'; '.join(run[FAILED] for run in runs.values())}"
         )
-    best = min(perplexities, key=lambda rate: perplexities[rate])
+    best = min(ended, key=lambda rate: perplexities[rate])
     scores = _scores(work, work.directory / folder_of(best))
-    return {**scores, "rate": best, RATES: {f"{rate:g}": run for rate, run in runs.items()}}
+    return {**scores, "rate": best, RATES: {f"{rate:g}": runs[rate] for rate in sorted(runs)}}
+
+
+def _attempt(work: Work, config: RunConfig, rate: float) -> Figures:
+    """The run with a rate, or why it failed, if it diverged."""
+    try:
+        return _run(replace(work, directory=work.directory / folder_of(rate)), config)
+    except DivergedError as error:
+        work.say(f"learning rate x {rate:g}: {error}")
+        return {FAILED: str(error)}
 
 
 def _run(work: Work, config: RunConfig) -> Figures:
@@ -326,6 +272,7 @@ def _experiment(name: str, languages: str, published: Mapping[str, Published], b
         num_seeds=1,
         settings=_settings,
         test_settings=("test_source", "test_reference"),
+        revision=2,
     )
 
 
