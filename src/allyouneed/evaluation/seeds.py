@@ -14,7 +14,7 @@ What a sentence does to one seed of one system is in the variance over seeds alr
 import functools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import NamedTuple
 
@@ -225,7 +225,9 @@ class SeedTests:
 
     def _splits(self, name: str) -> Iterator[SeedComparison]:
         """The halves of a system's seeds, compared by what the other systems tell of seeds."""
-        others = _fitted({other: scores for other, scores in self._finite.items() if other != name})
+        others = _fitted(
+            {other: replace(of, resampled=None) for other, of in self._finite.items() if other != name}
+        )
         if not others.degrees_of_freedom:
             return
         own = self.systems[name]

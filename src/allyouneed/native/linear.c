@@ -24,6 +24,9 @@ enum { PANEL_VECTORS = 4, MAX_BLOCK_ROWS = 6 };
 enum { PANEL_VECTORS = 2, MAX_BLOCK_ROWS = 6 };
 #endif
 enum { PANEL_COLUMNS = PANEL_VECTORS * LANES };
+#if HAS_AVX512
+_Static_assert(PANEL_COLUMNS == 2 * TILE_WORDS, "a panel is two tiles wide");
+#endif
 enum { PREFETCH_BYTES = 8192 }; /* beyond a memory page, where processors do not prefetch by themselves */
 
 /* The rows of x in words of 32 bits. */
