@@ -10,6 +10,11 @@ from torch.nn import functional
 from allyouneed.symbols import END
 
 ROUNDING = 2.0**-24
+NEAR_A_TIE = 5e-7
+"""How far float32 may lead a query, key or value away, as a share of the largest in its head."""
+WEIGHT_NEAR_A_TIE = 2e-6
+"""The same of a weight of attention: twice the error of a score of 8, whose last place is 2^-20."""
+MOST_OF_WEIGHTS = 32_767
 SHAPES = [(32, 64), (96, 256), (33, 67), (31, 1), (1, 5), (65, 514), (100, 127), (16, 2047)]
 """(outputs, inputs): whole panels and words of values, and what remains beside them."""
 WIDTHS = [1, 15, 16, 17, 64, 250]
@@ -38,10 +43,10 @@ def random(*shape: int, seed: int = 1) -> Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
-def rounded_to_steps(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Each row as integers from -127 to 127, and its step size; tiny rows are zeros."""
+def rounded_to_steps(rows: Tensor, most: int = 127) -> tuple[Tensor, Tensor]:
+    """Each row as integers from -most to most, and its step size; tiny rows are zeros."""
     largest = rows.abs().amax(dim=-1, keepdim=True)
-    return (rows * torch.where(largest < 1e-30, 0, 127 / largest)).round(), largest / 127
+    return (rows * torch.where(largest < 1e-30, 0, most / largest)).round(), largest / most
 
 
 def rounded(rows: Tensor, form: str) -> Tensor:
@@ -50,6 +55,26 @@ def rounded(rows: Tensor, form: str) -> Tensor:
         steps, size = rounded_to_steps(rows)
         return steps.double() * size.double()
     return rows.to(getattr(torch, form)).double()
+
+
+def mixed(weights: Tensor, values: Tensor, form: str, shift: float = 0) -> tuple[Tensor, Tensor]:
+    """Weighted sums (..., queries, d_v) of values (..., rows, d_v), and how far ties may lead away from them.
+
+    In int8, weights times the step sizes of values are rounded to 16 bits. Where one is so near to a tie that
+    float32 may round it differently, the sum may differ by a step. `shift` is added to all, as a share of the
+    largest.
+    """
+    if form != "int8":
+        sums = weights @ rounded(values, form)
+        return sums, torch.zeros_like(sums)
+    values, value_sizes = (each.double() for each in rounded_to_steps(values))
+    scaled = weights * value_sizes.transpose(-1, -2)
+    scaled = scaled + shift * scaled.amax(dim=-1, keepdim=True)
+    steps, size = rounded_to_steps(scaled, MOST_OF_WEIGHTS)
+    near_a_tie = (
+        (scaled / size.clamp_min(1e-30) - steps).abs() > 0.5 - WEIGHT_NEAR_A_TIE * MOST_OF_WEIGHTS
+    ).double()
+    return size * (steps @ values), size * (near_a_tie @ values.abs())
 
 
 def int8_oracle(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
@@ -94,19 +119,23 @@ def attention(
     form: str,
     slopes: Tensor | None = None,
     positions: Tensor | None = None,
-) -> Tensor:
-    """Equation 1 for each query over its rows, of which row j has position j, with linear biases.
+) -> tuple[Tensor, Tensor]:
+    """Equation 1 for each query over its rows, of which row j has position j, with linear biases; a bound.
 
-    Queries, keys and values are rounded, nothing else is.
+    Queries, keys and values are rounded, and in int8 weights; nothing else is.
     """
-    queries, keys, values = (rounded(tensor.unflatten(1, (NUM_HEADS, -1)), form) for tensor in tensors)
-    mixtures = []
+    queries, keys, values = (tensor.unflatten(1, (NUM_HEADS, -1)) for tensor in tensors)
+    queries, keys = rounded(queries, form), rounded(keys, form)
+    mixtures, bounds = [], []
     for i, (query, rows) in enumerate(zip(queries, lists, strict=True)):
         scores = torch.einsum("hd,rhd->hr", query, keys[rows]) / math.sqrt(keys.size(2))
         if slopes is not None and positions is not None:
             scores -= slopes.double()[:, None] * (positions[i] - torch.arange(len(rows))).abs()
-        mixtures.append(torch.einsum("hr,rhd->hd", scores.softmax(-1), values[rows]).flatten())
-    return torch.stack(mixtures)
+        mixture, bound = mixed(scores.softmax(-1)[:, None], values[rows].transpose(0, 1), form)
+        mixtures.append(mixture.flatten())
+        bounds.append(bound.flatten())
+    expected = torch.stack(mixtures)
+    return expected, torch.stack(bounds) + ATTENTION["atol"] + ATTENTION["rtol"] * expected.abs()
 
 
 def biases_case(num_queries: int) -> tuple[Tensor, Tensor]:

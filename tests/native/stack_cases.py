@@ -12,7 +12,7 @@ from tests.native.cases import Address, Case
 from tests.native.driver import Target
 from tests.native.linear_cases import linear_structure
 from tests.native.places import Widths
-from tests.native.references import STACK, random, rounded
+from tests.native.references import NEAR_A_TIE, STACK, mixed, random, rounded
 from tests.tiny import TinyModel
 from torch import Tensor, nn
 
@@ -31,10 +31,6 @@ from allyouneed.symbols import START, UNKNOWN
 VOCAB_SIZE, D_MODEL = 11, 20
 LENGTHS, SOURCE_LENGTHS = (9, 1, 5), (4, 7, 2)
 """Of the sentences that are read together, and of the memory of each."""
-_NEAR_A_TIE = 5e-7
-"""How far float32 may lead a query, key or value away, as a share of the largest in its head."""
-
-
 VARIANTS: dict[str, dict[str, Any]] = {
     "post-norm": {},
     "pre-norm and GELU": {"norm": "pre", "activation": "gelu"},
@@ -132,7 +128,7 @@ class StackCase:
                     module.attend = partial(_attend_rounded, module.plain, form, shift)
             return torch.cat(reference(self._exact))
 
-        expected, low, high = (hidden_states(self._form, shift) for shift in (0, -_NEAR_A_TIE, _NEAR_A_TIE))
+        expected, low, high = (hidden_states(self._form, shift) for shift in (0, -NEAR_A_TIE, NEAR_A_TIE))
         bound = STACK["atol"] + 2 * max((other - expected).abs().max().item() for other in (low, high))
         if self._form != "float32":
             distance = (hidden_states("float64", 0) - expected).abs().max()
@@ -268,6 +264,7 @@ def _attend_rounded(
     plain: nn.Module, form: str, shift: float, query: Tensor, key: Tensor, value: Tensor, mask: Any
 ) -> Tensor:
     """Attention of rounded queries to rounded keys and values, shifted by a share of the largest before."""
-    shifted = (part + shift * part.abs().amax(dim=-1, keepdim=True) for part in (query, key, value))
-    attended: Tensor = plain(*(rounded(part, form) for part in shifted), mask)
-    return attended
+    query, key, value = (part + shift * part.abs().amax(dim=-1, keepdim=True) for part in (query, key, value))
+    one_by_one = torch.eye(value.size(-2), dtype=value.dtype).expand(*value.shape[:-1], -1)
+    weights: Tensor = plain(rounded(query, form), rounded(key, form), one_by_one, mask)
+    return mixed(weights, value, form, shift)[0]

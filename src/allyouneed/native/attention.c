@@ -7,29 +7,26 @@ of threads. */
 #include <string.h>
 
 #include "kernels.h"
+#include "mixing.h"
 #include "products.h"
 #include "stored_rows.h"
 #include "threads.h"
 #include "vector.h"
 
-enum {
-    KEYS = 4,                     /* number of keys that a query is compared with together */
-    TILE = 32,                    /* number of values that the queries of a group read together */
-    MOST_VECTORS = REGISTERS / 2, /* of columns that are summed together, in registers */
-    SHARED = 4                    /* number of queries that attend to the same rows and are mixed together */
-};
+enum { KEYS = 4 }; /* number of keys that a query is compared with together */
 
-/* What belongs to the words of a head of a query: its step size, and the start of its sums, which undoes the offset of
-keys. */
+/* What turns the dot products of a head of a query into scores: what is added, to undo the offset of keys in int8, and
+what is multiplied. */
 struct scaling {
-    float step;
     int32_t start;
+    float factor;
 };
 
 /* Writes a query as words, head by head. */
 INLINE void prepare_query(
     enum form form, const struct heads *heads, int64_t num_words, const float *query, int32_t *words,
     struct scaling *scalings) {
+    const float scale = 1.0f / sqrtf((float)heads->d_k);
     for (int head = 0; head < heads->num_heads; head++, query += heads->d_k, words += num_words) {
         float step = 1;
         int32_t sum = 0;
@@ -45,20 +42,17 @@ INLINE void prepare_query(
             for (int i = 0; i < heads->d_k; i++)
                 sum += ((const int8_t *)words)[i];
         }
-        scalings[head] = (struct scaling){step, -INT8_OFFSET * sum};
+        scalings[head] = (struct scaling){-INT8_OFFSET * sum, scale * step};
     }
 }
 
 /* The dot products of a query with four keys, head by head; the scores of successive heads are `stride` apart. */
 INLINE void score(
-    enum form form, int num_heads, const struct places *places, const int32_t *query, const struct scaling *scalings,
-    const char *const rows[KEYS], float *scores, int64_t stride) {
+    enum form form, int num_heads, const struct places *places, const int32_t *query, const char *const rows[KEYS],
+    float *scores, int64_t stride) {
     const int64_t num_words = places->key_words, of_head = num_words * bytes_in_word(form);
     for (int head = 0; head < num_heads; head++, query += num_words, scores += stride) {
-        ivec start = splat_bits(0);
-        start[0] = scalings[head].start;
-        ivec sums[KEYS] = {start, start, start, start};
-        vec totals[KEYS];
+        ivec sums[KEYS] = {splat_bits(0), splat_bits(0), splat_bits(0), splat_bits(0)};
         for (int64_t i = 0; i < num_words; i += LANES) {
             ivec part;
             memcpy(&part, query + i, sizeof part);
@@ -67,21 +61,30 @@ INLINE void score(
                 sums[j] = add_products(form, sums[j], key, part);
             }
         }
-        UNROLL for (int j = 0; j < KEYS; j++)
-            totals[j] = form == INT8 ? __builtin_convertvector(sums[j], vec) : (vec)sums[j];
-        four_sums(totals, scores);
         if (form == INT8)
+            four_whole_sums(sums, scores);
+        else {
+            vec totals[KEYS];
             UNROLL for (int j = 0; j < KEYS; j++)
-                scores[j] *= ((const float *)(rows[j] + places->steps))[head];
+                totals[j] = (vec)sums[j];
+            four_sums(totals, scores);
+        }
     }
 }
 
-/* Turns dot products into weights that sum to one: the softmax of their scaled values, from which `slope` is
-subtracted for each position between query and key. */
-static void normalise(float *scores, int count, float scale, float slope, int64_t position) {
+/* Turns dot products into weights: the softmax of their scaled values, from which `slope` is subtracted for each
+position between query and key. In int8, dot products are integers, and `steps` are the step sizes of keys and then, a
+stride apart, of values; weights become integers of 16 bits, in pairs. Returns the step size of weights. */
+INLINE float normalise(
+    enum form form, float *scores, int count, const float *steps, int64_t stride, struct scaling scaling, float slope,
+    int64_t position) {
     vec most = splat(-INFINITY), sum = splat(0);
     for (int i = 0; i < count; i += LANES) {
-        vec value = load_first(scores + i, count - i, -INFINITY) * splat(scale);
+        vec value = load_first(scores + i, count - i, -INFINITY);
+        if (form == INT8)
+            value = __builtin_convertvector((ivec)value + splat_bits(scaling.start), vec)
+                * load_first(steps + i, count - i, 0);
+        value *= splat(scaling.factor);
         if (slope != 0) {
             float lost[LANES];
             for (int j = 0; j < LANES; j++)
@@ -89,79 +92,22 @@ static void normalise(float *scores, int count, float scale, float slope, int64_
             value -= load(lost);
         }
         store_first(scores + i, value, count - i);
-        most = larger(most, value);
+        most = larger(most, count - i < LANES ? load_first(scores + i, count - i, -INFINITY) : value);
     }
     float largest = largest_of(most);
     for (int i = 0; i < count; i += LANES) {
         vec weight = exponential(load_first(scores + i, count - i, -INFINITY) - splat(largest));
-        store_first(scores + i, weight, count - i);
         sum += weight;
+        if (form == INT8)
+            weight *= load_first(steps + stride + i, count - i, 0);
+        store_first(scores + i, weight, count - i);
     }
-    vec factor = splat(1.0f / sum_of(sum));
+    const float factor = 1.0f / sum_of(sum);
+    if (form == INT8)
+        return factor * round_row_int16(scores, count, MOST_INT16, (char *)scores);
     for (int i = 0; i < count; i += LANES)
-        store_first(scores + i, load_first(scores + i, count - i, 0) * factor, count - i);
-}
-
-INLINE vec load_values(enum form form, const char *from) {
-    if (form == FLOAT32)
-        return load((const float *)from);
-    return form == BFLOAT16 ? load_bfloat16(from) : __builtin_convertvector(load_bytes(from), vec);
-}
-
-/* Values, and the queries that mix them with weights of their own. */
-struct mixture {
-    const struct places *places;
-    int64_t num_heads;
-    const char *values;
-    const int32_t *rows;
-    int count;
-    const float *weights;   /* (queries, heads, stride) */
-    int64_t stride;
-    float *out;             /* (queries, columns), filled up */
-};
-
-/* Adds weighted values to the results of some queries in the order of the rows, for some vectors of columns. */
-INLINE void mix_columns(
-    enum form form, int num_queries, int num_vectors, const struct mixture *mixture, int64_t column) {
-    const struct places *places = mixture->places;
-    const int64_t width = mixture->num_heads * places->value_space;
-    const float *weights[SHARED][MOST_VECTORS];
-    vec sums[SHARED][MOST_VECTORS];
-    float *out = mixture->out + column;
-    for (int q = 0; q < num_queries; q++)
-        for (int v = 0; v < num_vectors; v++) {
-            int64_t head = (column + v * LANES) / places->value_space;
-            weights[q][v] = mixture->weights + (q * mixture->num_heads + head) * mixture->stride;
-        }
-    UNROLL for (int q = 0; q < num_queries; q++)
-        UNROLL for (int v = 0; v < num_vectors; v++)
-            sums[q][v] = load(out + q * width + v * LANES);
-    for (int j = 0; j < mixture->count; j++) {
-        const char *value = mixture->values + mixture->rows[j] * places->row + bytes_of(form, column);
-        UNROLL for (int v = 0; v < num_vectors; v++) {
-            vec part = load_values(form, value + v * bytes_of(form, LANES));
-            UNROLL for (int q = 0; q < num_queries; q++)
-                sums[q][v] = multiply_add(splat(weights[q][v][j]), part, sums[q][v]);
-        }
-    }
-    UNROLL for (int q = 0; q < num_queries; q++)
-        UNROLL for (int v = 0; v < num_vectors; v++)
-            store(out + q * width + v * LANES, sums[q][v]);
-}
-
-/* Adds weighted values to all columns of some queries; the sums of a step are as many as registers can hold. */
-INLINE void mix(enum form form, int num_queries, const struct mixture *mixture) {
-    const int64_t width = mixture->num_heads * mixture->places->value_space;
-    int64_t column = 0;
-    for (int vectors = MOST_VECTORS / num_queries; vectors; vectors /= 2)
-        for (; column + vectors * LANES <= width; column += vectors * LANES)
-            switch (vectors) { /* constants keep the sums in registers */
-#define CASE(vectors) case vectors: mix_columns(form, num_queries, vectors, mixture, column); break;
-                CASE(1) CASE(2) CASE(4) CASE(8)
-#if REGISTERS == 32
-                CASE(16)
-#endif
-            }
+        store_first(scores + i, load_first(scores + i, count - i, 0) * splat(factor), count - i);
+    return 1;
 }
 
 /* Prefetches a row; rows are too far apart for the processor to predict the next one. */
@@ -177,8 +123,10 @@ struct group {
     const struct attended *attended;
     int64_t first, end;
     int64_t longest;          /* number of rows of the query that has most */
-    int64_t stride;           /* scores of a head */
+    int64_t stride;           /* scores of a head, whole vectors */
     float *scores;            /* (queries, heads, stride) */
+    float *weight_steps;      /* (queries, heads), step sizes of weights in int8 */
+    float *steps;             /* (NUM_STEPS, heads, stride), step sizes of a query's keys and values in int8 */
     int32_t *queries;         /* (queries, words) */
     struct scaling *scalings; /* (queries, heads) */
     float *mixed;             /* (queries, columns), filled up */
@@ -222,24 +170,36 @@ INLINE void score_group(enum form form, const struct group *group, const char *t
             const char *rows[KEYS];
             for (int k = 0; k < KEYS; k++)
                 rows[k] = table + own[j + k < count ? j + k : count - 1] * places->row;
+            const int32_t *before =
+                i > group->first && count <= attended->counts[i - 1] ? rows_of(attended, i - 1) : NULL;
             for (int k = j + KEYS; k < j + 2 * KEYS && k < count; k++)
-                prefetch(table + own[k] * places->row, places->values);
+                if (!before || own[k] != before[k])
+                    prefetch(table + own[k] * places->row, places->row);
             const int64_t place = i - group->first;
             score(
-                form, num_heads, places, group->queries + place * num_heads * places->key_words,
-                group->scalings + place * num_heads, rows,
+                form, num_heads, places, group->queries + place * num_heads * places->key_words, rows,
                 group->scores + place * num_heads * group->stride + j, group->stride);
         }
 }
 
-/* Multiplies the weights of a query by the step sizes of the values. */
-static void weigh_steps(const struct group *group, const int32_t *rows, int count, const char *table, float *weights) {
-    const int num_heads = group->heads->num_heads;
-    const char *steps = table + group->places.steps + num_heads * sizeof(float);
-    for (int j = 0; j < count; j++) {
-        const float *of_row = (const float *)(steps + rows[j] * group->places.row);
-        for (int head = 0; head < num_heads; head++)
-            weights[head * group->stride + j] *= of_row[head];
+/* Gathers the step sizes of the rows of a query. Those of the first rows, if shared with the query before, are there. */
+static void gather_steps(const struct group *group, int64_t query, const char *table) {
+    const struct attended *attended = group->attended;
+    const int32_t *rows = rows_of(attended, query);
+    const int count = attended->counts[query], num_steps = NUM_STEPS * group->heads->num_heads;
+    int j = 0;
+    if (query > group->first) {
+        const int32_t *before = rows_of(attended, query - 1);
+        const int most = count < attended->counts[query - 1] ? count : attended->counts[query - 1];
+        if (before == rows)
+            j = most;
+        while (j < most && rows[j] == before[j])
+            j++;
+    }
+    for (; j < count; j++) {
+        const float *of_row = (const float *)(table + rows[j] * group->places.row + group->places.steps);
+        for (int i = 0; i < num_steps; i++)
+            group->steps[i * group->stride + j] = of_row[i];
     }
 }
 
@@ -247,17 +207,15 @@ static void weigh_steps(const struct group *group, const int32_t *rows, int coun
 INLINE void weigh(enum form form, const struct group *group, int64_t query, const char *table) {
     const struct heads *heads = group->heads;
     const struct attended *attended = group->attended;
-    const int64_t place = query - group->first;
-    const int count = attended->counts[query];
-    const float scale = 1.0f / sqrtf((float)heads->d_k);
-    const struct scaling *scalings = group->scalings + place * heads->num_heads;
-    float *scores = group->scores + place * heads->num_heads * group->stride;
-    for (int head = 0; head < heads->num_heads; head++)
-        normalise(
-            scores + head * group->stride, count, scale * scalings[head].step, heads->slopes ? heads->slopes[head] : 0,
-            attended->positions ? attended->positions[query] : 0);
+    const int num_heads = heads->num_heads, count = attended->counts[query];
+    const int64_t first = (query - group->first) * num_heads, stride = group->stride;
+    const int64_t position = attended->positions ? attended->positions[query] : 0;
     if (form == INT8)
-        weigh_steps(group, rows_of(attended, query), count, table, scores);
+        gather_steps(group, query, table);
+    for (int head = 0; head < num_heads; head++)
+        group->weight_steps[first + head] = normalise(
+            form, group->scores + (first + head) * stride, count, group->steps + head * stride, num_heads * stride,
+            group->scalings[first + head], heads->slopes ? heads->slopes[head] : 0, position);
 }
 
 INLINE void attend_group(
@@ -281,8 +239,9 @@ INLINE void attend_group(
             together = share_tile(attended, query, group->end, start) ? SHARED : 1;
             const struct mixture mixture = {
                 places, num_heads, table + places->values, rows_of(attended, query) + start,
-                count_in_tile(attended, query, start), group->scores + i * num_heads * group->stride + start,
-                group->stride, group->mixed + i * width};
+                count_in_tile(attended, query, start),
+                group->scores + i * num_heads * group->stride + start / weights_in_word(form), group->stride,
+                group->weight_steps + i * num_heads, group->mixed + i * width};
             if (together == SHARED)
                 mix(form, SHARED, &mixture);
             else
@@ -302,15 +261,19 @@ static int attend_from(
         .heads = heads, .places = places_of(heads), .attended = attended, .first = first, .end = end};
     for (int64_t i = first; i < end; i++)
         group.longest = attended->counts[i] > group.longest ? attended->counts[i] : group.longest;
-    group.stride = rounded_up(group.longest, KEYS);
+    group.stride = rounded_up(group.longest, LANES);
     const int64_t num_queries = end - first, num_heads = heads->num_heads;
     const int64_t of_scores = num_heads * group.stride, of_mixed = num_heads * group.places.value_space;
     const int64_t of_query = num_heads * group.places.key_words;
-    group.scores = malloc((size_t)num_queries * (of_scores + of_mixed + of_query + 2 * num_heads) * sizeof(float));
+    const int64_t of_steps = heads->form == INT8 ? NUM_STEPS * of_scores : 0;
+    group.scores = malloc(
+        (size_t)(num_queries * (of_scores + of_mixed + of_query + 3 * num_heads) + of_steps) * sizeof(float));
     if (!group.scores)
         return 0;
     group.mixed = group.scores + num_queries * of_scores;
-    group.scalings = (struct scaling *)(group.mixed + num_queries * of_mixed);
+    group.steps = group.mixed + num_queries * of_mixed;
+    group.weight_steps = group.steps + of_steps;
+    group.scalings = (struct scaling *)(group.weight_steps + num_queries * num_heads);
     group.queries = (int32_t *)(group.scalings + num_queries * num_heads);
     switch (heads->form) {
     case FLOAT32: attend_group(FLOAT32, &group, queries, query_stride, table, out); break;

@@ -19,6 +19,7 @@ enum { INT8_VALUES = 4, INT8_OFFSET = 0 };
 #else
 enum { INT8_VALUES = 2, INT8_OFFSET = 0 };
 #endif
+enum { MOST_INT8 = 127, MOST_INT16 = 32767 };
 #if BFLOAT16_DOT
 enum { BFLOAT16_VALUES = 2 };
 #else
@@ -58,6 +59,27 @@ INLINE ivec load_words(enum form form, const char *from) {
     return words;
 }
 
+/* Adds the products of two pairs of 16-bit integers to the sum in each lane. */
+INLINE ivec add_pairs(ivec sum, ivec x, ivec weight) {
+#if HAS_AVX512 && __AVX512VNNI__
+    __asm__("vpdpwssd %2, %1, %0" : "+v"(sum) : "v"(x), "v"(weight));
+    return sum;
+#elif HAS_AVX512
+    return (ivec)_mm512_add_epi32((__m512i)sum, _mm512_madd_epi16((__m512i)x, (__m512i)weight));
+#elif HAS_AVX2 && __AVXVNNI__
+    return (ivec)_mm256_dpwssd_avx_epi32((__m256i)sum, (__m256i)x, (__m256i)weight);
+#elif HAS_AVX2
+    return (ivec)_mm256_add_epi32((__m256i)sum, _mm256_madd_epi16((__m256i)x, (__m256i)weight));
+#elif HAS_NEON
+    int16x8_t left = (int16x8_t)x, right = (int16x8_t)weight;
+    int32x4_t low = vmull_s16(vget_low_s16(left), vget_low_s16(right)), high = vmull_high_s16(left, right);
+    return sum + (ivec)vpaddq_s32(low, high);
+#else
+    /* The low and the high half of each word, as signed numbers. */
+    return sum + ((x << 16) >> 16) * ((weight << 16) >> 16) + (x >> 16) * (weight >> 16);
+#endif
+}
+
 /* Adds the products of the values of two words to the sum in each lane. */
 INLINE ivec add_products(enum form form, ivec sum, ivec x, ivec weight) {
 #if HAS_AVX512 || HAS_AVX2 /* in assembly, because GCC copies registers where it sees integers become floats */
@@ -76,21 +98,12 @@ INLINE ivec add_products(enum form form, ivec sum, ivec x, ivec weight) {
 #if HAS_AVX512 && INT8_DOT
     __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(x), "v"(weight));
     return sum;
-#elif HAS_AVX512
-    return (ivec)_mm512_add_epi32((__m512i)sum, _mm512_madd_epi16((__m512i)x, (__m512i)weight));
 #elif HAS_AVX2 && INT8_DOT
     return (ivec)_mm256_dpbusd_avx_epi32((__m256i)sum, (__m256i)x, (__m256i)weight);
-#elif HAS_AVX2
-    return (ivec)_mm256_add_epi32((__m256i)sum, _mm256_madd_epi16((__m256i)x, (__m256i)weight));
 #elif HAS_NEON && INT8_DOT
     return (ivec)vdotq_s32((int32x4_t)sum, (int8x16_t)x, (int8x16_t)weight);
-#elif HAS_NEON
-    int16x8_t left = (int16x8_t)x, right = (int16x8_t)weight;
-    int32x4_t low = vmull_s16(vget_low_s16(left), vget_low_s16(right)), high = vmull_high_s16(left, right);
-    return sum + (ivec)vpaddq_s32(low, high);
 #else
-    /* The low and the high half of each word, as signed numbers. */
-    return sum + ((x << 16) >> 16) * ((weight << 16) >> 16) + (x >> 16) * (weight >> 16);
+    return add_pairs(sum, x, weight);
 #endif
 }
 
@@ -108,35 +121,43 @@ INLINE float round_row_bfloat16(const float *x, int64_t num_inputs, int32_t *wor
     return 1;
 }
 
-/* The number of steps of max|x| / 127 in 1, and the step size; 0 steps where all are tiny. */
-INLINE float steps_of(const float *x, int64_t num_inputs, float *step) {
+/* The number of steps of max|x| / most in 1, and the step size; 0 steps where all are tiny. */
+INLINE float steps_of(const float *x, int64_t num_inputs, float most, float *step) {
     ivec largest = splat_bits(0); /* bits of max|x|; compared as integers, NaN is the largest */
     for (int64_t k = 0; k < num_inputs; k += LANES) {
         ivec bits = (ivec)load_first(x + k, num_inputs - k, 0) & 0x7fffffff;
         ivec above = bits > largest;
         largest = (bits & above) | (largest & ~above);
     }
-    int32_t most = 0;
+    int32_t bits = 0;
     for (int i = 0; i < LANES; i++)
-        most = largest[i] > most ? largest[i] : most;
+        bits = largest[i] > bits ? largest[i] : bits;
     float value;
-    memcpy(&value, &most, sizeof value);
-    *step = value / 127;
-    return value < 1e-30f ? 0 : 127 / value; /* never infinite */
+    memcpy(&value, &bits, sizeof value);
+    *step = value / most;
+    return value < 1e-30f ? 0 : most / value; /* never infinite */
+}
+
+/* Rounds a row to at most `most` steps in 16 bits, also in place; zeros fill up the last vector. Returns the step
+size. */
+INLINE float round_row_int16(const float *x, int64_t num_inputs, float most, char *to) {
+    float step, steps = steps_of(x, num_inputs, most, &step);
+    for (int64_t k = 0; k < num_inputs; k += LANES) {
+        ivec whole = nearest(load_first(x + k, num_inputs - k, 0) * splat(steps));
+        shorts narrow = __builtin_convertvector(whole, shorts);
+        memcpy(to + 2 * k, &narrow, sizeof narrow);
+    }
+    return step;
 }
 
 /* Rounds a row to steps. Returns the step size. */
 INLINE float round_row_int8(const float *x, int64_t num_inputs, int32_t *words) {
-    float step, steps = steps_of(x, num_inputs, &step);
-    for (int64_t k = 0; k < num_inputs; k += LANES) {
-        ivec whole = nearest(load_first(x + k, num_inputs - k, 0) * splat(steps));
-        if (INT8_VALUES == 4)
-            store_bytes((char *)words + k, whole, INT8_OFFSET);
-        else {
-            shorts narrow = __builtin_convertvector(whole, shorts);
-            memcpy((char *)words + 2 * k, &narrow, sizeof narrow);
-        }
-    }
+    if (INT8_VALUES == 2)
+        return round_row_int16(x, num_inputs, MOST_INT8, (char *)words);
+    float step, steps = steps_of(x, num_inputs, MOST_INT8, &step);
+    for (int64_t k = 0; k < num_inputs; k += LANES)
+        store_bytes(
+            (char *)words + k, nearest(load_first(x + k, num_inputs - k, 0) * splat(steps)), INT8_OFFSET);
     return step;
 }
 

@@ -1,8 +1,8 @@
 /* Rows of keys and values, as they are stored.
 
 A row holds the keys of all heads of a token and then the values. Each key is filled up with zeros to whole vectors of
-words, each value to whole vectors of values. In int8, the step sizes of keys and values of each head lie between them,
-and keys have the offset that the instructions want. */
+words, each value to whole vectors of values, in int8 to an even number of them. In int8, the step sizes of keys and
+values of each head lie between them, and keys have the offset that the instructions want. */
 
 #ifndef ALLYOUNEED_STORED_ROWS_H
 #define ALLYOUNEED_STORED_ROWS_H
@@ -27,7 +27,8 @@ struct places {
 
 static struct places places_of(const struct heads *heads) {
     const int64_t of_vector = LANES * values_in_word(heads->form), num_heads = heads->num_heads;
-    const int64_t key_space = rounded_up(heads->d_k, of_vector), value_space = rounded_up(heads->d_v, LANES);
+    const int64_t key_space = rounded_up(heads->d_k, of_vector);
+    const int64_t value_space = rounded_up(heads->d_v, heads->form == INT8 ? 2 * LANES : LANES);
     const int64_t steps = num_heads * bytes_of(heads->form, key_space);
     const int64_t of_steps = heads->form == INT8 ? NUM_STEPS * num_heads * (int64_t)sizeof(float) : 0;
     const int64_t values = of_steps ? rounded_up(steps + of_steps, CACHE_LINE) : steps;
@@ -39,7 +40,7 @@ static struct places places_of(const struct heads *heads) {
 /* Stores a head's key or value, filled up with zeros; in int8 with an offset. Returns its step size. */
 INLINE float store_head(enum form form, const float *from, int64_t width, int64_t space, int offset, char *to) {
     float step = 1;
-    const float steps = form == INT8 ? steps_of(from, width, &step) : 1;
+    const float steps = form == INT8 ? steps_of(from, width, MOST_INT8, &step) : 1;
     for (int64_t i = 0; i < space; i += LANES, to += bytes_of(form, LANES)) {
         vec value = load_first(from + i, width - i, 0);
         if (form == FLOAT32)

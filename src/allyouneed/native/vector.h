@@ -172,6 +172,34 @@ INLINE void four_sums(const vec v[4], float sums[4]) {
 #endif
 }
 
+/* The sums of four vectors of integers, written as words. */
+INLINE void four_whole_sums(const ivec v[4], void *sums) {
+#if HAS_AVX512
+    __m512i x[4], halves[2];
+    for (int j = 0; j < 4; j++)
+        x[j] = (__m512i)v[j];
+    for (int j = 0; j < 2; j++)
+        halves[j] = _mm512_add_epi32(
+            _mm512_unpacklo_epi32(x[2 * j], x[2 * j + 1]), _mm512_unpackhi_epi32(x[2 * j], x[2 * j + 1]));
+    __m512i quarters = _mm512_add_epi32(
+        _mm512_unpacklo_epi64(halves[0], halves[1]), _mm512_unpackhi_epi64(halves[0], halves[1]));
+    __m256i pairs = _mm256_add_epi32(_mm512_castsi512_si256(quarters), _mm512_extracti64x4_epi64(quarters, 1));
+#elif HAS_AVX2
+    __m256i pairs = _mm256_hadd_epi32(
+        _mm256_hadd_epi32((__m256i)v[0], (__m256i)v[1]), _mm256_hadd_epi32((__m256i)v[2], (__m256i)v[3]));
+#endif
+#if HAS_AVX512 || HAS_AVX2
+    _mm_storeu_si128(
+        (__m128i *)sums, _mm_add_epi32(_mm256_castsi256_si128(pairs), _mm256_extracti128_si256(pairs, 1)));
+#else
+    int32_t found[4] = {0};
+    for (int j = 0; j < 4; j++)
+        for (int i = 0; i < LANES; i++)
+            found[j] += v[j][i];
+    memcpy(sums, found, sizeof found);
+#endif
+}
+
 /* A bit for each lane above a limit. */
 INLINE uint32_t lanes_above(vec v, float limit) {
 #if HAS_AVX512
@@ -222,24 +250,6 @@ INLINE vec load_bfloat16(const char *from) {
 INLINE void store_bytes(char *to, ivec integers, int offset) {
     bytes narrow = __builtin_convertvector(integers, bytes) ^ (int8_t)offset;
     memcpy(to, &narrow, sizeof narrow);
-}
-
-/* LANES signed bytes as integers; GCC makes one move for each of them from a conversion of vectors. */
-INLINE ivec load_bytes(const char *from) {
-#if HAS_AVX512
-    return (ivec)_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)from));
-#elif HAS_AVX2
-    return (ivec)_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)from));
-#elif HAS_NEON
-    int32_t four;
-    memcpy(&four, from, sizeof four);
-    return (ivec)vmovl_s16(vget_low_s16(vmovl_s8(vreinterpret_s8_s32(vdup_n_s32(four)))));
-#else
-    ivec integers;
-    for (int i = 0; i < LANES; i++)
-        integers[i] = (int8_t)from[i];
-    return integers;
-#endif
 }
 
 /* e^x for x <= 0 to about 2 units in the last place; 0 below -87.
