@@ -10,6 +10,7 @@ PROGRAM = """
 import signal, time
 from allyouneed.interfaces.termination import end_by_signals
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 end_by_signals()
 
 class Thing:
