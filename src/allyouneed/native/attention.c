@@ -92,7 +92,9 @@ INLINE float normalise(
             value -= load(lost);
         }
         store_first(scores + i, value, count - i);
-        most = larger(most, count - i < LANES ? load_first(scores + i, count - i, -INFINITY) : value);
+        if (count - i < LANES) /* in int8, the other lanes are not minus infinity */
+            value = load_first(scores + i, count - i, -INFINITY);
+        most = larger(most, value);
     }
     float largest = largest_of(most);
     for (int i = 0; i < count; i += LANES) {
