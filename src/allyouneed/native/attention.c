@@ -129,6 +129,7 @@ struct group {
     float *scores;            /* (queries, heads, stride) */
     float *weight_steps;      /* (queries, heads), step sizes of weights in int8 */
     float *steps;             /* (NUM_STEPS, heads, stride), step sizes of a query's keys and values in int8 */
+    int32_t *common;          /* (queries), number of first rows in common with the query before in the group */
     int32_t *queries;         /* (queries, words) */
     struct scaling *scalings; /* (queries, heads) */
     float *mixed;             /* (queries, columns), filled up */
@@ -159,6 +160,17 @@ static int share_tile(const struct attended *attended, int64_t query, int64_t en
     return 1;
 }
 
+/* Number of first rows that a query has in common with the one before it. */
+static int count_in_common(const struct attended *attended, int64_t query) {
+    const int32_t *rows = rows_of(attended, query), *before = rows_of(attended, query - 1);
+    const int count = attended->counts[query], other = attended->counts[query - 1];
+    const int most = count < other ? count : other;
+    int common = rows == before ? most : 0;
+    while (common < most && rows[common] == before[common])
+        common++;
+    return common;
+}
+
 INLINE void score_group(enum form form, const struct group *group, const char *table) {
     const struct attended *attended = group->attended;
     const struct places *places = &group->places;
@@ -172,33 +184,21 @@ INLINE void score_group(enum form form, const struct group *group, const char *t
             const char *rows[KEYS];
             for (int k = 0; k < KEYS; k++)
                 rows[k] = table + own[j + k < count ? j + k : count - 1] * places->row;
-            const int32_t *before =
-                i > group->first && count <= attended->counts[i - 1] ? rows_of(attended, i - 1) : NULL;
-            for (int k = j + KEYS; k < j + 2 * KEYS && k < count; k++)
-                if (!before || own[k] != before[k])
-                    prefetch(table + own[k] * places->row, places->row);
             const int64_t place = i - group->first;
+            for (int k = j + KEYS; k < j + 2 * KEYS && k < count; k++)
+                if (k >= group->common[place])
+                    prefetch(table + own[k] * places->row, places->row);
             score(
                 form, num_heads, places, group->queries + place * num_heads * places->key_words, rows,
                 group->scores + place * num_heads * group->stride + j, group->stride);
         }
 }
 
-/* Gathers the step sizes of the rows of a query. Those of the first rows, if shared with the query before, are there. */
+/* Gathers the step sizes of the rows of a query, but for those in common with the query before, which are there. */
 static void gather_steps(const struct group *group, int64_t query, const char *table) {
-    const struct attended *attended = group->attended;
-    const int32_t *rows = rows_of(attended, query);
-    const int count = attended->counts[query], num_steps = NUM_STEPS * group->heads->num_heads;
-    int j = 0;
-    if (query > group->first) {
-        const int32_t *before = rows_of(attended, query - 1);
-        const int most = count < attended->counts[query - 1] ? count : attended->counts[query - 1];
-        if (before == rows)
-            j = most;
-        while (j < most && rows[j] == before[j])
-            j++;
-    }
-    for (; j < count; j++) {
+    const int32_t *rows = rows_of(group->attended, query);
+    const int count = group->attended->counts[query], num_steps = NUM_STEPS * group->heads->num_heads;
+    for (int j = group->common[query - group->first]; j < count; j++) {
         const float *of_row = (const float *)(table + rows[j] * group->places.row + group->places.steps);
         for (int i = 0; i < num_steps; i++)
             group->steps[i * group->stride + j] = of_row[i];
@@ -227,10 +227,12 @@ INLINE void attend_group(
     const struct places *places = &group->places;
     const int num_heads = group->heads->num_heads, d_v = group->heads->d_v;
     const int64_t num_queries = group->end - group->first, width = num_heads * places->value_space;
-    for (int64_t i = 0; i < num_queries; i++)
+    for (int64_t i = 0; i < num_queries; i++) {
+        group->common[i] = i == 0 ? 0 : count_in_common(attended, group->first + i);
         prepare_query(
             form, group->heads, places->key_words, queries + (group->first + i) * query_stride,
             group->queries + i * num_heads * places->key_words, group->scalings + i * num_heads);
+    }
     score_group(form, group, table);
     for (int64_t i = group->first; i < group->end; i++)
         weigh(form, group, i, table);
@@ -268,8 +270,9 @@ static int attend_from(
     const int64_t of_scores = num_heads * group.stride, of_mixed = num_heads * group.places.value_space;
     const int64_t of_query = num_heads * group.places.key_words;
     const int64_t of_steps = heads->form == INT8 ? NUM_STEPS * of_scores : 0;
-    group.scores = malloc(
-        (size_t)(num_queries * (of_scores + of_mixed + of_query + 3 * num_heads) + of_steps) * sizeof(float));
+    const int64_t of_scalings = num_heads * (int64_t)(sizeof(struct scaling) / sizeof(float));
+    const int64_t words = of_scores + of_mixed + of_query + of_scalings + num_heads + 1; /* of a query */
+    group.scores = malloc((size_t)(num_queries * words + of_steps) * sizeof(float));
     if (!group.scores)
         return 0;
     group.mixed = group.scores + num_queries * of_scores;
@@ -277,6 +280,7 @@ static int attend_from(
     group.weight_steps = group.steps + of_steps;
     group.scalings = (struct scaling *)(group.weight_steps + num_queries * num_heads);
     group.queries = (int32_t *)(group.scalings + num_queries * num_heads);
+    group.common = group.queries + num_queries * of_query;
     switch (heads->form) {
     case FLOAT32: attend_group(FLOAT32, &group, queries, query_stride, table, out); break;
     case BFLOAT16: attend_group(BFLOAT16, &group, queries, query_stride, table, out); break;
