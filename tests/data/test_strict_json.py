@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allyouneed.data.strict_json import parse_object
+from allyouneed.data.strict_json import JSONFault, parse_object, parse_value
 from allyouneed.errors import DataError
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
@@ -48,6 +48,13 @@ def test_what_is_no_object_is_refused_with_the_reason(text: str, reason: str) ->
         parse_object(text)
     assert reason in caught.value.messages[0]
     assert caught.value.label == "E-JSON"
+
+
+def test_the_number_of_keys_of_an_object_is_limited_if_asked() -> None:
+    text = '[{"a": 1, "b": {"c": 1, "d": 2}}]'
+    assert parse_value(text) == parse_value(text, 2) == [{"a": 1, "b": {"c": 1, "d": 2}}]
+    with pytest.raises(JSONFault, match=r"^an object has more than 1 keys$"):
+        parse_value(text, 1)
 
 
 def test_a_pair_of_surrogates_is_a_character() -> None:

@@ -20,15 +20,25 @@ class JSONFault(ValueError):  # noqa: N818 - a fault of the text
         self.reason = reason or message
 
 
-def parse_value(text: str) -> Any:
+def parse_value(text: str, max_keys: int | None = None) -> Any:
     """Parse a JSON value.
 
+    Args:
+        text: The text.
+        max_keys: Number of keys that an object may have; by default any.
+
     Raises:
-        JSONFault: The text is not JSON, a key occurs twice, a number is NaN, infinite or out of range for a
-            float, a string contains half a surrogate pair, or the nesting is too deep.
+        JSONFault: The text is not JSON, a key occurs twice, an object has too many, a number is NaN, infinite
+            or out of range for a float, a string contains half a surrogate pair, or the nesting is too deep.
     """
+
+    def unique(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+        if max_keys is not None and len(pairs) > max_keys:
+            raise JSONFault(f"an object has more than {max_keys:,} keys")
+        return _unique(pairs)
+
     try:
-        value = json.loads(text, object_pairs_hook=_unique, parse_constant=_not_a_number, parse_float=_finite)
+        value = json.loads(text, object_pairs_hook=unique, parse_constant=_not_a_number, parse_float=_finite)
         json.dumps(value, ensure_ascii=False).encode()
     except JSONFault:
         raise
@@ -43,14 +53,18 @@ def parse_value(text: str) -> Any:
     return value
 
 
-def parse_object(text: str) -> dict[str, Any]:
+def parse_object(text: str, max_keys: int | None = None) -> dict[str, Any]:
     """Parse a JSON object.
+
+    Args:
+        text: The text.
+        max_keys: Number of keys that an object may have; by default any.
 
     Raises:
         DataError: The text is not JSON (see `parse_value`), or not an object.
     """
     try:
-        value = parse_value(text)
+        value = parse_value(text, max_keys)
     except JSONFault as fault:
         raise _error(str(fault)) from None
     if not isinstance(value, dict):

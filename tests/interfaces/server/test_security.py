@@ -80,6 +80,7 @@ def address(start_server: StartServer) -> str:
         (post(b'{"text": "a", "n_best": NaN}'), 400),
         (post(b'{"text": "a", "length_penalty": 1e999}'), 400),
         (post(b"[" * 100_000), 400),
+        (post(b"{" + b", ".join(b'"%d": 1' % number for number in range(1_001)) + b"}"), 400),
         (post(b"\xff\xfe{"), 400),
         (post(b'{"text": "a"}', b"Content-Type: text/plain\r\n"), 415),
         (post(b'{"text": "a"}', b"Content-Type: application/json; charset=utf-16\r\n"), 415),
@@ -212,6 +213,11 @@ def test_a_token_in_a_field_is_for_the_clients_of_libretranslate(start_server: S
     in_query = asked | {"api_key": TOKEN}
     assert httpx.post(f"{address}/translate", params=in_query).status_code == 200
     assert httpx.post(f"{address}/api/translate", json=BODY, params={"api_key": TOKEN}).status_code == 401
+    for many in ("&a=%41" * 1_001, "&a=b" * 1_001):  # too many to look for a token in them
+        form = f"q=sun&source=en&target=de&api_key={TOKEN}{many}"
+        headers = {"Content-Type": "application/x-www-form-urlencoded"}
+        refused = httpx.post(f"{address}/translate", content=form, headers=headers)
+        assert (refused.status_code, "API key" in refused.text) == (400, True)
     assert httpx.post(f"{address}/translate", json=asked | {"api_key": "x"}).json() == {
         "error": "Invalid API key"
     }

@@ -13,6 +13,7 @@ from starlette.datastructures import Headers
 
 from allyouneed.data.strict_json import JSONFault, parse_value
 from allyouneed.interfaces.server.refusal import Refusal
+from allyouneed.interfaces.server.settings import MOST_FIELDS
 
 OPEN_PATHS = frozenset({"/", "/healthz", "/readyz", "/api/models"})
 """Paths that need no token, besides those below `/web/`."""
@@ -58,7 +59,7 @@ def _tokens(scope: Mapping[str, Any], headers: Headers, body: bytes) -> Iterator
         yield headers["x-api-key"]
     if scope["path"] in _WITH_FIELDS:
         name = "token" if scope["type"] == "websocket" else "api_key"
-        fields = dict(parse_qsl(scope["query_string"].decode("latin-1")))
+        fields = _pairs(scope["query_string"].decode("latin-1"))
         if scope["type"] == "http":
             fields |= _fields(headers.get("content-type", ""), body)
         if fields.get(name):  # an empty one is none
@@ -71,9 +72,9 @@ def _fields(content_type: str, body: bytes) -> dict[str, str]:
     if kind == "multipart/form-data":
         return _multipart_fields(content_type, body)
     if kind == "application/x-www-form-urlencoded":
-        return dict(parse_qsl(body.decode(errors="replace")))
+        return _pairs(body.decode(errors="replace"))
     try:
-        value = parse_value(body.decode())
+        value = parse_value(body.decode(), MOST_FIELDS)
     except (JSONFault, UnicodeDecodeError):
         return {}
     return (
@@ -81,6 +82,13 @@ def _fields(content_type: str, body: bytes) -> dict[str, str]:
         if isinstance(value, dict)
         else {}
     )
+
+
+def _pairs(form: str) -> dict[str, str]:
+    try:
+        return dict(parse_qsl(form, max_num_fields=MOST_FIELDS))
+    except ValueError:  # the application will refuse it
+        return {}
 
 
 def _multipart_fields(content_type: str, body: bytes) -> dict[str, str]:

@@ -7,6 +7,8 @@ MOST_BODY_BYTES: Final = 2**20
 """Maximum size of a request's body."""
 MOST_TEXTS: Final = 64
 """Maximum number of texts of a request."""
+MOST_FIELDS: Final = 1_000
+"""Maximum number of fields of a form, and of keys of an object in JSON: more take seconds to read."""
 MOST_BEAMS: Final = 16
 """Maximum beam size, and number of translations per text, that a request may ask for."""
 

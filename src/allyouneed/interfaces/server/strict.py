@@ -13,6 +13,7 @@ from starlette.responses import Response
 
 from allyouneed.data.strict_json import JSONFault, parse_value
 from allyouneed.interfaces.server.refusal import Refusal
+from allyouneed.interfaces.server.settings import MOST_FIELDS
 from allyouneed.interfaces.server.wrong_values import field_names, wrong_values
 
 _JSON = re.compile(r'application/json *(; *charset="?utf-8"? *)?', re.IGNORECASE)
@@ -60,7 +61,7 @@ def require_json_type(content_types: list[str]) -> None:
 def parse_body(body: bytes) -> Any:
     """The value of a JSON body."""
     try:
-        return parse_value(body.decode())
+        return parse_value(body.decode(), MOST_FIELDS)
     except UnicodeDecodeError as error:
         reason = f"byte {error.start + 1} is not UTF-8"
     except JSONFault as fault:

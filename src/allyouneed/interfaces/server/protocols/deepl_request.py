@@ -12,7 +12,7 @@ from allyouneed.errors import DataError
 from allyouneed.interfaces.server.html_text import HTML, XML, Dialect
 from allyouneed.interfaces.server.protocols.forms import read_form
 from allyouneed.interfaces.server.refusal import Refusal
-from allyouneed.interfaces.server.settings import MOST_TEXTS
+from allyouneed.interfaces.server.settings import MOST_FIELDS, MOST_TEXTS
 
 Values = Mapping[str, Any]
 _ON: Final = (True, "1", "true")
@@ -110,7 +110,7 @@ def _json_object(body: bytes) -> dict[str, Any]:
     if not body:
         return {}
     try:
-        return parse_object(body.decode())
+        return parse_object(body.decode(), MOST_FIELDS)
     except (UnicodeDecodeError, DataError):
         raise Refusal(400, "not_json", "Bad request. Reason: the body is not a JSON object.") from None
 

@@ -9,8 +9,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from allyouneed.interfaces.server.refusal import Refusal
+from allyouneed.interfaces.server.settings import MOST_FIELDS
 
-_MOST_FIELDS: Final = 1_000
 _CHARSETS: Final = frozenset({"utf-8", "ascii", "iso8859-1"})
 
 
@@ -35,7 +35,7 @@ async def read_form(request: Request) -> list[tuple[str, str]]:
 
 def _decoded(form: str, charset: str) -> list[tuple[str, str]]:
     """The fields; Starlette would take bytes that are not escaped for Latin-1."""
-    strict: dict[str, Any] = {"encoding": charset, "errors": "strict", "max_num_fields": _MOST_FIELDS}
+    strict: dict[str, Any] = {"encoding": charset, "errors": "strict", "max_num_fields": MOST_FIELDS}
     return parse_qsl(form, keep_blank_values=True, **strict)
 
 

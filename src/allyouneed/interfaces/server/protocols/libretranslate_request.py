@@ -10,7 +10,7 @@ from allyouneed.data.strict_json import parse_object
 from allyouneed.errors import DataError
 from allyouneed.interfaces.server.protocols.forms import read_form
 from allyouneed.interfaces.server.refusal import Refusal
-from allyouneed.interfaces.server.settings import MOST_BEAMS, MOST_TEXTS
+from allyouneed.interfaces.server.settings import MOST_BEAMS, MOST_FIELDS, MOST_TEXTS
 
 _JSON: Final = "application/json"
 
@@ -112,7 +112,7 @@ async def read_fields(request: Request) -> Fields:
 
 def _json_object(body: bytes) -> dict[str, Any]:
     try:
-        return parse_object(body.decode())
+        return parse_object(body.decode(), MOST_FIELDS)
     except UnicodeDecodeError as error:
         reason = f"byte {error.start + 1} is not UTF-8"
     except DataError as error:

@@ -7,7 +7,7 @@ from typing import Any, Final
 from allyouneed.data.strict_json import parse_object
 from allyouneed.errors import DataError
 from allyouneed.interfaces.server.refusal import Refusal
-from allyouneed.interfaces.server.settings import MOST_BEAMS
+from allyouneed.interfaces.server.settings import MOST_BEAMS, MOST_FIELDS
 
 _READ: Final = frozenset({"model", "messages", "n", "stream", "stream_options"})
 _WITHOUT_EFFECT: Final = frozenset(
@@ -84,7 +84,7 @@ def read_completion(body: bytes) -> Completion:
 def _fields(body: bytes) -> dict[str, Any]:
     """The fields that have a value."""
     try:
-        fields = parse_object(body.decode())
+        fields = parse_object(body.decode(), MOST_FIELDS)
     except (UnicodeDecodeError, DataError):
         raise Wrong(None, "We could not parse the JSON body of your request.") from None
     fields = {name: value for name, value in fields.items() if value is not None}
