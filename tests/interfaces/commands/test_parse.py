@@ -33,8 +33,9 @@ def test_a_tree_comes_out_for_each_line(run_command: "RunCommand", toy_parser: P
 def test_scores_and_indented_trees(run_command: "RunCommand", toy_parser: Path) -> None:
     _, out, _ = run_command("parse", toy_parser, "--scores", stdin=SENTENCES)
     rows = [line.split("\t") for line in out.decode().split("\n")[:-1]]
-    assert [tree for _, tree in rows] == TREES
-    assert float(rows[0][0]) < 0 == float(rows[1][0])
+    assert rows[1] == [""]
+    assert [rows[0][1], rows[2][1]] == [TREES[0], TREES[2]]
+    assert float(rows[0][0]) < 0
     _, out, _ = run_command("parse", toy_parser, "--pretty", stdin=SENTENCES)
     first = out.decode().split("\n\n")[0]
     assert first.split("\n")[:2] == ["(TOP", "  (S"]
@@ -47,6 +48,10 @@ def test_lines_that_fail_stay_empty_and_are_told(run_command: "RunCommand", toy_
     assert code == 9
     assert out.decode().split("\n") == [*TREES, "", ""]
     assert "error[E-UTF8]: standard input:2:1: " in err
+    _, with_scores, _ = run_command("parse", toy_parser, "--tokenized", "--scores", stdin=bad)
+    assert [line.partition("\t")[2] for line in with_scores.decode().split("\n")] == [*TREES, "", ""]
+    _, unsure, _ = run_command("parse", toy_parser, "--scores", "--min-confidence", "1", stdin=SENTENCES)
+    assert unsure == b"\n" * len(TREES)
     assert "error[E-TOO-LONG]: standard input:4: " in err
 
 

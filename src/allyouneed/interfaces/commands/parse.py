@@ -49,8 +49,10 @@ class LineOptions:
     """Draw the first 100 trees into this SVG file."""
 
     def rows(self, parsed: "Parse") -> Sequence[str]:
-        """Output lines for one input line."""
-        tree = parsed.tree.indented() if self.pretty and parsed.tree else str(parsed)
+        """Output lines for one input line; an empty one if there is no tree."""
+        if parsed.tree is None:
+            return [""] * (1 + self.pretty)
+        tree = parsed.tree.indented() if self.pretty else str(parsed.tree)
         rows = (f"{parsed.score!r}\t{tree}" if self.scores else tree).split("\n")
         return [*rows, ""] if self.pretty else rows
 
