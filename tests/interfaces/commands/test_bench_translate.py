@@ -82,6 +82,8 @@ def test_the_options_name_shapes_and_all_peers() -> None:
         (["--shape", "base", "--rounds", "0"], 2, 'Invalid value "0" for --rounds. Must be >= 1.'),
         (["--shape", "base", "--out", "{tmp}/notes"], 2, "notes: is not a result file of bench"),
         (["--shape", "base", "--out", "{tmp}/notes/speed.json"], 6, "error[E-DISK]"),
+        (["{tmp}/a/one", "{tmp}/b/one", "--source", "{tmp}/notes"], 2, "two are named one; measure one at"),
+        (["{tmp}/base", "--shape", "base", "--source", "{tmp}/notes"], 2, "two are named base; measure one"),
         (["{tmp}/nothing", "--source", "{tmp}/notes", "--out", "{tmp}/x.json"], 4, "error[E-MODEL]"),
     ],
 )

@@ -95,6 +95,9 @@ def translate(
         raise UsageError("bench translate: no model; name one, or give --shape base")
     if models and source is None and not conditions.lengths:
         raise UsageError("bench translate: no sentences; name a file with --source")
+    names = [*(model.resolve().name for model in models), *shape]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise UsageError(f"bench translate: two are named {twice}; measure one at a time, with another --out")
     results = results_so_far(out)
     keep(results, out)  # fails before minutes of work, not after
     measure, text = (_lengths, _lengths_as_text) if conditions.lengths else (_speeds, _speeds_as_text)
