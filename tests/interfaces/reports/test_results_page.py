@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -15,7 +15,7 @@ from allyouneed.errors import DataError, UsageError
 from allyouneed.interfaces.reports.figure_legend import figure_explanation, figure_title
 from allyouneed.interfaces.reports.reproduction import write_report
 from allyouneed.interfaces.reports.results_index import write_index
-from allyouneed.interfaces.reports.results_page import as_page, read_table
+from allyouneed.interfaces.reports.results_page import as_page, main_table, read_table
 from allyouneed.interfaces.reports.results_table import VERDICTS, results_table
 from allyouneed.paper.catalogue import EXPERIMENTS
 from allyouneed.paper.experiment import FAILED, Experiment, Results, Row
@@ -174,6 +174,8 @@ def test_what_a_page_says_is_escaped(tmp_path: Path) -> None:
     assert "<script>alert" not in page
     assert "&lt;script&gt;alert(1)" in page
     assert read_table(page) == results_table(hostile)
+    lines: Any = [replace(line, num_seeds=cast("int", "<meta>")) for line in results_table(hostile).lines]
+    assert "<meta>" not in "".join(main_table(replace(results_table(hostile), lines=lines)))
 
 
 def test_the_index_shows_the_tables_of_all_pages_in_the_papers_order(tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ def main_table(table: ResultsTable) -> Iterator[str]:
     for number in range(num_parts):
         part = slice(number * size, (number + 1) * size)
         lines = [
-            (_name(line.name, line.what), [str(line.num_seeds), *map(_cell, line.cells[part])])
+            (_name(line.name, line.what), [html.escape(str(line.num_seeds)), *map(_cell, line.cells[part])])
             for line in table.lines
         ]
         yield cards(["row", "seeds", *(column.title for column in table.columns[part])], lines)
