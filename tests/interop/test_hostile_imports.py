@@ -130,6 +130,13 @@ HUGGING_FACE: dict[str, tuple[Spoil, str]] = {
         "model_type = 'bert' is not supported",
     ),
     "no width": (change("config.json", d_model=0), "d_model is 0, not a size"),
+    "an odd width": (change("config.json", d_model=25), "d_model is 25, an odd number"),
+    "no positions": (
+        tensors(
+            lambda found: found.update({"model.encoder.embed_positions.weight": torch.empty(0, 24)}),
+        ),
+        "has no matrix model.encoder.embed_positions.weight",
+    ),
     "a width as text": (change("config.json", d_model="24"), "d_model is '24', not a size"),
     "a huge width": (change("config.json", d_model=10**12), "d_model is 1000000000000, not a size"),
     "millions of layers": (
@@ -258,6 +265,34 @@ def without_tokenisers(folder: Path) -> None:
         (folder / f"{side}.spm").unlink()
 
 
+def variables(alter: Callable[[dict[str, "np.ndarray[Any, Any]"]], Any]) -> Spoil:
+    """Alter variables of 8 bits, or add some: all come before the others."""
+
+    def spoil(folder: Path) -> None:
+        content = (folder / "model.bin").read_bytes()
+        [count] = struct.unpack_from("<I", content, _AFTER_NAME + 4)
+        added: dict[str, np.ndarray[Any, Any]] = {}
+        alter(added)
+        written = b"".join(map(_variable, added, added.values()))
+        head = content[: _AFTER_NAME + 4] + struct.pack("<I", count + len(added))
+        (folder / "model.bin").write_bytes(head + written + content[_AFTER_NAME + 8 :])
+
+    return spoil
+
+
+def _variable(name: str, array: "np.ndarray[Any, Any]") -> bytes:
+    kind, data = {"f": 0, "i": 1}[array.dtype.kind], array.tobytes()
+    shape = struct.pack(f"<B{array.ndim}I", array.ndim, *array.shape)
+    return (
+        struct.pack("<H", len(name) + 1)
+        + name.encode()
+        + b"\0"
+        + shape
+        + struct.pack("<BI", kind, len(data))
+        + data
+    )
+
+
 _AFTER_NAME = 4 + 2 + len("TransformerSpec") + 1
 CTRANSLATE2: dict[str, tuple[Spoil, str]] = {
     "cut off in the middle": (cut("model.bin", 0.5), "it ends too early"),
@@ -295,6 +330,18 @@ CTRANSLATE2: dict[str, tuple[Spoil, str]] = {
             json.dumps([*json.loads((folder / "shared_vocabulary.json").read_text()), "one", "two"])
         ),
         "has fewer embeddings than its vocabulary",
+    ),
+    "a scale for each of no rows": (
+        variables(lambda new: new.update(a=np.ones((), np.int8), a_scale=np.ones(1, np.float32))),
+        "a_scale does not fit its weight",
+    ),
+    "a scale for each row of a cube": (
+        variables(lambda new: new.update(a=np.ones((2, 2, 3), np.int8), a_scale=np.ones(2, np.float32))),
+        "a_scale does not fit its weight",
+    ),
+    "an empty variable": (
+        variables(lambda new: new.update(a=np.ones((0, 2), np.float32))),
+        "a is empty",
     ),
     "no tokenisers": (without_tokenisers, "has no tokenisers"),
 }
@@ -374,6 +421,10 @@ MARIAN: dict[str, tuple[Spoil, str]] = {
     "an array that is a pickle": (
         arrays(lambda found: found.update(Wemb=np.array([Payload()], dtype=object))),
         "is no valid .npz file (ValueError)",
+    ),
+    "an array of long doubles": (
+        arrays(lambda found: found.update(Wemb=found["Wemb"].astype(np.longdouble))),
+        "has no tensor Wemb",
     ),
     "no configuration": (arrays(lambda found: found.pop("special:model.yml")), "has no special:model.yml"),
     "a configuration that is a list": (configuration(b"- one\n"), "is no YAML mapping"),

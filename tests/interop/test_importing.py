@@ -1,5 +1,6 @@
 """Models of other software compute here what they compute there."""
 
+import hashlib
 import json
 import re
 import shutil
@@ -136,10 +137,35 @@ def test_folders_of_ctranslate2_are_proved(marian: Path, tmp_path: Path, quantiz
     assert proof.difference < ROUNDING
 
 
+def test_models_have_the_size_of_real_ones(tmp_path: Path) -> None:
+    """Those of OPUS-MT have 300 MB, more than any other file that is read whole."""
+    sizes: Any = dict.fromkeys(("encoder_layers", "decoder_layers"), 1)
+    sizes |= dict.fromkeys(("encoder_ffn_dim", "decoder_ffn_dim"), 400_000)
+    folder = make_marian_folder(tmp_path / "opus", **sizes)
+    converted = convert_to_ctranslate2(folder, tmp_path / "ct2", None)
+    for number, (path, file) in enumerate([(folder, "model.safetensors"), (converted, "model.bin")]):
+        assert (path / file).stat().st_size > 2**27
+        proof = import_model(path, tmp_path / f"model{number}")
+        assert proof.difference is not None
+        assert proof.difference < 10 * ROUNDING
+
+
+def test_decoders_that_start_with_the_end_symbol(random_model: RandomModel, tmp_path: Path) -> None:
+    """As fairseq trains them; its vocabularies have a start symbol, too, whose logit remains."""
+    export_model(random_model(norm="pre"), "ctranslate2", tmp_path / "out")
+    settings = json.loads((tmp_path / "out" / "config.json").read_text())
+    (tmp_path / "out" / "config.json").write_text(json.dumps({**settings, "decoder_start_token": "</s>"}))
+    proof = import_model(tmp_path / "out", tmp_path / "back")
+    assert proof.difference is not None
+    assert proof.difference < ROUNDING
+
+
 def test_argos_packages_are_proved(marian: Path, tmp_path: Path) -> None:
     package = argos_package(marian, tmp_path)
     proof = import_model(package, tmp_path / "model")
     assert proof.format == "argos"
+    facts = json.loads((tmp_path / "model" / "MANIFEST.json").read_text())
+    assert facts["imported_sha256"] == {package.name: hashlib.sha256(package.read_bytes()).hexdigest()}
     assert proof.difference is not None
     assert proof.difference < ROUNDING
     data = load_for(tmp_path / "model", TRANSLATION).config.data

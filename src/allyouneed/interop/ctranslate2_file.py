@@ -1,5 +1,6 @@
 """The binary file of CTranslate2's models: named variables, as its converters write them."""
 
+import math
 import struct
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import torch
 from torch import Tensor
 
 from allyouneed.errors import ModelError
-from allyouneed.storage.publish import read_published
+from allyouneed.storage.publish import MAX_WEIGHT_BYTES, read_published
 
 _VERSION = 6
 _DTYPES = {0: "<f4", 1: "<i1", 2: "<i2", 3: "<i4", 4: "<f2", 5: "<i2"}
@@ -22,7 +23,7 @@ class _Bytes:
     """The content of a file, read from the front."""
 
     def __init__(self, path: Path) -> None:
-        self._content, self._at, self._path = read_published(path), 0, path
+        self._content, self._at, self._path = read_published(path, MAX_WEIGHT_BYTES), 0, path
 
     def number(self, form: str) -> int:
         """An integer in a form of `struct`, little-endian."""
@@ -102,9 +103,9 @@ def _variable(file: _Bytes, name: str) -> Tensor:
     if kind not in _DTYPES:
         raise file.damaged(f"{name} is of the unknown type {kind}")
     values = np.dtype(_DTYPES[kind])
-    size = 1
-    for length in shape:
-        size *= length
+    size = math.prod(shape)
+    if not size:
+        raise file.damaged(f"{name} is empty")
     if size * values.itemsize != len(content):
         raise file.damaged(f"{name} has another size than its shape {tuple(shape)}")
     array = np.frombuffer(content, values).reshape(shape)
@@ -119,7 +120,7 @@ def _dequantised(variables: dict[str, Tensor], file: _Bytes) -> dict[str, Tensor
             continue
         scale = variables.get(f"{name}_scale")
         if scale is not None:
-            if scale.dim() > 1 or (scale.dim() == 1 and len(scale) != len(tensor)):
+            if scale.dim() and (tensor.dim() != 2 or scale.shape != tensor.shape[:1]):
                 raise file.damaged(f"{name}_scale does not fit its weight")
             tensor = tensor.float() / (scale[:, None] if scale.dim() else scale)  # noqa: PLW2901
         found[name] = tensor

@@ -93,9 +93,9 @@ class Tensors:
         """The shape of a matrix.
 
         Raises:
-            ModelError: It is missing, or no matrix.
+            ModelError: It is missing, empty, or no matrix.
         """
-        if name not in self._left or self._left[name].dim() != 2:
+        if name not in self._left or self._left[name].dim() != 2 or not self._left[name].numel():
             raise ModelError(f"{self.path}: has no matrix {name}; take another copy")
         return tuple(self._left[name].shape)
 

@@ -7,10 +7,11 @@ import zipfile
 from pathlib import Path, PurePosixPath
 from tempfile import mkdtemp
 
-from allyouneed.errors import ModelError
+from allyouneed.errors import ModelError, UserError
 from allyouneed.interop import from_ctranslate2
 from allyouneed.interop.foreign import Imported, Original
 from allyouneed.interop.huggingface_folder import json_object
+from allyouneed.storage.publish import disk_errors
 
 _METADATA, _TOKENIZER, _MODEL = "metadata.json", "sentencepiece.model", "model"
 _MOST_BYTES = 8 * 2**30
@@ -53,9 +54,11 @@ def _extract(path: Path, root: Path) -> None:
         with zipfile.ZipFile(path) as package:
             for member in _checked(package, path):
                 target = root.joinpath(*PurePosixPath(member.filename).parts[1:])
-                target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_bytes(package.read(member))
-    except ModelError:
+                content = package.read(member)
+                with disk_errors(target):
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    target.write_bytes(content)
+    except UserError:
         raise
     except Exception as error:  # zipfile and zlib have several
         raise ModelError(f"{path}: is no valid package ({type(error).__name__}); take another copy") from None

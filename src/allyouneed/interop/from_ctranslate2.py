@@ -11,16 +11,14 @@ from torch import Tensor
 from allyouneed.config.run import RunConfig
 from allyouneed.data.lines import read_lines
 from allyouneed.data.sentencepiece_tokenizer import SentencePieceTokenizer
-from allyouneed.data.strict_json import JSONFault, parse_value
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import ModelError
 from allyouneed.interop.ctranslate2_file import read_variables
 from allyouneed.interop.ctranslate2_original import RealCTranslate2
 from allyouneed.interop.foreign import Imported, Order, Tensors, require_settings
-from allyouneed.interop.huggingface_folder import json_object
+from allyouneed.interop.huggingface_folder import json_object, json_value, sentencepiece_of
 from allyouneed.interop.marian_binary import is_binary
 from allyouneed.model.positional_encoding import concatenated_sinusoids, sinusoids
-from allyouneed.storage.publish import read_published
 from allyouneed.symbols import CONTROL_SYMBOLS, START
 from allyouneed.tasks.units import SOURCE_TOKENIZER, TARGET_TOKENIZER
 
@@ -68,7 +66,7 @@ def read(path: Path) -> Imported:
     tokenizers, kind = _tokenizers(path, (orders[0], orders[1]))
     weights, model = _weights(tensors, numbers, (orders[0], orders[1]))
     if not zeros:
-        _copy_start(weights, names[1], settings, orders[1])
+        _copy_start(weights, model, names[1], settings, orders[1])
     epsilon = settings.get("layer_norm_epsilon") or 1e-5
     if not isinstance(epsilon, float) or not 0 < epsilon < 1:
         raise ModelError(f"{file}: layer_norm_epsilon is {epsilon!r}; take another copy")
@@ -274,18 +272,36 @@ def _order(names: Sequence[str], settings: Mapping[str, Any], path: Path) -> Ord
 
 
 def _copy_start(
-    weights: dict[str, Tensor], names: Sequence[str], settings: Mapping[str, Any], order: Order
+    weights: dict[str, Tensor],
+    model: dict[str, Any],
+    names: Sequence[str],
+    settings: Mapping[str, Any],
+    order: Order,
 ) -> None:
-    """Some decoders start with the embedding of the end symbol: give it to our start symbol, too."""
+    """Some decoders start with the embedding of the end symbol: give it to our start symbol, too.
+
+    If the vocabulary has a start symbol, as fairseq's do, its logits remain: the matrices are tied no more.
+    """
     start = settings.get("decoder_start_token") or settings.get("bos_token", "<s>")
     if start not in names:
         raise ModelError(f"the decoder starts with {start!r}, which is no entry of the vocabulary")
     number = names.index(start)
     if order.foreign[START] == number:
         return
+    if order.foreign[START] is not None:
+        _untie(weights, model)
     name = next(name for name in ("shared", "target") if f"embeddings.matrices.{name}" in weights)
     matrix = weights[f"embeddings.matrices.{name}"]
     matrix[START] = matrix[order.ours([number])[0]]
+
+
+def _untie(weights: dict[str, Tensor], model: dict[str, Any]) -> None:
+    """Give the source, the target and the output a matrix each."""
+    prefix = "embeddings.matrices"
+    if (shared := weights.pop(f"{prefix}.shared", None)) is not None:
+        weights |= {f"{prefix}.source": shared, f"{prefix}.target": shared.clone()}
+    weights.setdefault(f"{prefix}.output", weights[f"{prefix}.target"].clone())
+    model["tied_embeddings"] = "none"
 
 
 def _vocabulary(path: Path, side: str) -> list[str]:
@@ -301,10 +317,7 @@ def _vocabulary(path: Path, side: str) -> list[str]:
 
 
 def _list(path: Path) -> list[str]:
-    try:
-        found = parse_value(read_published(path).decode())
-    except (JSONFault, UnicodeDecodeError) as error:
-        raise ModelError(f"{path}: is not JSON ({error}); take another copy") from None
+    found = json_value(path)
     if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
         raise ModelError(f"{path}: is no list of texts; take another copy")
     return found
@@ -321,16 +334,9 @@ def _tokenizers(path: Path, orders: tuple[Order, Order]) -> tuple[tuple[Tokenize
             files = [folder / name for name in names]
             if all(file.is_file() for file in files):
                 source, target = (
-                    _of_model(file, order.pieces) for file, order in zip(files, orders, strict=True)
+                    sentencepiece_of(file, order.pieces) for file, order in zip(files, orders, strict=True)
                 )
                 return (source, target), "sentencepiece"
     raise ModelError(
         f"{path}: has no tokenisers; put the SentencePiece models source.spm and target.spm into it"
     )
-
-
-def _of_model(path: Path, pieces: Sequence[str]) -> Tokenizer:
-    try:
-        return SentencePieceTokenizer.from_model(read_published(path), pieces)
-    except ValueError as error:
-        raise ModelError(f"{path}: cannot be read: {error}; take another copy") from None

@@ -19,7 +19,7 @@ from allyouneed.interop.huggingface_folder import json_object, languages_of, sid
 from allyouneed.interop.huggingface_original import TransformersMarian
 from allyouneed.interop.marian_weights import MARIAN_EPSILON
 from allyouneed.model.positional_encoding import SinusoidalPositions
-from allyouneed.storage.publish import read_published
+from allyouneed.storage.publish import MAX_WEIGHT_BYTES, read_published
 from allyouneed.symbols import PADDING, START
 
 _KNOWN: dict[str, tuple[object, ...]] = {
@@ -111,6 +111,8 @@ def _sizes(settings: dict[str, Any], path: Path) -> _Sizes:
             *("d_model", "encoder_ffn_dim", "encoder_attention_heads", "encoder_layers", "decoder_layers"),
         )
     )
+    if d_model % 2:
+        raise ModelError(f"{path}: d_model is {d_model}, an odd number; take another copy")
     dropout = settings.get("dropout", 0.1)
     if not isinstance(dropout, float | int) or not 0 <= dropout < 1:
         raise ModelError(f"{path}: dropout is no rate; take another copy")
@@ -264,7 +266,8 @@ def _reordered(name: str, tensor: Tensor, ours_of: Tensor) -> Tensor:
 
 
 def _tensors(path: Path) -> dict[str, Tensor]:
+    content = read_published(path, MAX_WEIGHT_BYTES)
     try:
-        return load_tensors(read_published(path))
+        return load_tensors(content)
     except Exception as error:  # safetensors raises its own type, ValueError, KeyError or MemoryError
         raise ModelError(f"{path}: is not a valid tensor file: {error}; take another copy") from None

@@ -21,13 +21,13 @@ from allyouneed.interop.foreign import Imported, Order, Tensors, require_setting
 from allyouneed.interop.marian_binary import is_binary, read_arrays
 from allyouneed.interop.marian_original import RealMarian
 from allyouneed.interop.marian_vocabularies import Vocabularies, read_vocabularies, read_yaml
-from allyouneed.storage.publish import read_published
+from allyouneed.storage.publish import MAX_WEIGHT_BYTES, read_published
 
 CONFIG = "special:model.yml"
 _FACTOR = "_QuantMultA"
 """End of the names of factors for rounding activations, which Bergamot's models have for its own speed."""
 _OTHER_FILES = (".optimizer.npz", ".ema.npz")
-_MOST_BYTES = 16 * 2**30
+_FLOATS = np.float16, np.float32, np.float64
 
 _KNOWN: dict[str, tuple[object, ...]] = {
     "type": ("transformer",),
@@ -153,10 +153,11 @@ def _file_of(path: Path) -> Path:
 
 def _arrays(path: Path) -> dict[str, Tensor | bytes]:
     """The arrays of a `.npz` file, without unpickling anything."""
+    content = read_published(path, MAX_WEIGHT_BYTES)
     try:
-        with np.load(io.BytesIO(read_published(path)), allow_pickle=False) as found:
+        with np.load(io.BytesIO(content), allow_pickle=False) as found:
             sizes = sum(member.file_size for member in found.zip.infolist())
-            if sizes > _MOST_BYTES:
+            if sizes > MAX_WEIGHT_BYTES:
                 raise ModelError(f"{path}: its arrays have {sizes:,} bytes, more than any model")
             arrays = {name: found[name] for name in found.files}
     except ModelError:
@@ -165,11 +166,14 @@ def _arrays(path: Path) -> dict[str, Tensor | bytes]:
         raise ModelError(
             f"{path}: is no valid .npz file ({type(error).__name__}); take another copy"
         ) from None
-    return {
-        name: array.tobytes() if name == CONFIG else torch.from_numpy(np.ascontiguousarray(array))
-        for name, array in arrays.items()
-        if name == CONFIG or array.dtype.kind == "f"
-    }
+    floats = {name: _native(array) for name, array in arrays.items() if name != CONFIG}
+    found = {name: torch.from_numpy(array) for name, array in floats.items() if array.dtype in _FLOATS}
+    return {**found, CONFIG: arrays[CONFIG].tobytes()} if CONFIG in arrays else {**found}
+
+
+def _native(array: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
+    """An array in this machine's order of bytes."""
+    return np.ascontiguousarray(array, array.dtype.newbyteorder("="))
 
 
 def _embeddings(

@@ -73,11 +73,20 @@ def _sentencepiece(path: Path, settings: dict[str, Any]) -> Sides:
         if _entry(names, "<pad>", path) != settings.get("pad_token_id"):
             raise ModelError(f"{path}: pad_token_id is not the place of <pad> in the vocabulary")
         orders.append(order)
-        tokenizers.append(_of_model(path / f"{side}.spm", order.pieces))
+        tokenizers.append(sentencepiece_of(path / f"{side}.spm", order.pieces))
     return Sides((orders[0], orders[1]), (tokenizers[0], tokenizers[1]), "sentencepiece")
 
 
-def _of_model(path: Path, pieces: Sequence[str]) -> Tokenizer:
+def sentencepiece_of(path: Path, pieces: Sequence[str]) -> SentencePieceTokenizer:
+    """The tokeniser of a SentencePiece model.
+
+    Args:
+        path: The file of the model.
+        pieces: Pieces of the vocabulary, after the control symbols.
+
+    Raises:
+        ModelError: The file is missing, or holds something else.
+    """
     try:
         return SentencePieceTokenizer.from_model(read_published(path), pieces)
     except ValueError as error:
@@ -117,10 +126,19 @@ def json_object(path: Path) -> dict[str, Any]:
     Raises:
         ModelError: The file is missing or holds something else.
     """
-    try:
-        value = parse_value(read_published(path).decode())
-    except (JSONFault, UnicodeDecodeError) as error:
-        raise ModelError(f"{path}: is not JSON ({error}); take another copy") from None
+    value = json_value(path)
     if not isinstance(value, dict):
         raise ModelError(f"{path}: is no JSON object; take another copy")
     return value
+
+
+def json_value(path: Path) -> Any:
+    """The JSON value in a file.
+
+    Raises:
+        ModelError: The file is missing or not JSON.
+    """
+    try:
+        return parse_value(read_published(path).decode())
+    except (JSONFault, UnicodeDecodeError) as error:
+        raise ModelError(f"{path}: is not JSON ({error}); take another copy") from None

@@ -23,6 +23,7 @@ from allyouneed.symbols import UNKNOWN
 from allyouneed.tasks.units import Units
 
 _MOST_WRITTEN = 20
+_WEIGHT_FILES = ".safetensors", ".npz", ".bin", ".argosmodel"
 """Length of the greedy outputs that are compared."""
 
 
@@ -106,7 +107,7 @@ def _format_of(path: Path) -> str:
 
 
 def _facts(path: Path, name: str) -> dict[str, object]:
-    weights = [file for file in _files(path) if file.suffix in (".safetensors", ".npz", ".bin")]
+    weights = [file for file in _files(path) if file.suffix in _WEIGHT_FILES]
     return {
         "imported_from": path.name,
         "imported_format": name,

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from allyouneed.errors import ModelError
-from allyouneed.storage.publish import read_published
+from allyouneed.storage.publish import MAX_WEIGHT_BYTES, read_published
 
 _VERSION = 1
 _FLOAT32 = 0x0404
@@ -45,7 +45,7 @@ def read_arrays(path: Path) -> tuple[dict[str, Tensor | bytes], bool]:
         ModelError: The file is damaged, or its weights are packed for one kind of processor.
     """
     try:
-        return _read(path, read_published(path))
+        return _read(path, read_published(path, MAX_WEIGHT_BYTES))
     except (struct.error, UnicodeDecodeError, ValueError) as error:
         raise ModelError(
             f"{path}: is damaged or no binary file of Marian ({error}); take another copy"

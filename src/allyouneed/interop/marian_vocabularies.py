@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from allyouneed.data.sentencepiece_tokenizer import SentencePieceTokenizer
 from allyouneed.errors import ModelError, UsageError
 from allyouneed.interop.foreign import Order
+from allyouneed.interop.huggingface_folder import sentencepiece_of
 from allyouneed.storage.publish import read_published
 
 _END, _UNKNOWN = "</s>", "<unk>"
@@ -104,10 +105,7 @@ def _side(path: Path, side: str) -> tuple[Order, SentencePieceTokenizer]:
         if special not in names:
             raise ModelError(f"{path}: has no entry {special}; take another copy")
     order = Order.of(names, end=names.index(_END), unknown=names.index(_UNKNOWN), padding=None)
-    try:
-        return order, SentencePieceTokenizer.from_model(read_published(model), order.pieces)
-    except ValueError as error:
-        raise ModelError(f"{model}: cannot be read: {error}; take another copy") from None
+    return order, sentencepiece_of(model, order.pieces)
 
 
 def _entries_of_model(path: Path) -> Sequence[str]:

@@ -7,6 +7,7 @@ from allyouneed.storage.publish.lock import lock_output, require_unlocked, same_
 from allyouneed.storage.publish.manifest import (
     FORMAT_VERSION,
     MANIFEST,
+    MAX_WEIGHT_BYTES,
     is_intact,
     read_manifest,
     read_published,
@@ -19,6 +20,7 @@ from allyouneed.storage.publish.workplace import discard, is_leftover, put_back
 __all__ = [
     "FORMAT_VERSION",
     "MANIFEST",
+    "MAX_WEIGHT_BYTES",
     "discard",
     "disk_errors",
     "is_intact",
