@@ -62,7 +62,7 @@ def normalisers_case(width: int) -> Case:
     case = Case(f"normalisers_of {width}")
     logits = logits_case(width)
     normalisers = case.room(len(logits))
-    case.call("normalisers_of", len(logits), width, case.tensor(logits), normalisers, 1)
+    case.call("normalisers_of", len(logits), width, case.tensor(logits), normalisers)
     case.expect_close(normalisers, logits.double().logsumexp(-1), **LOG_PROBS)
     return case
 
@@ -109,5 +109,5 @@ def call_top(
     never = case.tensor(torch.tensor(excluded))
     endless = None if cannot_end is None else case.tensor(cannot_end)
     rows = *logits.shape, case.tensor(logits), normalisers, never, len(excluded), endless, END
-    case.call("top_log_probs", *rows, k, values, ids, 1)
+    case.call("top_log_probs", *rows, k, values, ids)
     return values, ids

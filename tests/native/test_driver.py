@@ -44,7 +44,7 @@ def normalisers(name: str, num_outputs: int = 2) -> tuple[Case, Address]:
     """A case whose output is 1 and 2.5: each row has one logit."""
     case = Case(name)
     out = case.room(num_outputs)
-    case.call("normalisers_of", 2, 1, case.tensor(torch.tensor([1.0, 2.5])), out, 1)
+    case.call("normalisers_of", 2, 1, case.tensor(torch.tensor([1.0, 2.5])), out)
     return case, out
 
 

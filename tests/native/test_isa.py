@@ -79,7 +79,7 @@ def test_the_header_is_read_as_a_compiler_reads_it() -> None:
         "activate": 4,
         "recur": 5,
         "stack_forward": 5,
-        "normalisers_of": 5,
-        "top_log_probs": 12,
+        "normalisers_of": 4,
+        "top_log_probs": 11,
         "advance_beams": 6,
     }

@@ -192,9 +192,6 @@ def test_the_most_probable_tokens_are_those_of_a_stable_sort(width: int) -> None
     values, ids = top_log_probs(logits.clone(), 6, excluded)
     assert torch.equal(ids, places)
     torch.testing.assert_close(values.double(), expected, **LOG_PROBS)
-    by_two = top_log_probs(logits.clone(), 6, excluded, threads=2)
-    assert torch.equal(by_two[0], values)
-    assert torch.equal(by_two[1], ids)
 
 
 def test_only_rows_that_may_end_do() -> None:

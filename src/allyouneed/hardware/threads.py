@@ -16,7 +16,10 @@ class PyTorchThreads:
 
     @contextmanager
     def limited_to(self, num_threads: int) -> Iterator[None]:
-        """Set the number within the context, also for threads started there; 0 keeps the current number."""
+        """Set the number within the context, also for threads started there before another user leaves.
+
+        0 keeps the current number.
+        """
         with self._lock:
             if not self._num_users:
                 self._before = torch.get_num_threads()
@@ -27,7 +30,7 @@ class PyTorchThreads:
         finally:
             with self._lock:
                 self._num_users -= 1
-            torch.set_num_threads(self._before)
+                torch.set_num_threads(self._before)
 
 
 PYTORCH_THREADS = PyTorchThreads()

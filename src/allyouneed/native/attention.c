@@ -38,7 +38,7 @@ INLINE void prepare_query(
         else if (INT8_VALUES == 2)
             step = round_row_int8(query, heads->d_k, words);
         else {
-            step = store_head(INT8, query, heads->d_k, num_words * INT8_VALUES, 0, (char *)words);
+            step = round_to_bytes(query, heads->d_k, num_words * INT8_VALUES, 0, (char *)words);
             for (int i = 0; i < heads->d_k; i++)
                 sum += ((const int8_t *)words)[i];
         }
@@ -145,18 +145,14 @@ static inline int count_in_tile(const struct attended *attended, int64_t query, 
     return count < TILE ? count : TILE;
 }
 
-/* Whether a query and the next ones attend to the same rows in a tile, as beams with a common past do. */
-static int share_tile(const struct attended *attended, int64_t query, int64_t end, int start) {
-    const int count = count_in_tile(attended, query, start);
-    if (count <= 0 || query + SHARED > end)
+/* Whether a query and the next ones attend to the same rows up to the end of a tile, as beams with a common past do. */
+static int share_tile(const struct group *group, int64_t query, int start) {
+    const int count = count_in_tile(group->attended, query, start);
+    if (query + SHARED > group->end)
         return 0;
-    const int32_t *rows = rows_of(attended, query) + start;
-    for (int64_t i = query + 1; i < query + SHARED; i++) {
-        const int32_t *others = rows_of(attended, i) + start;
-        if (count_in_tile(attended, i, start) != count
-            || (others != rows && memcmp(others, rows, count * sizeof *rows) != 0))
+    for (int64_t i = query + 1; i < query + SHARED; i++)
+        if (group->common[i - group->first] < start + count || count_in_tile(group->attended, i, start) != count)
             return 0;
-    }
     return 1;
 }
 
@@ -240,10 +236,12 @@ INLINE void attend_group(
     for (int start = 0; start < group->longest; start += TILE)
         for (int64_t i = 0, together; i < num_queries; i += together) {
             const int64_t query = group->first + i;
-            together = share_tile(attended, query, group->end, start) ? SHARED : 1;
+            const int count = count_in_tile(attended, query, start);
+            together = count > 0 && share_tile(group, query, start) ? SHARED : 1;
+            if (count <= 0)
+                continue;
             const struct mixture mixture = {
-                places, num_heads, table + places->values, rows_of(attended, query) + start,
-                count_in_tile(attended, query, start),
+                places, num_heads, table + places->values, rows_of(attended, query) + start, count,
                 group->scores + i * num_heads * group->stride + start / weights_in_word(form), group->stride,
                 group->weight_steps + i * num_heads, group->mixed + i * width};
             if (together == SHARED)

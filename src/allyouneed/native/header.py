@@ -55,3 +55,6 @@ def _fields(declaration: str, known: Mapping[str, type[ctypes.Structure]]) -> li
         )
         for name in names.split(",")
     ]
+
+
+structures(), functions()  # here, one thread at a time: classes that two make at once do not fit together

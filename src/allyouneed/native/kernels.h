@@ -147,14 +147,14 @@ int stack_forward(
     const struct stack *stack, const struct tokens *tokens, float **tables, const float **memory, float *hidden);
 
 /* The log-sum-exp of each row of logits. */
-void normalisers_of(int64_t num_rows, int width, const float *logits, float *normalisers, int threads);
+void normalisers_of(int64_t num_rows, int width, const float *logits, float *normalisers);
 
 /* The k most probable tokens of each row of logits and their log-probabilities. `excluded` tokens are never chosen
 but keep their share of the probability, nor is `end` in rows that `cannot_end`; their logits are overwritten.
 `normalisers` may be NULL, the default is the log-sum-exp of each row; `cannot_end` may be NULL, too. */
 void top_log_probs(
     int64_t num_rows, int width, float *logits, const float *normalisers, const int64_t *excluded, int num_excluded,
-    const uint8_t *cannot_end, int64_t end, int k, float *values, int64_t *ids, int threads);
+    const uint8_t *cannot_end, int64_t end, int k, float *values, int64_t *ids);
 
 /* Extends the hypotheses of every sentence by the best of k tokens each, (sentences, beams, k), and marks the
 sentences that are done. Writes the parent of each new hypothesis. Returns 0 if out of memory. */

@@ -14,13 +14,11 @@ from allyouneed.native.library import library
 from allyouneed.symbols import END
 
 
-def log_sum_exp(logits: Float[Tensor, "*rows vocab"], threads: int = 1) -> Float[Tensor, " *rows"]:
+def log_sum_exp(logits: Float[Tensor, "*rows vocab"]) -> Float[Tensor, " *rows"]:
     """Log-sum-exp of each row."""
     _require_rows(logits)
     normalisers = torch.empty(logits.shape[:-1])
-    library().normalisers_of(
-        normalisers.numel(), logits.size(-1), logits.data_ptr(), normalisers.data_ptr(), threads
-    )
+    library().normalisers_of(normalisers.numel(), logits.size(-1), logits.data_ptr(), normalisers.data_ptr())
     return normalisers
 
 
@@ -30,7 +28,6 @@ def top_log_probs(
     excluded: Sequence[int],
     normalisers: Float[Tensor, " *rows"] | None = None,
     cannot_end: Bool[np.ndarray, " *rows"] | None = None,
-    threads: int = 1,
 ) -> tuple[Float[Tensor, "*rows k"], Int[Tensor, "*rows k"]]:
     """The k most probable tokens of each row, as in `selection.top_log_probs`; overwrites the logits.
 
@@ -40,7 +37,6 @@ def top_log_probs(
         excluded: Tokens that are never chosen but keep their share of the probability.
         normalisers: Value to subtract from each row; by default the row's log-sum-exp.
         cannot_end: Rows in which the end symbol is not chosen either.
-        threads: Number of threads that share the rows.
     """
     _require_rows(logits)
     num_rows = logits[..., 0].numel()
@@ -62,7 +58,6 @@ def top_log_probs(
         k,
         values.data_ptr(),
         ids.data_ptr(),
-        threads,
     )
     return values, ids
 

@@ -126,7 +126,7 @@ def _ready_made(instructions: isa.InstructionSet) -> Found | None:
 def _cached_or_compiled(instructions: isa.InstructionSet) -> Found | _Failure:
     """The library of the most preferred compiler that works, cached or newly compiled."""
     errors: list[Exception] = []
-    cache, name = user_cache(), library_name(instructions, str(platform.libc_ver()))
+    cache, name = user_cache(), library_name(instructions, platform.machine(), str(platform.libc_ver()))
     for compiler in COMPILERS:
         kept = None if cache is None else cache / f"{compiler}-{name}"
         if kept is not None and is_ours(kept):

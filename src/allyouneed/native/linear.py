@@ -13,7 +13,7 @@ from allyouneed.native.header import structures
 from allyouneed.native.library import FORMS, available, library
 
 _INT8_LIMIT = 127
-_LEAST_SCALE = 1e-30  # a row of smaller weights counts as zeros
+_LEAST_SCALE = 1e-30  # keeps 0 / 0 out; rows of smaller weights shrink
 _ROWS_AT_ONCE = 512  # packing keeps to the processor's caches: 2.6 times as fast for an output layer
 
 

@@ -150,15 +150,19 @@ INLINE float round_row_int16(const float *x, int64_t num_inputs, float most, cha
     return step;
 }
 
+/* Rounds values to bytes and adds an offset; zeros fill up `space`. Returns the step size. */
+INLINE float round_to_bytes(const float *x, int64_t width, int64_t space, int offset, char *to) {
+    float step, steps = steps_of(x, width, MOST_INT8, &step);
+    for (int64_t k = 0; k < space; k += LANES)
+        store_bytes(to + k, nearest(load_first(x + k, width - k, 0) * splat(steps)), offset);
+    return step;
+}
+
 /* Rounds a row to steps. Returns the step size. */
 INLINE float round_row_int8(const float *x, int64_t num_inputs, int32_t *words) {
     if (INT8_VALUES == 2)
         return round_row_int16(x, num_inputs, MOST_INT8, (char *)words);
-    float step, steps = steps_of(x, num_inputs, MOST_INT8, &step);
-    for (int64_t k = 0; k < num_inputs; k += LANES)
-        store_bytes(
-            (char *)words + k, nearest(load_first(x + k, num_inputs - k, 0) * splat(steps)), INT8_OFFSET);
-    return step;
+    return round_to_bytes(x, num_inputs, num_inputs, INT8_OFFSET, (char *)words);
 }
 
 #endif

@@ -128,16 +128,14 @@ static void largest_values(const float *row, int width, int k, float *values, in
     }
 }
 
-void normalisers_of(int64_t num_rows, int width, const float *logits, float *normalisers, int threads) {
-#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1 && !is_forked)
+void normalisers_of(int64_t num_rows, int width, const float *logits, float *normalisers) {
     for (int64_t row = 0; row < num_rows; row++)
         normalisers[row] = log_sum_exp(logits + row * width, width);
 }
 
 void top_log_probs(
     int64_t num_rows, int width, float *logits, const float *normalisers, const int64_t *excluded, int num_excluded,
-    const uint8_t *cannot_end, int64_t end, int k, float *values, int64_t *ids, int threads) {
-#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1 && !is_forked)
+    const uint8_t *cannot_end, int64_t end, int k, float *values, int64_t *ids) {
     for (int64_t row = 0; row < num_rows; row++) {
         float *own = logits + row * width, *best = values + row * k;
         float normaliser = normalisers ? normalisers[row] : log_sum_exp(own, width);

@@ -39,19 +39,18 @@ static struct places places_of(const struct heads *heads) {
 
 /* Stores a head's key or value, filled up with zeros; in int8 with an offset. Returns its step size. */
 INLINE float store_head(enum form form, const float *from, int64_t width, int64_t space, int offset, char *to) {
-    float step = 1;
-    const float steps = form == INT8 ? steps_of(from, width, MOST_INT8, &step) : 1;
+    if (form == INT8)
+        return round_to_bytes(from, width, space, offset, to);
     for (int64_t i = 0; i < space; i += LANES, to += bytes_of(form, LANES)) {
         vec value = load_first(from + i, width - i, 0);
         if (form == FLOAT32)
             memcpy(to, &value, sizeof value);
-        else if (form == BFLOAT16) {
+        else {
             shorts halves = __builtin_convertvector((ivec)to_bfloat16(value) >> 16, shorts);
             memcpy(to, &halves, sizeof halves);
-        } else
-            store_bytes(to, nearest(value * splat(steps)), offset);
+        }
     }
-    return step;
+    return 1;
 }
 
 #endif

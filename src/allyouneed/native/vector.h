@@ -116,7 +116,7 @@ INLINE vec multiply_add_exactly(vec a, vec b, vec c) {
     return multiply_add(a, b, c);
 #else
     for (int i = 0; i < LANES; i++)
-        c[i] = (float)((double)a[i] * b[i] + c[i]);
+        c[i] = fmaf(a[i], b[i], c[i]);
     return c;
 #endif
 }
