@@ -290,6 +290,14 @@ def test_equivalence_wants_certainty_and_not_only_a_small_difference() -> None:
     assert close.p_equivalent(0.01) > 0.05, "not within so small a margin"
 
 
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+def test_a_difference_at_the_margin_is_called_beyond_it_no_more_often_than_it_may_be(sign: float) -> None:
+    chance = np.random.default_rng(8).normal(0, 0.2, 20_000)
+    found = [SeedComparison(sign * 0.5 + error, chance).p_beyond(0.5) for error in chance[:2_000]]
+    assert np.mean(np.array(found) < 0.05) == pytest.approx(0.05, abs=0.01)
+    assert SeedComparison(0.3, chance).p_beyond(0.0) == pytest.approx(SeedComparison(0.3, chance).p_value)
+
+
 def test_too_few_seeds_and_infinite_scores_are_not_compared() -> None:
     one, three = scores([1.0]), scores([1.0, 1.1, 1.2])
     assert compared(one, one) is None

@@ -162,6 +162,28 @@ def test_rows_of_versions_that_knew_no_revisions_are_of_the_first(tmp_path: Path
     assert run(tmp_path / "toy", num_seeds=1).values("base", "bleu")
 
 
+@pytest.mark.parametrize("content", ["{", '{"settings": 3}', '{"settings": {}}'])
+def test_a_damaged_record_is_named(content: str, tmp_path: Path) -> None:
+    run(tmp_path / "toy", num_seeds=1, keep=tmp_path / "rows")
+    for record in (tmp_path / "rows" / "toy" / "experiment.json", tmp_path / "toy" / "experiment.json"):
+        record.write_text(content)
+    with pytest.raises(DataError, match=r"rows/toy/experiment\.json: is damaged; delete it"):
+        run(tmp_path / "elsewhere" / "toy", taken_from=tmp_path / "rows")
+    with pytest.raises(DataError, match=r"toy/experiment\.json: is damaged; delete it"):
+        run(tmp_path / "toy")
+
+
+def test_a_figure_may_be_infinite_as_paths_in_table_1_are(tmp_path: Path) -> None:
+    rows = [
+        Row("base", "short", lambda work: {"path": 1.0}),
+        Row("one", "none", lambda work: {"path": "inf"}),
+    ]
+    paths = Experiment("toy", "A toy", lambda scale: rows, {"path": False})
+    computed = run(tmp_path / "toy", paths, keep=tmp_path / "rows")
+    taken = run(tmp_path / "elsewhere" / "toy", paths, taken_from=tmp_path / "rows")
+    assert taken.outcomes == computed.outcomes
+
+
 def test_outputs_of_an_interrupted_computation_do_not_count_as_those_of_a_kept_row(tmp_path: Path) -> None:
     before = run(tmp_path / "toy", keep=tmp_path / "rows")
     folder = tmp_path / "elsewhere" / "toy" / "worse" / "seed-1"

@@ -223,6 +223,8 @@ def test_the_ensemble_is_scored_and_compared_with_its_members(results: Results) 
     row = next(row for row in results.rows if row.name == "ensemble")
     assert row.baselines == list(SYSTEMS)
     assert len(results.outcomes) == len(SYSTEMS) + 1
+    members = [results.values(name, "parameters_millions") for name in SYSTEMS]
+    assert results.values("ensemble", "parameters_millions") == [pytest.approx(sum(map(sum, members)))]
 
 
 def test_the_papers_bleu_and_costs_stand_beside_ours(results: Results) -> None:

@@ -6,11 +6,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.training.plain_loss import loss_of_logits
 from torch import Tensor
 from torch.nn import functional
 
 from allyouneed.training import loss
-from allyouneed.training.loss import LossSums, loss_of_logits, projected_loss, smoothing_over_all
+from allyouneed.training.loss import LossSums, projected_loss, smoothing_over_all
 
 Loss = Callable[[Tensor, Tensor, Tensor, float], LossSums]
 

@@ -3,6 +3,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 import torch
+from tests.training.plain_loss import loss_of_logits
 from torch import Tensor
 
 from allyouneed.config.run import RunConfig
@@ -10,7 +11,6 @@ from allyouneed.data.batching import Batch, make_batch
 from allyouneed.hardware.precision import resolve_precision
 from allyouneed.model import Transformer
 from allyouneed.model.attention import SelfAttention, fused_attention, scaled_dot_product_attention
-from allyouneed.training.loss import loss_of_logits
 from allyouneed.training.trainer import Corpus
 from allyouneed.training.update import (
     accumulate_gradient,

@@ -15,7 +15,7 @@ from allyouneed.tasks.prepared_data import PreparedData
 from allyouneed.training.trainer import Report
 
 Figures = Mapping[str, Any]
-"""Name -> value; a row that could not be computed has only FAILED -> reason."""
+"""Name -> value; a row that could not be computed has FAILED -> reason in place of its figures."""
 
 FAILED = "failed"
 MADE_OF = "made_of"

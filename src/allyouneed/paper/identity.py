@@ -86,9 +86,12 @@ def read_facts(path: Path) -> dict[str, Any]:
     facts = read_json(path)
     if "settings" not in facts:
         return facts
-    settings = {name: value for name, value in facts["settings"].items() if name not in _RETIRED}
-    was_tiny = facts["scale"] == "tiny" and settings == _settings(SCALES["quick"])
-    is_renamed = was_tiny and facts["experiment"] != "table1"  # which had another scale quick
+    try:
+        settings = {name: value for name, value in facts["settings"].items() if name not in _RETIRED}
+        was_tiny = facts["scale"] == "tiny" and settings == _settings(SCALES["quick"])
+        is_renamed = was_tiny and facts["experiment"] != "table1"  # which had another scale quick
+    except (KeyError, AttributeError):
+        raise _damaged(path) from None
     return {**facts, "settings": settings, **({"scale": "quick"} if is_renamed else {})}
 
 
@@ -101,7 +104,11 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         return dict(json.loads(path.read_bytes()))
     except (ValueError, TypeError):
-        raise DataError(f"{path}: is damaged; delete it, then rerun the command that wrote it") from None
+        raise _damaged(path) from None
+
+
+def _damaged(path: Path) -> DataError:
+    return DataError(f"{path}: is damaged; delete it, then rerun the command that wrote it")
 
 
 def _facts(experiment: Experiment, rows: Sequence[Row], inputs: Inputs) -> dict[str, Any]:

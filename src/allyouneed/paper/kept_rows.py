@@ -267,7 +267,7 @@ def _check(result: Any, found: Mapping[str, bytes], experiment: Experiment) -> N
     _require(any(name in experiment.figures for name in result))
     for name, value in result.items():
         if name in experiment.figures or name in _COSTS:
-            _require(value is None or _is_number(value))
+            _require(value is None or value == "inf" or _is_number(value))  # JSON has no infinity
         elif name in _TEXTS:
             _require(isinstance(value, str))
     made_of, rates = result.get(MADE_OF, {}), result.get(RATES, {})

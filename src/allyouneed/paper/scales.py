@@ -83,7 +83,7 @@ def _run(batch_tokens: int, num_steps: int, warmup_steps: int, factor: float) ->
         "num_steps": num_steps,
         "warmup_steps": warmup_steps,
         "learning_rate_factor": factor,
-        "checkpoint_every_steps": max(1, num_steps // 6),
+        "checkpoint_every_steps": max(1, num_steps // 10),
         "keep_checkpoints": 5,
         "validate_every_steps": num_steps,
     }

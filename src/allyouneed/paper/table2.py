@@ -188,20 +188,22 @@ def _big(work: Work, *, preset: str) -> Figures:
 
 
 def _ensemble(work: Work) -> Figures:
-    models = []
+    models, parameters = list[Path](), 0.0
     for name in SYSTEMS:
         folder = work.beside(name)
         figures = read_json(folder / RESULT)
         if FAILED in figures:
             raise RowError(f"{folder}: failed, and the ensemble needs it")
         models.append(folder / folder_of(figures["rate"]) / "model")
+        parameters += figures["parameters_millions"]
     if missing := [model for model in models if not model.is_dir()]:
         raise WeightsMissingError(
             f"{missing[0]}: is not there, and the ensemble needs it; kept rows have no weights: delete "
             f"{missing[0].parents[1]} and compute it without from, or choose other rows",
             settings=["rows", "from"],
         )
-    return score_held_out(work, load_translator(*models, device=work.device), work.data)
+    scores = score_held_out(work, load_translator(*models, device=work.device), work.data)
+    return scores | {"parameters_millions": parameters}
 
 
 def _rows(published: Mapping[str, Published], big: Row, scale: Scale) -> Sequence[Row]:

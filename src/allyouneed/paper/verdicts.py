@@ -85,8 +85,9 @@ def control(scores: Scores) -> tuple[int, int]:
 
 
 def are_sentences_drawn(figure: str, scores: Scores) -> bool:
-    """Whether all rows have kept what a test of the figure on drawn sentences needs."""
-    return all(of_row.resampled is not None for of_row in scores[figure].systems.values())
+    """Whether all rows whose figures are finite have kept what a test of them on drawn sentences needs."""
+    tested = (row for row in scores[figure].systems.values() if np.isfinite(row.observed).all())
+    return all(of_row.resampled is not None for of_row in tested)
 
 
 class _Pair(NamedTuple):

@@ -28,16 +28,6 @@ def smoothing_over_all(smoothing: float, over: str, vocab_size: int) -> float:
     return smoothing if over == "all" else smoothing * vocab_size / (vocab_size - 1)
 
 
-def loss_of_logits(
-    logits: Float[Tensor, "tokens vocab"], targets: Int[Tensor, " tokens"], smoothing: float
-) -> LossSums:
-    """The loss in its plain form, with all logits in memory; `projected_loss` computes the same for less."""
-    log_probs = logits.log_softmax(dim=-1)
-    gold = log_probs.gather(1, targets[:, None]).sum()
-    uniform = log_probs.mean(dim=-1).sum()
-    return LossSums(-(1 - smoothing) * gold - smoothing * uniform, -gold.detach())
-
-
 def projected_loss(
     hidden: Float[Tensor, "tokens d_model"],
     matrix: Float[Tensor, "vocab d_model"],

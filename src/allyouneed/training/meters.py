@@ -8,8 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-_LOSS_OF_HUGE_PERPLEXITY = 700.0
-"""Above this exp() overflows a float."""
+from allyouneed.evaluation.perplexity import perplexity
 
 
 class Reading(NamedTuple):
@@ -86,4 +85,4 @@ class Best:
 
 def perplexity_of(loss: float) -> float:
     """`exp(loss)`, or infinity where that overflows a float."""
-    return math.exp(loss) if loss < _LOSS_OF_HUGE_PERPLEXITY else math.inf
+    return perplexity(loss, 1).value
