@@ -56,13 +56,14 @@ class CorpusOptions:
     target: Files = ()
     """Its translation, line by line."""
     pairs: Files = ()
-    """Lines of source TAB target, instead of `--source` and `--target`."""
+    """Lines of source TAB target, instead of `--source` and `--target` or in addition to them."""
     valid_source: Files = ()
     """Held-out source text, to validate with during training."""
     valid_target: Files = ()
     """Its translation, line by line."""
     valid_pairs: Files = ()
-    """Lines of source TAB target, instead of `--valid-source` and `--valid-target`."""
+    """Lines of source TAB target, instead of `--valid-source` and `--valid-target` or in addition
+    to them."""
     corpus: str | None = None
     """A corpus of the paper, `wmt14-en-de` or `wmt14-en-fr`, whose files are in `--from`, instead of the
     options above. The preset and the languages are then its own, and `--on-bad-line` is drop."""

@@ -73,7 +73,7 @@ def evaluate(
 
     Args:
         model: A run, a checkpoint in it, or a model folder, which translates the source.
-        reference: Reference translations, one per line, as plain text.
+        reference: Reference translations, one per line, not tokenised. Files may be plain, .gz or .zst.
         source: Source sentences, line by line with the reference.
         pairs: Lines of source TAB reference, instead of `--source` and `--reference`.
         hypotheses: A file of translations, line by line with the reference, instead of a model and a source;
