@@ -121,8 +121,11 @@ def test_the_members_and_their_order_matter_as_they_should(ensemble: Ensemble) -
         assert [h.ids for [h] in generate(engine, SOURCES, config)] != [hs[0].ids for hs in found]
 
 
-def test_ids_and_bits_of_scores_do_not_depend_on_the_batch(ensemble: Ensemble) -> None:
+@pytest.mark.parametrize("times", [1, 2])
+def test_ids_and_bits_of_scores_do_not_depend_on_the_batch(ensemble: Ensemble, times: int) -> None:
+    """Sums of more than four numbers over a dimension would."""
     require_kernels()
+    ensemble = Ensemble([*ensemble.engines] * times)
     assert all(isinstance(engine, NativeEngine) for engine in ensemble.engines)
     choose = random.Random(2)
     sources = [[choose.randrange(UNKNOWN, 11) for _ in range(choose.choice([1, 4, 9]))] for _ in range(20)]
@@ -132,6 +135,9 @@ def test_ids_and_bits_of_scores_do_not_depend_on_the_batch(ensemble: Ensemble) -
             generate(ensemble, sources[::-1], CONFIG, n_best=2, batching=Batching(size=batch_size, workers=2))
         )
         assert found[::-1] == expected
+    scores = list(score_targets(ensemble, sources, sources[::-1]))
+    for source, target, score in zip(sources, sources[::-1], scores, strict=True):
+        assert list(score_targets(ensemble, [source], [target])) == [score]
 
 
 def test_the_shortest_of_the_members_positions_bounds_all(tiny_model: Any) -> None:

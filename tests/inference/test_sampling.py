@@ -18,7 +18,8 @@ from allyouneed.errors import UsageError
 from allyouneed.inference import Batching, Engine, Hypothesis, generate, score_targets
 from allyouneed.inference.engine_choice import build_engine
 from allyouneed.inference.native_engine import NativeEngine
-from allyouneed.inference.sampling import BLOCK_POSITIONS, draw, nucleus, uniform_numbers
+from allyouneed.inference.sampling import BLOCK_POSITIONS, Sampler, draw, nucleus, uniform_numbers
+from allyouneed.inference.search_request import SearchRequest
 from allyouneed.inference.selection import NEVER_PRODUCED
 from allyouneed.model import Transformer
 from allyouneed.symbols import END, START, UNKNOWN
@@ -251,6 +252,31 @@ def test_control_symbols_are_never_drawn_however_probable() -> None:
         {"temperature": 100},
     ):
         assert set(draw(log_probs.clone(), uniform, sampling(**options)).tolist()) == {2, 4}
+
+
+@pytest.mark.parametrize("options", [{}, {"top_k": 2}, {"top_p": 0.9}], ids=str)
+def test_a_row_without_a_token_to_draw_does_no_harm_to_others(options: dict[str, Any]) -> None:
+    logits = torch.tensor([[-math.inf] * 6, [0.0, 0.0, 9.0, 0.0, 0.0, 0.0]])
+    drawn = draw(logits, torch.tensor([0.5, 0.5], dtype=torch.float64), sampling(**options)).tolist()
+    assert drawn[0] in range(6)
+    assert drawn[1] == 2
+
+
+def test_scores_of_samples_do_not_depend_on_the_batch_with_several_threads() -> None:
+    """PyTorch divides a single long row among its threads, and a batch of them by rows."""
+    require_kernels()
+    logits, before = torch.randn(60, 1, 40_000), torch.get_num_threads()
+    select, requests = Sampler(sampling()), [SearchRequest(number, [5, number], 9) for number in range(60)]
+    lengths = np.zeros(60, np.int64)
+    torch.set_num_threads(2)
+    try:
+        together, _ = select(logits.clone(), 1, None, requests, lengths)
+        alone = [
+            select(logits[n : n + 1].clone(), 1, None, requests[n : n + 1], lengths[:1])[0] for n in range(60)
+        ]
+    finally:
+        torch.set_num_threads(before)
+    assert torch.equal(together, torch.cat(alone))
 
 
 @pytest.mark.parametrize(

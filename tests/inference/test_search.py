@@ -343,6 +343,17 @@ def test_length_penalty_counts_as_published() -> None:
     assert length_penalty(lengths, SearchConfig(length_normalization="none")).tolist() == [1, 1, 1]
 
 
+def test_stable_top_k_finds_ties_however_many_there_are() -> None:
+    values = torch.randint(0, 4, (50, 3, 300), generator=torch.Generator().manual_seed(1)).float()
+    values[:10] = torch.rand(10, 3, 300).bfloat16().float()
+    values[20, 0] = -math.inf
+    for k in (1, 5, 260, 290, 300, 400):
+        expected = values.sort(dim=-1, descending=True, stable=True)
+        found, places = stable_top_k(values, k)
+        assert torch.equal(found, expected.values[..., :k])
+        assert torch.equal(places, expected.indices[..., :k])
+
+
 @given(
     rows=st.lists(st.lists(st.integers(0, 3), min_size=6, max_size=6), min_size=1, max_size=5),
     k=st.integers(1, 8),

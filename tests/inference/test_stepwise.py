@@ -127,7 +127,9 @@ def test_the_score_of_an_output_is_that_of_forced_decoding(model: StepwiseModel)
     assert ended or len(best.ids) == len(source) + 1 + 8
     written = torch.tensor([[START, *best.ids]])
     hidden = model(torch.tensor([[*source, END]]), written)[0]
-    expected = log_probs_of(torch.tensor([*best.ids, END]), hidden, model.project)
+    expected = log_probs_of(
+        torch.tensor([*best.ids, END]), hidden, model.project, model.config.target_vocab_size
+    )
     assert scored.token_log_probs == pytest.approx(expected.tolist(), abs=1e-5)
 
 

@@ -1,5 +1,6 @@
 """Ensembles: several models decode as one by averaging their token probabilities."""
 
+import functools
 import math
 from collections.abc import Sequence
 
@@ -38,7 +39,7 @@ class Ensemble:
     ) -> Float[Tensor, " target_tokens"]:
         """Logarithm of the members' mean probability of each token; arguments as for `Engine`."""
         members = [engine.token_log_probs(sources, targets) for engine in self.engines]
-        return torch.stack(members).logsumexp(dim=0) - math.log(len(members))
+        return _log_mean(members)
 
 
 class EnsembleDecoding:
@@ -55,7 +56,7 @@ class EnsembleDecoding:
     def step(self, tokens: Int[Tensor, "sentences beams"]) -> Float[Tensor, "sentences beams vocab"]:
         """Append a token to every hypothesis; return the log of the mean next-token probabilities."""
         log_probs = [member.step(tokens).log_softmax(dim=-1, dtype=torch.float32) for member in self._members]
-        return torch.stack(log_probs).logsumexp(dim=0) - math.log(len(self._members))
+        return _log_mean(log_probs)
 
     @property
     def candidates(self) -> Candidates | None:
@@ -71,3 +72,12 @@ class EnsembleDecoding:
         """Keep only these sentences of the batch."""
         for member in self._members:
             member.keep(sentences)
+
+
+def _log_mean(members: Sequence[Tensor]) -> Tensor:
+    """Logarithm of the mean probability; PyTorch's logsumexp over members rounds as the shape wants."""
+    largest = functools.reduce(torch.maximum, members).clamp_min(torch.finfo(torch.float32).min)
+    total = (members[0] - largest).exp()
+    for member in members[1:]:
+        total = total + (member - largest).exp()
+    return largest + total.log() - math.log(len(members))

@@ -14,7 +14,7 @@ from torch.nn import functional
 from allyouneed.config.run import SearchConfig
 from allyouneed.hardware.precision import widest_float
 from allyouneed.inference.search_request import SearchRequest
-from allyouneed.inference.selection import NEVER_PRODUCED, Restriction, stable_top_k
+from allyouneed.inference.selection import NEVER_PRODUCED, Restriction, normalisers_of, stable_top_k
 
 BLOCK_POSITIONS = 64
 """Number of positions per block of random numbers."""
@@ -46,7 +46,7 @@ class Sampler:
         """Draw one token per sentence; return the log-probabilities and the tokens."""
         assert num_tokens == 1
         rows = logits[:, 0].float()
-        normalisers = rows.logsumexp(dim=1)
+        normalisers = normalisers_of(rows)
         if restriction is not None:
             restriction.apply(rows[:, None], normalisers[:, None])
         uniform = self._uniform(sentences, lengths).to(widest_float(rows.device)).to(rows.device)
@@ -98,8 +98,7 @@ def draw(
 
 def _draw(logits: Tensor, uniform: Tensor, config: SearchConfig) -> Int[Tensor, "rows 1"]:
     weights = (logits / config.temperature).softmax(dim=-1)
-    drawn = _crossing(nucleus(weights, config.top_p), uniform[:, None])
-    return drawn.clamp(max=logits.size(1) - 1)  # a valid id even if no token may be drawn
+    return _crossing(nucleus(weights, config.top_p), uniform[:, None])
 
 
 def nucleus(probabilities: Float[Tensor, "rows width"], top_p: float) -> Float[Tensor, "rows width"]:
@@ -131,7 +130,7 @@ def _crossing(weights: Float[Tensor, "rows width"], share: Float[Tensor, "rows 1
     block, rest = _cross(blocks.sum(dim=2), share.clamp(max=_largest_share(share)))
     inside = blocks.gather(1, block[:, :, None].expand(-1, -1, _BLOCK_WIDTH))[:, 0]
     place, _ = _cross(inside, rest)
-    return block * _BLOCK_WIDTH + place
+    return (block * _BLOCK_WIDTH + place).clamp(max=weights.size(1) - 1)  # a place even where all are NaN
 
 
 def _cross(

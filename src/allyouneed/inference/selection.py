@@ -17,6 +17,8 @@ NEVER_PRODUCED = (PADDING, START, SENTINEL)
 """Ids that no hypothesis contains. Their probability is not redistributed to the other ids."""
 
 _NOTHING = float("-inf")
+_SPARE = 32
+"""How many values beyond k are looked at for ties with the k-th, which are frequent in bfloat16."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,7 @@ def top_log_probs(
         return values, ids if candidates is None else candidates.at(ids)
     logits = logits.float()
     # Of the columns, not of the whole vocabulary: a restriction of other sentences must not change the bits.
-    normalisers = kernels.log_sum_exp(logits) if native else logits.logsumexp(dim=-1)
+    normalisers = normalisers_of(logits)
     if restriction is not None:
         if candidates is not None:
             logits, candidates = candidates.spread(logits), None
@@ -103,6 +105,12 @@ def top_log_probs(
         logits[..., token] = _NOTHING
     values, ids = stable_top_k(logits, k)
     return values - normalisers[..., None], ids if candidates is None else candidates.at(ids)
+
+
+def normalisers_of(logits: Float[Tensor, "*rows columns"]) -> Float[Tensor, " *rows"]:
+    """Log-sum-exp of each row of contiguous logits; with the kernels, the same bits in any batch."""
+    native = logits.device.type == "cpu" and logits.dtype == torch.float32 and library() is not None
+    return kernels.log_sum_exp(logits) if native else logits.logsumexp(dim=-1)
 
 
 def top_log_probs_of_some(
@@ -134,10 +142,15 @@ def stable_top_k(
 
     A row of fewer than k values is returned whole, in that order.
     """
-    largest, places = values.topk(min(k + 1, values.size(-1)))
-    # topk does not define which of equal values it takes, nor their order; equal neighbours reveal ties.
-    tied = (largest[..., 1:] == largest[..., :-1]).any(dim=-1)
-    if tied.any():
+    width = values.size(-1)
+    largest, places = values.topk(most := min(k + _SPARE, width))
+    # topk does not define which of equal values it takes, nor their order; they are put in order by place.
+    places, order = places.sort(dim=-1)
+    largest, order = largest.gather(-1, order).sort(dim=-1, descending=True, stable=True)
+    places = places.gather(-1, order)
+    if (
+        most < width and (tied := largest[..., -1] == largest[..., k - 1]).any()
+    ):  # some may have been left out
         ordered, order = values[tied].sort(dim=-1, descending=True, stable=True)
-        largest[tied], places[tied] = ordered[..., : k + 1], order[..., : k + 1]
+        largest[tied], places[tied] = ordered[..., :most], order[..., :most]
     return largest[..., :k], places[..., :k]
