@@ -3,10 +3,13 @@
 import ctypes
 import platform
 import sys
+from pathlib import Path
 
 import pytest
 
+from allyouneed.errors import ResourceError
 from allyouneed.hardware import processor
+from allyouneed.hardware.memory import require_memory
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="tiles are asked for on Linux")
@@ -26,6 +29,33 @@ def test_linux_gives_the_tiles_that_it_has() -> None:
         pytest.skip("NOT RUN: needs a processor and a Linux with matrix tiles")
     assert "amx_tile" in processor.features()
     assert (_state_components(0x1022) or 0) >> 18 & 1, "and has allowed this process to use them"
+
+
+@pytest.mark.parametrize(
+    ("quota", "cores"), [("150000 100000", 2), ("20000 100000", 1), ("max 100000", 8), ("6400000 100000", 8)]
+)
+def test_a_container_may_use_as_many_cores_as_its_share(
+    quota: str, cores: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processor, "_CONTAINER", tmp_path)
+    monkeypatch.setattr("os.sched_getaffinity", lambda process: set(range(8)), raising=False)
+    assert processor.available_cores() == 8
+    (tmp_path / "cpu.max").write_text(f"{quota}\n")
+    assert processor.available_cores() == cores
+
+
+def test_a_container_may_use_as_much_memory_as_its_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processor, "_CONTAINER", tmp_path)
+    assert processor.container_memory_bytes() is None
+    (tmp_path / "memory.max").write_text("max\n")
+    assert processor.container_memory_bytes() is None
+    require_memory(3_000)
+    (tmp_path / "memory.max").write_text("2048\n")
+    assert processor.container_memory_bytes() == 2_048
+    with pytest.raises(ResourceError, match="needs 3,000 bytes of memory, and this machine has 2,048"):
+        require_memory(3_000)
 
 
 def _state_components(question: int) -> int | None:

@@ -49,6 +49,14 @@ def test_rotary_scores_depend_on_the_offset_alone() -> None:
     assert not torch.allclose(scores(0), query @ key.transpose(-2, -1), atol=0.1)
 
 
+def test_constants_stay_exact_in_a_module_of_bfloat16() -> None:
+    for constants in (RotaryPositions(10).frequencies, LinearBiases(6).slopes):
+        before = constants().clone()
+        assert before.dtype == torch.float32
+        assert not torch.equal(before, before.bfloat16().float())
+        assert torch.equal(constants.bfloat16()(), before)
+
+
 def test_alibi_falls_linearly_with_the_distance_by_powers_of_two() -> None:
     bias = LinearBiases(8).bias(torch.zeros(1, 8, 3, 5), from_zero(3, 5))
     assert bias.shape == (1, 8, 3, 5)

@@ -187,7 +187,7 @@ class StackCase:
         layers = self._layers(role)
         own = layers[0].self_attention
         scheme = None if isinstance(own, SSRU) else own.plain.relative
-        slopes = scheme.slopes if isinstance(scheme, LinearBiases) else None
+        slopes = scheme.slopes() if isinstance(scheme, LinearBiases) else None
         last = model.encoder_norm if role == "source" else model.decoder_norm
         return case.structure(
             "stack",

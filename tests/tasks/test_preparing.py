@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import zstandard
 
+from allyouneed.config import presets
 from allyouneed.config.run import DataConfig
 from allyouneed.data.corpus import CleaningReport, Pair
 from allyouneed.data.corpus_files import CorpusFiles
@@ -24,6 +25,7 @@ from allyouneed.errors import DataError, DiskError, ModelError, UsageError
 from allyouneed.storage.publish import MANIFEST, publish_directory, read_manifest
 from allyouneed.symbols import UNKNOWN
 from allyouneed.tasks import prepared_data, preparing
+from allyouneed.tasks.parsing.treebank import TreeFiles
 from allyouneed.tasks.prepared_data import PreparedData
 from allyouneed.tasks.preparing import prepare
 from allyouneed.tasks.units import SOURCE_TOKENIZER, TARGET_TOKENIZER
@@ -503,6 +505,18 @@ def test_faults_of_validation_text_are_found_before_anything_is_learned(
     empty = write_corpus(tmp_path, "empty", ["", " "], ["ein Hund", "eine Katze"])
     with pytest.raises(DataError, match="valid: 0 of 2 pairs are left"):
         prepare(tmp_path / "data", files, empty, BYTES)
+
+
+def test_trees_need_a_tokeniser_that_keeps_every_word(tmp_path: Path) -> None:
+    config = presets.parsing_tiny().data.replace(tokenizer="sentencepiece")
+    with pytest.raises(UsageError, match=r"^tokenizer sentencepiece: rewrites characters"):
+        prepare(tmp_path / "data", TreeFiles(tmp_path / "none"), config=config)
+
+
+@pytest.mark.parametrize("number", [-1, 1_025])
+def test_an_impossible_number_of_processes_is_refused(number: int, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=f"^num_workers {number}: give 0 to 1,024$"):
+        prepare(tmp_path / "data", CorpusFiles(pairs=tmp_path / "none"), config=BYTES, num_workers=number)
 
 
 def test_text_that_sentencepiece_normalises_away_is_dropped_as_empty(tmp_path: Path) -> None:

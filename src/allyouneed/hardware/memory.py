@@ -9,6 +9,7 @@ from pathlib import Path
 import torch
 
 from allyouneed.errors import ResourceError
+from allyouneed.hardware.processor import container_memory_bytes
 
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3
 """Parameters of `mallopt`, from glibc's malloc.h."""
@@ -21,12 +22,13 @@ _STATUS = Path("/proc/self/status")
 
 
 def require_memory(num_bytes: int) -> None:
-    """Check that `num_bytes` fit into the machine's memory, before any of them are allocated.
+    """Check that `num_bytes` fit into the memory of the machine or container, before they are allocated.
 
     Raises:
-        ResourceError: `num_bytes` exceeds the machine's memory.
+        ResourceError: `num_bytes` exceeds that memory.
     """
     available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    available = min(available, container_memory_bytes() or available)
     if num_bytes > available:
         raise ResourceError(
             f"the model needs {num_bytes:,} bytes of memory, and this machine has {available:,}; "

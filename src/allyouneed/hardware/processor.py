@@ -2,6 +2,7 @@
 
 import ctypes
 import functools
+import math
 import os
 import platform
 import subprocess
@@ -10,6 +11,8 @@ from pathlib import Path
 
 _ARCH_PRCTL, _REQUEST_PERMISSION, _TILE_DATA = 158, 0x1023, 18
 """A system call of Linux on x86-64, and what it is asked for (asm/prctl.h)."""
+_CONTAINER = Path("/sys/fs/cgroup")
+"""Where Linux shows a process in a container the limits of the container (cgroup, version 2)."""
 _APPLE = "machdep.cpu.brand_string", "machdep.cpu.features", "machdep.cpu.leaf7_features"
 
 
@@ -21,8 +24,21 @@ def model() -> str:
 
 
 def available_cores() -> int:
-    """Number of CPU cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Number of CPU cores that this process may use, rounded up where a container may use a share of one."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        quota, period = map(int, (_CONTAINER / "cpu.max").read_text(encoding="ascii").split())
+    except (OSError, ValueError):  # no container, or "max"
+        return cores
+    return max(1, min(cores, math.ceil(quota / period)))
+
+
+def container_memory_bytes() -> int | None:
+    """Memory that the container of this process may use; None if there is no container or no limit."""
+    try:
+        return int((_CONTAINER / "memory.max").read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return None
 
 
 def features() -> frozenset[str]:

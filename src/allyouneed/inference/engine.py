@@ -23,8 +23,8 @@ from allyouneed.model.ssru import SSRU
 from allyouneed.symbols import PADDING, START
 
 _BLOCK_POSITIONS = 32
-_PROJECTED_ROWS = 512
-"""Maximum number of positions whose full-vocabulary logits are in memory at once."""
+_PROJECTED_LOGITS = 1 << 22
+"""Maximum number of logits in memory at once, unless those of one position are more."""
 
 
 class Engine:
@@ -83,7 +83,8 @@ class Engine:
         read = functional.pad(expected[:, :-1], (1, 0), value=START)
         wanted = expected != PADDING
         hidden = self.model(pad(sources, self.device), read)[wanted]  # (target_tokens, d_model)
-        return log_probs_of(expected[wanted], hidden, self.model.project)
+        size = self.model.config.target_vocab_size
+        return log_probs_of(expected[wanted], hidden, self.model.project, size)
 
 
 class TransformerDecoding:
@@ -233,10 +234,11 @@ def log_probs_of(
     tokens: Int[Tensor, " tokens"],
     hidden: Float[Tensor, "tokens d_model"],
     project: Callable[[Tensor], Tensor],
+    vocab_size: int,
 ) -> Float[Tensor, " tokens"]:
-    """Log-probability of each token, given its hidden state and the output projection `project`."""
-    chunks = []
-    for rows, ids in zip(*(torch.split(x, _PROJECTED_ROWS) for x in (hidden, tokens)), strict=True):
+    """Log-probability of each token, given its hidden state and the projection to `vocab_size` logits."""
+    chunks, at_once = [], max(1, _PROJECTED_LOGITS // vocab_size)
+    for rows, ids in zip(*(torch.split(x, at_once) for x in (hidden, tokens)), strict=True):
         log_probs = project(rows).log_softmax(dim=-1, dtype=torch.float32)
         chunks.append(log_probs.gather(1, ids[:, None])[:, 0])
     return torch.cat(chunks)

@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Sequence
-from typing import TypeGuard
+from typing import TypeGuard, get_args
 
 from torch import nn
 
@@ -29,7 +29,7 @@ from allyouneed.model.positional_encoding import (
     SinusoidalPositions,
     TargetSpace,
 )
-from allyouneed.model.relative_positions import LinearBiases, RotaryPositions
+from allyouneed.model.relative_positions import ExactFloats, LinearBiases, RotaryPositions
 from allyouneed.model.ssru import SSRU
 from allyouneed.native.library import available, found
 
@@ -46,6 +46,7 @@ _KNOWN: set[type] = {
     SSRU,
     RotaryPositions,
     LinearBiases,
+    ExactFloats,
     FeedForward,
     Embeddings,
     SinusoidalPositions,
@@ -78,8 +79,10 @@ def build_engine(
         shortlist: Shortlist of target tokens; default: the whole vocabulary.
 
     Raises:
-        UsageError: This machine or model does not support the precision.
+        UsageError: This machine or model does not support the precision, or it is unknown.
     """
+    if precision not in (known := get_args(DecodingPrecision)):
+        raise UsageError(f"precision {precision}: take {', '.join(known)}", settings=["precision"])
     if next(model.parameters()).device.type == "cpu" and precision in available() and knows(model):
         return NativeEngine(model, precision, threads, shortlist)
     if precision == "int8" and not knows(model):

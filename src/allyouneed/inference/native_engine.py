@@ -100,7 +100,8 @@ class NativeEngine(Engine):
         keys_values.reserve(len(read))
         tables = self.target_tables.covering(int(counts.max()))
         hidden = self.decoder(read, positions, tables, keys_values, past, memory=(memory, of_memory))
-        return log_probs_of(torch.tensor([token for ids in targets for token in ids]), hidden, self.project)
+        expected = torch.tensor([token for ids in targets for token in ids])
+        return log_probs_of(expected, hidden, self.project, self.model.config.target_vocab_size)
 
     def read_of(self, sources: Sequence[Sequence[int]]) -> Sequence[Sequence[int]]:
         """What the encoder reads of sources with end symbols; see `Transformer.read_of`."""

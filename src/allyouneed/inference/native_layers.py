@@ -58,7 +58,7 @@ def pack_heads(attention: SelfAttention | CrossAttention, form: str) -> Heads:
         attention.d_k,
         attention.d_v,
         form,
-        scheme.slopes.float().contiguous() if isinstance(scheme, LinearBiases) else None,
+        scheme.slopes() if isinstance(scheme, LinearBiases) else None,
     )
 
 

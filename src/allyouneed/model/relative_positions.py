@@ -41,6 +41,20 @@ class RelativePositions(nn.Module):
         return 0.0
 
 
+class ExactFloats(nn.Module):
+    """Constants in float32 that stay exact in a module whose weights become bfloat16."""
+
+    bits: Tensor
+
+    def __init__(self, values: Float[Tensor, " number"]) -> None:
+        super().__init__()
+        self.register_buffer("bits", values.view(torch.int32), persistent=False)
+
+    def forward(self) -> Float[Tensor, " number"]:
+        """The constants, on the device of the module."""
+        return self.bits.view(torch.float32)
+
+
 class RotaryPositions(RelativePositions):
     """Rotary embeddings (Su et al. 2021, arXiv:2104.09864): dot products depend on the offset alone.
 
@@ -49,18 +63,17 @@ class RotaryPositions(RelativePositions):
     """
 
     only_turns = True
-    frequencies: Tensor
 
     def __init__(self, d_k: int) -> None:
         super().__init__()
         exponent = torch.arange(0, d_k, 2, dtype=torch.float64) / d_k
-        self.register_buffer("frequencies", (10_000**-exponent).float(), persistent=False)
+        self.frequencies = ExactFloats((10_000**-exponent).float())
 
     def turn(
         self, x: Float[Tensor, "batch heads length d_k"], positions: Int[Tensor, "#batch length"]
     ) -> Float[Tensor, "batch heads length d_k"]:
         """Each pair of components, turned by its angle."""
-        angle = (positions[:, None, :, None] * self.frequencies.float()).to(torch.float32)
+        angle = (positions[:, None, :, None] * self.frequencies()).to(torch.float32)
         even, odd = x.float().unflatten(-1, (-1, 2)).unbind(-1)
         cosine, sine = angle.cos(), angle.sin()
         turned = torch.stack([even * cosine - odd * sine, even * sine + odd * cosine], dim=-1)
@@ -74,18 +87,17 @@ class LinearBiases(RelativePositions):
     alike.
     """
 
-    slopes: Tensor
-
     def __init__(self, num_heads: int) -> None:
         super().__init__()
         exponent = 8 * torch.arange(1, num_heads + 1) / num_heads
-        self.register_buffer("slopes", 2.0**-exponent, persistent=False)
+        self.slopes = ExactFloats(2.0**-exponent)
 
     def bias(
         self, query: Float[Tensor, "batch heads query_len d_k"], positions: Positions
     ) -> Float[Tensor, "#batch heads query_len key_len"]:
         """`-slope * |offset|`."""
-        return -self.slopes.float()[:, None, None] * positions.offsets().abs()[:, None]
+        slopes: Tensor = self.slopes()
+        return -slopes[:, None, None] * positions.offsets().abs()[:, None]
 
 
 class ClippedOffsets(RelativePositions):

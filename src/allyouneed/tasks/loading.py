@@ -9,6 +9,7 @@ import torch
 from allyouneed.config.bounds import require_counts
 from allyouneed.config.run import DecodingPrecision, RunConfig
 from allyouneed.errors import ModelError, UserError
+from allyouneed.hardware.devices import usable_device
 from allyouneed.hardware.threads import PYTORCH_THREADS
 from allyouneed.model import EncoderDecoder
 from allyouneed.model.weights import model_from_weights
@@ -78,7 +79,7 @@ def load_translator(
     Raises:
         ModelError: A model is missing, damaged or for another task, or another model or the shortlist has
             other vocabularies.
-        UsageError: The precision is not available on this machine.
+        UsageError: The precision or the device is not available on this machine.
     """
     options = {"precision": precision, "threads": threads, "shortlist": shortlist}
     translator: Translator = _load(TRANSLATION, [path, *others], device, options)
@@ -96,7 +97,7 @@ def load_parser(
 
     Raises:
         ModelError: A model is missing, damaged or for another task, or another one has other vocabularies.
-        UsageError: The precision is not available on this machine.
+        UsageError: The precision or the device is not available on this machine.
     """
     options = {"precision": precision, "threads": threads}
     parser: Parser = _load(PARSING, [path, *others], device, options)
@@ -128,7 +129,8 @@ def _load(
     # PyTorch's own number of threads would gain 0.1 s, but lose seconds where other programs use the cores.
     with PYTORCH_THREADS.limited_to(options["threads"]):
         checkpoints = [load_for(Path(path), task) for path in paths]
-        models = [model_of(checkpoint).to(device) for checkpoint in checkpoints]
+        usable = usable_device(device)
+        models = [model_of(checkpoint).to(usable) for checkpoint in checkpoints]
         units = [
             task.load_units(
                 checkpoint.directory,

@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from allyouneed.config.bounds import MAX_THREADS
 from allyouneed.config.run import DataConfig
 from allyouneed.data.corpus import CleaningReport, Reader, clean_pairs
 from allyouneed.data.corpus_files import CorpusFiles
@@ -74,13 +75,15 @@ def prepare(
         watch: Shows the progress of each phase.
 
     Raises:
-        UsageError: `directory` is not free, no file is given, the vocabulary size is impossible, or a setting
-            does not suit the task or contradicts the model's units.
+        UsageError: `directory` is not free, no file is given, the vocabulary size or number of processes is
+            impossible, or a setting does not suit the task or contradicts the model's units.
         ModelError: The model is missing or damaged.
         DataError: A file is unusable, or no pair is left.
         LockedError: Another process is making `directory`.
     """
     require_free(directory := Path(directory))
+    if isinstance(num_workers, int) and not 0 <= num_workers <= MAX_THREADS:
+        raise UsageError(f"num_workers {num_workers}: give 0 to {MAX_THREADS:,}", settings=["num_workers"])
     model = None if tokenizer_from is None else _model(tokenizer_from)
     config = config or (model.config.data if model else PAPER_DATA)
     if model:

@@ -4,7 +4,7 @@
 Calls share nothing that changes, so several threads can have their requests answered by one model.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -69,6 +69,16 @@ class Failure:
 def results(answers: Iterable[Answer[Result] | Failure], instead: Result) -> Iterator[Result]:
     """The result of each answer, and `instead` of each failure."""
     return (instead if isinstance(answer, Failure) else answer.result for answer in answers)
+
+
+def require_one_each(name: str, ones: Sized, of_others: str, others: Sized) -> None:
+    """Check that there are as many of the others.
+
+    Raises:
+        DataError: There are not.
+    """
+    if len(ones) != len(others):
+        raise DataError(f"{len(ones)} {name} but {len(others)} {of_others}; give one for each")
 
 
 def require_all(given: Iterable[Result | Failure], name: str) -> Iterator[Result]:

@@ -16,6 +16,7 @@ from allyouneed.errors import (
     UserError,
     is_out_of_memory,
 )
+from allyouneed.hardware.devices import usable_device
 from allyouneed.storage.checkpoint import load_checkpoint
 from allyouneed.storage.publish import write_text
 from allyouneed.storage.run_directory import RunDirectory
@@ -66,7 +67,7 @@ def train(
         ResourceError: There is not enough memory, or a process of the run was lost.
     """
     directory, prepared = RunDirectory(Path(run)), PreparedData(data)
-    device = device_of_process(torch.device(device))
+    device = usable_device(device_of_process(torch.device(device)))
     with joined_processes(device) as processes, contextlib.ExitStack() as stack:
 
         def begin() -> str:

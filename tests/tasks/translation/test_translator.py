@@ -1,5 +1,6 @@
 """A translator gives the same answers however it is asked, and says which text it cannot translate."""
 
+import itertools
 import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -24,7 +25,8 @@ from allyouneed.symbols import CONTROL_SYMBOLS, END, START, UNKNOWN
 from allyouneed.tasks.loading import load_translator, model_of
 from allyouneed.tasks.requests import Answer, Failure, TranslationRequest, results
 from allyouneed.tasks.translation.options import TranslateOptions
-from allyouneed.tasks.translation.outputs import Part, Translation, join_parts
+from allyouneed.tasks.translation.outputs import Part, Translation, join_lines, join_parts
+from allyouneed.tasks.translation.parts import growing_texts
 from allyouneed.tasks.translation.text_encoder import MAX_TOKENS
 from allyouneed.tasks.translation.translator import Translator
 
@@ -120,6 +122,10 @@ def test_a_model_can_be_configured_to_draw_samples_of_least_risk(
     expected = translator.translate(sentences[:3], mbr=4)
     translator.config = translator.config.replace(search={"mbr": 4})
     assert translator.translate(sentences[:3]) == expected
+    searched = translator.translate(sentences[:3], sampling=False, beam_size=2)
+    assert [each.text for each in searched] == [
+        [*translator.follow(text, beam_size=2)][-1] for text in sentences[:3]
+    ]
     with pytest.raises(UsageError, match=r"^beam_size: this is for search only; leave out sampling or mbr$"):
         translator.translate(sentences[:3], beam_size=2)
 
@@ -266,6 +272,19 @@ def test_parts_without_a_space_between_them_are_one_word_of_alignments() -> None
     assert whole.alignment == [(0, 0), (1, 0), (2, 1)]
     [whole] = join_parts(parts, "en")
     assert whole.alignment == [(0, 0), (1, 1), (2, 2)]
+
+
+def test_the_symbol_for_a_language_that_every_part_begins_with_counts_once_in_alignments() -> None:
+    parts = [
+        Part([Translation("x y", -1.0, ["x"], [-1.0], [(0, 0), (1, 0), (2, 1)])], f">>fra<< {source}", 1)
+        for source in ("one two", "three four", "five six")
+    ]
+    [whole] = join_parts(parts, "fr")
+    assert whole.alignment is not None
+    assert [pair for pair in whole.alignment if pair[0]] == [(1, 0), (2, 1), (3, 2), (4, 3), (5, 4), (6, 5)]
+    [lines] = join_lines([parts, [Part(parts[0].translations, "seven eight nine")]], " ")
+    assert lines.alignment is not None
+    assert lines.alignment[-3:] == [(7, 6), (8, 6), (9, 7)]
 
 
 def test_a_part_without_an_output_has_the_score_of_the_whole() -> None:
@@ -486,12 +505,39 @@ def test_only_the_first_part_of_a_text_begins_with_its_prefix(toy_model: Path) -
         assert translation.text.startswith(prefix) or not text
 
 
+def test_a_half_character_is_not_followed() -> None:
+    tokenizer = Tokenizer.train([], "byte", 261)
+    ids = tokenizer.encode("für ö")
+    prefixes = [ids[:n] for n in range(len(ids) + 1)]
+    assert list(growing_texts(tokenizer, prefixes)) == ["f", "fü", "für", "für ", "für ö"]
+    assert list(growing_texts(tokenizer, prefixes[:3])) == ["f", "f\ufffd"], "cut there"
+    assert list(growing_texts(tokenizer, [[]])) == [""]
+
+
+def test_each_text_has_a_target_or_none(toy_model: Path) -> None:
+    with pytest.raises(DataError, match=r"^2 texts but 1 targets; give one for each$"):
+        list(load_translator(toy_model).attentions(["sun", "moon"], ["nus"]))
+
+
+@pytest.mark.parametrize("precision", ["bf16", "INT8", ""])
+def test_an_unknown_precision_is_refused(toy_model: Path, precision: Any) -> None:
+    with pytest.raises(UsageError, match=f"^precision {precision}: take float32, bfloat16, int8$"):
+        load_translator(toy_model, precision=precision)
+
+
+@pytest.mark.parametrize("device", ["gpu", "cuda:77"])
+def test_a_device_that_is_not_there_is_refused(toy_model: Path, device: str) -> None:
+    with pytest.raises(UsageError, match=f"^device {device}: .*; take cpu$"):
+        load_translator(toy_model, device=device)
+
+
 def test_a_translation_can_be_followed_while_it_becomes_certain(toy_model: Path) -> None:
     translator = load_translator(toy_model)
     for text in ("sun moon star", "bird", "", "Tree fish"):
         certain = list(translator.follow(text, beam_size=2))
         assert certain[-1] == translator.translate([text], beam_size=2)[0].text
-        assert all(certain[-1].startswith(part.rstrip("\ufffd")) for part in certain)
+        assert all(certain[-1].startswith(part) for part in certain)
+        assert all(len(one) < len(other) for one, other in itertools.pairwise(certain))
 
 
 @pytest.mark.parametrize("side", ["source", "target"])

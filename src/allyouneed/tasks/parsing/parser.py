@@ -36,7 +36,15 @@ from allyouneed.tasks.parsing.tree_constraint import TreeConstraint
 from allyouneed.tasks.parsing.tree_vocabulary import TreeVocabulary
 from allyouneed.tasks.parsing.trees import Tree, one_word, tree_of, unescaped
 from allyouneed.tasks.parsing.word_features import WordFeatures, as_shown
-from allyouneed.tasks.requests import Answer, Failure, Id, ParseRequest, TextOrWords, require_all
+from allyouneed.tasks.requests import (
+    Answer,
+    Failure,
+    Id,
+    ParseRequest,
+    TextOrWords,
+    require_all,
+    require_one_each,
+)
 
 MAX_TOKENS = 2_048
 """A longer sentence is refused: the cost grows with the square of the length."""
@@ -218,6 +226,8 @@ class Parser:
                 of labels that the model does not know.
         """
         model, config = only_model(self._models), self.config.search
+        if trees is not None:
+            require_one_each("sentences", sentences, "trees", trees)
         encoded = [(each.words, each.ids) for each in self._numbered(sentences)]
         if trees is None:
             found = generate(

@@ -26,6 +26,12 @@ if TYPE_CHECKING:
 
 
 def _require_settings(config: DataConfig) -> None:
+    if config.tokenizer == "sentencepiece":
+        raise UsageError(
+            "tokenizer sentencepiece: rewrites characters, so that words could be lost or divided; "
+            "take another for trees",
+            settings=["tokenizer"],
+        )
     if config.tokenizer == "words" and config.tags == "endings":
         raise UsageError(
             "tokenizer words: does not spell what search has to know for tags endings; "

@@ -17,7 +17,7 @@ class TranslateConfig(Config):
 
     batch_tokens: Batch | None = 8_192
     """Maximum tokens of a batch, including padding, times the beam size or number of samples; bounds memory.
-    By default unlimited."""
+    None: unlimited."""
     batch_size: Batch | None = None
     """Maximum sentences of a batch; by default unlimited."""
     workers: Workers | None = None
@@ -26,8 +26,8 @@ class TranslateConfig(Config):
     """Whether to translate each sentence of a text separately. The n-th best translation of a text joins the
     n-th best of its sentences."""
     too_long: Literal["split", "error"] = "split"
-    """Whether to split a text that is too long for the model: at the ends of sentences, else at white space,
-    else between tokens. If false, such a text is an error."""
+    """What to do with a text that is too long for the model: split it, at the ends of sentences, else at
+    white space, else between tokens, or report an error."""
 
 
 class TranslateOptions(SearchSettings, total=False):
@@ -53,6 +53,8 @@ def configured(options: Mapping[str, Any], own: SearchConfig) -> tuple[Translate
     beside = {name: value for name, value in options.items() if name in TranslateConfig.model_fields}
     given = {name: v for name, v in options.items() if name not in beside and v is not None}
     search = SearchConfig.checked(**own.model_dump() | given)
+    if given.get("sampling") is False and "mbr" not in given:  # of a model that samples by itself
+        search = search.replace(mbr=None)
     if search.mbr is not None:
         search = search.replace(sampling=True)
     if idle := [name for name in _IDLE[search.sampling] if name in given]:

@@ -29,7 +29,8 @@ class Translation:
     token_log_probs: list[float] = field(default_factory=list, repr=False)
     """Natural logarithm of the probability of each token."""
     alignment: list[tuple[int, int]] | None = field(default=None, repr=False)
-    """Pairs of aligned words (source, target), from 0, if requested; words are separated by white space."""
+    """Pairs of aligned words (source, target), from 0, if requested; words are separated by white space, in
+    sources also where a text was divided."""
 
 
 class Part(NamedTuple):
@@ -37,6 +38,8 @@ class Part(NamedTuple):
 
     translations: list[Translation]
     source: str
+    num_repeated: int = 0
+    """Number of words at the beginning that every part of the text has: the symbol for its language."""
 
 
 def least_risk(drawn: Sequence[Translation]) -> list[Translation]:
@@ -66,7 +69,7 @@ def join_lines(lines: Sequence[Sequence[Part]], space: str) -> list[Translation]
         lines: Parts of each line, at least one.
         space: What separates the parts of a line.
     """
-    whole = [Part(_joined(parts, space), " ".join(part.source for part in parts)) for parts in lines]
+    whole = [Part(_joined(parts, space), " ".join(_own_words(parts))) for parts in lines]
     return _joined(whole, "\n")
 
 
@@ -98,13 +101,19 @@ def _join(parts: Sequence[Part], found: Sequence[Translation], space: str) -> Tr
     )
 
 
+def _own_words(parts: Sequence[Part]) -> list[str]:
+    """The words of a text in parts, without those that are repeated."""
+    repeated = [part.num_repeated if number else 0 for number, part in enumerate(parts)]
+    return [word for part, skip in zip(parts, repeated, strict=True) for word in part.source.split()[skip:]]
+
+
 def _join_alignments(
     parts: Sequence[Part], found: Sequence[Translation], space: str
 ) -> list[tuple[int, int]] | None:
     alignment: list[tuple[int, int]] = []
     num_source_words = num_target_words = 0
     before = ""
-    for part, translation in zip(parts, found, strict=True):
+    for number, (part, translation) in enumerate(zip(parts, found, strict=True)):
         if translation.alignment is None:
             return None
         if text := translation.text:
@@ -112,7 +121,11 @@ def _join_alignments(
             if before and len(meet) == len("".join(meet.split())):  # one word goes on
                 num_target_words -= 1
             before = text[-1]
-        alignment += [(i + num_source_words, j + num_target_words) for i, j in translation.alignment]
-        num_source_words += len(part.source.split())
+        repeated = part.num_repeated if number else 0
+        shift = num_source_words - repeated
+        alignment += [
+            (i if i < repeated else i + shift, j + num_target_words) for i, j in translation.alignment
+        ]
+        num_source_words += len(part.source.split()) - repeated
         num_target_words += len(text.split())
     return alignment

@@ -1,12 +1,29 @@
 """Makes translations from the hypotheses of a search."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from allyouneed.config.run import SearchConfig
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.inference.alignment import align_words
 from allyouneed.inference.beams import Hypothesis
 from allyouneed.tasks.translation.outputs import END_PIECE, Part, Translation, least_risk
+
+
+def certain_text(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
+    """The text of the first ids of an output, without a character of which bytes are missing."""
+    return tokenizer.decode(ids).rstrip("\N{REPLACEMENT CHARACTER}")
+
+
+def growing_texts(tokenizer: Tokenizer, prefixes: Iterable[list[int]]) -> Iterator[str]:
+    """The texts of growing prefixes of an output, each longer than the one before; finally the whole."""
+    told, ids = "", list[int]()
+    for ids in prefixes:
+        text = certain_text(tokenizer, ids)
+        if len(text) > len(told):
+            told = text
+            yield told
+    if (whole := tokenizer.decode(ids)) != told or not whole:
+        yield whole
 
 
 class PartMaker:
@@ -35,11 +52,12 @@ class PartMaker:
         translations = [self._translation(source, each) for each in hypotheses]
         if self._search.mbr is not None:
             translations = least_risk(translations)[: self._n_best]
-        return Part(translations, self._source_tokenizer.decode(source))
+        text = self._source_tokenizer.decode(source)
+        return Part(translations, text, len(self._source_tokenizer.language_of(text).split()))
 
     def certain_text(self, ids: Sequence[int]) -> str:
-        """The text of the first ids of a translation, without a character of which bytes are missing."""
-        return self._target_tokenizer.decode(ids).rstrip("\N{REPLACEMENT CHARACTER}")
+        """The text of the first ids of a translation; see `certain_text`."""
+        return certain_text(self._target_tokenizer, ids)
 
     def _translation(self, source: Sequence[int], hypothesis: Hypothesis) -> Translation:
         tokenizer, ids, alignment = self._target_tokenizer, hypothesis.ids, None

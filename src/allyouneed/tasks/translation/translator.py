@@ -9,7 +9,6 @@ from allyouneed.config.bounds import require_counts
 from allyouneed.config.documented import takes
 from allyouneed.config.run import DecodingPrecision, RunConfig, SearchConfig, SearchSettings
 from allyouneed.data.tokenizer import Tokenizer
-from allyouneed.errors import DataError
 from allyouneed.inference.attention_capture import capture_attention, only_model
 from allyouneed.inference.batching import Batching
 from allyouneed.inference.engine_choice import build_engines
@@ -18,12 +17,19 @@ from allyouneed.inference.scheduler import Scheduler
 from allyouneed.inference.shortlist import Shortlist
 from allyouneed.model import EncoderDecoder
 from allyouneed.tasks.attention import Attention, Pieces, look_into, require_few_weights
-from allyouneed.tasks.requests import Answer, Failure, ScoreRequest, TranslationRequest, require_all
+from allyouneed.tasks.requests import (
+    Answer,
+    Failure,
+    ScoreRequest,
+    TranslationRequest,
+    require_all,
+    require_one_each,
+)
 from allyouneed.tasks.translation.encoded_texts import EncodedText, encode_text, joined_answers, parts_of
 from allyouneed.tasks.translation.options import TranslateConfig, TranslateOptions, check_n_best, configured
 from allyouneed.tasks.translation.outputs import Part, Translation
 from allyouneed.tasks.translation.pair_scores import EncodedPair, PairEncoder, PairScore, answer_pairs
-from allyouneed.tasks.translation.parts import PartMaker
+from allyouneed.tasks.translation.parts import PartMaker, growing_texts
 from allyouneed.tasks.translation.queued import QueuedTranslator
 from allyouneed.tasks.translation.text_encoder import TextEncoder
 
@@ -156,10 +162,10 @@ class Translator:
             DataError: The text is too long, or not Unicode.
             UsageError: A setting is out of range.
         """
-        source, (_, config) = self.encode(text), configured(search, self.config.search)
+        source, (_, config) = self.encode(text), configured({"sampling": False} | search, self.config.search)
         if not source:
             return iter([""])
-        return map(self._target_tokenizer.decode, follow(self.engine, source, config))
+        return growing_texts(self._target_tokenizer, follow(self.engine, source, config))
 
     def encode(self, text: str) -> list[int]:
         """Encode a source; a blank text has no ids.
@@ -191,8 +197,7 @@ class Translator:
             DataError: A sentence is too long, or not Unicode, or the numbers of sources and targets differ.
             UsageError: A setting is out of range.
         """
-        if len(sources) != len(targets):
-            raise DataError(f"{len(sources)} sources but {len(targets)} targets; give one for each")
+        require_one_each("sources", sources, "targets", targets)
         search = SearchSettings(length_penalty=length_penalty, length_normalization=length_normalization)
         requests = map(ScoreRequest, count(1), sources, targets)
         encoded = map(self._pair_encoder.encode_numbered, requests)
@@ -254,6 +259,8 @@ class Translator:
             DataError: A sentence is too long, or not Unicode.
         """
         model = only_model(self._models)
+        if targets is not None:
+            require_one_each("texts", texts, "targets", targets)
         sources = [self.encode(text) for text in texts]
         if targets is None:
             batching = Batching(workers=self._workers)
