@@ -26,7 +26,8 @@ _GROUPS = {
     "model": "The architecture. [Variants of the model](reproduce.md#variants-of-the-model) has the sources.",
     "data": "What `prepare` makes of text or trees. [Corpora](corpora.md) explains the filters.",
     "training": "Updates, checkpoints and validation.",
-    "search": "Defaults of `translate`, `parse`, `evaluate` and `serve`; options override them ([decoding](decoding.md)).",
+    "search": "Defaults of `translate`, `parse`, `evaluate` and `serve`; options override them "
+    "([decoding](decoding.md)).",
 }
 _BOUNDS = {
     "minimum": "at least",

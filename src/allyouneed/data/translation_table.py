@@ -41,6 +41,12 @@ class TranslationTable(NamedTuple):
         return found
 
 
+def pairs_read(store: PairStore, max_links: int = MAX_LINKS) -> NDArray[np.int64]:
+    """The pairs that a table is learned from: every n-th, if all have more links than `max_links`."""
+    num_links = (store.source_lengths.astype(np.int64) + 1) * store.target_lengths
+    return np.arange(0, store.num_pairs, max(1, -(-int(num_links.sum()) // max_links)))
+
+
 def learn_translation_table(
     store: PairStore, target_vocab_size: int, *, iterations: int = 5, max_links: int = MAX_LINKS
 ) -> TranslationTable:
@@ -107,9 +113,7 @@ def _bounds(source_lengths: NDArray[np.integer], target_lengths: NDArray[np.inte
 
 def _linked(store: PairStore, target_vocab_size: int, max_links: int) -> Iterator[NDArray[np.int64]]:
     """Links of sentences of similar length: (sentences, target tokens, empty word and source tokens)."""
-    num_links = (store.source_lengths.astype(np.int64) + 1) * store.target_lengths
-    every = max(1, -(-int(num_links.sum()) // max_links))
-    sentences = np.arange(0, store.num_pairs, every)
+    sentences = pairs_read(store, max_links)
     sentences = sentences[np.lexsort((store.source_lengths[sentences], store.target_lengths[sentences]))]
     for chunk in np.split(
         sentences, _bounds(store.source_lengths[sentences], store.target_lengths[sentences])

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from sacrebleu import CHRF
 
 _BETA_SQUARED = 4
+_COLUMNS_AT_ONCE = 8_192
 
 
 def pairwise_chrf(texts: Sequence[str]) -> NDArray[np.float64]:
@@ -15,8 +16,8 @@ def pairwise_chrf(texts: Sequence[str]) -> NDArray[np.float64]:
     shape = len(texts), len(texts)
     precision, recall, num_orders = np.zeros(shape), np.zeros(shape), np.zeros(shape)
     for order in range(1, CHRF.CHAR_ORDER + 1):
-        present = _occurrences(texts, order)
-        matches, lengths = (present @ present.T).astype(np.float64), present.sum(axis=1, dtype=np.float64)
+        rows, num_columns = _occurrences(texts, order)
+        matches, lengths = _matches(rows, num_columns), np.array([len(row) for row in rows], np.float64)
         counted = (lengths[:, None] > 0) & (lengths[None, :] > 0)
         precision += np.divide(matches, lengths[:, None], where=counted, out=np.zeros(shape))
         recall += np.divide(matches, lengths[None, :], where=counted, out=np.zeros(shape))
@@ -27,10 +28,11 @@ def pairwise_chrf(texts: Sequence[str]) -> NDArray[np.float64]:
     return 100 * np.divide(product, weighted, where=weighted > 0, out=np.zeros(shape))
 
 
-def _occurrences(texts: Sequence[str], order: int) -> NDArray[np.float32]:
-    """1 where a text has an n-gram, else 0: (texts, n-grams). A repeated n-gram gets a column per occurrence.
+def _occurrences(texts: Sequence[str], order: int) -> tuple[list[NDArray[np.int64]], int]:
+    """The columns of the n-grams that each text has, ascending, and the number of columns.
 
-    The dot product of two rows is therefore the sum, over n-grams, of the smaller count.
+    A repeated n-gram has a column per occurrence. The number of columns that two texts share is therefore the
+    sum, over n-grams, of the smaller count.
     """
     columns: dict[tuple[str, int], int] = {}
     rows = []
@@ -41,8 +43,17 @@ def _occurrences(texts: Sequence[str], order: int) -> NDArray[np.float32]:
             ngram = characters[start : start + order]
             seen[ngram] += 1
             row.append(columns.setdefault((ngram, seen[ngram]), len(columns)))
-        rows.append(row)
-    present = np.zeros((len(texts), len(columns)), np.float32)
-    for number, row in enumerate(rows):
-        present[number, row] = 1
-    return present
+        rows.append(np.sort(np.array(row, np.int64)))
+    return rows, len(columns)
+
+
+def _matches(rows: Sequence[NDArray[np.int64]], num_columns: int) -> NDArray[np.float64]:
+    """Number of columns that each two texts share, by products of zeros and ones, some columns at a time."""
+    matches = np.zeros((len(rows), len(rows)))
+    for first in range(0, num_columns, _COLUMNS_AT_ONCE):
+        present = np.zeros((len(rows), min(_COLUMNS_AT_ONCE, num_columns - first)), np.float32)
+        for number, row in enumerate(rows):
+            begin, end = np.searchsorted(row, (first, first + _COLUMNS_AT_ONCE))
+            present[number, row[begin:end] - first] = 1
+        matches += present @ present.T
+    return matches

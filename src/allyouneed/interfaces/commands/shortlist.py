@@ -24,6 +24,7 @@ def shortlist(data: Path, /, *, out: Path, translations: AtLeastOne = 50, freque
         translations: Number of likeliest target sub-words to keep per source sub-word.
         frequent: Number of most frequent target sub-words that every translation may use.
     """
+    from allyouneed.data.translation_table import pairs_read
     from allyouneed.inference.shortlist import Shortlist
     from allyouneed.storage.publish import require_free
     from allyouneed.tasks.prepared_data import PreparedData
@@ -37,7 +38,8 @@ def shortlist(data: Path, /, *, out: Path, translations: AtLeastOne = 50, freque
         Shortlist.learn, prepared.train, sizes, tokenizers, translations=translations, frequent=frequent
     )
     Shortlist.publish(out, learn, notice)
+    num_read, num_pairs = len(pairs_read(prepared.train)), prepared.train.num_pairs
     print(
         f"{out}: up to {translations} translations of each of {prepared.source_vocab_size:,} sub-words, "
-        f"learned from {prepared.train.num_pairs:,} pairs"
+        f"learned from {num_read:,}{f' of {num_pairs:,}' if num_read < num_pairs else ''} pairs"
     )
