@@ -27,7 +27,7 @@ def available_cores() -> int:
     """Number of CPU cores that this process may use, rounded up where a container may use a share of one."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     try:
-        quota, period = map(int, (_CONTAINER / "cpu.max").read_text(encoding="ascii").split())
+        quota, period = map(int, (_CONTAINER / "cpu.max").read_bytes().split())
     except (OSError, ValueError):  # no container, or "max"
         return cores
     return max(1, min(cores, math.ceil(quota / period)))
@@ -36,7 +36,7 @@ def available_cores() -> int:
 def container_memory_bytes() -> int | None:
     """Memory that the container of this process may use; None if there is no container or no limit."""
     try:
-        return int((_CONTAINER / "memory.max").read_text(encoding="ascii"))
+        return int((_CONTAINER / "memory.max").read_bytes())
     except (OSError, ValueError):
         return None
 

@@ -82,14 +82,12 @@ def prepare(
         LockedError: Another process is making `directory`.
     """
     require_free(directory := Path(directory))
-    if isinstance(num_workers, int) and not 0 <= num_workers <= MAX_THREADS:
-        raise UsageError(f"num_workers {num_workers}: give 0 to {MAX_THREADS:,}", settings=["num_workers"])
     model = None if tokenizer_from is None else _model(tokenizer_from)
     config = config or (model.config.data if model else PAPER_DATA)
     if model:
         model.require_tokenizers_of(config)
     task = task_named(config.task)
-    _require_usable(train, config)
+    _require_usable(train, config, num_workers)
     versions = _versions_of(train, valid)
     _require_pairs(valid, task.examples, say)
     request = _request(config, train, versions, model)
@@ -112,7 +110,9 @@ def prepare(
     return PreparedData(directory)
 
 
-def _require_usable(train: Reader, config: DataConfig) -> None:
+def _require_usable(train: Reader, config: DataConfig, num_workers: int | Cluster | None) -> None:
+    if isinstance(num_workers, int) and not 0 <= num_workers <= MAX_THREADS:
+        raise UsageError(f"num_workers {num_workers}: give 0 to {MAX_THREADS:,}", settings=["num_workers"])
     task = task_named(config.task)
     if not train:
         raise UsageError(f"no training text: give {task.training_files}", settings=task.training_files.names)
