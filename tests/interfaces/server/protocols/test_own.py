@@ -173,10 +173,14 @@ def test_of_many_wrong_fields_the_first_ones_are_looked_at(
         return find(word, *arguments, **options)
 
     monkeypatch.setattr("allyouneed.interfaces.server.wrong_values.difflib.get_close_matches", counted)
-    found = client.post("/api/translate", json={"text": "sun"} | {f"sourc{n}": 1 for n in range(20_000)})
+    found = client.post("/api/translate", json={"text": "sun"} | {f"sourc{n}": 1 for n in range(900)})
     assert found.status_code == 422
     assert 20 <= len(looked_at) <= 100
     assert len(found.content) < 1_000
+    found = client.post("/api/translate", json={"text": "sun"} | {f"sourc{n}": 1 for n in range(20_000)})
+    assert found.status_code == 400
+    assert len(looked_at) <= 100
+    assert "an object has more than 1,000 keys" in found.text
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
