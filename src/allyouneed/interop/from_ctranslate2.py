@@ -9,18 +9,15 @@ import torch
 from torch import Tensor
 
 from allyouneed.config.run import RunConfig
-from allyouneed.data.lines import read_lines
-from allyouneed.data.sentencepiece_tokenizer import SentencePieceTokenizer
-from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import ModelError
 from allyouneed.interop.ctranslate2_file import read_variables
 from allyouneed.interop.ctranslate2_original import RealCTranslate2
+from allyouneed.interop.ctranslate2_vocabularies import order_of, tokenizers_of, vocabulary_of
 from allyouneed.interop.foreign import Imported, Order, Tensors, require_settings
-from allyouneed.interop.huggingface_folder import json_object, json_value, sentencepiece_of
+from allyouneed.interop.huggingface_folder import json_object
 from allyouneed.interop.marian_binary import is_binary
 from allyouneed.model.positional_encoding import concatenated_sinusoids, sinusoids
-from allyouneed.symbols import CONTROL_SYMBOLS, START
-from allyouneed.tasks.units import SOURCE_TOKENIZER, TARGET_TOKENIZER
+from allyouneed.symbols import START
 
 _ACTIVATIONS = {0: "relu", 2: "swish", 3: "gelu"}
 _KNOWN: dict[str, tuple[object, ...]] = {"add_source_bos": (False,)}
@@ -33,7 +30,6 @@ _NUMBERS: dict[str, tuple[float, ...]] = {
 _WITHOUT_EFFECT = frozenset(
     {"alibi_use_positive_positions", "scale_alibi", "embeddings_merge", "alignment_heads", "alignment_layer"}
 )
-_SENTENCEPIECE = ("source.spm", "target.spm"), ("sentencepiece.model", "sentencepiece.model")
 _POSITIONS_TOLERANCE = 1e-3
 
 
@@ -55,15 +51,15 @@ def read(path: Path) -> Imported:
     variables, is_quantised = read_variables(path / "model.bin")
     tensors = Tensors(variables, path / "model.bin")
     numbers = _numbers(tensors)
-    names = _vocabulary(path, "source"), _vocabulary(path, "target")
+    names = vocabulary_of(path, "source"), vocabulary_of(path, "target")
     zeros = bool(numbers["decoder"].get("start_from_zero_embedding", 0))
     added = bool(settings.get("add_source_eos", False))
     callers_add = zeros and not added and Order.of_ours(names[0]) is None  # as for Marian's models
     notices = ["its weights are rounded, and are kept so"] if is_quantised or tensors.is_rounded else []
     if not added and not callers_add:
         notices.append("its sources are taken to have no end symbol, as add_source_eos is off")
-    orders = tuple(_order(entries, settings, path) for entries in names)
-    tokenizers, kind = _tokenizers(path, (orders[0], orders[1]))
+    orders = tuple(order_of(entries, settings, path) for entries in names)
+    tokenizers, kind = tokenizers_of(path, (orders[0], orders[1]))
     weights, model = _weights(tensors, numbers, (orders[0], orders[1]))
     if not zeros:
         _copy_start(weights, model, names[1], settings, orders[1])
@@ -255,22 +251,6 @@ def _positions(tensors: Tensors, weights: dict[str, Tensor], width: int) -> dict
     return {"positions": "learned", "max_positions": most}
 
 
-def _order(names: Sequence[str], settings: Mapping[str, Any], path: Path) -> Order:
-    def place(setting: str, default: str) -> int:
-        name = settings.get(setting, default)
-        if name not in names:
-            raise ModelError(f"{path}: its vocabulary has no {name!r}, its {setting}; take another copy")
-        return names.index(name)
-
-    end = place("eos_token", "</s>")
-    if ours := Order.of_ours(names):
-        return ours
-    known = {name: names.index(name) for name in CONTROL_SYMBOLS if name in names}
-    padding = known.get("<pad>", names.index("<blank>") if "<blank>" in names else None)
-    start = known.get("<s>")
-    return Order.of(names, end=end, unknown=place("unk_token", "<unk>"), padding=padding, start=start)
-
-
 def _copy_start(
     weights: dict[str, Tensor],
     model: dict[str, Any],
@@ -302,41 +282,3 @@ def _untie(weights: dict[str, Tensor], model: dict[str, Any]) -> None:
         weights |= {f"{prefix}.source": shared, f"{prefix}.target": shared.clone()}
     weights.setdefault(f"{prefix}.output", weights[f"{prefix}.target"].clone())
     model["tied_embeddings"] = "none"
-
-
-def _vocabulary(path: Path, side: str) -> list[str]:
-    """The entries of a side, in the order of CTranslate2's ids."""
-    for name in (f"{side}_vocabulary", "shared_vocabulary"):
-        if (file := path / f"{name}.json").is_file():
-            return _list(file)
-        if (file := path / f"{name}.txt").is_file():
-            return [*read_lines(file)]
-    raise ModelError(
-        f"{path}: has no {side}_vocabulary.json and no shared_vocabulary.json; take another copy"
-    )
-
-
-def _list(path: Path) -> list[str]:
-    found = json_value(path)
-    if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
-        raise ModelError(f"{path}: is no list of texts; take another copy")
-    return found
-
-
-def _tokenizers(path: Path, orders: tuple[Order, Order]) -> tuple[tuple[Tokenizer, Tokenizer], str]:
-    """Our own tokenisers in the folder, or SentencePiece's there or one folder above."""
-    own = path / SOURCE_TOKENIZER, path / TARGET_TOKENIZER
-    if all(file.is_file() for file in own):
-        source, target = (Tokenizer.load(file, len(order)) for file, order in zip(own, orders, strict=True))
-        return (source, target), "sentencepiece" if isinstance(source, SentencePieceTokenizer) else "bpe"
-    for folder in (path, path.parent):
-        for names in _SENTENCEPIECE:
-            files = [folder / name for name in names]
-            if all(file.is_file() for file in files):
-                source, target = (
-                    sentencepiece_of(file, order.pieces) for file, order in zip(files, orders, strict=True)
-                )
-                return (source, target), "sentencepiece"
-    raise ModelError(
-        f"{path}: has no tokenisers; put the SentencePiece models source.spm and target.spm into it"
-    )

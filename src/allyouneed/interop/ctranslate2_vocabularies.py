@@ -1,0 +1,92 @@
+"""The vocabularies and tokenisers in a folder of CTranslate2."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from allyouneed.data.lines import read_lines
+from allyouneed.data.sentencepiece_tokenizer import SentencePieceTokenizer
+from allyouneed.data.tokenizer import Tokenizer
+from allyouneed.errors import ModelError
+from allyouneed.interop.foreign import Order
+from allyouneed.interop.huggingface_folder import json_value, sentencepiece_of
+from allyouneed.symbols import CONTROL_SYMBOLS
+from allyouneed.tasks.units import SOURCE_TOKENIZER, TARGET_TOKENIZER
+
+_SENTENCEPIECE = ("source.spm", "target.spm"), ("sentencepiece.model", "sentencepiece.model")
+
+
+def vocabulary_of(path: Path, side: str) -> list[str]:
+    """The entries of a side, "source" or "target", in the order of CTranslate2's ids.
+
+    Raises:
+        ModelError: They are missing or damaged.
+    """
+    for name in (f"{side}_vocabulary", "shared_vocabulary"):
+        if (file := path / f"{name}.json").is_file():
+            return _list(file)
+        if (file := path / f"{name}.txt").is_file():
+            return [*read_lines(file)]
+    raise ModelError(
+        f"{path}: has no {side}_vocabulary.json and no shared_vocabulary.json; take another copy"
+    )
+
+
+def _list(path: Path) -> list[str]:
+    found = json_value(path)
+    if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+        raise ModelError(f"{path}: is no list of texts; take another copy")
+    return found
+
+
+def tokenizers_of(path: Path, orders: tuple[Order, Order]) -> tuple[tuple[Tokenizer, Tokenizer], str]:
+    """Our own tokenisers in the folder, or SentencePiece's there or one folder above.
+
+    Returns:
+        The tokenisers of both sides, and the value of `DataConfig.tokenizer`.
+
+    Raises:
+        ModelError: There are none, or they are damaged.
+    """
+    own = path / SOURCE_TOKENIZER, path / TARGET_TOKENIZER
+    if all(file.is_file() for file in own):
+        source, target = (Tokenizer.load(file, len(order)) for file, order in zip(own, orders, strict=True))
+        return (source, target), "sentencepiece" if isinstance(source, SentencePieceTokenizer) else "bpe"
+    for folder in (path, path.parent):
+        for names in _SENTENCEPIECE:
+            files = [folder / name for name in names]
+            if all(file.is_file() for file in files):
+                source, target = (
+                    sentencepiece_of(file, order.pieces) for file, order in zip(files, orders, strict=True)
+                )
+                return (source, target), "sentencepiece"
+    raise ModelError(
+        f"{path}: has no tokenisers; put the SentencePiece models source.spm and target.spm into it"
+    )
+
+
+def order_of(names: Sequence[str], settings: Mapping[str, Any], path: Path) -> Order:
+    """The order of a vocabulary.
+
+    Args:
+        names: Its entries, in the order of CTranslate2's ids.
+        settings: The content of `config.json`, which names special symbols.
+        path: The folder, for messages.
+
+    Raises:
+        ModelError: It lacks a symbol that is needed.
+    """
+
+    def place(setting: str, default: str) -> int:
+        name = settings.get(setting, default)
+        if name not in names:
+            raise ModelError(f"{path}: its vocabulary has no {name!r}, its {setting}; take another copy")
+        return names.index(name)
+
+    end = place("eos_token", "</s>")
+    if ours := Order.of_ours(names):
+        return ours
+    known = {name: names.index(name) for name in CONTROL_SYMBOLS if name in names}
+    padding = known.get("<pad>", names.index("<blank>") if "<blank>" in names else None)
+    start = known.get("<s>")
+    return Order.of(names, end=end, unknown=place("unk_token", "<unk>"), padding=padding, start=start)
