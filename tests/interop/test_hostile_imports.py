@@ -265,14 +265,12 @@ def without_tokenisers(folder: Path) -> None:
         (folder / f"{side}.spm").unlink()
 
 
-def variables(alter: Callable[[dict[str, "np.ndarray[Any, Any]"]], Any]) -> Spoil:
-    """Alter variables of 8 bits, or add some: all come before the others."""
+def variables(**added: "np.ndarray[Any, Any]") -> Spoil:
+    """Add variables before the others."""
 
     def spoil(folder: Path) -> None:
         content = (folder / "model.bin").read_bytes()
         [count] = struct.unpack_from("<I", content, _AFTER_NAME + 4)
-        added: dict[str, np.ndarray[Any, Any]] = {}
-        alter(added)
         written = b"".join(map(_variable, added, added.values()))
         head = content[: _AFTER_NAME + 4] + struct.pack("<I", count + len(added))
         (folder / "model.bin").write_bytes(head + written + content[_AFTER_NAME + 8 :])
@@ -332,17 +330,14 @@ CTRANSLATE2: dict[str, tuple[Spoil, str]] = {
         "has fewer embeddings than its vocabulary",
     ),
     "a scale for each of no rows": (
-        variables(lambda new: new.update(a=np.ones((), np.int8), a_scale=np.ones(1, np.float32))),
+        variables(a=np.ones((), np.int8), a_scale=np.ones(1, np.float32)),
         "a_scale does not fit its weight",
     ),
     "a scale for each row of a cube": (
-        variables(lambda new: new.update(a=np.ones((2, 2, 3), np.int8), a_scale=np.ones(2, np.float32))),
+        variables(a=np.ones((2, 2, 3), np.int8), a_scale=np.ones(2, np.float32)),
         "a_scale does not fit its weight",
     ),
-    "an empty variable": (
-        variables(lambda new: new.update(a=np.ones((0, 2), np.float32))),
-        "a is empty",
-    ),
+    "an empty variable": (variables(a=np.ones((0, 2), np.float32)), "a is empty"),
     "no tokenisers": (without_tokenisers, "has no tokenisers"),
 }
 

@@ -23,8 +23,9 @@ from allyouneed.symbols import UNKNOWN
 from allyouneed.tasks.units import Units
 
 _MOST_WRITTEN = 20
-_WEIGHT_FILES = ".safetensors", ".npz", ".bin", ".argosmodel"
 """Length of the greedy outputs that are compared."""
+_WEIGHT_FILES = ".safetensors", ".npz", ".bin", ".argosmodel"
+"""Endings of the files whose sha256 is recorded."""
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from allyouneed.version import __version__
 MANIFEST = "MANIFEST.json"
 FORMAT_VERSION = 1
 MAX_MANIFEST_BYTES = 1 << 24
-MAX_WEIGHT_BYTES = 1 << 36
+MAX_WEIGHT_BYTES = 1 << 34
 """Number of bytes that a file of weights may have where it is read whole."""
 _MAX_READ_BYTES = 1 << 27
 _MAX_NAME_BYTES = 255
