@@ -148,9 +148,8 @@ def stable_top_k(
     places, order = places.sort(dim=-1)
     largest, order = largest.gather(-1, order).sort(dim=-1, descending=True, stable=True)
     places = places.gather(-1, order)
-    if (
-        most < width and (tied := largest[..., -1] == largest[..., k - 1]).any()
-    ):  # some may have been left out
+    # Where the last of them ties with the k-th, topk may have left out others that do, with lower places.
+    if most < width and (tied := largest[..., -1] == largest[..., k - 1]).any():
         ordered, order = values[tied].sort(dim=-1, descending=True, stable=True)
         largest[tied], places[tied] = ordered[..., :most], order[..., :most]
     return largest[..., :k], places[..., :k]

@@ -156,7 +156,7 @@ class Translator:
 
         Args:
             text: A sentence.
-            **search: Settings of `SearchConfig`; by default those of the model.
+            **search: Settings of `SearchConfig`; by default those of the model, but for sampling.
 
         Raises:
             DataError: The text is too long, or not Unicode.
