@@ -38,9 +38,11 @@ class Divider:
         tokenizer: Tokeniser of the texts.
         max_tokens: Maximum number of tokens of a part.
         language: Language code of the texts, as in `split_sentences`.
+        trained_tokens: Maximum number of tokens of a sentence to train on; longer texts are cut, too, but
+            only at the ends of sentences.
         sentences: Whether each sentence is a part of its own.
         cut: Whether to cut texts that are too long: at the ends of sentences, else at the last white space
-            that fits, else between tokens. If false, such texts are errors.
+            that fits, else between tokens. If false, texts of more than `max_tokens` are errors.
     """
 
     def __init__(
@@ -49,10 +51,12 @@ class Divider:
         max_tokens: int,
         language: str = "",
         *,
+        trained_tokens: int | None = None,
         sentences: bool = False,
         cut: bool = True,
     ) -> None:
         self._tokenizer, self._max_tokens, self._language = tokenizer, max_tokens, language
+        self._trained_tokens = trained_tokens or max_tokens
         self._sentences, self._cut = sentences, cut
 
     def divide(self, text: str) -> Divided:
@@ -73,14 +77,23 @@ class Divider:
 
     def _fitting(self, text: str, max_tokens: int) -> Divided:
         ids = self._tokenizer.encode(text)
-        if len(ids) <= max_tokens:
-            return Divided([ids])
-        if not self._cut:
+        is_too_long = len(ids) > max_tokens
+        if is_too_long and not self._cut:
             raise too_long_error(len(ids), max_tokens)
+        trained_tokens = min(self._trained_tokens, max_tokens)
+        if len(ids) <= (trained_tokens if self._cut else max_tokens):
+            return Divided([ids])
         sentences = split_sentences(text, self._language)
+        if len(sentences) == 1 and not is_too_long:
+            return Divided([ids])
         parts = [p for s in sentences for p in encode_parts(s, self._tokenizer, max_tokens)]
-        limit = f"{len(ids):,} tokens, more than the maximum of {max_tokens:,}"
-        return Divided(parts, (f"{limit}; translated in {len(parts):,} parts",))
+        limit = (
+            f"the maximum of {max_tokens:,}"
+            if is_too_long
+            else f"a sentence to train on may have, {trained_tokens:,}"
+        )
+        told = f"{len(ids):,} tokens, more than {limit}; translated in {len(parts):,} parts"
+        return Divided(parts, (told,))
 
 
 def lost_sentences(text: str, translation: str, source_language: str, target_language: str) -> str | None:

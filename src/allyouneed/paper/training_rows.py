@@ -179,7 +179,8 @@ def score(
         keep: Folder for translations, references and losses per sentence, from which rows are compared.
         suffix: End of the names of figures and files.
     """
-    found = [translation.text for translation in translator.translate(sources)]
+    whole = translator.translate(sources, too_long="error")  # as `Translator.score` takes them
+    found = [translation.text for translation in whole]
     scores = translator.score(sources, references)
     losses = [f"{-score.log_prob:.7g}\t{len(score.tokens)}" for score in scores]
     for name, lines in ((HYPOTHESES, found), (REFERENCES, references), (LOSSES, losses)):

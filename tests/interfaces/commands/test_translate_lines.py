@@ -303,6 +303,17 @@ def test_lost_sentences_are_not_told_where_none_can_be_lost_or_nobody_listens(
     assert (code, out.count(b"\n"), err) == (0, 3, "")
 
 
+def test_the_first_translation_that_was_cut_is_told_once(translate: RunCommand) -> None:
+    told = (
+        "allyouneed: standard input:1: its translation did not end within 4 tokens and was cut "
+        "(later texts are not checked)\n"
+    )
+    limits = ["--max-extra-tokens", "0", "--beam-size", "1"]
+    code, out, err = translate(b"sun\nmoon\n", *limits)
+    assert (code, out.count(b"\n"), err) == (0, 2, told)
+    assert translate(b"sun\nmoon\n", *limits, "--max-length", "4") == (0, out, "")
+
+
 def test_python_can_ask_whether_sentences_are_lost(translator: Translator) -> None:
     texts = SEVERAL.decode().split("\n")[:-1]
     found = translator.translate(texts)

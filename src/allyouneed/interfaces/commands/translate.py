@@ -2,7 +2,7 @@
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, tee
@@ -32,8 +32,11 @@ if TYPE_CHECKING:
     from allyouneed.data.lines import Line
     from allyouneed.interfaces.requests import Answered
     from allyouneed.tasks.translation.on_cluster import ClusterTranslator
+    from allyouneed.tasks.translation.outputs import Translation
+    from allyouneed.tasks.translation.translator import Translator
 
     Stream = Callable[[Iterable[TranslationRequest | Failure]], Iterator[Answered]]
+    Check = Callable[[str, Translation], str | None]
 
 
 _WITHOUT_EFFECT = "batch_tokens", "batch_size", "workers"
@@ -151,7 +154,7 @@ def translate(
         if engine == "ray":
             stream = partial(_on_cluster(stack, models, shortlist, computing).answer, **asked)
         windows = _windows(in_one=engine == "ray" or lines.parts is not None)
-        return _answer(lines, windows, output, stream, translator.lost_sentences)
+        return _answer(lines, windows, output, stream, _checks(translator, asked))
 
 
 def _require_possible(stream: "Stream", target_prefix: str, shortlist: Path | None) -> None:
@@ -169,26 +172,40 @@ def _windows(*, in_one: bool) -> "Iterator[Iterable[Line]]":
     return iter([chain.from_iterable(windows)]) if in_one else windows
 
 
+def _checks(translator: "Translator", asked: Mapping[str, Any]) -> "list[Check]":
+    """What is told of the first translation that has it."""
+    from allyouneed.tasks.translation.outputs import cut_notice
+
+    def lost_sentences(text: str, translation: "Translation") -> str | None:
+        lost = translator.lost_sentences(text, translation.text)
+        return lost and in_flags(lost, ["split_sentences"])
+
+    def cut(text: str, translation: "Translation") -> str | None:
+        return cut_notice(len(translation.tokens)) if translation.is_cut else None
+
+    wanted = [] if asked["split_sentences"] else [lost_sentences]
+    return [*wanted, cut] if asked.get("max_length") is None else [*wanted]
+
+
 def _answer(
     lines: LineOptions,
     windows: "Iterator[Iterable[Line]]",
     output: LineOutput,
     stream: "Stream",
-    lost_sentences: Callable[[str, str], str | None],
+    checks: "list[Check]",
 ) -> int:
     """Translate the lines and return the exit code."""
     form, account = lines.form(), Account(STANDARD_INPUT, f"{STANDARD_INPUT}:{{}}")
-    watches = not lines.split_sentences
     for window in windows:
         requests, to_answer = tee(form.read(line, lines.target_prefix) for line in output.wanted(window))
         for asked, answer in zip(requests, stream(each.request for each in to_answer), strict=True):
             output.write(form.write(asked, account.told(answer)))
-            if not watches or isinstance(answer, Failure) or isinstance(asked.request, Failure):
+            if isinstance(answer, Failure) or isinstance(asked.request, Failure):
                 continue
-            if lost := lost_sentences(asked.request.text, answer.result[0].text):
-                place, lost = f"{STANDARD_INPUT}:{answer.id}", in_flags(lost, ["split_sentences"])
-                notice(f"{place}: {lost} (later texts are not checked)")
-                watches = False
+            for check in [*checks]:
+                if found := check(asked.request.text, answer.result[0]):
+                    notice(f"{STANDARD_INPUT}:{answer.id}: {found} (later texts are not checked)")
+                    checks.remove(check)
     output.finish()
     return account.exit_code()
 

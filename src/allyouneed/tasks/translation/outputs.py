@@ -32,6 +32,11 @@ class Translation:
     """Pairs of aligned words (source, target), from 0, if requested; words are separated by white space, in
     sources also where a text was divided."""
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether the last token is one at the maximum length, not the end symbol."""
+        return bool(self.tokens) and self.tokens[-1] != END_PIECE
+
 
 class Part(NamedTuple):
     """A part of a text and its translations, best first."""
@@ -71,6 +76,11 @@ def join_lines(lines: Sequence[Sequence[Part]], space: str) -> list[Translation]
     """
     whole = [Part(_joined(parts, space), " ".join(_own_words(parts))) for parts in lines]
     return _joined(whole, "\n")
+
+
+def cut_notice(num_tokens: int) -> str:
+    """The message that a translation was cut."""
+    return f"its translation did not end within {num_tokens:,} tokens and was cut"
 
 
 def space_between_sentences(language: str) -> str:

@@ -69,6 +69,7 @@ class TextEncoder:
             self.source_tokenizer,
             self.max_tokens,
             self._data.source_language,
+            trained_tokens=self._data.max_tokens,
             sentences=config.split_sentences,
             cut=config.too_long == "split",
         )
@@ -76,7 +77,8 @@ class TextEncoder:
     def lost_sentences(self, text: str, translation: str) -> str | None:
         """A message if a translation has fewer sentences than its text; otherwise None."""
         message = lost_sentences(text, translation, self._data.source_language, self._data.target_language)
-        fits = message and len(self.source_tokenizer.encode(text)) <= self.max_tokens
+        most = min(self.max_tokens, self._data.max_tokens)  # longer texts are divided into sentences
+        fits = message and len(self.source_tokenizer.encode(text)) <= most
         return message if fits else None
 
     def _encode(self, tokenizer: Tokenizer, text: str) -> list[int]:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -12,6 +13,8 @@ from fastapi import FastAPI
 from tests.interfaces.server.conftest import DECODING, SETTINGS, StartServer, running
 from tests.patience import PATIENCE_SECONDS
 
+import allyouneed
+from allyouneed.interfaces.server.application import create_app
 from allyouneed.interfaces.server.decoding import serving
 from allyouneed.interfaces.server.models import ServedModel
 from allyouneed.interfaces.server.protocols import openai as protocol
@@ -82,6 +85,25 @@ def test_the_last_message_of_the_user_is_translated(
     assert found.usage
     assert found.usage.total_tokens == found.usage.prompt_tokens + found.usage.completion_tokens
     assert found.usage.prompt_tokens > 0 < found.usage.completion_tokens
+
+
+def test_a_translation_that_was_cut_says_so(toy_model: Path, models: list[ServedModel]) -> None:
+    translator = allyouneed.load_translator(toy_model, device="cpu")
+    translator.config = translator.config.replace(search={"max_length": 3})
+    [cut] = translator.translate(["sun moon"])
+    assert cut.is_cut
+    model = replace(models[0], name="cut", loaded=translator)
+    with serving([model], DECODING, SETTINGS) as service, running(create_app(service, SETTINGS)) as address:
+        with openai.OpenAI(base_url=f"{address}/v1", api_key="any", timeout=PATIENCE_SECONDS) as client:
+            asked: dict[str, Any] = {"model": "cut", "messages": [{"role": "user", "content": "sun moon"}]}
+            [choice] = client.chat.completions.create(**asked).choices
+            with client.chat.completions.create(**asked, stream=True) as stream:
+                *_, last = stream
+        body = {"model": "cut", "text": "sun moon"}
+        [found] = httpx.post(f"{address}/api/translate", json=body).json()["results"]
+    assert (choice.message.content, choice.finish_reason) == (cut.text, "length")
+    assert last.choices[0].finish_reason == "length"
+    assert found["notices"] == [f"its translation did not end within {len(cut.tokens)} tokens and was cut"]
 
 
 def test_a_direction_may_need_two_models(client: openai.OpenAI, models: list[ServedModel]) -> None:

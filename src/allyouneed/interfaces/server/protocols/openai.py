@@ -20,6 +20,7 @@ from allyouneed.interfaces.server.protocols.openai_request import Completion, Wr
 from allyouneed.interfaces.server.refusal import Refusal
 from allyouneed.interfaces.server.service import Service
 from allyouneed.interfaces.server.settings import ServerSettings
+from allyouneed.tasks.translation.outputs import Translation
 
 Answer = Callable[[Request], Awaitable[Response]]
 _NANOSECONDS: Final = 10**9
@@ -151,7 +152,7 @@ def _completion(asked: Completion, found: Translated) -> dict[str, Any]:
             "index": number,
             "message": {"role": "assistant", "content": each.text, "refusal": None, "annotations": []},
             "logprobs": None,
-            "finish_reason": "stop",
+            "finish_reason": _reason(each),
         }
         for number, each in enumerate(found.translations)
     ]
@@ -176,7 +177,7 @@ async def _events(
     except Refusal as refusal:
         yield _event(_error(refusal))
         return
-    yield _event(frame | _choice({}, "stop"))
+    yield _event(frame | _choice({}, _reason(told.translations[0])))
     if asked.has_usage:
         yield _event(frame | {"choices": [], "usage": _usage(told)})
     yield _DONE
@@ -190,6 +191,10 @@ def _frame(asked: Completion, kind: str) -> dict[str, Any]:
 def _choice(delta: Mapping[str, Any], finish_reason: str | None = None) -> dict[str, Any]:
     choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish_reason}
     return {"choices": [choice]}
+
+
+def _reason(found: Translation) -> str:
+    return "length" if found.is_cut else "stop"
 
 
 def _usage(found: Translated) -> dict[str, int]:
