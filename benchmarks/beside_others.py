@@ -35,7 +35,7 @@ TRANSLATION = {"workers": ["--workers", str(CORES)], "threads": ["--workers", "1
 def allyouneed(*arguments: str | Path, text: Path | None = None) -> float:
     """Run the program, with `text` as its input; the seconds that it took."""
     command, began = [sys.executable, "-m", "allyouneed", *arguments], time.perf_counter()
-    subprocess.run(command, input=text and text.read_bytes(), capture_output=True, check=True)
+    subprocess.run(command, input=text.read_bytes() if text else None, capture_output=True, check=True)
     return time.perf_counter() - began
 
 
@@ -57,7 +57,7 @@ def write_data(folder: Path) -> None:
     for part, chosen in {"train": pairs, "test": pairs[:NUM_SENTENCES]}.items():
         (folder / f"{part}.en").write_text("".join(f"{pair.source}\n" for pair in chosen))
         (folder / f"{part}.de").write_text("".join(f"{pair.target}\n" for pair in chosen))
-    sides = ["--source", folder / "train.en", "--target", folder / "train.de"]
+    sides: list[str | Path] = ["--source", folder / "train.en", "--target", folder / "train.de"]
     allyouneed("prepare", folder / "data", *sides, "--vocab-size", "2000")
     (folder / "one.en").write_text("the dog sleeps .\n")
 
@@ -67,7 +67,7 @@ def training_speed(folder: Path, run: Path, threads_share: str) -> float:
     settings = f"training.threads_share='{threads_share}'", f"training.budget_seconds={TRAINING_SECONDS}"
     allyouneed("train", run, "--data", folder / "data", "--preset", "demo", "--set", *settings)
     logged = [event for event in read_log(run / "log.jsonl") if event["event"] == "train"]
-    return statistics.median(event["target_tokens_per_second"] for event in logged)
+    return float(statistics.median(event["target_tokens_per_second"] for event in logged))
 
 
 def translation_speed(folder: Path, options: list[str]) -> float:

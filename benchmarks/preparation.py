@@ -110,7 +110,7 @@ def by_a_loop(files: list[Path], tokenizer: Path) -> float:
     """Seconds of the usual loop in Python over the same tokeniser, a process for each core."""
     cores, began = available_cores(), time.perf_counter()
     quiet = os.environ | {"TOKENIZERS_PARALLELISM": "false"}
-    command = [sys.executable, "-c", LOOP, tokenizer]
+    command: list[str | Path] = [sys.executable, "-c", LOOP, tokenizer]
     running = [
         subprocess.Popen([*command, str(part), str(cores), *files], env=quiet) for part in range(cores)
     ]
@@ -131,6 +131,9 @@ def by_batches(files: list[Path], encode: Callable[[list[str]], list[list[int]]]
 def main() -> None:
     """Measure, print, and keep it in `results/`."""
     num_pairs, only = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000, sys.argv[2:]
+    if "ALLYOUNEED_DATA" not in os.environ:
+        print("NOT RUN: needs ALLYOUNEED_DATA, the folder of the corpora")
+        return
     data = Path(os.environ["ALLYOUNEED_DATA"])
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)

@@ -51,7 +51,7 @@ def main() -> None:
         draw = np.random.default_rng(SEED)
         write_words(source, draw)
         write_words(target, draw)
-        arguments = ["prepare", data, "--source", source, "--target", target]
+        arguments: list[str | Path] = ["prepare", data, "--source", source, "--target", target]
         began = time.perf_counter()
         ran = subprocess.run([sys.executable, "-c", COMMAND, *arguments], stdout=subprocess.PIPE, check=True)
         seconds = time.perf_counter() - began

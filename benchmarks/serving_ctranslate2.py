@@ -1,7 +1,7 @@
 """CTranslate2 behind FastAPI, as people serve it: the peer of `benchmarks/serving.py`.
 
 Requests are those of `POST /api/translate`. CTranslate2 batches the texts of a request; requests share its
-two workers, one thread each, and FastAPI's thread pool waits for them.
+workers, one thread for each core, and FastAPI's thread pool waits for them.
 
 Arguments: FOLDER PORT BEAM_SIZE MIN_LENGTH MAX_LENGTH
 """
@@ -14,6 +14,8 @@ import tokenizers
 import uvicorn
 from fastapi import FastAPI
 from pydantic import BaseModel, ConfigDict
+
+from allyouneed.hardware.processor import available_cores
 
 
 class Body(BaseModel):
@@ -29,7 +31,10 @@ def application(folder: Path, beam_size: int, min_length: int, max_length: int) 
         tokenizers.Tokenizer.from_file(str(folder / f"{side}_tokenizer.json"))
         for side in ("source", "target")
     )
-    translator = ctranslate2.Translator(str(folder), compute_type="int8", inter_threads=2, intra_threads=1)
+    workers = available_cores()
+    translator = ctranslate2.Translator(
+        str(folder), compute_type="int8", inter_threads=workers, intra_threads=1
+    )
     app = FastAPI()
 
     @app.post("/api/translate")
@@ -48,7 +53,8 @@ def application(folder: Path, beam_size: int, min_length: int, max_length: int) 
 
 
 def _text(tokenizer: tokenizers.Tokenizer, pieces: list[str]) -> str:
-    return str(tokenizer.decode([tokenizer.token_to_id(piece) for piece in pieces]))
+    ids = [tokenizer.token_to_id(piece) for piece in pieces]
+    return str(tokenizer.decode([token for token in ids if token is not None]))
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from unittest.mock import patch
 
 import numpy as np
 import torch
+from torch import Tensor
 from torch.nn import functional
 
 from allyouneed.config.presets import preset
@@ -27,8 +28,11 @@ from allyouneed.model import Transformer
 from allyouneed.model.attention import fused_attention, scaled_dot_product_attention
 from allyouneed.model.dropout import Dropout
 from allyouneed.training import update
-from allyouneed.training.loss import loss_of_logits
+from allyouneed.training.loss import LossSums
 from allyouneed.training.optimizer import build_optimizer
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from tests.training.plain_loss import loss_of_logits
 
 VOCAB_SIZE, SENTENCE_TOKENS, BATCH_TOKENS = 10_000, 17, 4_096
 ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 8
@@ -77,7 +81,11 @@ def library_dropout() -> Iterator[None]:
 @contextmanager
 def plain_loss() -> Iterator[None]:
     """All logits in memory in place of the fused projection and loss."""
-    with patch.object(update, "projected_loss", lambda h, w, y, s: loss_of_logits((h @ w.T).float(), y, s)):
+
+    def of_logits(hidden: Tensor, matrix: Tensor, targets: Tensor, smoothing: float, bias: None) -> LossSums:
+        return loss_of_logits((hidden @ matrix.T).float(), targets, smoothing)
+
+    with patch.object(update, "projected_loss", of_logits):
         yield
 
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+import torch
 
 from allyouneed import load_translator
 from allyouneed.bench.contenders import OURS, Entry, missing_package
@@ -107,6 +108,24 @@ def test_sources_of_a_shape_are_as_long_as_those_of_multi30k(random_task: Task) 
     assert [len(ids) for ids in random_task.sources] == multi30k_lengths()[:9, 0].tolist()
 
 
+def test_a_shape_may_have_more_sentences_than_multi30k(tmp_path: Path) -> None:
+    assert len(task_of_shape(SMALL, 30_000, 7, (), {}, tmp_path).sources) == 30_000
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_without_kernels_the_threads_are_pytorchs(
+    threads: int, random_task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ALLYOUNEED_NATIVE", "0")
+    before = torch.get_num_threads()
+    try:
+        decoder = CONTENDERS[OURS](random_task.folders[OURS], "float32", random_task.search)
+        decoder.arrange(Layout(processes=1, workers=1, threads=threads, batch=2))
+        assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
+
+
 def test_several_processes_translate_as_one_does_and_in_order(random_task: Task) -> None:
     with Team(random_task, Entry(OURS, "float32"), 2) as team:
         alone = team.take_turn(random_task.sources)
@@ -114,6 +133,7 @@ def test_several_processes_translate_as_one_does_and_in_order(random_task: Task)
         shared = team.take_turn(random_task.sources)
         assert list(shared.outputs) == list(alone.outputs)
         assert len(team.latencies(random_task.sources)) == 9
+        assert team.latencies([]) == []
         peak, grown = team.memory()
         assert 0 < grown < peak
 

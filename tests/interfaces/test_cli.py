@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import BrokenExecutor
 from pathlib import Path
 
 import pytest
@@ -133,6 +134,7 @@ def test_wrong_usage_is_one_line_that_names_what_is_nearest(
             "error[E-DISK]: standard output: No space left on device",
         ),
         (MemoryError(), 7, "error[E-MEMORY]: there is not enough memory"),
+        (BrokenExecutor("abruptly"), 7, "error[E-MEMORY]: a worker process was killed"),
         (KeyboardInterrupt(), 130, "interrupted"),
         (BrokenPipeError(32, "Broken pipe"), 141, None),
         (

@@ -131,10 +131,15 @@ def test_a_compiler_that_fails_gives_way_to_the_next(
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.parametrize("fails", ["exit 1", r"printf 'f\374r\n' >&2; exit 1"], ids=["silent", "Latin-1"])
 def test_a_compiler_that_fails_is_told_of_and_leaves_nothing(
-    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    cache: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    fails: str,
 ) -> None:
-    compiler(tmp_path / "bin", "exit 1", monkeypatch)
+    compiler(tmp_path / "bin", fails, monkeypatch)
     assert library() is None
     assert (
         "the C kernels are not available, PyTorch computes several times more slowly"

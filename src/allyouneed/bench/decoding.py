@@ -75,7 +75,7 @@ def bench_task(
     started = circumstances(_CPU)
     return {
         **started,
-        "environment": started["environment"] | {"threads": threads} | _versions(entries) | _instructions(),
+        "environment": started["environment"] | {"threads": threads} | _versions(entries) | kernels_in_use(),
         "model": task.model.model_dump(),
         "search": task.search.model_dump(),
         "sentences": len(task.sources),
@@ -212,7 +212,7 @@ def seconds(found: Measured) -> np.ndarray[Any, np.dtype[np.float64]]:
     return np.array([turn.seconds for turn in found.turns])
 
 
-def _instructions() -> dict[str, str]:
+def kernels_in_use() -> dict[str, str]:
     """The instruction set of our kernels, and what limits those of all."""
     chosen = {"instructions": instructions()} if library() else {}
     return chosen | {name: os.environ[name] for name in FORCED if name in os.environ}

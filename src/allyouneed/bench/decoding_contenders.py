@@ -6,7 +6,7 @@ All map token ids to token ids, search with the same beam size, and stop when th
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import tokenizers
 import torch
@@ -14,7 +14,7 @@ import torch
 from allyouneed.bench.contenders import OURS, Precision
 from allyouneed.config.run import SearchConfig
 from allyouneed.inference.batching import Batching
-from allyouneed.inference.engine import pad
+from allyouneed.inference.engine import Engine, pad
 from allyouneed.inference.engine_choice import build_engine
 from allyouneed.inference.generate import generate
 from allyouneed.inference.selection import NEVER_PRODUCED
@@ -63,15 +63,18 @@ class OurDecoder:
     def __init__(self, folder: Path, precision: Precision, search: SearchConfig) -> None:
         self._model = model_of(load_checkpoint(folder))
         self._precision, self._search = precision, search
+        self._engine: Engine | None = None
         self.arrange(ONE_BY_ONE)
 
     def arrange(self, layout: Layout) -> None:
         """Pack the weights for the layout's number of threads."""
-        self._layout = layout
+        self._layout, self._engine = layout, None  # the one before gives its memory back first
+        torch.set_num_threads(layout.threads)  # which count where the kernels cannot be used
         self._engine = build_engine(self._model, self._precision, layout.threads)
 
     def translate(self, sources: Sequence[Ids]) -> list[list[int]]:
         """The best translation of each source."""
+        assert self._engine is not None
         batching = Batching(tokens=None, size=self._layout.batch, workers=self._layout.workers)
         found = generate(self._engine, sources, self._search, batching=batching)
         return [hypotheses[0].ids for hypotheses in found]
@@ -88,13 +91,14 @@ class CTranslate2Decoder:
         )
         self._pieces = [source.id_to_token(token) for token in range(source.get_vocab_size())]
         self._ids = target.get_vocab()
+        self._translator: Any = None
         self.arrange(ONE_BY_ONE)
 
     def arrange(self, layout: Layout) -> None:
         """Load the model for the layout's numbers of workers and threads."""
         from ctranslate2 import Translator
 
-        self._layout = layout
+        self._layout, self._translator = layout, None  # the one before gives its memory back first
         self._translator = Translator(
             str(self._folder),
             compute_type=self._precision,

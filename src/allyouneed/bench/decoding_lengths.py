@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from allyouneed.bench.contenders import OURS, Precision, circumstances, spread
+from allyouneed.bench.decoding import kernels_in_use
 from allyouneed.bench.decoding_contenders import Layout, OurDecoder
 from allyouneed.bench.decoding_workloads import Task
 from allyouneed.symbols import UNKNOWN
@@ -50,8 +51,8 @@ def bench_lengths(
         ]
     started = circumstances(torch.device("cpu"))
     return {
-        "date": started["date"],
-        "environment": started["environment"] | {"threads": 1},
+        **started,
+        "environment": started["environment"] | {"threads": 1} | kernels_in_use(),
         "model": task.model.model_dump(),
         "beam_size": task.search.beam_size,
         "batch": _BATCH,

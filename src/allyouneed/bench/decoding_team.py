@@ -4,6 +4,7 @@ The time of a turn includes passing ids to the process and back: a few milliseco
 """
 
 import importlib
+import signal
 import time
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
@@ -99,8 +100,10 @@ _entered: list[tuple[Contender, int]] = []
 
 
 def _enter(task: Task, entry: Entry) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # the process that leads tells of it
     if entry.contender in NEEDED:
-        importlib.import_module(NEEDED[entry.contender][0])
+        package = importlib.import_module(NEEDED[entry.contender][0])
+        getattr(package, "MarianMTModel", None)  # whose code transformers loads when it is asked for
     before = memory_bytes(_CPU)
     build = CONTENDERS[entry.contender]
     _entered.append((build(task.folders[entry.contender], entry.precision, task.search), before))
@@ -115,6 +118,8 @@ def _translate(sources: Sequence[Ids]) -> list[list[int]]:
 
 
 def _time_each(sources: Sequence[Ids]) -> list[float]:
+    if not sources:  # of few sentences, some turns have none
+        return []
     contender, _ = _entered[0]
     contender.translate(sources[:1])  # warm-up
     seconds = []

@@ -138,7 +138,7 @@ def task_of_shape(
         SearchConfig.checked(**dict(search) | {"min_length": num_tokens, "max_length": num_tokens}),
         [
             draw.integers(UNKNOWN + 1, model.source_vocab_size, length).tolist()
-            for length in multi30k_lengths()[:num_sentences, 0]
+            for length in np.resize(multi30k_lengths()[:, 0], num_sentences)
         ],
     )
 

@@ -5,11 +5,12 @@ well. Ratios are taken within a round, so a busy machine slows all alike; the re
 Each contender runs in its own process, so that none reuses memory that another has freed.
 """
 
+import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from multiprocessing import get_context
 from typing import Any
@@ -158,6 +159,7 @@ _entered: list[Contender] = []
 
 
 def _enter(shape: Shape, entry: Entry, longest: int, device: torch.device) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # the process that leads tells of it
     _entered.append(build_contender(shape, entry, longest, device))
 
 
@@ -207,6 +209,15 @@ def step_memory(shape: Shape, entry: Entry, device: torch.device) -> int:
         return process.submit(_growth, shape, entry, device).result()
 
 
+def _load_code(shape: Shape, entry: Entry, device: torch.device) -> None:
+    """Take a step of a tiny model: code that is loaded at the first step is not memory of a step."""
+    widths = {"d_model": 16, "d_ff": 16, "num_layers": 1, "num_heads": 1, "d_k": 16, "d_v": 16}
+    vocabulary = {"source_vocab_size": 64, "target_vocab_size": 64}
+    tiny = replace(shape, model=shape.model.replace(**widths, **vocabulary), batch_tokens=64)
+    few = np.full((8, 2), 7)
+    build_contender(tiny, entry, 8, device).step(next(_batches(tiny, few)))
+
+
 def summarise(rounds: Sequence[Round]) -> list[dict[str, Any]]:
     """A row per workload and entry, every figure with its spread over the rounds.
 
@@ -244,6 +255,7 @@ def speeds(rounds: Sequence[Round], workload: str, entry: Entry) -> NDArray[np.f
 def _growth(shape: Shape, entry: Entry, device: torch.device) -> int:
     lengths = list(shape.workloads.values())[-1]()
     batches = _batches(shape, lengths)
+    _load_code(shape, entry, device)
     before = memory_bytes(device)
     contender = build_contender(shape, entry, 1 + int(lengths.max()), device)
     for batch in islice(batches, _MEMORY_STEPS):

@@ -159,19 +159,26 @@ def explain(error: Exception) -> UserError:
             error.verbose = False
             command = " ".join(("allyouneed", *(error.command_chain or ())))
             return UsageError(f"{' '.join(str(error).split())} (see `{command} --help`)")
-        case _ if is_out_of_memory(error):
-            return ResourceError(
-                "there is not enough memory; give it less at a time (smaller batches or inputs)"
-            )
-        case RuntimeError() if "can't start new thread" in str(error):
-            return ResourceError(
-                "no more threads may be started; raise the limit (`ulimit -u`), or use fewer --workers"
-            )
+        case _ if lacking := _lacking(error):
+            return ResourceError(lacking)
         case OSError():
             return DiskError(_disk_message(error))
     return InternalError(
         f"{type(error).__name__}: {error}; please run it again with --debug and report what it shows"
     )
+
+
+def _lacking(error: Exception) -> str | None:
+    """What is to be done if the machine lacks something; None for other errors."""
+    from concurrent.futures import BrokenExecutor
+
+    if is_out_of_memory(error):
+        return "there is not enough memory; give it less at a time (smaller batches or inputs)"
+    if isinstance(error, RuntimeError) and "can't start new thread" in str(error):
+        return "no more threads may be started; raise the limit (`ulimit -u`), or use fewer --workers"
+    if isinstance(error, BrokenExecutor):
+        return "a worker process was killed, probably for lack of memory; free some, or give it less"
+    return None
 
 
 def _is_one_of_several() -> bool:

@@ -77,6 +77,7 @@ def compile_library(compiler: str, command: Sequence[str], path: Path) -> None:
                 [*command, *FLAGS, *_SHARED, *openmp, "-o", str(path), *sources, "-lm"],
                 capture_output=True,
                 text=True,
+                errors="replace",  # a compiler may speak another encoding
                 timeout=_SECONDS,
                 check=False,
                 env=environment,

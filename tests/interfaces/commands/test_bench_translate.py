@@ -66,6 +66,16 @@ def test_a_shape_is_measured_by_length_and_other_results_stay(
     assert "x the shortest" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("options", [["--lengths"], ["--against", "huggingface"]])
+def test_a_precision_that_nobody_has_is_told(
+    options: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.setattr("allyouneed.bench.decoding_contenders.available", lambda: ())
+    given = ["--shape", "small", "--precision", "int8", *options, "--out", str(tmp_path / "x.json")]
+    assert main(["bench", "translate", *given]) == 2
+    assert "--precision: no contender has int8 here; name another" in capsys.readouterr().err
+
+
 def test_the_options_name_shapes_and_all_peers() -> None:
     assert set(get_args(ShapeName)) == set(MODELS)
     assert {OURS, *get_args(Peer)} == set(CONTENDERS)
@@ -77,6 +87,8 @@ def test_the_options_name_shapes_and_all_peers() -> None:
     [
         ([], 2, "no model; name one"),
         (["model"], 2, "name a file with --source"),
+        (["--shape", "base", "--source", "{tmp}/notes"], 2, "--source: read for models, without --lengths,"),
+        (["{tmp}/m", "--lengths", "--reference", "{tmp}/notes"], 2, "--reference: read for models, without"),
         (["--shape", "huge"], 2, 'Invalid value "huge" for --shape. Choose from: "small", "base", "opus".'),
         (["--shape", "base", "--against", "fairseq"], 2, 'Invalid value "fairseq" for --against.'),
         (["--shape", "base", "--rounds", "0"], 2, 'Invalid value "0" for --rounds. Must be >= 1.'),

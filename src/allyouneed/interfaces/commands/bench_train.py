@@ -1,6 +1,7 @@
 """`allyouneed bench train`: compares training speed with other software."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import product, starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -69,7 +70,8 @@ def train(
     from allyouneed.bench.training import bench_shape, num_turns
 
     shapes = _shapes(shape, data)
-    entries = [Entry(name, each) for name in (OURS, *installed(against)) for each in precision]
+    pairs = product((OURS, *installed(against)), precision)
+    entries = [*dict.fromkeys(starmap(Entry, pairs))]
     place = torch_device(device)
     keep(results, out)  # fails before minutes of work, not after
     total = sum(num_turns(each, entries, rounds) for each in shapes.values())

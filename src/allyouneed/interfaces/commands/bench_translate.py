@@ -93,8 +93,7 @@ def translate(
     """
     if not (models or shape):
         raise UsageError("bench translate: no model; name one, or give --shape base")
-    if models and source is None and not conditions.lengths:
-        raise UsageError("bench translate: no sentences; name a file with --source")
+    _require_effect(models, source, reference, conditions)
     names = [*(model.resolve().name for model in models), *shape]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise UsageError(f"bench translate: two are named {twice}; measure one at a time, with another --out")
@@ -111,6 +110,24 @@ def translate(
         print("\n".join(text(key, results[key])), end="\n\n")
     if not conditions.lengths:
         print("\n".join(_REMARKS))
+
+
+def _require_effect(
+    models: Sequence[Path], source: Path | None, reference: Path | None, conditions: Conditions
+) -> None:
+    """Refuse options that are missing, or without effect beside the others."""
+    reads = bool(models) and not conditions.lengths
+    if reads and source is None:
+        raise UsageError("bench translate: no sentences; name a file with --source")
+    for name, given in (("source", source), ("reference", reference)):
+        if given is not None and not reads:
+            raise UsageError(f"--{name}: read for models, without --lengths, only; leave it out")
+
+
+def _require_one(entries: Sequence[object], conditions: Conditions) -> None:
+    if not entries:
+        asked = " or ".join(conditions.precision)
+        raise UsageError(f"--precision: no contender has {asked} here; name another")
 
 
 Make = Callable[[Sequence[str], Mapping[str, object], Path], "Task"]
@@ -157,6 +174,7 @@ def _speeds(make: Make, conditions: Conditions) -> dict[str, Any]:
         for precision in conditions.precision
         if precision in precisions(name)
     ]
+    _require_one(entries, conditions)
     with TemporaryDirectory(prefix="allyouneed-bench-") as folder:
         task = make(peers, _search(conditions), Path(folder))
         total = num_turns(entries, conditions.rounds, threads)
@@ -167,19 +185,21 @@ def _speeds(make: Make, conditions: Conditions) -> dict[str, Any]:
 def _lengths(make: Make, conditions: Conditions) -> dict[str, Any]:
     from allyouneed.bench.contenders import OURS
     from allyouneed.bench.decoding_contenders import precisions
-    from allyouneed.bench.decoding_lengths import bench_lengths, num_turns_of_lengths
+    from allyouneed.bench.decoding_lengths import LENGTHS, bench_lengths, num_turns_of_lengths
 
     chosen = [precision for precision in conditions.precision if precision in precisions(OURS)]
+    _require_one(chosen, conditions)
     with TemporaryDirectory(prefix="allyouneed-bench-") as folder:
         task = make((), _search(conditions), Path(folder))
+        if task.model.positions == "learned" and task.model.max_positions < LENGTHS[-1]:
+            found = f"the model has {task.model.max_positions} positions"
+            raise UsageError(f"--lengths: {found}, and {LENGTHS[-1]} are measured; take another model")
         total = num_turns_of_lengths(chosen, conditions.rounds)
         with progress(total, unit="turns", description="measuring") as bar:
             return bench_lengths(task, chosen, conditions.rounds, bar.advance)
 
 
 def _speeds_as_text(name: str, result: Mapping[str, Any]) -> Iterator[str]:
-    from allyouneed.bench.decoding import FORCED
-
     search, environment = result["search"], result["environment"]
     yield (
         f"{name}: {size_of(result['model'])}; {result['sentences']:,} sentences, beam {search['beam_size']}, "
@@ -187,11 +207,17 @@ def _speeds_as_text(name: str, result: Mapping[str, Any]) -> Iterator[str]:
     )
     versions = (f"{name} {environment[name]}" for name in _PACKAGES if name in environment)
     yield ", ".join([f"{environment['cpu']}, {environment['threads']} threads", *versions])
+    yield from _kernels(environment)
+    yield ""
+    yield from table([_cells(row, search["beam_size"]) for row in result["rows"]])
+
+
+def _kernels(environment: Mapping[str, Any]) -> Iterator[str]:
+    from allyouneed.bench.decoding import FORCED
+
     forced = [f"{name}={environment[name]}" for name in FORCED if name in environment]
     if "instructions" in environment:
         yield f"kernels: {environment['instructions']}" + f" ({', '.join(forced)})" * bool(forced)
-    yield ""
-    yield from table([_cells(row, search["beam_size"]) for row in result["rows"]])
 
 
 _PACKAGES = ("torch", "ctranslate2", "transformers")
@@ -227,6 +253,7 @@ def _lengths_as_text(name: str, result: Mapping[str, Any]) -> Iterator[str]:
         f"{name}: {size_of(result['model'])}; batches of {result['batch']}, beam {result['beam_size']}, "
         f"one thread; {result['rounds']} rounds"
     )
+    yield from _kernels(result["environment"])
     yield ""
     yield from table(
         [
