@@ -43,6 +43,33 @@ def test_a_signal_in_a_destructor_ends_the_program(number: int, code: int) -> No
     assert "Exception ignored" not in ended.stderr
 
 
+INTERRUPTED = """
+import signal, time
+from allyouneed.interfaces.termination import end_by_signals
+from allyouneed.training.stop_signals import StopSignals
+
+end_by_signals()
+
+class Thing:
+    def __del__(self):
+        signal.raise_signal(signal.SIGTERM)
+
+def work():
+    thing = Thing()
+    del thing
+    time.sleep(60.0)
+    print("went on")
+
+with StopSignals() as stop:
+    print(stop.interruptible(work), stop.received.name)
+"""
+
+
+def test_a_signal_in_a_destructor_aborts_interruptible_work() -> None:
+    ended = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "None SIGTERM\n", "")
+
+
 def test_other_errors_of_destructors_are_told_and_end_nothing() -> None:
     ended = run("raise ValueError('of a destructor')", 0.0)
     assert ended.returncode == 0

@@ -284,6 +284,8 @@ def test_a_run_that_is_moved_or_replaced_while_its_lock_is_held_is_noticed(run: 
         run.rename(run.with_name("elsewhere"))
         with pytest.raises(DiskError, match=f"^{run}: was moved or removed while this process"):
             directory.require_held()
+        with pytest.raises(DiskError, match=f"^{run}: was moved or removed while this process"):
+            directory.write_exit(0, 1, "finished")
         with RunDirectory(run).locked(), pytest.raises(DiskError):
             directory.require_held()
 

@@ -2,6 +2,7 @@
 
 import fcntl
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -98,6 +99,16 @@ def test_the_whole_run_is_its_updates_at_the_measured_speed(rehearsed: Rehearsal
     assert rehearsed.training_seconds == pytest.approx(tokens / rehearsed.speed.target_tokens_per_second)
     assert 0 < rehearsed.speed.share_of_peak < 1
     assert rehearsed.speed.updates >= 1
+
+
+@pytest.mark.parametrize("limit", ["budget_flops", "budget_seconds"])
+def test_a_budget_ends_the_run_where_it_is_spent(rehearsed: Rehearsal, limit: str) -> None:
+    whole = {"budget_flops": rehearsed.training_flops, "budget_seconds": rehearsed.training_seconds}
+    for share, updates, ends_by in ((0.49, 15, limit), (2.0, 30, "num_steps")):
+        config = rehearsed.config.replace(training={limit: share * whole[limit]})
+        found = replace(rehearsed, config=config)
+        assert (found.updates, found.limit) == (updates, ends_by)
+    assert rehearsed.limit == "num_steps"
 
 
 def test_the_disk_holds_what_was_told_before(rehearsed: Rehearsal, trained: Path) -> None:

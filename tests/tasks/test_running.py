@@ -252,6 +252,35 @@ def test_where_the_newest_checkpoint_is_damaged_the_one_before_is_taken_with_a_n
     assert bits(copy) == bits(whole)
 
 
+def test_a_run_whose_states_are_gone_does_not_start_again(copy: Path, data: Path) -> None:
+    shutil.rmtree(copy / "state")
+    before = {path: path.stat().st_mtime_ns for path in (copy / "checkpoints").rglob("*")}
+    with pytest.raises(ModelError, match="its checkpoints have no state to resume from; copy the folder"):
+        train(copy, data, resume=True)
+    assert {path: path.stat().st_mtime_ns for path in (copy / "checkpoints").rglob("*")} == before
+
+
+def test_a_checkpoint_in_the_place_of_another_is_damaged(copy: Path, data: Path) -> None:
+    older, newest = RunDirectory(copy).resumable_steps()[-2:]
+    shutil.rmtree(RunDirectory(copy).checkpoint(newest))
+    shutil.copytree(RunDirectory(copy).checkpoint(older), RunDirectory(copy).checkpoint(newest))
+    said: list[str] = []
+    train(copy, data, resume=True, say=said.append)
+    assert f"is the checkpoint of step {older}; take another copy" in said[0]
+    assert said[1].endswith(f"resumed at step {older:,}")
+
+
+def test_settings_without_effect_are_told(run: Path, data: Path) -> None:
+    said: list[str] = []
+    config = CONFIG.replace(training={"num_steps": 2, "warmup_steps": 3, "sharded": True})
+    train(run, data, config, say=said.append)
+    assert said == [
+        f"{run}: training.warmup_steps = 3 exceeds the 2 updates of the run, so the learning rate does not "
+        "reach its peak",
+        f"{run}: training.sharded has no effect with one process",
+    ]
+
+
 def test_where_every_checkpoint_is_damaged_nothing_is_trained(copy: Path, data: Path) -> None:
     for path in copy.glob("state/*/state.json"):
         flip_a_bit(path)

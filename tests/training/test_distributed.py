@@ -1,12 +1,16 @@
 """What `torchrun` tells a process about its device; the exchanges are tested in tests/reliability."""
 
 import socket
+from concurrent.futures import ThreadPoolExecutor, wait
 
 import pytest
 import torch
+from tests.patience import PATIENCE_SECONDS
+from torch.distributed import HashStore
 
 from allyouneed.errors import ResourceError, UsageError
-from allyouneed.training.distributed import device_of_process, joined_processes
+from allyouneed.training import distributed
+from allyouneed.training.distributed import Processes, device_of_process, joined_processes
 
 
 def test_a_process_on_the_cpu_needs_no_number(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,6 +41,23 @@ def test_an_accelerator_that_is_not_there_is_refused_by_its_number(monkeypatch: 
     monkeypatch.setattr(torch.accelerator, "device_count", lambda: 2)
     with pytest.raises(UsageError, match=r"^cuda:5: this machine has 2 such devices; numbers count from 0$"):
         device_of_process(torch.device("cuda:5"))
+
+
+def test_processes_wait_at_the_start_for_one_that_still_reads() -> None:
+    store = HashStore()
+    first, late = (Processes(rank, 2, store) for rank in (0, 1))
+    with ThreadPoolExecutor(1) as threads:
+        for _ in range(2):
+            waiting = threads.submit(first.gather)
+            assert not wait([waiting], timeout=0.3).done
+            late.gather()
+            waiting.result(PATIENCE_SECONDS)
+
+
+def test_a_process_that_never_comes_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(distributed, "_GATHER_SECONDS", 0.0)
+    with pytest.raises(ResourceError, match="not all 2 processes have read their data within 0 minutes"):
+        Processes(0, 2, HashStore()).gather()
 
 
 def test_processes_that_cannot_meet_are_told_where(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,6 +42,15 @@ def test_the_best_validation_is_that_of_the_highest_bleu_whatever_its_loss() -> 
     assert (best.step, best.since) == (4, 0)
 
 
+def test_while_bleu_is_0_the_best_validation_is_that_of_the_lowest_loss() -> None:
+    best = Best()
+    assert [best.update(step, loss, 0.0) for step, loss in enumerate([3.0, 2.0, 2.5])] == [True, True, False]
+    assert best.is_out_of(1)
+    assert not best.is_out_of(2)
+    assert not best.is_out_of(None)
+    assert best.update(4, loss=9.0, score=0.1)
+
+
 def test_without_bleu_the_best_validation_is_that_of_the_lowest_loss() -> None:
     best = Best()
     assert [best.update(step, loss, None) for step, loss in enumerate([3.0, 2.0, 2.5, math.nan])] == [

@@ -1,3 +1,4 @@
+import os
 import signal
 import threading
 from collections.abc import Iterator
@@ -55,6 +56,18 @@ def test_where_one_may_come_twice_the_same_signal_again_is_ignored_and_another_a
         with pytest.raises(ActedAtOnce):
             signal.raise_signal(other)
         assert stop.received is first
+
+
+def test_the_end_of_a_session_is_noted_unless_it_is_ignored() -> None:
+    for handler, noted in ((signal.SIG_DFL, signal.SIGHUP), (signal.SIG_IGN, None)):
+        previous = signal.signal(signal.SIGHUP, handler)
+        try:
+            with StopSignals() as stop:
+                signal.raise_signal(signal.SIGHUP) if noted else os.kill(os.getpid(), signal.SIGHUP)
+                assert stop.received is noted
+            assert signal.getsignal(signal.SIGHUP) is handler
+        finally:
+            signal.signal(signal.SIGHUP, previous)
 
 
 def test_afterwards_signals_act_as_before() -> None:

@@ -2,6 +2,8 @@
 
 import signal
 import sys
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -23,13 +25,16 @@ def end_by_signals() -> None:
 
 def _send_again(forgotten: "UnraisableHookArgs") -> None:
     error = forgotten.exc_value
+    again: Callable[[], None] | None
     if isinstance(error, KeyboardInterrupt):
-        number = signal.SIGINT
+        again = partial(signal.raise_signal, signal.SIGINT)
     elif isinstance(error, SystemExit) and error.code == _TERMINATED:
-        number = signal.SIGTERM
+        again = partial(signal.raise_signal, signal.SIGTERM)
     else:
+        again = getattr(error, "again", None)  # of an exception by which a handler aborts some work
+    if again is None:
         sys.__unraisablehook__(forgotten)
         return
     # Not immediately: an exception raised here would be discarded too.
-    signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(number))
+    signal.signal(signal.SIGALRM, lambda *_: again())
     signal.setitimer(signal.ITIMER_REAL, _SECONDS_UNTIL_AGAIN)

@@ -137,7 +137,12 @@ class RunDirectory:
                 remove_directory(directory, kind)
 
     def write_exit(self, code: int, step: int, reason: str) -> None:
-        """Record in `exit.json` how the run ended."""
+        """Record in `exit.json` how the run ended.
+
+        Raises:
+            DiskError: The run has been moved or removed; nothing is written.
+        """
+        self.require_held()
         write_text(self._exit, json.dumps({"code": code, "step": step, "reason": reason}) + "\n")
 
     def forget_exit(self) -> None:

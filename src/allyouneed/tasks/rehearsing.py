@@ -1,5 +1,6 @@
 """Rehearsal of a run: checks and counts everything that `train` would do, and times a few updates."""
 
+import math
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -88,8 +89,27 @@ class Rehearsal:
 
     @property
     def updates(self) -> int:
-        """Number of updates that the run would make."""
-        return max(0, self.config.training.num_steps - self.steps_done)
+        """Number of updates that the run would make within `num_steps` and its budgets."""
+        return min(self._updates_by_limit().values())
+
+    @property
+    def limit(self) -> str:
+        """The training setting that ends the run."""
+        found = self._updates_by_limit()
+        return min(found, key=found.__getitem__)
+
+    def _updates_by_limit(self) -> dict[str, int]:
+        """Number of updates to come by each limit; what is done counts as if it had been at this speed."""
+        training, epoch = self.config.training, self.epoch
+        seconds = epoch.target_tokens / self.speed.target_tokens_per_second
+        limits = {"num_steps": training.num_steps}
+        for name, budget, of_epoch in (
+            ("budget_flops", training.budget_flops, epoch.flops),
+            ("budget_seconds", training.budget_seconds, seconds),
+        ):
+            if budget is not None:
+                limits[name] = math.ceil(budget / of_epoch * epoch.updates)
+        return {name: max(0, updates - self.steps_done) for name, updates in limits.items()}
 
     @property
     def epochs(self) -> float:

@@ -2,7 +2,7 @@
 
 import contextlib
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import torch
@@ -93,6 +93,7 @@ def _trainer(
     """The trainer of a run, restored to the run's latest state."""
     steps = directory.resumable_steps() if processes.is_first else []
     pairs = training_pairs(prepared, config.training)
+    processes.gather()  # the data to replay may have been far away
     trainer = Trainer(
         config,
         Corpus(pairs.store, prepared.valid, prepared.tokenizers, pairs.facts),
@@ -127,7 +128,22 @@ def _load(trainer: Trainer, prepared: PreparedData, steps: list[int], say: Calla
         model.require_like(trainer.config, prepared)
         trainer.start_from(load_checkpoint(model.directory), model.state if training.init_moments else None)
         say(f"{trainer.run.path}: starts with the weights of {model.path}")
+    if not steps:
+        for idle in _idle_settings(trainer.config, trainer.processes.size):
+            say(f"{trainer.run.path}: {idle}")
     write_text(trainer.run.config, trainer.config.to_toml())
+
+
+def _idle_settings(config: RunConfig, num_processes: int) -> Iterator[str]:
+    """What is told of settings that have no effect, or another than one may expect."""
+    training = config.training
+    if training.warmup_steps > training.num_steps:
+        yield (
+            f"training.warmup_steps = {training.warmup_steps:,} exceeds the {training.num_steps:,} updates "
+            "of the run, so the learning rate does not reach its peak"
+        )
+    if training.sharded and num_processes == 1:
+        yield "training.sharded has no effect with one process"
 
 
 def average(
@@ -166,6 +182,13 @@ def require_run(directory: RunDirectory, resume: bool) -> None:
     if not resume:
         raise UsageError(
             f"{directory.path}: exists; continue with resume, or name a new folder", settings=["resume"]
+        )
+    # One checkpoint alone is what a kill between it and its state leaves.
+    if len(directory.checkpoint_steps()) > 1 and not directory.resumable_steps():
+        raise ModelError(
+            f"{directory.path}: its checkpoints have no state to resume from; copy the folder state back, or "
+            "continue a checkpoint in a new run with init_from",
+            settings=["init_from"],
         )
 
 
@@ -209,9 +232,9 @@ def _train(trainer: Trainer) -> signal.Signals | None:
 def _write_exit(trainer: Trainer, received: signal.Signals | None) -> None:
     if received is not None:
         trainer.run.write_exit(128 + received, trainer.step, received.name)
-    elif trainer.step < trainer.config.training.num_steps:
-        trainer.run.write_exit(
-            0, trainer.step, "out of budget" if trainer.is_over_budget else "out of patience"
-        )
+    elif trainer.step < trainer.config.training.num_steps:  # another process may have counted the seconds
+        is_out_of_patience = trainer.best.is_out_of(trainer.config.training.patience)
+        reason = "out of patience" if is_out_of_patience else "out of budget"
+        trainer.run.write_exit(0, trainer.step, reason)
     else:
         trainer.run.write_exit(0, trainer.step, "finished")

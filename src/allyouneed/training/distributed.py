@@ -6,6 +6,7 @@ Without `torchrun` there is one process, and all exchanges are no-ops.
 import contextlib
 import os
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
 from typing import TypeVar
@@ -22,7 +23,10 @@ from allyouneed.errors import ResourceError, UsageError, is_out_of_memory
 HANG_SECONDS = 90.0
 """A process that does not respond for this long is considered hung."""
 
+_GATHER_SECONDS = 3_600.0
+"""Processes wait this long for each other at the start, while each reads its data and models."""
 _BEAT_SECONDS = 1.0
+_ASK_SECONDS = 0.1
 _AT_WORK, _DONE = 0, 1
 _MET = "met/{}"
 """Key of the number of the last exchange that the process of a rank has entered."""
@@ -43,7 +47,28 @@ class Processes:
         self.rank, self.size = rank, size
         self.is_first = rank == 0
         self._store = store
-        self._num_meetings = self._num_told = 0
+        self._num_meetings = self._num_told = self._num_gathered = 0
+
+    def gather(self) -> None:
+        """Wait until all processes have come here; one may take long to read its data.
+
+        Raises:
+            ResourceError: A process has not come within an hour.
+        """
+        if self._store is None:
+            return
+        self._num_gathered += 1
+        here = [f"here/{self._num_gathered}/{rank}" for rank in range(self.size)]
+        self._store.set(here[self.rank], "")
+        ends = time.monotonic() + _GATHER_SECONDS
+        while not self._store.check(here):  # asked again and again, so that a signal ends the program
+            if time.monotonic() > ends:
+                raise ResourceError(
+                    f"not all {self.size} processes have read their data within {_GATHER_SECONDS / 60:.0f} "
+                    "minutes; look at the messages of the others",
+                    label="E-PROCESS",
+                )
+            time.sleep(_ASK_SECONDS)
 
     def add_up(self, tensor: Tensor) -> None:
         """Replace a tensor by its sum over all processes, with the same bits in each."""
@@ -205,6 +230,8 @@ def joined_processes(device: torch.device) -> Iterator[Processes]:
         store, rank, size = next(rendezvous("env://"))
         # The launcher's store outlives a restart; the prefix hides old entries.
         store = PrefixStore(f"start-{num_restarts()}", store)
+        processes = Processes(rank, size, PrefixStore("run", store))
+        processes.gather()
         dist.init_process_group(
             "gloo"
             if device.type == "cpu"
@@ -215,7 +242,7 @@ def joined_processes(device: torch.device) -> Iterator[Processes]:
             timeout=timedelta(seconds=HANG_SECONDS),
         )
     try:
-        yield Processes(rank, size, PrefixStore("run", store))
+        yield processes
     finally:
         dist.destroy_process_group()
 

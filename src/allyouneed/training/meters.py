@@ -68,19 +68,23 @@ class Best:
     """The best validation so far: by BLEU or F1 if measured, else by loss."""
 
     value: float = -math.inf
-    """Larger is better: BLEU, F1, or the negative loss."""
+    """Larger is better: BLEU, F1, or the negative loss, also while BLEU or F1 is 0."""
     step: int = 0
     since: int = 0
     """Number of validations since then."""
 
     def update(self, step: int, loss: float, score: float | None) -> bool:
         """Count a validation; return whether it is the best so far."""
-        value = -loss if score is None else score
+        value = score or -loss  # a score of 0 tells nothing yet, and loses against any other
         if value > self.value:
             self.value, self.step, self.since = value, step, 0
             return True
         self.since += 1
         return False
+
+    def is_out_of(self, patience: int | None) -> bool:
+        """Whether so many validations have brought no improvement."""
+        return patience is not None and self.since >= patience
 
 
 def perplexity_of(loss: float) -> float:

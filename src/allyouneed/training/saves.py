@@ -92,6 +92,8 @@ class Saves:
             ModelError: The checkpoint or the state is damaged.
         """
         checkpoint = load_checkpoint(self.run.checkpoint(step))
+        if (found := checkpoint.manifest.get("step", step)) != step:
+            raise ModelError(f"{checkpoint.directory}: is the checkpoint of step {found}; take another copy")
         load_weights(model, checkpoint.weights, checkpoint.weights_path)
         progress = load_training_state(self.run.state(step), optimizer)
         try:

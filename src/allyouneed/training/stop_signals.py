@@ -1,8 +1,8 @@
-"""Stop requests: SIGTERM and SIGINT are recorded until the trainer can stop cleanly."""
+"""Stop requests: SIGTERM, SIGINT and SIGHUP are recorded until the trainer can stop cleanly."""
 
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import FrameType, TracebackType
 from typing import Any, Self, TypeVar
 
@@ -10,7 +10,9 @@ Result = TypeVar("Result")
 
 
 class StopSignals:
-    """While open, records the first SIGTERM or SIGINT in `received`; a second one, of either, acts at once.
+    """While open, records the first stop signal in `received`; a second one, of any of them, acts at once.
+
+    These are SIGTERM, SIGINT, and SIGHUP, which the end of a session sends unless `nohup` ignores it.
 
     Args:
         ignore_repeated: Whether to ignore a repeat of the same signal, as the sender may deliver it twice.
@@ -24,9 +26,7 @@ class StopSignals:
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
-            self._previous = {
-                number: signal.signal(number, self._note) for number in (signal.SIGTERM, signal.SIGINT)
-            }
+            self._previous = {number: signal.signal(number, self._note) for number in _stop_signals()}
         return self
 
     def __exit__(
@@ -54,8 +54,11 @@ class StopSignals:
         self._restore()
         if self._ignore_repeated:
             signal.signal(number, signal.SIG_IGN)
+        self._interrupt()
+
+    def _interrupt(self) -> None:
         if self._interruptible:
-            raise _InterruptedError
+            raise _InterruptedError(self._interrupt)
 
     def _restore(self) -> None:
         for number, handler in self._previous.items():
@@ -63,4 +66,19 @@ class StopSignals:
 
 
 class _InterruptedError(BaseException):
-    """Aborts interruptible work; a BaseException, so that no `except Exception` catches it."""
+    """Aborts interruptible work; a BaseException, so that no `except Exception` catches it.
+
+    Args:
+        again: What raises it again; called if Python has discarded it, as in a destructor.
+    """
+
+    def __init__(self, again: Callable[[], None]) -> None:
+        super().__init__()
+        self.again = again
+
+
+def _stop_signals() -> Iterator[signal.Signals]:
+    yield from (signal.SIGTERM, signal.SIGINT)
+    hang_up = getattr(signal, "SIGHUP", None)  # Windows has none
+    if hang_up is not None and signal.getsignal(hang_up) is not signal.SIG_IGN:
+        yield hang_up

@@ -210,9 +210,8 @@ class Trainer:
             )
 
     def _reason_to_stop(self) -> int:
-        patience = self.config.training.patience
-        out_of_patience = patience is not None and self.best.since >= patience
-        return self._stop.received or (_ENOUGH if out_of_patience or self.is_over_budget else 0)
+        is_enough = self.best.is_out_of(self.config.training.patience) or self.is_over_budget
+        return self._stop.received or (_ENOUGH if is_enough else 0)
 
     @property
     def is_over_budget(self) -> bool:

@@ -96,7 +96,8 @@ def test_every_kind_of_vocabulary_goes_from_text_to_translations(
         vocab_size,
         vocab_size,
     )
-    code, out, err = run_command("translate", tmp_path / "run", stdin=b"sun\n\nmoon\n")
+    limited = "translate", tmp_path / "run", "--max-length", "60"  # or the first that does not end is told
+    code, out, err = run_command(*limited, stdin=b"sun\n\nmoon\n")
     assert (code, out.count(b"\n"), err) == (0, 3, "")
 
 
@@ -278,6 +279,9 @@ def test_a_preset_replaces_the_models_settings_but_not_its_architecture(
     model, run = (RunConfig.from_toml(path / "config.toml") for path in (toy_model, tmp_path / "run"))
     assert run.model == model.model
     assert run.training.learning_rate_factor == 1.5  # the preset's own
+    code, _, err = continue_toy("--preset", "demo", "--resume", "--set", "training.num_steps=2")
+    assert code == 0, err
+    assert "resumed at step 1" in err
 
 
 def test_a_model_may_also_be_named_by_a_setting(

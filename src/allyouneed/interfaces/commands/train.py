@@ -144,6 +144,7 @@ def _chosen(
     """The requested configuration, or None if no option is given, so that an existing run keeps its own."""
     from allyouneed.config.presets import preset
     from allyouneed.config.run import RunConfig
+    from allyouneed.tasks.initial_model import continue_from
     from allyouneed.tasks.prepared_data import PreparedData
 
     if options == NOTHING_ASKED and continuation == NOTHING_CONTINUED and not settings:
@@ -153,7 +154,10 @@ def _chosen(
         return continuation.applied_to(options.resolve(otherwise).with_settings(settings))
 
     if (recorded := run / "config.toml").is_file():
-        return resolved(options, RunConfig.from_toml(recorded))
+        begun = RunConfig.from_toml(recorded)
+        if options.preset is None or begun.training.init_from is None:
+            return resolved(options, begun)
+        return resolved(replace(options, preset=None), _with_architecture(options.preset, begun))
     model = continuation.init_from
     if model is None:
         default = preset(options.preset or PreparedData(data).task.default_preset)
@@ -161,13 +165,14 @@ def _chosen(
         if chosen.training.init_from is None:
             return chosen
         model = Path(chosen.training.init_from)  # named by --config or --set
-    return resolved(replace(options, preset=None), _settings_of(model, options.preset))
+    begun = continue_from(model)
+    if options.preset is not None:
+        begun = _with_architecture(options.preset, begun)
+    return resolved(replace(options, preset=None), begun)
 
 
-def _settings_of(model: Path, named: str | None) -> "RunConfig":
-    """The settings of a model, or those of the preset with the model's architecture."""
+def _with_architecture(named: str, begun: "RunConfig") -> "RunConfig":
+    """A preset with the architecture of the model that is continued."""
     from allyouneed.config.presets import preset
-    from allyouneed.tasks.initial_model import continue_from
 
-    settings = continue_from(model)
-    return settings if named is None else preset(named).replace(model=settings.model.model_dump())
+    return preset(named).replace(model=begun.model.model_dump())

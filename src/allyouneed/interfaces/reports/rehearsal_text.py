@@ -23,6 +23,7 @@ def as_json(found: "Rehearsal") -> dict[str, Any]:
         "micro_batch_tokens": training.micro_batch_tokens,
         "steps_done": found.steps_done,
         "updates": found.updates,
+        "limit": found.limit,
         "epochs": found.epochs,
         "training_flops": found.training_flops,
         "training_seconds": found.training_seconds,
@@ -43,7 +44,9 @@ def as_text(found: "Rehearsal") -> Iterator[str]:
     tokens = f"{epoch.source_tokens:,} source and {epoch.target_tokens:,} target tokens"
     yield _figure("pairs", f"{epoch.pairs:,}", tokens)
     done = f", after {found.steps_done:,} that are done" if found.steps_done else ""
-    yield _figure("updates", f"{found.updates:,}", f"{found.epochs:.1f} epochs of {epoch.updates:,}{done}")
+    limit = "" if found.limit == "num_steps" else f", by training.{found.limit}"
+    epochs = f"{found.epochs:.1f} epochs of {epoch.updates:,}{done}{limit}"
+    yield _figure("updates", f"{found.updates:,}", epochs)
     micro_batches = f"in {epoch.micro_batches / epoch.updates:.1f} micro-batches of at most "
     micro_batches += f"{training.micro_batch_tokens:,} tokens a side"
     yield _figure("tokens an update", f"{epoch.target_tokens / epoch.updates:,.0f}", micro_batches)
