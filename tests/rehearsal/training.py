@@ -243,6 +243,13 @@ def test_the_log_holds_the_devices_name_and_memory(
     assert 0 < logged[-1] <= memory_bytes(rehearsal.device)
 
 
+def test_matrices_that_measure_the_limit_do_not_count_as_memory(rehearsal: Rehearsal) -> None:
+    before = memory_bytes(rehearsal.device)
+    matmul_peak(rehearsal.device, "float32", 512)
+    assert memory_bytes(rehearsal.device) <= before
+    assert memory_bytes(rehearsal.device) == torch.accelerator.memory_allocated()
+
+
 def test_a_micro_batch_that_does_not_fit_the_devices_memory_is_cut(
     rehearsal: Rehearsal, tmp_path: Path, corpus: Corpus, config: RunConfig
 ) -> None:

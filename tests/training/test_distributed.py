@@ -1,12 +1,12 @@
 """What `torchrun` tells a process about its device; the exchanges are tested in tests/reliability."""
 
 import socket
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
-from tests.patience import PATIENCE_SECONDS
-from torch.distributed import HashStore
+from tests.patience import PATIENCE_SECONDS, wait_until
+from torch.distributed import HashStore  # type: ignore[attr-defined]
 
 from allyouneed.errors import ResourceError, UsageError
 from allyouneed.training import distributed
@@ -47,9 +47,10 @@ def test_processes_wait_at_the_start_for_one_that_still_reads() -> None:
     store = HashStore()
     first, late = (Processes(rank, 2, store) for rank in (0, 1))
     with ThreadPoolExecutor(1) as threads:
-        for _ in range(2):
+        for number in (1, 2):
             waiting = threads.submit(first.gather)
-            assert not wait([waiting], timeout=0.3).done
+            wait_until(lambda number=number: store.check([f"here/{number}/0"]))  # type: ignore[misc]
+            assert not waiting.done()
             late.gather()
             waiting.result(PATIENCE_SECONDS)
 

@@ -10,6 +10,7 @@ import torch
 
 from allyouneed.config.run import Precision
 from allyouneed.hardware import processor
+from allyouneed.hardware.memory import forget_peak_memory
 from allyouneed.version import __version__
 
 _CPU_MATRIX_SIZE, _ACCELERATOR_MATRIX_SIZE = 1024, 8192
@@ -42,6 +43,8 @@ def matmul_peak(device: torch.device, precision: Precision, size: int | None = N
     seconds: list[float] = []
     while len(seconds) < _FEWEST_PRODUCTS or sum(seconds) < _MEASURED_SECONDS:
         seconds.append(_seconds_of_product(left, right))
+    del left, right
+    forget_peak_memory(device)
     return float(2 * size**3 / min(seconds))
 
 

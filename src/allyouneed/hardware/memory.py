@@ -52,6 +52,12 @@ def memory_bytes(device: torch.device) -> int:
     return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
+def forget_peak_memory(device: torch.device) -> None:
+    """Let the peak of an accelerator begin again with what is in use now; that of a process stays."""
+    if device.type not in ("cpu", "mps"):
+        torch.accelerator.reset_peak_memory_stats(device)
+
+
 def total_memory_bytes(device: torch.device) -> int:
     """Memory of an accelerator in bytes; on `mps` as much of the machine's memory as Metal recommends."""
     if device.type == "mps":

@@ -272,6 +272,16 @@ def test_a_continued_run_has_the_settings_of_the_model_and_those_that_are_given(
     assert (run.training.replay_share, run.training.frozen) == (0.25, ("encoder.*",))
 
 
+@pytest.mark.parametrize("name", ["data.bpe_dropout", "model.source_vocab_size"])
+def test_settings_of_the_data_are_refused(
+    run_command: RunCommand, tmp_path: Path, toy_data: Path, name: str
+) -> None:
+    code, _, err = run_command("train", tmp_path / "run", "--data", toy_data, "--set", f"{name}=0.5")
+    assert (code, err.count("\n")) == (2, 1)
+    assert f"--set {name}: is a setting of `prepare`, which the data has; leave it out" in err
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_preset_replaces_the_models_settings_but_not_its_architecture(
     continue_toy: RunCommand, tmp_path: Path, toy_model: Path
 ) -> None:

@@ -149,6 +149,7 @@ def _chosen(
 
     if options == NOTHING_ASKED and continuation == NOTHING_CONTINUED and not settings:
         return None
+    _refuse_settings_of_data(options.set_ or ())
 
     def resolved(options: ConfigurationOptions, otherwise: RunConfig) -> RunConfig:
         return continuation.applied_to(options.resolve(otherwise).with_settings(settings))
@@ -169,6 +170,13 @@ def _chosen(
     if options.preset is not None:
         begun = _with_architecture(options.preset, begun)
     return resolved(replace(options, preset=None), begun)
+
+
+def _refuse_settings_of_data(assigned: Sequence[str]) -> None:
+    for each in assigned:
+        name = each.partition("=")[0].strip()
+        if name.startswith("data.") or name in ("model.source_vocab_size", "model.target_vocab_size"):
+            raise UsageError(f"--set {name}: is a setting of `prepare`, which the data has; leave it out")
 
 
 def _with_architecture(named: str, begun: "RunConfig") -> "RunConfig":
