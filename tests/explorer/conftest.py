@@ -1,9 +1,10 @@
 """Attention made of chosen or random weights, and its page in a real browser."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from tests.chromium import SCREEN
@@ -19,6 +20,16 @@ OpenPage = Callable[..., Any]
 
 BYTES = Tokenizer.train([], "byte", SMALLEST_VOCABULARY)
 SOURCE, TARGET = "Two dogs run.", "Zwei Hunde rennen."
+
+
+def contrast(colour: Sequence[float], other: Sequence[float]) -> float:
+    """The ratio of WCAG 2 between two colours, as red, green and blue from 0 to 255."""
+    linear = [
+        [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in np.array(each) / 255]
+        for each in (colour, other)
+    ]
+    darker, lighter = sorted(float(np.dot([0.2126, 0.7152, 0.0722], each)) for each in linear)
+    return (lighter + 0.05) / (darker + 0.05)
 
 
 @pytest.fixture(scope="session")

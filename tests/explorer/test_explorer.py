@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tests.explorer.conftest import contrast
 
 from allyouneed.explorer import attention_page
 from allyouneed.interfaces.reports.attention_figures import head_colour
@@ -286,16 +287,6 @@ def test_a_head_has_its_colour_in_figures_too_and_its_number_can_be_read(
             assert contrast(background, text) >= 4.5
             if scheme == "light":
                 np.testing.assert_allclose(background, list(bytes.fromhex(head_colour(head)[1:])), atol=2)
-
-
-def contrast(colour: list[int], other: list[int]) -> float:
-    """The ratio of WCAG 2."""
-    linear = [
-        [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in np.array(each) / 255]
-        for each in (colour, other)
-    ]
-    darker, lighter = sorted(float(np.dot([0.2126, 0.7152, 0.0722], each)) for each in linear)
-    return (lighter + 0.05) / (darker + 0.05)
 
 
 def test_what_the_browser_cannot_do_is_told_in_words(

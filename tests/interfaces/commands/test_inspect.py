@@ -3,12 +3,16 @@
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from allyouneed.interfaces.cli import main
+from allyouneed.interfaces.reports import inspection_page
 from allyouneed.interfaces.reports.inspection_page import as_page
 from allyouneed.tasks.inspecting import inspect
 from allyouneed.tasks.prepared_data import PreparedData
@@ -65,6 +69,35 @@ def test_the_text_of_a_corpus_is_escaped_on_the_page(toy_data: Path) -> None:
     page = as_page(found)
     assert "<script" not in page
     assert "&lt;script&gt;alert(1)" in page
+
+
+def test_all_cells_of_the_map_of_lengths_hold_equally_many_lengths(
+    toy_data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    figures: list[Any] = []
+
+    def keep(figure: Figure, _: str) -> str:
+        figures.append(figure)
+        return ""
+
+    monkeypatch.setattr(inspection_page, "plot", keep)
+    found = inspect(PreparedData(toy_data), 1)
+    for longest, size in ((6, 1), (62, 1), (100, 2), (200, 4)):
+        lengths = np.arange(1, longest + 1)
+        every = replace(
+            found,
+            source=replace(found.source, lengths=lengths),
+            target=replace(found.target, lengths=lengths),
+        )
+        as_page(every)
+        histogram, joint, *_ = figures[-2].axes
+        counts = joint.collections[0].get_array().filled(0).diagonal()
+        assert counts.sum() == longest
+        assert set(counts[1:-1]) == {size}
+        assert histogram.patches[0].get_data().values.tolist() == [0, *[1] * longest]
+        assert histogram.patches[0].get_data().edges[1] == 0.5  # length 1 is from 0.5 to 1.5
+        for axes in (histogram, joint):
+            assert all(tick == round(tick) for tick in [*axes.get_xticks(), *axes.get_yticks()])
 
 
 def test_wrong_uses_are_one_line(run_command: Run, toy_data: Path, toy_model: Path, tmp_path: Path) -> None:

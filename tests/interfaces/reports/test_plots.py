@@ -7,8 +7,10 @@ import matplotlib.image
 import numpy as np
 import numpy.typing as npt
 import pytest
+from matplotlib.figure import Figure
 
 from allyouneed.errors import DiskError
+from allyouneed.interfaces.reports import plots
 from allyouneed.interfaces.reports.plots import last_events, plot_attention, plot_f1_by_length, plot_run
 from allyouneed.tasks.parsing.bracket_f1 import Brackets, BracketScores
 
@@ -68,6 +70,17 @@ def test_drawing_again_replaces_the_picture(tmp_path: Path) -> None:
     write_log(tmp_path, train(10, 9.0), train(20, 3.0))
     plot_run(tmp_path)
     assert (tmp_path / "loss.png").read_bytes() != before
+
+
+def test_steps_have_whole_numbers_on_a_short_axis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    figures: list[Figure] = []
+    monkeypatch.setattr(plots, "save_figure", lambda figure, *_, **__: figures.append(figure))
+    write_log(tmp_path, train(1, 9.0), train(2, 8.0))
+    plot_run(tmp_path)
+    for figure in figures:
+        ticks = figure.axes[0].get_xticks()
+        assert len(set(ticks)) == len(ticks) >= 2
+        assert all(tick == round(tick) for tick in ticks)
 
 
 def test_a_picture_that_cannot_be_written_is_a_disk_error_and_leaves_nothing(tmp_path: Path) -> None:

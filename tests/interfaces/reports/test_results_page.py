@@ -10,15 +10,17 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from matplotlib.figure import Figure
 
 from allyouneed.errors import DataError, UsageError
+from allyouneed.interfaces.reports import curves_page
 from allyouneed.interfaces.reports.figure_legend import figure_explanation, figure_title
 from allyouneed.interfaces.reports.reproduction import write_report
 from allyouneed.interfaces.reports.results_index import write_index
 from allyouneed.interfaces.reports.results_page import as_page, main_table, read_table
 from allyouneed.interfaces.reports.results_table import VERDICTS, results_table
 from allyouneed.paper.catalogue import EXPERIMENTS
-from allyouneed.paper.experiment import FAILED, Experiment, Results, Row
+from allyouneed.paper.experiment import CURVE, FAILED, Experiment, Results, Row
 from allyouneed.paper.scales import SCALES
 
 TINY = SCALES["tiny"]
@@ -210,6 +212,9 @@ def test_a_folder_without_results_has_no_index(tmp_path: Path) -> None:
         lambda table: json.dumps({**table, "new": 1}),
         lambda table: json.dumps({**table, "columns": [{"title": "x"}]}),
         lambda table: json.dumps(table).replace('"not as the paper"', '"unknown"'),
+        lambda table: json.dumps({**table, "conclusions": None}),
+        lambda table: json.dumps({**table, "conclusions": {"A": 5}}),
+        lambda table: json.dumps({**table, "title": 5}),
     ],
 )
 def test_a_damaged_page_is_named(
@@ -234,6 +239,38 @@ def test_an_index_replaces_only_an_index_and_reads_only_files(table3_folder: Pat
     with pytest.raises(UsageError, match="is another page"):
         write_index(tmp_path)
     assert (tmp_path / "index.html").read_text() == "<h1>My page</h1>"
+
+
+def test_curves_that_share_an_axis_are_all_within_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    figures: list[Any] = []
+
+    def keep(figure: Figure, _: str) -> str:
+        figures.append(figure)
+        return ""
+
+    monkeypatch.setattr(curves_page, "plot", keep)
+    levels = {
+        "base": 9.0,
+        "low": 5.0,
+        "high": 18.0,
+    }  # low perplexities in the first panel, and high BLEU last
+    rows = [
+        Row(name, what, lambda work: {}) for name, what in zip(levels, ("-", "(A) x", "(B) y"), strict=True)
+    ]
+    outcomes = {
+        name: {1: {CURVE: {"step": [1, 2], "perplexity": [1.2 * level, level], "bleu": [level, 2 * level]}}}
+        for name, level in levels.items()
+    }
+    experiment = Experiment("toy", "A toy", lambda scale: rows, {"perplexity": False})
+    assert list(curves_page.sections(Results(experiment, TINY, rows, outcomes, tmp_path)))
+    perplexity, bleu = ([axes for axes in figure.axes if axes.lines] for figure in figures)
+    assert {axes.get_ylim() for axes in perplexity} == {(0.95 * 5, 5 * 5)}
+    drawn = [value for axes in bleu for line in axes.lines for value in line.get_ydata()]
+    assert len(drawn) == 2 * 4
+    for axes in bleu:
+        bottom, top = axes.get_ylim()
+        assert (bottom, max(drawn)) == (0, 36)
+        assert top > 36
 
 
 @pytest.mark.parametrize(

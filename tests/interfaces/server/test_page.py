@@ -1,5 +1,6 @@
 """The page in a real browser, on a real server."""
 
+import json
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -46,7 +47,7 @@ def open_page(browser: Any, faults: list[str]) -> Iterator[Any]:
         page.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
         page.on("dialog", lambda dialog: faults.append(dialog.message))
         page.goto(address)
-        page.wait_for_selector("textarea, dialog, [role=alert]")
+        page.wait_for_selector("textarea, dialog, [role=alert], noscript p")
         return page
 
     yield opened
@@ -70,6 +71,11 @@ def translate(page: Any, text: str, source: str = "en") -> list[str]:
 
 def words(page: Any) -> list[str]:
     found: list[str] = page.locator(".target .word").all_inner_texts()
+    return found
+
+
+def languages(page: Any) -> list[str]:
+    found: list[str] = page.locator("select").evaluate_all("(all) => all.map(({ value }) => value)")
     return found
 
 
@@ -136,6 +142,14 @@ def test_the_keyboard_alone_is_enough(page: Any) -> None:
     page.keyboard.press("Escape")
     assert page.locator(".menu").count() == 0
     assert page.evaluate("document.activeElement.className").startswith("word")
+    enter = (
+        "document.activeElement.dispatchEvent(new KeyboardEvent('keydown', { key: 'Enter', bubbles: true }));"
+    )
+    page.evaluate(enter * 2)
+    page.wait_for_selector(".menu button")
+    assert page.locator(".menu").count() == 1
+    page.keyboard.press("Escape")
+    assert page.locator(".menu").count() == 0
 
 
 def test_linked_words_are_marked_on_both_sides(page: Any) -> None:
@@ -148,10 +162,25 @@ def test_linked_words_are_marked_on_both_sides(page: Any) -> None:
     assert page.locator(".linked").count() == 0
 
 
+def test_words_that_a_third_language_parts_are_not_linked(page: Any) -> None:
+    page.select_option("select[aria-label='Target language']", "fr")
+    translate(page, "moon star")
+    hint = page.inner_text(".status")
+    page.locator(".word").nth(0).hover()
+    assert page.locator(".linked").count() == 0
+    page.locator(".word").nth(0).click()
+    page.locator(".menu button").first.click()
+    page.mouse.move(5, 5)
+    page.locator(".word").nth(0).hover()
+    assert page.locator(".linked").count() == 0
+    assert hint == "Click a word of the translation for alternatives."
+
+
 def test_attention_is_explored_in_a_dialog(page: Any) -> None:
     translate(page, ENGLISH)
     page.click("text=Attention")
     page.wait_for_selector("dialog .attention-explorer canvas")
+    assert page.locator("dialog .controls").evaluate("(form) => getComputedStyle(form).paddingLeft") == "0px"
     page.keyboard.press("Escape")
     page.wait_for_selector("dialog", state="detached")
 
@@ -174,6 +203,58 @@ def test_languages_are_chosen_and_swapped(page: Any) -> None:
     page.select_option("select[aria-label='Source language']", "de")
     assert page.locator(targets).all_inner_texts() == ["French"]
     assert page.locator("[aria-label='Swap languages']").is_disabled()
+
+
+def test_a_swap_takes_the_translation_of_the_text_that_is_there(page: Any) -> None:
+    def serve_back_too(route: Any) -> None:
+        listed = route.fetch().json()
+        listed["directions"].append({"source": "de", "target": "en", "models": ["ende"]})
+        route.fulfill(json=listed)
+
+    def translate_back(route: Any) -> None:
+        route.continue_(post_data=json.dumps(route.request.post_data_json | {"source": "en", "target": "de"}))
+
+    page.route("**/api/models", serve_back_too)
+    page.route("**/api/stream", translate_back)
+    page.reload()
+    translated = translate(page, "moon star")
+    swap = page.locator("[aria-label='Swap languages']")
+    swap.click()
+    assert page.input_value("textarea") == " ".join(translated)
+    page.wait_for_selector(".target:not([aria-busy]) .word")
+    page.evaluate(
+        """() => {
+          const area = document.querySelector("textarea");
+          area.value = "river";
+          area.dispatchEvent(new Event("input"));
+          document.querySelector("[aria-label='Swap languages']").click();
+        }"""
+    )
+    assert page.input_value("textarea") == "river"  # what is shown is a translation of another text
+    assert languages(page) == ["en", "de"]
+
+
+def test_the_text_is_kept_when_the_page_is_loaded_again(page: Any) -> None:
+    page.select_option("select[aria-label='Source language']", "auto")
+    page.select_option("select[aria-label='Target language']", "fr")
+    page.fill("textarea", "moon star\nsun")
+    page.wait_for_selector(".target:not([aria-busy]) .word")
+    before = words(page)
+    page.reload()
+    page.wait_for_selector(".target:not([aria-busy]) .word")
+    assert page.input_value("textarea") == "moon star\nsun"
+    assert (languages(page), words(page)) == (["auto", "fr"], before)
+    page.click("text=Clear")
+    page.reload()
+    page.wait_for_selector("textarea")
+    assert page.input_value("textarea") == ""
+
+
+def test_without_scripts_the_page_says_only_that_it_needs_them(
+    start_server: StartServer, open_page: Any
+) -> None:
+    page = open_page(start_server(), java_script_enabled=False)
+    assert page.inner_text("main") == "This page needs scripts: allow them to translate."
 
 
 def test_the_theme_is_that_of_the_system_until_it_is_chosen(
@@ -214,10 +295,18 @@ def test_the_token_is_asked_for_and_kept(
     page.wait_for_selector("textarea")
 
 
-def test_a_text_that_is_too_long_is_not_sent(start_server: StartServer, open_page: Any) -> None:
-    page = open_page(start_server(most_characters=10))
-    page.fill("textarea", "a" * 11)
-    page.wait_for_selector("text=The text is longer than 10 characters; shorten it.")
+def test_a_text_that_is_too_long_is_not_sent_and_the_reason_is_in_sight(
+    start_server: StartServer, open_page: Any
+) -> None:
+    page = open_page(start_server(most_characters=100))
+    translate(page, "moon " + "\U0001f600" * 95)  # two UTF-16 units each
+    assert page.inner_text(".count") == "100 / 100"
+    page.fill("textarea", "\n" * 100 + "a")
+    page.wait_for_selector("text=The text is longer than 100 characters; shorten it.")
+    assert words(page) == []
+    page.evaluate("scrollTo(0, 0)")
+    box = page.locator(".status").bounding_box()
+    assert box["y"] + box["height"] <= 800
 
 
 def show_hostile(page: Any, texts: list[str]) -> None:

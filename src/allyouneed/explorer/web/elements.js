@@ -57,11 +57,23 @@ export function bytesOf(colour) {
   return bytes.get(colour);
 }
 
+/** Black or white, whichever contrasts more with a colour (red, green and blue bytes): at least 4.5:1. */
+export function textOn(colour) {
+  const [red, green, blue] = colour.map((byte) => (byte <= 10 ? byte / 3294.6 : ((byte + 14.025) / 269.025) ** 2.4));
+  const luminance = 0.2126 * red + 0.7152 * green + 0.0722 * blue; // as WCAG 2 defines it
+  return luminance > 0.179 ? "black" : "white";
+}
+
 /** The picture's values in a table that is made when opened, and stays open for the next picture. */
 export function tableBehind(state, makeTable) {
   const details = element("details", { class: "behind", open: state.hasTable }, element("summary", {}, "As a table"));
+  let shownFor = "";
   const show = () => {
     state.hasTable = details.open;
+    const { layer, heads, queries, keys } = state;
+    const wanted = details.open ? JSON.stringify([layer, heads, queries, keys]) : "";
+    if (wanted === shownFor) return;
+    shownFor = wanted;
     while (details.children.length > 1) details.lastChild.remove();
     if (details.open) details.append(element("div", { class: "scroll" }, makeTable()));
   };
@@ -69,11 +81,17 @@ export function tableBehind(state, makeTable) {
   return { node: details, update: show };
 }
 
-/** A table from its caption, column names, and rows, each of which starts with its name. */
+const MOST_COLUMNS = 200, MOST_CELLS = 40000; // of a table; browsers take seconds for more
+
+/** A table from its caption, column names, and rows, each of which starts with its name; it says if it is cut. */
 export function table(caption, columns, rows) {
-  const header = columns.map((name) => element("th", { scope: "col" }, word(name)));
-  const body = rows.map(([name, ...values]) => element("tr", {},
-    element("th", { scope: "row" }, word(name)), ...values.map((value) => element("td", {}, word(value)))));
-  return element("table", {}, element("caption", {}, caption),
+  const numColumns = Math.min(columns.length, MOST_COLUMNS + 1), numRows = Math.floor(MOST_CELLS / (numColumns - 1));
+  const cut = [[numRows, rows.length, "rows"], [numColumns - 1, columns.length - 1, "columns"]]
+    .filter(([shown, all]) => shown < all)
+    .map(([shown, all, what]) => `the first ${shown.toLocaleString("en")} of ${all.toLocaleString("en")} ${what}`);
+  const header = columns.slice(0, numColumns).map((name) => element("th", { scope: "col" }, word(name)));
+  const body = rows.slice(0, numRows).map(([name, ...values]) => element("tr", {}, element("th", { scope: "row" }, word(name)),
+    ...values.slice(0, numColumns - 1).map((value) => element("td", {}, word(value)))));
+  return element("table", {}, element("caption", {}, caption, cut.length ? `. Only ${cut.join(" and ")} are listed.` : ""),
     element("thead", {}, element("tr", {}, ...header)), element("tbody", {}, ...body));
 }

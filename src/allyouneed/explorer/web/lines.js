@@ -7,6 +7,7 @@ import { chosenHeads, toggled } from "./state.js";
 const FAINTEST = 0.02; // Lines with less weight are invisible.
 const MOST = 400; // More lines than this are slow to draw and blur.
 const STEPS = 1000; // Bins of the histogram that finds the strongest lines without sorting all of them.
+const SHADE = 50; // Percent of colour in the shade of a word with weight 1: its text keeps a contrast of 4.5:1.
 const ROW = 28, CLOSE_ROW = 21, LONG = 40; // Pixels per row, and the length of a sentence above which rows are closer.
 
 /** A column of words to pick, with the mouse or the keyboard. */
@@ -144,7 +145,7 @@ function shade(options, picked, all, active, weightOf) {
   options.forEach((option, index) => {
     option.setAttribute("aria-selected", picked.includes(index));
     const weight = all || active.includes(index) ? 0 : weightOf(index);
-    option.style.backgroundColor = weight > FAINTEST ? `color-mix(in oklab, ${accent} ${Math.round(weight * 60)}%, transparent)` : "";
+    option.style.backgroundColor = weight > FAINTEST ? `color-mix(in oklab, ${accent} ${Math.round(weight * SHADE)}%, transparent)` : "";
     option.classList.toggle("dim", !all && !active.includes(index) && weight <= FAINTEST);
   });
 }

@@ -1,14 +1,14 @@
 // The weights of one head, or the mean of several, as a matrix with a row for each word that attends.
 
-import { bytesOf, contextOf, element, prepareCanvas, styleValue, table, tableBehind, word } from "./elements.js";
+import { bytesOf, contextOf, element, prepareCanvas, styleValue, table, tableBehind, textOn, word } from "./elements.js";
 import { chosenHeads, toggled } from "./state.js";
 
 const LARGEST = 38, SMALLEST = 13; // Pixels per cell.
 const LONGEST_LABEL = 120;
 const GAP_FROM = 20; // Cells of at least this size have gaps between them.
 const VALUES_FROM = 30; // Cells of at least this size show their value.
-const DARK_FROM = 0.5; // Above this weight, the value is in the colour of the paper.
 const FAINT = 0.12; // Relative opacity of rows that are not picked.
+const opacityOf = (weight, isFaint) => (isFaint ? FAINT : 1) * Math.sqrt(weight);
 
 function fitted(context, text, width) {
   if (context.measureText(text).width <= width) return text;
@@ -58,8 +58,7 @@ function inkOf(weights, width, [red, green, blue], isFaint) {
   const image = new ImageData(canvas.width, canvas.height);
   const pixels = new Uint32Array(image.data.buffer), colour = red | (green << 8) | (blue << 16);
   for (let place = 0; place < weights.length; place++) {
-    const strength = isFaint[Math.floor(place / width)] ? FAINT : 1;
-    pixels[place] = colour | (Math.round(255 * strength * Math.sqrt(weights[place])) << 24);
+    pixels[place] = colour | (Math.round(255 * opacityOf(weights[place], isFaint[Math.floor(place / width)])) << 24);
   }
   contextOf(canvas).putImageData(image, 0, 0);
   return canvas;
@@ -79,18 +78,18 @@ function drawCells(context, view, weights, state, sizes) {
 }
 
 function drawValues(context, weights, isFaint, { left, top, cell }, width) {
-  const paper = styleValue(context.canvas, "--paper"), ink = styleValue(context.canvas, "--ink");
-  context.font = `11px ${styleValue(context.canvas, "--font")}`;
+  const [font, muted, paper, accent] = ["--font", "--muted", "--paper", "--accent"].map((name) => styleValue(context.canvas, name));
+  const under = bytesOf(paper), over = bytesOf(accent);
+  context.font = `11px ${font}`;
   context.textAlign = "center";
   weights.forEach((weight, place) => {
     if (weight < 0.005) return;
     const query = Math.floor(place / width);
-    context.globalAlpha = isFaint[query] ? FAINT : 1;
-    context.fillStyle = weight > DARK_FROM ? paper : ink;
+    const mixed = under.map((byte, channel) => byte + (over[channel] - byte) * opacityOf(weight, false));
+    context.fillStyle = isFaint[query] ? muted : textOn(mixed);
     const x = left + (place % width) * cell, y = top + query * cell;
     context.fillText(weight.toFixed(2).replace(/^0/, ""), x + cell / 2, y + cell / 2);
   });
-  context.globalAlpha = 1;
 }
 
 function drawFrames(context, { left, top, cell }, links, cursor) {
@@ -109,7 +108,8 @@ export function matrixView(attention, state, change) {
   const canvas = element("canvas", { tabindex: 0, role: "application", "aria-roledescription": "matrix" });
   const readout = element("p", { class: "readout", role: "status" });
   const behind = tableBehind(state, () => tableOfWeights(view, state, chosenHeads(state, attention)));
-  const scroll = element("div", { class: "scroll" }, canvas);
+  const place = element("div", { class: "cursor" }); // lies over the cell of the cursor, to scroll to it
+  const scroll = element("div", { class: "scroll" }, canvas, place);
   let cursor = null, sizes = null;
 
   function update() {
@@ -136,6 +136,15 @@ export function matrixView(attention, state, change) {
     cursor = next;
     update();
   };
+  const scrollToCursor = () => {
+    const { left, top, cell } = sizes;
+    const lengths = {
+      left: left + cursor.key * cell, top: top + cursor.query * cell, width: cell, height: cell,
+      "scroll-margin-left": left, "scroll-margin-top": top, // room for the labels
+    };
+    for (const [name, length] of Object.entries(lengths)) place.style.setProperty(name, `${length}px`);
+    place.scrollIntoView({ block: "nearest", inline: "nearest" });
+  };
   canvas.addEventListener("pointermove", (event) => moveTo(cellAt(event, sizes, view)));
   canvas.addEventListener("pointerleave", (event) => event.pointerType === "mouse" && moveTo(null));
   canvas.addEventListener("click", (event) => {
@@ -148,8 +157,10 @@ export function matrixView(attention, state, change) {
     const step = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key];
     if (event.key === "Escape") change({ queries: [], keys: [] });
     else if (event.key === "Enter" && cursor) change({ queries: toggled(state.queries, cursor.query) });
-    else if (step) moveTo(stepped(cursor, step, view));
-    else return;
+    else if (step) {
+      moveTo(stepped(cursor, step, view));
+      scrollToCursor();
+    } else return;
     event.preventDefault();
   });
   return { node: element("div", {}, readout, scroll, behind.node), update };

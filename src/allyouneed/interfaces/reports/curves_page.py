@@ -3,6 +3,7 @@
 import re
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -79,8 +80,9 @@ def _by_group(
         _draw(axes, results, first, ("step", name), color="gray")
         for row in rows:
             _draw(axes, results, row, ("step", name))
-        _finish(axes, results, [first, *rows], ("step", name), label)
+        _finish(axes, "step", label)
         axes.set_title(f"({letter})")
+    _limit(panels, results, [first, *chain.from_iterable(groups.values())], name)
     for axes in panels[len(groups) :]:
         axes.set_visible(False)
     return picture
@@ -93,7 +95,8 @@ def _by_cost(results: Results, rows: Sequence[Row], timed: Sequence[Row], name: 
     for axes, (quantity, shown) in zip(panels, shown_by.items(), strict=True):
         for row in shown:
             _draw(axes, results, row, (quantity, name))
-        _finish(axes, results, shown, (quantity, name), label)
+        _finish(axes, quantity, label)
+    _limit(panels, results, rows, name)
     return picture
 
 
@@ -115,19 +118,23 @@ def _draw(axes: Axes, results: Results, row: Row, names: tuple[str, str], color:
             axes.plot(*(curve[name] for name in names), color=line.get_color(), alpha=0.3, linewidth=0.8)
 
 
-def _finish(axes: Axes, results: Results, rows: Sequence[Row], names: tuple[str, str], label: str) -> None:
-    quantity, shown = names
-    if shown == _PERPLEXITY:
-        least = min(min(curve[shown]) for row in rows for curve in _curves(results, row))
+def _finish(axes: Axes, quantity: str, label: str) -> None:
+    axes.set(xlabel=_AXES[quantity], ylabel=label)
+    axes.grid(alpha=0.3, which="both")
+    axes.legend(frameon=False)
+
+
+def _limit(panels: Sequence[Axes], results: Results, rows: Sequence[Row], name: str) -> None:
+    """Set the scale and limits of the y axis that all panels share, once all rows have been drawn."""
+    axes = panels[0]
+    if name == _PERPLEXITY:
+        least = min(min(curve[name]) for row in rows for curve in _curves(results, row))
         axes.set_yscale("log")
         axes.set_ylim(0.95 * least, _LARGEST * least)
         axes.yaxis.set_major_formatter(ScalarFormatter())
         axes.yaxis.set_minor_formatter(ScalarFormatter())
     else:
         axes.set_ylim(bottom=0)
-    axes.set(xlabel=_AXES[quantity], ylabel=label)
-    axes.grid(alpha=0.3, which="both")
-    axes.legend(frameon=False)
 
 
 def _curves(results: Results, row: Row) -> list[Mapping[str, list[float]]]:

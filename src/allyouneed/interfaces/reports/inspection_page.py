@@ -148,14 +148,17 @@ def _lengths(found: Inspection) -> Figure:
         )
     histogram.set(xlabel="tokens", ylabel="sentences", xlim=(0, most))
     histogram.yaxis.set_major_formatter("{x:,.0f}")
+    histogram.locator_params(integer=True)
     histogram.grid(alpha=0.3)
     histogram.legend(frameon=False)
-    edges = np.linspace(0, most, min(most, _MAP_CELLS) + 1)
+    step = -(-most // _MAP_CELLS)  # a whole number, so that all cells hold equally many lengths
+    edges = np.arange(0, most + step, step) - 0.5
     counts, _, _ = np.histogram2d(found.source.lengths, found.target.lengths, [edges, edges])
     image = joint.pcolormesh(
         edges, edges, np.ma.masked_equal(counts.T, 0), norm=LogNorm(vmin=1), cmap="viridis", rasterized=True
     )
     joint.set(xlabel="source tokens", ylabel="target tokens", aspect="equal")
+    joint.locator_params(integer=True)
     picture.colorbar(image, ax=joint, label=found.examples)
     return picture
 

@@ -171,6 +171,7 @@ def _plot(path: Path, quantity: str, curves: Sequence[_Curve], *, from_zero: boo
         axes.plot(curve.steps, curve.values, color=curve.color, marker=marker, markersize=4, label=label)
     axes.set(xlabel="Step", ylabel=quantity, xlim=(0, None))
     axes.xaxis.set_major_formatter("{x:,.0f}")
+    axes.locator_params("x", integer=True)
     if from_zero:
         axes.set_ylim(0, 1.05 * max(max(curve.values) for curve in curves) or 1)
     axes.grid(alpha=0.3)

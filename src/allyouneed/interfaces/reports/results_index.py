@@ -3,6 +3,7 @@
 import html
 import os
 from collections.abc import Iterator
+from operator import itemgetter
 from pathlib import Path
 from urllib.parse import quote
 
@@ -34,35 +35,29 @@ def write_index(folder: Path) -> Path:
         texts = {file: file.read_bytes().decode(errors="replace") for file in sorted(files) if file.is_file()}
         if index.is_file() and _TITLE_IN_HTML not in index.read_bytes().decode(errors="replace"):
             raise UsageError(f"{index}: is another page; move it, or name another folder", settings=["out"])
-    found = {file: table for file, text in texts.items() if (table := _table(file, text))}
+    found = [section for file, text in texts.items() if (section := _placed_section(file, text, folder))]
     if not found:
         raise DataError(f"{folder}: has no page that `reproduce` has written; run an experiment first")
-    tables = sorted(found.items(), key=lambda entry: _place(entry[1]))
-    body = [
-        f"<h1>{_TITLE_IN_HTML}</h1>",
-        *(part for file, table in tables for part in _section(file, table, folder)),
-    ]
-    write_text(index, page(_TITLE, body))
+    found.sort(key=itemgetter(0))
+    write_text(
+        index, page(_TITLE, [f"<h1>{_TITLE_IN_HTML}</h1>", *(part for _, parts in found for part in parts)])
+    )
     return index
 
 
-def _table(file: Path, text: str) -> ResultsTable | None:
-    """The table of a page; None if it is not a page of results.
+def _placed_section(file: Path, text: str, folder: Path) -> tuple[tuple[int, str], list[str]] | None:
+    """The place of a page among all, and its section; None if it is not a page of results.
 
     Raises:
         DataError: The table is damaged.
     """
     try:
         table = read_table(text)
-        if table:
-            list(main_table(table))
-            list(cost_table(table))
-            _place(table)
+        return (_place(table), list(_section(file, table, folder))) if table else None
     except (ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError):
         raise DataError(
             f"{file}: is damaged, or was written by another version; run its experiment again, or remove it"
         ) from None
-    return table
 
 
 def _place(table: ResultsTable) -> tuple[int, str]:

@@ -41,6 +41,11 @@ def _nothing() -> None:
     pass
 
 
+def _of_last_step(ask: Ask, before: Sequence[str]) -> Ask:
+    """What is asked of the last model: after others, no alignments, as they would not be with the text."""
+    return replace(ask, alignments=ask.alignments and not before)
+
+
 class Service:
     """Answers requests of all protocols; its methods raise `Refusal`.
 
@@ -154,7 +159,7 @@ class Service:
                 passed = step.translations[0].text
             continuations = partial(queued.continuations, passed, ask.prefix, _ALTERNATIVES)
             begun = await submitted(partial(continuations, deadline=self._deadline()), len(passed))
-            asked, arrived = replace(ask, n_best=1), partial(when_queued, text)
+            asked, arrived = replace(_of_last_step(ask, before), n_best=1), partial(when_queued, text)
             return await all_of([self._step(queued, passed, asked, arrived, prefix=ids) for ids in begun])
 
         with self._admitted([text] * _ALTERNATIVES, self._beam_size(name, ask)) as when_queued:
@@ -231,7 +236,7 @@ class Service:
             passed, num_read = step.translations[0].text, num_read or step.num_tokens[0]
             notices += step.notices
             when_queued = _nothing
-        made = await self._step(self._queued(last), passed, ask, when_queued, tell)
+        made = await self._step(self._queued(last), passed, _of_last_step(ask, before), when_queued, tell)
         self.num_translated_characters += len(text)
         return Translated(
             made.translations,

@@ -41,6 +41,10 @@ def test_one_text_and_many_are_translated(client: httpx.Client, models: list[Ser
     texts = [result["translations"][0] for result in answer["results"]]
     assert [text["text"] for text in texts] == [sun.text, moon.text]
     assert texts[1]["alignment"] == [[0, 0], [1, 1]]
+    [over] = client.post(
+        "/api/translate", json={"source": "en", "target": "fr", "text": "sun", "alignments": True}
+    ).json()["results"]
+    assert over["translations"][0]["alignment"] == []
 
 
 def test_options_reach_the_search(client: httpx.Client, models: list[ServedModel]) -> None:

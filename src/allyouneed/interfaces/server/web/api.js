@@ -1,7 +1,11 @@
 // The server's API: requests, streams, refusals, and the token.
 
-const TOKEN = "allyouneed-token";
+import { kept } from "./kept.js";
+
 const SECONDS_BETWEEN_TRIES = 2;
+
+/** The token for the requests of this tab. */
+export const token = kept(() => sessionStorage, "allyouneed-token");
 
 /** A request that the server refused, or could not be sent (`status` 0). */
 export class Refused extends Error {
@@ -12,32 +16,12 @@ export class Refused extends Error {
   }
 }
 
-let given = null; // the token, where the browser keeps no site data
-
-/** Keep the token for the requests of this tab. */
-export function setToken(token) {
-  given = token;
-  try {
-    sessionStorage.setItem(TOKEN, token);
-  } catch {
-    // kept until the page is left
-  }
-}
-
-function keptToken() {
-  try {
-    return sessionStorage.getItem(TOKEN) ?? given;
-  } catch {
-    return given;
-  }
-}
-
 function headers(content) {
-  const token = keptToken();
-  const canBeSent = token && /^[\x21-\x7e][\x20-\x7e]*$/.test(token); // another is wrong, and no header may have it
+  const given = token.get();
+  const canBeSent = given && /^[\x21-\x7e][\x20-\x7e]*$/.test(given); // another is wrong, and no header may have it
   return {
     ...(content === undefined ? {} : { "Content-Type": "application/json" }),
-    ...(canBeSent ? { Authorization: `Bearer ${token}` } : {}),
+    ...(canBeSent ? { Authorization: `Bearer ${given}` } : {}),
   };
 }
 

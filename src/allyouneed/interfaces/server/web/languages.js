@@ -12,13 +12,14 @@ export function languageChoice({ directions, languages }, changed) {
   const swap = element("button", { type: "button", class: "quiet", "aria-label": "Swap languages", title: "Swap languages" }, "⇄");
   let detected = "";
 
+  const pick = (select, code) => { if ([...select.options].some(({ value }) => value === code)) select.value = code; };
   const isServed = (from, to) => directions.some((each) => each.source === from && each.target === to);
   function offer() {
     const from = source.value;
     const targets = [...new Set(directions.filter((each) => from === "auto" || each.source === from).map((each) => each.target))];
     const before = target.value;
     target.replaceChildren(...targets.map(optionOf));
-    if (targets.includes(before)) target.value = before;
+    pick(target, before);
     update();
   }
   function update() {
@@ -35,11 +36,12 @@ export function languageChoice({ directions, languages }, changed) {
     if (auto) auto.textContent = code ? `Detected: ${nameOf(code)}` : "Detect language";
     update();
   }
+  /** Choose languages, where they are served. */
   function choose(from, to) {
-    source.value = from;
+    pick(source, from);
     detected = "";
     offer();
-    target.value = to;
+    pick(target, to);
     update();
   }
   if (sources.length > 1) source.value = sources[0];

@@ -1,7 +1,7 @@
 // The page: what the server serves decides what it shows.
 
 import { element } from "./explorer/elements.js";
-import { Refused, ask, setToken } from "./api.js";
+import { Refused, ask, token } from "./api.js";
 import { askForToken } from "./dialog.js";
 import { parserView } from "./parser.js";
 import { useTheme } from "./theme.js";
@@ -15,13 +15,13 @@ async function served() {
   for (;;) {
     const listed = await ask("/api/models");
     if (!listed.needs_token || listed.models.length) return listed;
-    setToken(await askForToken(message));
+    token.set(await askForToken(message));
     message = "The server does not know this token; check it.";
   }
 }
 
 function show(views, name) {
-  content.replaceChildren(views[name].node);
+  content.replaceChildren(...views[name].nodes);
   for (const button of modes.children) button.setAttribute("aria-pressed", button.textContent === name);
   document.querySelector("h1").textContent = name;
   document.title = name;
@@ -40,6 +40,7 @@ async function begin() {
   show(views, names[0]);
 }
 
+content.replaceChildren(element("p", { class: "hint" }, "Loading …"));
 useTheme(document.querySelector("#theme"));
 begin().catch((error) => {
   const again = element("button", { type: "button", class: "main", onclick: () => location.reload() }, "Try again");

@@ -8,7 +8,7 @@ import { drawTree, readTree } from "./tree.js";
 
 const PAUSE = 500; // milliseconds without a key before the sentence is sent
 
-/** The node of the parser, and what to do when it is shown. */
+/** The nodes of the parser, and what to do when it is shown. */
 export function parserView(served, parsers) {
   const model = element("select", { "aria-label": "Parser", onchange: () => parse(0), hidden: parsers.length < 2 },
     ...parsers.map(({ name }) => element("option", { value: name }, name)));
@@ -63,7 +63,6 @@ export function parserView(served, parsers) {
   put(null);
   const node = element("div", { class: "parser" }, model,
     element("section", { class: "pane", "aria-label": "Sentence" }, field.node, element("footer", {}, field.count)),
-    element("section", { class: "pane", "aria-label": "Tree" }, picture, brackets, element("footer", {}, look, copy)),
-    status);
-  return { node, start: () => field.area.focus() };
+    element("section", { class: "pane", "aria-label": "Tree" }, picture, brackets, element("footer", {}, look, copy)));
+  return { nodes: [node, status], start: () => field.area.focus() };
 }

@@ -2,6 +2,8 @@
 
 import { element } from "./explorer/elements.js";
 
+const lengthOf = (text) => [...text].length; // in code points, as the server counts
+
 /**
  * @param {{label: string, placeholder: string, most: number}} options
  * @param {() => void} changed called when the text changes
@@ -23,8 +25,9 @@ export function sourceField({ label, placeholder, most }, changed, pointed) {
       words.push(span);
       return span;
     }), "\u200b");
-    count.textContent = `${area.value.length.toLocaleString()} / ${most.toLocaleString()}`;
-    count.classList.toggle("over", area.value.length > most);
+    const length = lengthOf(area.value);
+    count.textContent = `${length.toLocaleString()} / ${most.toLocaleString()}`;
+    count.classList.toggle("over", length > most);
   }
   function wordAt(position) {
     const before = area.value.slice(0, position);
@@ -48,7 +51,7 @@ export function sourceField({ label, placeholder, most }, changed, pointed) {
     node, area, count,
     get text() { return area.value; },
     set text(text) { area.value = text; draw(); },
-    get isTooLong() { return area.value.length > most; },
+    get isTooLong() { return lengthOf(area.value) > most; },
     mark: (numbers) => words.forEach((span, number) => span.classList.toggle("linked", numbers.has(number))),
   };
 }

@@ -1,31 +1,14 @@
 // Light and dark: as the system, until the user chooses; the choice is kept.
 
-const KEPT = "allyouneed-theme";
-const system = matchMedia("(prefers-color-scheme: dark)");
+import { kept } from "./kept.js";
 
-/** Site data, where the browser allows it. */
-const kept = {
-  get() {
-    try {
-      return localStorage.getItem(KEPT);
-    } catch {
-      return null;
-    }
-  },
-  set(theme) {
-    try {
-      localStorage.setItem(KEPT, theme);
-    } catch {
-      // chosen until the page is left
-    }
-  },
-};
+const chosen = kept(() => localStorage, "allyouneed-theme");
+const system = matchMedia("(prefers-color-scheme: dark)");
 
 /** Show the theme, and let a button change it. */
 export function useTheme(button) {
-  let chosen = null;
   const show = () => {
-    const theme = chosen ?? kept.get() ?? (system.matches ? "dark" : "light");
+    const theme = chosen.get() ?? (system.matches ? "dark" : "light");
     document.documentElement.dataset.theme = theme;
     const other = theme === "dark" ? "light" : "dark";
     button.textContent = theme === "dark" ? "☀" : "☾";
@@ -35,8 +18,7 @@ export function useTheme(button) {
   };
   let other = show();
   button.addEventListener("click", () => {
-    chosen = other;
-    kept.set(other);
+    chosen.set(other);
     other = show();
   });
   system.addEventListener("change", () => { other = show(); });

@@ -3,17 +3,19 @@
 import { element } from "./explorer/elements.js";
 import { Refused, ask, latest, stream, untilAnswered } from "./api.js";
 import { showAttention } from "./dialog.js";
+import { kept } from "./kept.js";
 import { languageChoice } from "./languages.js";
 import { openMenu } from "./menu.js";
 import { alternativesOf, linksOf, placeOf, segmentsOf, textOf, wordsOf } from "./result.js";
 import { sourceField } from "./source.js";
 import { targetField } from "./target.js";
 
-const HINT = "Click a word of the translation for alternatives; point at it to see what it translates.";
+const HINT = "Click a word of the translation for alternatives", POINT = "; point at it to see what it translates";
 const PAUSE = 300; // milliseconds without a key before the text is sent
 const WITHOUT_SPACES = ["bo", "dz", "ja", "km", "lo", "my", "th", "wuu", "yue", "zh"]; // between sentences
+const written = kept(() => sessionStorage, "allyouneed-text"); // the text and its languages, as JSON
 
-/** The node of the translator, and what to do when it is shown. */
+/** The nodes of the translator, and what to do when it is shown. */
 export function translatorView(served) {
   const languages = languageChoice(served, () => translate(0));
   const status = element("p", { class: "status", role: "status", "aria-live": "polite" });
@@ -25,7 +27,7 @@ export function translatorView(served) {
     { label: "Text to translate", placeholder: "Write or paste text", most: served.limits.characters },
     () => translate(PAUSE), (word) => mark(word, 0));
   const target = targetField((word) => { pointed = word ?? pointed; mark(word, 1); }, showAlternatives);
-  let shown = null; // {result, segments, numLines}
+  let shown = null; // {result, segments, sent}: `sent` is the text that was translated
   let before = []; // what `undo` brings back
   let pointed = 0;
   let menu = null;
@@ -39,7 +41,10 @@ export function translatorView(served) {
     undo.hidden = true;
     target.node.removeAttribute("aria-busy");
     if (!source.text.trim()) return put(null, "");
-    if (source.isTooLong) return say(`The text is longer than ${served.limits.characters.toLocaleString()} characters; shorten it.`, true);
+    if (source.isTooLong) {
+      put(null, "");
+      return say(`The text is longer than ${served.limits.characters.toLocaleString()} characters; shorten it.`, true);
+    }
     const content = { text: source.text, source: languages.from, target: languages.to, alignments: true };
     target.node.setAttribute("aria-busy", "true");
     try {
@@ -47,9 +52,9 @@ export function translatorView(served) {
         () => stream(content, (text) => { say(""); target.show(text, false); }, signal),
         ({ message, seconds }) => say(`${message[0].toUpperCase()}${message.slice(1)} Trying again in ${seconds} s.`, true),
         signal);
-      put({ result, segments: segmentsOf(result), numLines: content.text.split("\n").length }, result.translations[0].text);
+      put({ result, segments: segmentsOf(result), sent: content.text }, result.translations[0].text);
       languages.tell(languages.from === "auto" ? result.source : "");
-      say(result.notices.join(" ") || HINT);
+      say(result.notices.join(" ") || `${HINT}${isLinked() ? POINT : ""}.`);
     } catch (error) {
       if (error.name === "AbortError") return;
       put(null, "");
@@ -72,9 +77,13 @@ export function translatorView(served) {
     status.textContent = text;
     status.classList.toggle("wrong", isWrong);
   }
+  /** Whether links are between the text and its translation: those of the last of several models are not. */
+  function isLinked() {
+    return shown?.result.models.length === 1;
+  }
   /** Mark a word of one side and those linked to it. */
   function mark(word, side) {
-    const links = shown && word !== null ? linksOf(shown.segments) : [];
+    const links = isLinked() && word !== null ? linksOf(shown.segments) : [];
     const linked = [new Set(), new Set()];
     for (const link of links) {
       if (link[side] === word) linked[1 - side].add(link[1 - side]);
@@ -84,6 +93,7 @@ export function translatorView(served) {
     target.mark(linked[1]);
   }
   async function showAlternatives(word, node) {
+    menu?.shut();
     const place = shown && placeOf(shown.segments, word);
     if (!place) return;
     const segment = shown.segments[place.number];
@@ -111,13 +121,14 @@ export function translatorView(served) {
     target.focusOn(pointed);
   }
   function show(next) {
-    const space = WITHOUT_SPACES.includes(next.result.target) ? "" : " ";
-    put(next, textOf(next.segments, next.numLines, space));
+    put(next, textIn(next));
+  }
+  function textIn({ result, segments, sent }) {
+    return textOf(segments, sent.split("\n").length, WITHOUT_SPACES.includes(result.target) ? "" : " ");
   }
   async function copyText() {
-    const space = WITHOUT_SPACES.includes(shown.result.target) ? "" : " ";
     try {
-      await navigator.clipboard.writeText(textOf(shown.segments, shown.numLines, space));
+      await navigator.clipboard.writeText(textIn(shown));
       say("Copied.");
     } catch {
       say("The browser does not allow copying; select the text instead.", true);
@@ -129,17 +140,22 @@ export function translatorView(served) {
     showAttention(() => ask("/api/attention", { text, translation, model: shown.result.models.at(-1) }));
   }
   languages.swap.addEventListener("click", () => {
-    const [from, to] = [languages.known, languages.to], text = target.node.textContent;
-    languages.choose(to, from);
-    if (text) source.text = text;
+    languages.choose(languages.to, languages.known);
+    if (shown?.sent === source.text) source.text = target.node.textContent || source.text; // else it is of another text
     translate(0);
   });
   addEventListener("online", () => translate(0));
+  addEventListener("pagehide", () => written.set(JSON.stringify([source.text, languages.from, languages.to])));
+  const [text, from, to] = JSON.parse(written.get() ?? "[]");
+  if (text) {
+    languages.choose(from, to);
+    source.text = text;
+    translate(0);
+  }
   put(null, "");
   const node = element("div", { class: "translator" },
     element("div", { class: "languages" }, languages.source, languages.swap, languages.target),
     element("section", { class: "pane", "aria-label": "Source" }, source.node, element("footer", {}, source.count, clear)),
-    element("section", { class: "pane", "aria-label": "Result" }, target.node, element("footer", {}, undo, look, copy)),
-    status);
-  return { node, start: () => source.area.focus() };
+    element("section", { class: "pane", "aria-label": "Result" }, target.node, element("footer", {}, undo, look, copy)));
+  return { nodes: [node, status], start: () => source.area.focus() };
 }
