@@ -259,6 +259,17 @@ def test_a_file_of_bad_lines_is_not_read_to_its_end(tmp_path: Path) -> None:
         list(read_tab_separated(file, CleaningReport(), max_bad_share=0.01))
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_the_share_of_bad_lines_is_that_of_the_whole_file_in_any_order(tmp_path: Path, order: int) -> None:
+    lines = [b"H\xe4user\thouses", b"dog\tHund", b"cat\tKatze"] * 199 + [b"bird\tVogel"] * 19_303
+    file = tmp_path / "mixed.tsv"
+    file.write_bytes(b"\n".join(lines[::order]))
+    kept = list(read_tab_separated(file, CleaningReport(), max_bad_share=0.01))
+    assert len(kept) == 19_900
+    with pytest.raises(DataError, match="199 of the first 19,900 lines cannot be used"):
+        list(read_tab_separated(file, CleaningReport(), max_bad_share=0.0099))
+
+
 def test_what_is_no_text_is_an_error_however_many_lines_may_be_bad(tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_bytes("a\tb\n".encode("utf-16"))
     with pytest.raises(DataError, match="UTF-16; convert with iconv"):

@@ -132,6 +132,19 @@ def test_carriage_returns_and_the_byte_order_mark_are_removed_and_counted() -> N
     assert counts == LineCounts(num_lines=3, num_carriage_returns=2, has_byte_order_mark=True)
 
 
+def test_a_byte_order_mark_is_text_where_it_is_kept() -> None:
+    counts = LineCounts()
+    content = io.BytesIO(b"\xef\xbb\xbfa\nb\n")
+    assert list(read_lines(content, counts, keep_mark=True)) == ["\ufeffa", "b"]
+    assert counts == LineCounts(num_lines=2)
+
+
+def test_a_later_fault_of_another_kind_does_not_hide_the_first(tmp_path: Path) -> None:
+    (tmp_path / "a.gz").write_bytes(gzip.compress(b"\xff\n" + bytes(range(1, 9)) * 9_000)[:-9])
+    with pytest.raises(DataError, match=r"a\.gz:1:1: invalid byte 0xFF"):
+        list(read_lines(tmp_path / "a.gz"))
+
+
 def test_an_invalid_byte_is_named_by_file_line_and_byte(tmp_path: Path) -> None:
     path = plain_file(tmp_path, "gut\nschön".encode() + b" \xc3 x\n")
     with pytest.raises(DataError) as caught:

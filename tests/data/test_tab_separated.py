@@ -1,5 +1,6 @@
 """Columns and scores of other programs' files are read as they are."""
 
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,28 @@ def test_lines_without_a_column_or_a_score_are_named(tmp_path: Path, columns: Co
     (tmp_path / "a.tsv").write_bytes(LINES.encode())
     with pytest.raises(DataError, match=message):
         kept(tmp_path / "a.tsv", columns)
+
+
+@pytest.mark.parametrize("later", [b"zwei\t\xff\n", b"zwei\t\0\n"])
+def test_a_later_fault_of_another_kind_does_not_hide_the_first(tmp_path: Path, later: bytes) -> None:
+    (tmp_path / "a.tsv").write_bytes(b"one\teins\nno tab\nnone here\n" + later + b"nor here\n")
+    with pytest.raises(DataError, match=r"a\.tsv:2: no tab; .* \(likewise line 3\)$"):
+        kept(tmp_path / "a.tsv", Columns())
+
+
+@pytest.mark.parametrize("columns", [Columns(), Columns(2, 1), Columns(1, 4, 3, 0.0)])
+def test_a_line_of_tabs_takes_no_more_memory_than_its_text(tmp_path: Path, columns: Columns) -> None:
+    num_tabs = 1 << 22
+    (tmp_path / "a.tsv").write_bytes(b"one\teins\t1\tuno" + b"\t" * num_tabs)
+    tracemalloc.start()
+    pairs, report = kept(tmp_path / "a.tsv", columns)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert [pair[:2] for pair in pairs] == [
+        tuple(("one", "eins", "1", "uno")[column - 1] for column in (columns.source, columns.target))
+    ]
+    assert report.num_with_more_columns == (columns == Columns())
+    assert peak < 8 * num_tabs  # a list of so many cells alone
 
 
 def test_some_lines_without_a_score_may_be_dropped(tmp_path: Path) -> None:

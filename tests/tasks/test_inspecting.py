@@ -4,12 +4,16 @@ import itertools
 import json
 import random
 import shutil
+import tracemalloc
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from allyouneed.config.run import DataConfig
 from allyouneed.data.batching import padding_share
@@ -18,9 +22,10 @@ from allyouneed.data.lines import write_lines
 from allyouneed.errors import ModelError
 from allyouneed.storage.publish.manifest import write_manifest
 from allyouneed.symbols import CONTROL_SYMBOLS, UNKNOWN
-from allyouneed.tasks.inspecting import Inspection, inspect
+from allyouneed.tasks.inspecting import Inspection, _repeats, inspect
 from allyouneed.tasks.prepared_data import PreparedData
 from allyouneed.tasks.preparing import prepare
+from allyouneed.tasks.translation.task import TRANSLATION
 
 ODD = "sun moon star", "moon star bear wolf " * 5
 WORDS = ["sun", "moon", "star", "bear", "wolf", "tree", "ü"]
@@ -104,6 +109,40 @@ def test_repeats_are_counted(prepared: PreparedData, found: Inspection) -> None:
     assert (found.most_repeated[0].source, found.most_repeated[0].target) == most[0]
     assert found.most_repeated[0].times == most[1]
     assert all(each.times > 1 for each in found.most_repeated)
+
+
+ALONE: Any = SimpleNamespace(valid=None, task=TRANSLATION)
+"""Data without a validation part, of which `_repeats` asks no more than this."""
+
+
+def texts_of(hashes: Callable[[], list[NDArray[np.int64]]]) -> Any:
+    """Texts with given hashes of sources, targets and pairs."""
+    return SimpleNamespace(hashes=hashes, num_copies=0)
+
+
+def test_repeats_are_those_of_a_count() -> None:
+    for num_pairs, num_different in ((1, 1), (2, 1), (40, 1), (300, 9), (300, 200), (300, 10**9)):
+        for seed in range(20):
+            columns = np.random.default_rng(seed).integers(-num_different, num_different, (3, num_pairs))
+            repeats, most = _repeats(ALONE, texts_of(lambda c=columns: [*c.copy()]), 5)  # type: ignore[misc]
+            counts = [Counter(column.tolist()) for column in columns]
+            found = repeats.num_sources, repeats.num_targets, repeats.num_pairs
+            assert found == tuple(num_pairs - len(each) for each in counts)
+            assert list(most.items()) == [
+                (columns[2].tolist().index(each), times)
+                for each, times in counts[2].most_common(5)
+                if times > 1
+            ]
+
+
+def test_the_repeats_of_a_million_pairs_take_little_memory() -> None:
+    num_pairs, draw = 1_000_000, np.random.default_rng(1)
+    texts = texts_of(lambda: [draw.integers(0, 10**12, num_pairs) for _ in range(3)])
+    tracemalloc.start()
+    _repeats(ALONE, texts, 5)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 4 * 8 * num_pairs  # the three columns, and one more
 
 
 def test_pairs_that_stand_out_are_shown_with_their_lines(prepared: PreparedData, found: Inspection) -> None:

@@ -6,7 +6,7 @@ import resource
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -20,11 +20,13 @@ from allyouneed.data.corpus import CleaningReport, Pair
 from allyouneed.data.corpus_files import CorpusFiles
 from allyouneed.data.lines import write_lines
 from allyouneed.data.store import PairStore, Sentences
+from allyouneed.data.tab_separated import Columns
 from allyouneed.data.tokenizer import SMALLEST_VOCABULARY, Tokenizer
 from allyouneed.errors import DataError, DiskError, ModelError, UsageError
 from allyouneed.storage.publish import MANIFEST, publish_directory, read_manifest
 from allyouneed.symbols import UNKNOWN
 from allyouneed.tasks import prepared_data, preparing
+from allyouneed.tasks.inspecting import inspect
 from allyouneed.tasks.parsing.treebank import TreeFiles
 from allyouneed.tasks.prepared_data import PreparedData
 from allyouneed.tasks.preparing import prepare
@@ -307,6 +309,86 @@ def test_a_vocabulary_too_large_for_the_text_is_refused_with_the_largest_possibl
     assert not (tmp_path / "data").exists()
     prepared = prepare(tmp_path / "data", files, config=config.replace(vocab_size=largest))
     assert prepared.source_vocab_size == largest > SMALLEST_VOCABULARY
+
+
+@pytest.mark.parametrize("changes", [{}, {"vocab_sample_bytes": 0}, {"joint_vocabulary": False}])
+@pytest.mark.parametrize("tokenizer", ["bpe", "sentencepiece", "byte"])
+def test_text_of_which_cleaning_leaves_nothing_is_an_error_with_the_reasons(
+    tmp_path: Path, tokenizer: str, changes: dict[str, object]
+) -> None:
+    file = tmp_path / "scored.tsv"
+    write_lines(file, ["a\tb\t0.1", "c\td\t0.2", "\te\t0.9"])
+    files = CorpusFiles(pairs=file, columns=Columns(score=3, min_score=0.5))
+    said: list[str] = []
+    config = DataConfig.checked(tokenizer=tokenizer, vocab_size=2_000, **changes)
+    with pytest.raises(DataError, match=r"^train: 0 of 3 pairs are left; see the reasons above$"):
+        prepare(tmp_path / "data", files, config=config, say=said.append)
+    assert said == [
+        f"train: {file}: 3 lines",
+        "train: 3 pairs read, 0 kept, 3 dropped",
+        f"train:   2 dropped: score too low ({file}:1, {file}:2)",
+        f"train:   1 dropped: empty source ({file}:3)",
+    ]
+    assert not (tmp_path / "data").exists()
+
+
+def test_sub_words_are_not_learned_from_files_of_weight_0(tmp_path: Path, files: CorpusFiles) -> None:
+    other = write_corpus(tmp_path, "other", ["zz zz zz zz"] * 9, ["yy yy yy yy"] * 9)
+    write_lines(tmp_path / "a.tsv", ["xx xx\tww ww"] * 9)
+    config = DataConfig(vocab_size=265)
+    plain = prepare(tmp_path / "plain", files, config=config)
+    more = CorpusFiles(
+        [str(other.sources), str(files.sources)],
+        [str(other.targets), str(files.targets)],
+        tmp_path / "a.tsv",
+        weights=[0, 1, 0],
+    )
+    weighted = prepare(tmp_path / "weighted", more, config=config)
+    assert weighted.tokenizers == plain.tokenizers
+    assert weighted.lines("train", "source") == SOURCES
+    assert weighted.report("train")["num_read"] == len(SOURCES) + 18
+    told = prepare(tmp_path / "told", replace(more, weights=[1, 1, 1]), config=config)
+    assert told.tokenizers != plain.tokenizers
+
+
+def test_a_source_with_two_translations_may_have_one_weight_or_two_names(
+    tmp_path: Path, files: CorpusFiles
+) -> None:
+    write_lines(tmp_path / "other.en", [f"{target} too" for target in TARGETS])
+    targets = [str(files.targets), str(tmp_path / "other.en")]
+    twice = CorpusFiles([str(files.sources)] * 2, targets, weights=[2, 2])
+    assert prepare(tmp_path / "twice", twice, config=BYTES).train.num_pairs == 16
+    with pytest.raises(UsageError, match=r"train\.de: is given twice, with the weights 2 and 3; .*ln -s"):
+        prepare(tmp_path / "data", replace(twice, weights=[2, 3]), config=BYTES)
+    (tmp_path / "again.de").symlink_to(str(files.sources))
+    linked = replace(twice, sources=[str(files.sources), str(tmp_path / "again.de")], weights=[2, 3])
+    assert prepare(tmp_path / "linked", linked, config=BYTES).train.num_pairs == 20
+
+
+def test_text_that_begins_with_a_byte_order_mark_stays_as_its_ids_say(tmp_path: Path) -> None:
+    files = write_corpus(tmp_path, "marked", ["", "\ufeffHund", "\ufeffKatze"], ["x", "\ufeffdog", "cat"])
+    data = prepare(tmp_path / "data", files, files, BYTES)
+    for part, store in (("train", data.train), ("valid", data.valid)):
+        assert store is not None
+        texts = list(zip(data.lines(part, "source"), data.lines(part, "target"), strict=True))
+        assert texts == [("\ufeffHund", "\ufeffdog"), ("\ufeffKatze", "cat")]
+        assert decoded(store, data.directory) == texts
+    found = inspect(data)
+    assert (found.longest[1].source, found.longest[1].target) == ("\ufeffHund", "\ufeffdog")
+    assert found.source.num_characters == len("\ufeffHund\ufeffKatze")
+
+
+def test_trees_that_are_too_long_shape_no_vocabulary(tmp_path: Path) -> None:
+    deep = "(S " + "(NP (NN wolf) " * 3_000 + "(NN bear)" + ")" * 3_001
+    write_lines(tmp_path / "trees.mrg", ["(S (NP (NN wolf)) (VP (VB sees)))"] * 9)
+    write_lines(tmp_path / "deep.mrg", [deep])
+    config = presets.parsing_tiny().data
+    plain = prepare(tmp_path / "plain", TreeFiles(tmp_path / "trees.mrg"), config=config)
+    files = TreeFiles([tmp_path / "trees.mrg", tmp_path / "deep.mrg"])
+    deeper = prepare(tmp_path / "deeper", files, config=config)
+    assert deeper.report("train")["dropped"]["too many tokens"]["num_pairs"] == 1
+    assert deeper.target_vocab_size == plain.target_vocab_size
+    assert deeper.tokenizers[TARGET_TOKENIZER] == plain.tokenizers[TARGET_TOKENIZER]
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,16 @@ from allyouneed.errors import DataError
 
 _FEWEST_LINES = 10_000
 """Number of lines before which the share of bad ones says little."""
+_MOST = 0.5
+"""Share of bad lines, among those read so far, above which the whole file is taken for unusable."""
 
 
 class BadLines:
     """Counts the bad lines of a file.
 
     Args:
-        max_share: Share of the lines up to which bad ones are dropped; None: the first is an error.
+        max_share: Share of the lines up to which bad ones are dropped; None: the first is an error. The share
+            is that of the whole file, which is read to its end unless most of its first lines are bad.
         max_bytes: Most bytes that a file may have.
     """
 
@@ -45,7 +48,8 @@ class BadLines:
         if error.label == "E-UTF16":
             raise error
         self._num, self._first = self._num + 1, self._first or error
-        self._require_few(num_lines, max(num_lines, _FEWEST_LINES))
+        if self._num > _MOST * num_lines:
+            self._require_few(num_lines, max(num_lines, _FEWEST_LINES))
 
     def end(self, num_lines: int) -> None:
         """Check the number of bad lines at the end of a file.

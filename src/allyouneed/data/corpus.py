@@ -112,13 +112,14 @@ class Reader(Protocol):
 
         Raises:
             UsageError: Settings contradict each other, or need a package that is not installed.
+            DataError: Settings leave no example.
         """
 
     def weights_by_file(self) -> Mapping[str, float]:
         """(Source) file -> how often each of its examples is wanted, on average; of other files, once."""
 
     def distinct(self) -> "Reader":
-        """The corpus to learn units from: without repeated or derived examples."""
+        """The corpus to learn units from: without repeated, derived or unwanted examples."""
 
 
 @dataclass

@@ -1,8 +1,8 @@
 """Sentence pairs in files of any format. To add a format, write its reader and list it in `FORMATS`."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
-from itertools import chain
+from dataclasses import KW_ONLY, dataclass, replace
+from itertools import chain, compress
 from pathlib import Path
 from typing import Protocol, TypedDict
 
@@ -15,7 +15,7 @@ from allyouneed.data.corpus import (
 )
 from allyouneed.data.languages import LanguageFilter
 from allyouneed.data.tab_separated import FIRST_TWO, Columns, read_tab_separated
-from allyouneed.errors import UsageError
+from allyouneed.errors import DataError, UsageError
 
 MOST_WEIGHT = 1_000
 """Maximum number of copies of a pair."""
@@ -100,6 +100,7 @@ class CorpusFiles:
         Raises:
             UsageError: There is not one weight for each corpus, a file has two, or one is not a number from 0
                 to 1,000; or a language is not known, or its detector is not installed.
+            DataError: All weights are 0.
         """
         if self.weights and len(self._weighted) != len(self.weights):
             raise UsageError(
@@ -107,11 +108,17 @@ class CorpusFiles:
                 "file and then each file of pairs",
                 settings=["weights"],
             )
+        weights = self.weights_by_file()
         for file, weight in zip(self._weighted, self.weights, strict=False):
-            if self._weighted.count(file) > 1:
-                raise UsageError(f"{file}: is given twice, so it has two weights; give it once")
             if not 0 <= weight <= MOST_WEIGHT:
                 raise UsageError(f"{file}: weight {weight:g}; give a number from 0 to {MOST_WEIGHT:,}")
+            if weight != weights[file]:
+                raise UsageError(
+                    f"{file}: is given twice, with the weights {weight:g} and {weights[file]:g}; give it one "
+                    "weight, or another name by a link (ln -s)"
+                )
+        if self.weights and not any(self.weights):
+            raise DataError("weights: all are 0, so no pair is left; raise one", settings=["weights"])
         for code in self.languages or ():
             LanguageFilter(code)
 
@@ -141,8 +148,18 @@ class CorpusFiles:
         return [file for files in (self.sources, self.targets, self.pairs) for file in paths(files)]
 
     def distinct(self) -> "CorpusFiles":
-        """This object itself: sentence pairs are not repeated."""
-        return self
+        """The files with weights above 0: others leave no text, and sentence pairs are not repeated."""
+        if 0 not in self.weights:
+            return self
+        num_sources = len(paths(self.sources))
+        of_sources, of_pairs = self.weights[:num_sources], self.weights[num_sources:]
+        return replace(
+            self,
+            sources=[*compress(paths(self.sources), of_sources)],
+            targets=[*compress(paths(self.targets), of_sources)],
+            pairs=[*compress(paths(self.pairs), of_pairs)],
+            weights=[weight for weight in self.weights if weight],
+        )
 
 
 def paths(files: Files) -> list[Path]:

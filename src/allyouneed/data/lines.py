@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from allyouneed.data.compressed import BLOCK_BYTES, open_compressed
-from allyouneed.errors import MAX_REPORTED, DataError, DiskError
+from allyouneed.errors import MAX_REPORTED, DataError, DiskError, UserError
 from allyouneed.storage.publish import disk_errors
 
 MAX_LINE_BYTES = 1 << 20
@@ -85,18 +85,18 @@ def read_lines(
     source: Path | BinaryIO,
     counts: LineCounts | None = None,
     *,
-    max_line_bytes: int = MAX_CORPUS_LINE_BYTES,
     max_bytes: int | None = None,
     allow_nul: bool = True,
+    keep_mark: bool = False,
 ) -> Iterator[str]:
-    """Read the text of every line, and fail at the first unusable one. See `read_each_line`.
+    """Read the text of every line, and fail at the first unusable one. See `read_lines_or_errors`.
 
     Raises:
         DataError: Lines are unusable; the error names the first one by file, line and byte, and some others.
     """
     counts = LineCounts() if counts is None else counts
     lines = read_lines_or_errors(
-        source, counts, max_line_bytes=max_line_bytes, max_bytes=max_bytes, allow_nul=allow_nul
+        source, counts, max_bytes=max_bytes, allow_nul=allow_nul, keep_mark=keep_mark
     )
     for line in lines:
         if not isinstance(line, str):
@@ -110,16 +110,17 @@ def read_lines_or_errors(
     source: Path | BinaryIO,
     counts: LineCounts | None = None,
     *,
-    max_line_bytes: int = MAX_CORPUS_LINE_BYTES,
     max_bytes: int | None = None,
     allow_nul: bool = True,
+    keep_mark: bool = False,
 ) -> Iterator[str | DataError]:
     """Read the text of every line, or the error of an unusable one. See `read_each_line`.
 
-    Most blocks have nothing to repair, and are decoded at once. More than `max_bytes` are a `DataError`.
+    Most blocks have nothing to repair, and are decoded at once. More than `max_bytes` are a `DataError`. With
+    `keep_mark` a byte order mark is text, as it is in files that this program has written.
     """
     counts = LineCounts() if counts is None else counts
-    decoder = LineDecoder(_name(source), counts, max_line_bytes, allow_nul)
+    decoder = LineDecoder(_name(source), counts, MAX_CORPUS_LINE_BYTES, allow_nul, keep_mark)
     with reading_errors(decoder.name, counts), _opened(source) as stream:
         num_bytes = 0
 
@@ -127,20 +128,21 @@ def read_lines_or_errors(
             nonlocal num_bytes
             num_bytes += more
             if max_bytes is not None and num_bytes > max_bytes:
+                place = f"after line {counts.num_lines:,}" if counts.num_lines else "in its first lines"
                 raise DataError(
-                    f"{decoder.name}: has more than max_bytes = {max_bytes} of text, after line "
-                    f"{counts.num_lines:,}; raise that, or check the file",
+                    f"{decoder.name}: has more than max_bytes = {max_bytes} of text, {place}; "
+                    "raise that, or check the file",
                     settings=["max_bytes"],
                 )
 
-        for block in _blocks(stream, max_line_bytes, count):
+        for block in _blocks(stream, decoder.max_line_bytes, count):
             if (texts := decoder.decode_clean(block)) is not None:
                 for text in texts:
                     counts.num_lines += 1  # one by one, as messages refer to the last line taken
                     yield text
                 continue
             for raw in block.removesuffix(b"\n").split(b"\n"):
-                line = decoder.decode(raw if len(raw) <= max_line_bytes else None)
+                line = decoder.decode(raw if len(raw) <= decoder.max_line_bytes else None)
                 yield line.text if line.error is None else line.error
 
 
@@ -201,6 +203,7 @@ class LineDecoder:
     counts: LineCounts = field(default_factory=LineCounts)
     max_line_bytes: int = MAX_LINE_BYTES
     allow_nul: bool = True
+    keep_mark: bool = False
 
     def decode(self, raw: bytes | None) -> Line:
         """Decode the next line, given without its line feed, or None if it was too long."""
@@ -224,7 +227,7 @@ class LineDecoder:
         except UnicodeDecodeError as error:
             fault = f"invalid byte 0x{raw[error.start]:02X}; convert the file to UTF-8 with iconv"
             return self._unusable(error.start, fault, "E-UTF8")
-        if first and text.startswith("\ufeff"):
+        if first and not self.keep_mark and text.startswith("\ufeff"):
             text = text[1:]
             self.counts.has_byte_order_mark = True
         return Line(self.counts.num_lines, text)
@@ -251,7 +254,10 @@ def likewise(numbers: Iterable[int]) -> str:
     Args:
         numbers: Numbers of the other lines, by and by.
     """
-    found = list(islice(numbers, MAX_REPORTED))
+    found: list[int] = []
+    with contextlib.suppress(UserError):  # another fault, at which the reading ends, does not hide this one
+        for number in islice(numbers, MAX_REPORTED):
+            found.append(number)
     if not found:
         return ""
     shown, num_more = ", ".join(f"{number:,}" for number in found[:_SHOWN_LINES]), len(found) - _SHOWN_LINES

@@ -52,7 +52,7 @@ def read_tab_separated(
             contains a NUL, or its score is not a number.
     """
     bad = BadLines(max_bad_share, max_bytes)
-    rows = enumerate(map(_cells, bad.lines(file, counts_of(file, report))), 1)
+    rows = enumerate((_cells(line, columns) for line in bad.lines(file, counts_of(file, report))), 1)
     number = 0
     for number, cells in rows:
         if isinstance(cells, DataError) or (fault := _fault(cells, columns)):
@@ -74,8 +74,9 @@ def read_tab_separated(
     bad.end(number)
 
 
-def _cells(line: str | DataError) -> list[str] | DataError:
-    return line.split("\t") if isinstance(line, str) else line
+def _cells(line: str | DataError, columns: Columns) -> list[str] | DataError:
+    """The cells of a line; those after the last that is needed are one."""
+    return line.split("\t", columns.num_needed) if isinstance(line, str) else line
 
 
 def _fault(cells: list[str], columns: Columns) -> str:

@@ -1,6 +1,7 @@
 """The files that `prepare` reads, and which of their examples it drops."""
 
 import math
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -73,7 +74,8 @@ class CorpusOptions:
     """What to do about a line of sentence pairs that is not UTF-8, has a NUL, or has no tab: end with an
     error, which is the default, or drop its pair."""
     max_bad_share: Share | None = None
-    """Share of the lines of a file that `--on-bad-line drop` may drop, from 0 to 1, by default 0.01."""
+    """Share of the lines of a file that `--on-bad-line drop` may drop, from 0 to 1, by default 0.01. A file
+    of which most of the first lines are bad is not read to its end."""
     max_bytes: AtLeastOne | None = None
     """Most bytes of text in a file of sentence pairs; a file with more is an error. For compressed files from
     strangers, which may expand to any size."""
@@ -117,9 +119,8 @@ class CorpusOptions:
 
         if issubclass(task.reader, TreeFiles):
             default, own = CorpusOptions(), asdict(self)
-            given = [name for name in _OF_PAIRS if own[name] != getattr(default, name)]
-            if options := [f"--{name.replace('_', '-')}" for name in given]:
-                raise UsageError(f"{' and '.join(options)}: for sentence pairs only; leave out")
+            given = (name for name in _OF_PAIRS if own[name] != getattr(default, name))
+            refuse(given, "for sentence pairs only")
         share, columns = self._share_to_drop(), self._columns()
         filters: dict[str, Any] = {
             "max_bytes": self.max_bytes,
@@ -196,6 +197,12 @@ class CorpusOptions:
         if self.max_bad_share is not None:
             raise UsageError("--max-bad-share: belongs to --on-bad-line drop; add it, or leave this out")
         return None
+
+
+def refuse(names: Iterable[str], fault: str) -> None:
+    """Reject the options of these names, if there are any, as they would do nothing."""
+    if options := [f"--{name.replace('_', '-')}" for name in names]:
+        raise UsageError(f"{' and '.join(options)}: {fault}; leave out")
 
 
 NO_FILES = CorpusOptions()

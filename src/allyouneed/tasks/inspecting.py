@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
@@ -194,7 +194,8 @@ class _Texts:
     def pairs(self) -> Iterator[tuple[int, str, str]]:
         """Index, source and target of each pair."""
         number = 0
-        for number, (source, target) in enumerate(zip_longest(*map(read_lines, self._paths)), start=1):
+        lines = map(partial(read_lines, keep_mark=True), self._paths)
+        for number, (source, target) in enumerate(zip_longest(*lines), start=1):
             if source is None or target is None or number > self._num_pairs:
                 raise self._damaged()
             if number % _TOLD_EVERY == 0:
@@ -208,37 +209,57 @@ class _Texts:
         paths = " and ".join(map(str, self._paths))
         return ModelError(f"{paths}: do not have a line for each pair; prepare the data again")
 
-    def hashes(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """A hash of each pair, each source and each target: int64 (num_pairs,); counts words on the way."""
-        found = np.empty((3, self._num_pairs), np.int64)
+    def hashes(self) -> list[NDArray[np.int64]]:
+        """A hash of each source, each target and each pair: int64 (num_pairs,); counts words on the way."""
+        sources, targets, pairs = found = [np.empty(self._num_pairs, np.int64) for _ in range(3)]
         for index, source, target in self.pairs():
-            found[:, index] = hash((source, target)), hash(source), hash(target)
+            sources[index], targets[index], pairs[index] = hash(source), hash(target), hash((source, target))
             self.num_copies += source == target
             for side, text in enumerate((source, target)):
                 self.num_words[side] += len(text.split())
                 self.num_characters[side] += len(text)
-        return found[0], found[1], found[2]
+        return found
 
 
 def _repeats(prepared: PreparedData, texts: _Texts, num_examples: int) -> tuple[Repeats, dict[int, int]]:
     """The repeats, and how often the most repeated pairs occur, by the index of the first of each."""
-    num_pairs = prepared.train.num_pairs
-    pairs, sources, targets = texts.hashes()
-    distinct, first, times = np.unique(pairs, return_index=True, return_counts=True)
-    most = np.lexsort((first, -times))[:num_examples]
+    sources, targets, pairs = texts.hashes()
     valid_pairs = valid_sources = np.empty(0, np.int64)
     if prepared.valid:
         of_valid = _Texts(prepared, "valid", prepared.valid.num_pairs, lambda count: None)
-        valid_pairs, valid_sources, _ = of_valid.hashes()
+        valid_sources, _, valid_pairs = of_valid.hashes()
+    sources.sort()
+    targets.sort()
+    num_sources, num_targets = len(_again(sources)), len(_again(targets))
+    num_valid_sources = _num_among(valid_sources, sources)
+    del sources, targets  # before the order of the pairs takes as much memory
+    order = pairs.argsort(kind="stable")
+    pairs = pairs[order]
+    again = _again(pairs)
+    is_second = np.diff(again, prepend=-1) > 1
+    first = order[again[is_second] - 1]
+    times = np.diff(is_second.nonzero()[0], append=len(again)) + 1
+    most = np.lexsort((first, -times))[:num_examples]
     repeats = Repeats(
-        num_pairs - len(distinct),
-        num_pairs - len(np.unique(sources)),
-        num_pairs - len(np.unique(targets)),
+        len(again),
+        num_sources,
+        num_targets,
         texts.num_copies if prepared.task.sides_are_alike else None,
-        int(np.isin(valid_pairs, distinct).sum()),
-        int(np.isin(valid_sources, sources).sum()),
+        _num_among(valid_pairs, pairs),
+        num_valid_sources,
     )
-    return repeats, {int(first[each]): int(times[each]) for each in most if times[each] > 1}
+    return repeats, {int(first[each]): int(times[each]) for each in most}
+
+
+def _again(hashes: NDArray[np.int64]) -> NDArray[np.intp]:
+    """The places of hashes, in order, that equal the one before."""
+    return np.flatnonzero(hashes[1:] == hashes[:-1]) + 1
+
+
+def _num_among(found: NDArray[np.int64], hashes: NDArray[np.int64]) -> int:
+    """How many of the found hashes are among others, which are in order."""
+    places = np.searchsorted(hashes, found).clip(max=len(hashes) - 1)
+    return int((hashes[places] == found).sum())
 
 
 def _examples(
@@ -268,22 +289,22 @@ def _misfit(store: PairStore) -> NDArray[np.float64]:
 
 def _first(keys: NDArray[Any], num: int) -> NDArray[np.intp]:
     """The indices of the smallest keys, of equal ones the first."""
-    return np.argsort(keys, kind="stable")[:num]
+    return np.argsort(keys, kind="stable")[:num].copy()  # without the others, which a view would keep
 
 
 def _padding(store: PairStore) -> dict[int, float]:
     longest = int(max(store.source_lengths.max(), store.target_lengths.max())) + 1
-    shares = {}
-    for size in _MICRO_BATCH_TOKENS:
-        if size >= longest:
-            plan = plan_epoch(
-                store.source_lengths,
-                store.target_lengths,
-                batch_tokens=TrainingConfig().batch_tokens,
-                micro_batch_tokens=size,
-                seed=1,
-                epoch=0,
-            )
-            batches = list(chain.from_iterable(map(plan.batch, range(plan.num_batches))))
-            shares[size] = padding_share(store.source_lengths, store.target_lengths, batches)
-    return shares
+    return {size: _padding_share(store, size) for size in _MICRO_BATCH_TOKENS if size >= longest}
+
+
+def _padding_share(store: PairStore, micro_batch_tokens: int) -> float:
+    plan = plan_epoch(
+        store.source_lengths,
+        store.target_lengths,
+        batch_tokens=TrainingConfig().batch_tokens,
+        micro_batch_tokens=micro_batch_tokens,
+        seed=1,
+        epoch=0,
+    )
+    batches = list(chain.from_iterable(map(plan.batch, range(plan.num_batches))))
+    return padding_share(store.source_lengths, store.target_lengths, batches)

@@ -90,7 +90,7 @@ class PreparedData:
     def lines(self, part: str, side: str) -> list[str]:
         """The cleaned text of a side ("source", "target") of a part ("train", "valid"), pair by pair."""
         path, store = self.text(part, side), self.train if part == "train" else self.valid
-        lines = list(read_lines(path))
+        lines = list(read_lines(path, keep_mark=True))
         if store is None or len(lines) != store.num_pairs:
             raise ModelError(
                 f"{path}: has {len(lines):,} lines, not one for each pair; prepare the data again"

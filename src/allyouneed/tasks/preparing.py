@@ -25,7 +25,7 @@ from allyouneed.tasks.encoding import Chunk, Encoder, chunks_of
 from allyouneed.tasks.journal import EVERY_CHUNKS, FIRST_CHUNKS, UNFINISHED, Journal, Milestone
 from allyouneed.tasks.part_writer import PartWriter, without_repeats
 from allyouneed.tasks.prepared_data import KIND, REPORT, PreparedData
-from allyouneed.tasks.training_text import TrainingText
+from allyouneed.tasks.training_text import TrainingText, tell
 from allyouneed.tasks.units import SOURCE_TOKENIZER, TARGET_TOKENIZER, Units
 from allyouneed.version import __version__
 
@@ -103,7 +103,7 @@ def prepare(
                 encoder = Encoder(units, aside, config, None, num_workers, say)
                 reports["valid"] = _encode_validation(aside, valid, encoder, config, advance)
         _require_unchanged(versions)
-        _tell(reports, task.examples, say)
+        tell(reports, task.examples, say)
         contents = json.dumps({part: report.to_dict() for part, report in reports.items()}, indent=1)
         (aside / REPORT).write_bytes(contents.encode())
         facts |= _facts(aside, config, units)
@@ -173,7 +173,7 @@ def _require_pairs(valid: Reader, counted: str, say: Callable[[str], None]) -> N
     for _ in clean_pairs(valid.read(report), valid.limits, report):
         pass
     if valid and not report.num_kept:
-        _tell({"valid": report}, counted, say)
+        tell({"valid": report}, counted, say)
 
 
 def _versions(files: Iterable[Path]) -> dict[Path, _Version]:
@@ -183,14 +183,6 @@ def _versions(files: Iterable[Path]) -> dict[Path, _Version]:
             status = file.stat()
             found[file] = status.st_ino, status.st_size, status.st_mtime_ns
     return found
-
-
-def _tell(reports: Mapping[str, CleaningReport], counted: str, say: Callable[[str], None]) -> None:
-    for part, report in reports.items():
-        for line in report.lines(counted):
-            say(f"{part}: {line}")
-        if not report.num_kept:
-            raise DataError(f"{part}: 0 of {report.num_read} {counted} are left; see the reasons above")
 
 
 def _encode_training(

@@ -1,12 +1,13 @@
 """The cleaned training text, from which a task learns its units (paper 5.1)."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from allyouneed.config.run import DataConfig
 from allyouneed.data.corpus import CleaningReport, Reader, clean_pairs
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.data.vocabulary_sample import Sample, Texts, sampled_lines
+from allyouneed.errors import DataError
 
 _TOLD_EVERY = 4_096
 
@@ -18,8 +19,10 @@ class TrainingText:
         files: Training files.
         config: Data settings.
         examples: Word for training examples in messages, such as "pairs".
-        say: Receives a line if units are learned from a sample.
+        say: Receives a line if units are learned from a sample, and the report if no text is left.
         advance: Receives numbers of examples that were read.
+
+    Reading raises DataError if no example is left.
     """
 
     def __init__(
@@ -32,7 +35,7 @@ class TrainingText:
     ) -> None:
         self.config = config
         self.report = CleaningReport()
-        """Counts of what has been read so far, including repetitions."""
+        """Counts of the last reading."""
         self.num_examples: int | None = None
         """Number of examples in the files, known once all were read, unless they repeat or derive some."""
         self._is_all = files.distinct() == files
@@ -51,6 +54,7 @@ class TrainingText:
 
         Raises:
             UsageError: The text has fewer sub-words than the requested vocabulary size.
+            DataError: No example is left, or a file is unusable.
         """
         config = self.config
         assert config.tokenizer != "words"
@@ -64,12 +68,15 @@ class TrainingText:
         return Tokenizer.train(lines, config.tokenizer, config.vocab_size, or_else)
 
     def _texts(self, *sides: str) -> Iterator[Texts]:
-        pairs = clean_pairs(self._files.read(self.report), self._files.limits, CleaningReport())
+        self.report = CleaningReport()
+        pairs = clean_pairs(self._files.read(self.report), self._files.limits, self.report)
         number = 0
         for number, pair in enumerate(pairs, start=1):
             if number % _TOLD_EVERY == 0:
                 self._advance(_TOLD_EVERY)
             yield [getattr(pair, side) for side in sides]
+        if not number:
+            tell({"train": self.report}, self._examples, self._say)
         self.num_examples = number if self._is_all else None
 
     def _tell(self, sample: Sample) -> None:
@@ -80,3 +87,16 @@ class TrainingText:
             f"{self._examples}, which has {most:,} bytes of distinct words; "
             "vocab_sample_bytes changes that, 0 takes all"
         )
+
+
+def tell(reports: Mapping[str, CleaningReport], examples: str, say: Callable[[str], None]) -> None:
+    """Say what was read and dropped of each part.
+
+    Raises:
+        DataError: Nothing is left of a part.
+    """
+    for part, report in reports.items():
+        for line in report.lines(examples):
+            say(f"{part}: {line}")
+        if not report.num_kept:
+            raise DataError(f"{part}: 0 of {report.num_read} {examples} are left; see the reasons above")

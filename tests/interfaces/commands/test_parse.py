@@ -191,7 +191,12 @@ def test_a_parser_and_a_file_of_trees_are_scored(
             2,
             "not sentence pairs",
         ),
-        (["prepare", "OUT", "--task", "parsing", "--trees", "EMPTY"], 3, "holds no tree"),
+        (["prepare", "OUT", "--task", "parsing", "--trees", "EMPTY"], 3, "holds no tree; give"),
+        (
+            ["prepare", "OUT", "--task", "parsing", "--trees", "TREES", "TRACES"],
+            3,
+            "TRACES: holds only trees of traces (2); give a file of trees in brackets, with words",
+        ),
         (
             ["prepare", "OUT", "--task", "parsing", "--trees", "OPEN"],
             3,
@@ -220,11 +225,15 @@ def test_wrong_inputs_are_told(
     (tmp_path / "OPEN").write_bytes(b"(S (NN a))\n(S (NN b)\n")
     (tmp_path / "TWO").write_bytes(b"(S (NN a))\n(S (NN b))\n")
     (tmp_path / "BROKEN").write_bytes(b"(S\n(NN a))\n")
+    (tmp_path / "TRACES").write_bytes(b"(S (-NONE- *))\n(S (NP (-NONE- 0)))\n")
     (tmp_path / "UNTAGGED").write_bytes(b"(S (XX a))\n(S (XX a) (NN b))\n(S (XX a) (XX b))\n")
     files = {
         "TREES": toy_treebank / "dev.mrg",
         "PARSER": toy_parser,
-        **{name: tmp_path / name for name in ("EMPTY", "OPEN", "NONE", "OUT", "UNTAGGED", "TWO", "BROKEN")},
+        **{
+            name: tmp_path / name
+            for name in ("EMPTY", "OPEN", "NONE", "OUT", "UNTAGGED", "TWO", "BROKEN", "TRACES")
+        },
     }
     found, _, err = run_command(*(files.get(argument, argument) for argument in arguments))
     assert found == code

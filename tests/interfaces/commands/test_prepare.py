@@ -128,6 +128,22 @@ def test_several_files_and_pairs_are_read_one_after_the_other(
         (["--columns", "2", "0"], "Invalid value"),
         (["--pairs", "x.tsv", "--columns", "3", "3"], "name one column twice; give different ones"),
         (["--task", "parsing", "--weights", "2"], "--weights: for sentence pairs only; leave out"),
+        (
+            ["--task", "parsing", "--max-length-ratio", "2", "--separate-vocabularies"],
+            "--separate-vocabularies and --max-length-ratio: for sentence pairs only; leave out",
+        ),
+        (
+            ["--preset", "parsing_tiny", "--source-language", "en", "--target-language", "en"],
+            "--source-language and --target-language: for sentence pairs only; leave out",
+        ),
+        (
+            ["--tokenizer", "byte", "--vocab-size", "300", "--vocab-sample-bytes", "0"],
+            "--vocab-size and --vocab-sample-bytes: of no effect with --tokenizer byte; leave out",
+        ),
+        (
+            ["--tokenizer", "byte", "--separate-vocabularies"],
+            "--separate-vocabularies: of no effect with --tokenizer byte; leave out",
+        ),
         (["--valid-source", "a"], "1 source files, but 0 target files; give as many of each"),
     ],
 )
@@ -263,6 +279,15 @@ def test_pairs_of_a_file_with_a_weight_come_as_often_as_that_says(
     assert of_file["c"] == [3] * 200
     assert f"{400 - len(of_file['a'])} dropped: left out by the weight of the file" in err
     assert f"{sum(of_file['b']) - 300 + 400} further copies of pairs, by the weights of their files" in err
+
+
+def test_weights_that_leave_no_pair_are_told_before_anything_is_read(
+    prepare: RunCommand, tmp_path: Path
+) -> None:
+    code, out, err = prepare("--weights", "0")
+    assert (code, out) == (3, b"")
+    assert err == "allyouneed: error[E-DATA]: --weights: all are 0, so no pair is left; raise one\n"
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_pairs_in_other_languages_are_dropped_and_short_ones_pass(

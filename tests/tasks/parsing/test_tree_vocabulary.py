@@ -4,13 +4,13 @@ import json
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
 from allyouneed.errors import DataError, ModelError
 from allyouneed.symbols import PADDING, UNKNOWN
-from allyouneed.tasks.parsing.linearisation import ENDINGS, WORD, Brackets, Tags, ending
+from allyouneed.tasks.parsing.linearisation import ENDINGS, WORD, Brackets, Tags, ending, linearise
 from allyouneed.tasks.parsing.tree_vocabulary import TreeVocabulary
 from allyouneed.tasks.parsing.trees import Constituent, Tree, tree_of
 from allyouneed.tasks.parsing.word_features import UNKNOWN_WORD_CLASSES
@@ -98,7 +98,26 @@ def test_a_label_that_was_not_learned_is_unknown() -> None:
     assert TreeVocabulary.learn([str(JOHN)], "normalised", "plain").encode("(FRAG (NN b))")[0] == UNKNOWN
 
 
-SAVED = {
+@pytest.mark.parametrize(("tags", "brackets"), MODES)
+def test_trees_that_are_dropped_for_their_length_leave_no_symbols(tags: Tags, brackets: Brackets) -> None:
+    deep = "(S " + "(FRAG (NN a) " * 30 + "(NN b)" + ")" * 31
+    num_symbols = len(linearise(tree_of(deep), tags, brackets))
+    without = TreeVocabulary.learn([str(JOHN)], tags, brackets)
+    assert TreeVocabulary.learn([str(JOHN), deep], tags, brackets, num_symbols - 1) == without
+    learned = TreeVocabulary.learn([str(JOHN), deep], tags, brackets, num_symbols)
+    assert learned == TreeVocabulary.learn([str(JOHN), deep], tags, brackets) != without
+
+
+def test_the_vocabulary_of_a_tree_of_any_depth_is_read_as_it_was_saved(tmp_path: Path) -> None:
+    depth = 100_001
+    deep = "".join(f"(L{level} " for level in range(depth)) + "(NN a)" + ")" * depth
+    vocabulary = TreeVocabulary.learn([deep], "normalised", "joined")
+    assert f"){depth}" in vocabulary.symbols
+    vocabulary.save(tmp_path / "trees.json")
+    assert TreeVocabulary.load(tmp_path / "trees.json") == vocabulary
+
+
+SAVED: dict[str, Any] = {
     "format": "allyouneed tree symbols",
     "format_version": 1,
     "tags": "normalised",
@@ -114,12 +133,15 @@ SAVED = {
         {"format_version": 2},
         {"tags": "some"},
         {"brackets": "none"},
-        {"symbols": ["(S", *SAVED["symbols"]]},  # type: ignore[misc]
-        {"symbols": [*SAVED["symbols"], "(S"]},  # type: ignore[misc]
-        {"symbols": [*SAVED["symbols"], 7]},  # type: ignore[misc]
+        {"symbols": ["(S", *SAVED["symbols"]]},
+        {"symbols": [*SAVED["symbols"], "(S"]},
+        {"symbols": [*SAVED["symbols"], 7]},
         {"symbols": "(S"},
         {"brackets": "joined"},  # its closing bracket has no number
-        {"tags": "words", "brackets": "joined", "symbols": [*SAVED["symbols"]][:-1]},  # type: ignore[misc]  # no rare words
+        {"brackets": "joined", "symbols": [*SAVED["symbols"][:-1], ")0", ")2"]},  # no one end
+        {"brackets": "joined", "symbols": [*SAVED["symbols"][:-1], ")00"]},
+        {"brackets": "joined", "symbols": [*SAVED["symbols"][:-1], ")0", ""]},
+        {"tags": "words", "brackets": "joined", "symbols": [*SAVED["symbols"]][:-1]},  # no rare words
     ],
 )
 def test_a_vocabulary_of_other_content_is_refused(tmp_path: Path, changes: dict[str, object]) -> None:

@@ -13,7 +13,7 @@ from allyouneed.config.presets import preset as named_preset
 from allyouneed.config.run import DataConfig
 from allyouneed.errors import UsageError
 from allyouneed.interfaces.console import notice
-from allyouneed.interfaces.corpus_options import NO_FILES, CorpusOptions
+from allyouneed.interfaces.corpus_options import NO_FILES, CorpusOptions, refuse
 from allyouneed.interfaces.engine import Engine, workers_of
 from allyouneed.interfaces.number_options import Share, Whole, between
 from allyouneed.interfaces.progress import progress
@@ -21,6 +21,11 @@ from allyouneed.interfaces.progress import progress
 if TYPE_CHECKING:
     from allyouneed.data.public_corpora import PublicCorpus
     from allyouneed.tasks.prepared_data import PreparedData
+
+_OF_PAIRS = "separate_vocabularies", "max_length_ratio", "source_language", "target_language"
+"""Options that are not for trees."""
+_OF_LEARNING = "vocab_size", "separate_vocabularies", "vocab_sample_bytes"
+"""Options that are not for plain bytes, which are not learned."""
 
 
 @Parameter(name="*")
@@ -64,11 +69,12 @@ class DataOptions:
         """The settings of a preset, overridden by the given ones.
 
         Raises:
-            UsageError: A given setting is not for the task, or out of range.
+            UsageError: A given setting is not for the task or the tokenizer, or out of range.
         """
-        from allyouneed.tasks.catalogue import TASKS
+        from allyouneed.tasks.catalogue import TASKS, task_named
+        from allyouneed.tasks.parsing.treebank import TreeFiles
 
-        given = {name: value for name, value in asdict(self).items() if value is not None}
+        given = {name: value for name, value in asdict(self).items() if not (value is None or value is False)}
         for task in TASKS.values():
             if task.name != defaults.task and task.data_settings & given.keys():
                 names = sorted(task.data_settings, reverse=True)
@@ -77,7 +83,11 @@ class DataOptions:
                 raise UsageError(
                     f"{options} {are} for {task.name}; add --task {task.name}, or leave {them} out"
                 )
-        separate = given.pop("separate_vocabularies")
+        if issubclass(task_named(defaults.task).reader, TreeFiles):
+            refuse((name for name in _OF_PAIRS if name in given), "for sentence pairs only")
+        if (self.tokenizer or defaults.tokenizer) == "byte":
+            refuse((name for name in _OF_LEARNING if name in given), "of no effect with --tokenizer byte")
+        separate = given.pop("separate_vocabularies", False)
         joint = defaults.joint_vocabulary and not separate
         return DataConfig.checked(**defaults.model_dump() | given | {"joint_vocabulary": joint})
 

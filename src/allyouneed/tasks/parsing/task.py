@@ -53,7 +53,7 @@ def _ids_per_word(config: DataConfig) -> int | None:
 
 def _learn_units(text: TrainingText) -> Units:
     config = text.config
-    symbols = TreeVocabulary.learn(text.lines("target"), config.tags, config.brackets)
+    symbols = TreeVocabulary.learn(text.lines("target"), config.tags, config.brackets, config.max_tokens)
     if config.tags in TAGGED and (untagged := text.report.notes[UNTAGGED]):
         raise DataError(
             f"{untagged:,} silver trees have {WORD} for every part of speech, which would be learned; "

@@ -3,9 +3,13 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from typing import Final
 
 from allyouneed.tasks.parsing.labels import without_function
 from allyouneed.tasks.parsing.trees import TRACE, Constituent, PlacedTree, Tree
+
+ONLY_TRACES: Final = "trees of nothing but traces, left out"
+"""Note of a report on trees without a word."""
 
 
 def clean(tree: Tree, notes: Counter[str] | None = None) -> Tree | None:
@@ -50,4 +54,4 @@ def clean_trees(trees: Iterable[PlacedTree], notes: Counter[str] | None = None) 
         if cleaned := clean(tree, notes):
             yield PlacedTree(cleaned, line_number)
         elif notes is not None:
-            notes["trees of nothing but traces, left out"] += 1
+            notes[ONLY_TRACES] += 1

@@ -1,6 +1,5 @@
 """The target vocabulary of a parser: symbols of trees to ids and back (paper 6.3)."""
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -27,7 +26,6 @@ from allyouneed.tasks.parsing.trees import tree_of
 from allyouneed.tasks.parsing.word_features import UNKNOWN_WORD_CLASSES, word_symbol
 
 _FILE = VocabularyFile("allyouneed tree symbols", 1, "vocabulary of trees", ("tags", "brackets"))
-_JOINED = re.compile(r"[^)].*|\)[0-9]{1,5}", re.DOTALL)
 
 
 class TreeVocabulary:
@@ -44,8 +42,17 @@ class TreeVocabulary:
         self._ids = {symbol: token for token, symbol in enumerate(symbols)}
 
     @classmethod
-    def learn(cls, texts: Iterable[str], tags: Tags, brackets: Brackets) -> Self:
+    def learn(
+        cls, texts: Iterable[str], tags: Tags, brackets: Brackets, max_tokens: int | None = None
+    ) -> Self:
         """Learn the symbols of trees in brackets, the most frequent first; for words, see `with_words`.
+
+        Args:
+            texts: The trees.
+            tags: Form of word symbols; see `linearise`.
+            brackets: Form of brackets; see `linearise`.
+            max_tokens: Most symbols of a tree; longer ones are passed over, as `prepare` drops them. By
+                default there is no limit.
 
         Raises:
             DataError: A text is not a tree, or has a tag with the name of a control symbol.
@@ -54,7 +61,8 @@ class TreeVocabulary:
         counts: Counter[str] = Counter()
         for text in texts:
             symbols = linearise(without_unary_cycles(tree_of(text)), tags, brackets)
-            counts.update(symbol for symbol in symbols if not is_word(symbol))
+            if max_tokens is None or len(symbols) <= max_tokens:
+                counts.update(symbol for symbol in symbols if not is_word(symbol))
         if reserved := [symbol for symbol in CONTROL_SYMBOLS if symbol in counts]:
             raise DataError(f"{reserved[0]} is the tag of a word, but reserved here; rename it in the trees")
         if tags == "endings":
@@ -144,9 +152,15 @@ def _is_sound(symbols: list[str], tags: object, brackets: object) -> bool:
     return (
         tags in get_args(Tags)
         and brackets in get_args(Brackets)
-        and (brackets != "joined" or all(re.fullmatch(_JOINED, symbol) for symbol in symbols))
+        and (brackets != "joined" or _are_joined(symbols))
         and (tags != "words" or (brackets == "joined" and {*UNKNOWN_WORD_CLASSES} <= {*symbols}))
     )
+
+
+def _are_joined(symbols: list[str]) -> bool:
+    """Whether the closing brackets are all numbers of ends up to the largest, as `_all_joined` gives them."""
+    ends = {symbol for symbol in symbols if symbol.startswith(")")}
+    return "" not in symbols and ends == {f"){number}" for number in range(len(ends))}
 
 
 def _all_joined(seen: Iterable[str]) -> Iterator[str]:

@@ -11,7 +11,7 @@ from allyouneed.data.corpus_files import Files, paths
 from allyouneed.data.lines import LineCounts
 from allyouneed.errors import DataError
 from allyouneed.tasks.parsing.linearisation import WORD
-from allyouneed.tasks.parsing.tree_cleaning import clean_trees, without_unary_cycles
+from allyouneed.tasks.parsing.tree_cleaning import ONLY_TRACES, clean_trees, without_unary_cycles
 from allyouneed.tasks.parsing.tree_exchange import exchange_constituents
 from allyouneed.tasks.parsing.trees import Tree, one_word, read_trees, tree_of
 
@@ -93,13 +93,15 @@ class TreeFiles:
 
     def _read_file(self, file: Path, report: CleaningReport) -> Iterator[tuple[Pair, Tree]]:
         counts = report.files[str(file)] = LineCounts()
-        num_trees = 0
+        num_trees, num_before = 0, report.notes[ONLY_TRACES]
         for tree, line in clean_trees(read_trees(file, counts, report.notes), report.notes):
             num_trees += 1
             report.notes[_CYCLES] += len(tree.constituents) - len(without_unary_cycles(tree).constituents)
             yield Pair(_words(tree), str(tree), line, str(file)), tree
         if not num_trees:
-            raise DataError(f"{file}: holds no tree; give a file of trees in brackets")
+            num_empty = report.notes[ONLY_TRACES] - num_before
+            found = f"only trees of traces ({num_empty:,})" if num_empty else "no tree"
+            raise DataError(f"{file}: holds {found}; give a file of trees in brackets, with words")
 
 
 def _words(tree: Tree) -> str:
