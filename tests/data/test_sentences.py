@@ -118,16 +118,16 @@ def test_a_text_is_whole_if_it_fits_and_in_sentences_if_these_are_wanted() -> No
         assert Divider(BYTES, 9, sentences=True).divide(blank) == ([[]], ())
 
 
-def test_a_text_longer_than_those_trained_on_is_cut_at_the_ends_of_sentences_only() -> None:
+def test_a_text_longer_than_preferred_is_cut_at_the_ends_of_sentences_only() -> None:
     text = "One cat. Two."
-    divided = Divider(BYTES, 40, trained_tokens=12).divide(text)
-    told = "13 tokens, more than a sentence to train on may have, 12; translated in 2 parts"
+    divided = Divider(BYTES, 40, preferred_tokens=12).divide(text)
+    told = "13 tokens, more than data.max_tokens = 12; translated in 2 parts"
     assert divided == ([BYTES.encode("One cat."), BYTES.encode("Two.")], (told,))
     for whole in ("One cat and two.", " one cat, and two"):
-        assert Divider(BYTES, 40, trained_tokens=12).divide(whole) == ([BYTES.encode(whole)], ())
-    assert Divider(BYTES, 40, trained_tokens=13).divide(text) == ([BYTES.encode(text)], ())
-    assert Divider(BYTES, 40, trained_tokens=12, cut=False).divide(text) == ([BYTES.encode(text)], ())
-    assert len(Divider(BYTES, 5, trained_tokens=12).divide(text).parts) == 3
+        assert Divider(BYTES, 40, preferred_tokens=12).divide(whole) == ([BYTES.encode(whole)], ())
+    assert Divider(BYTES, 40, preferred_tokens=13).divide(text) == ([BYTES.encode(text)], ())
+    assert Divider(BYTES, 40, preferred_tokens=12, cut=False).divide(text) == ([BYTES.encode(text)], ())
+    assert len(Divider(BYTES, 5, preferred_tokens=12).divide(text).parts) == 3
 
 
 def test_what_is_too_long_is_an_error_where_it_is_not_to_be_cut() -> None:
@@ -191,6 +191,7 @@ def test_every_part_begins_with_the_symbol_of_the_language() -> None:
     for divider in (
         Divider(tokenizer, 90, sentences=True),
         Divider(tokenizer, len(plain.encode(text))),  # the symbol is one too many
+        Divider(tokenizer, 90, preferred_tokens=len(plain.encode(text))),
     ):
         divided = divider.divide(f">>fra<< {text}")
         sentences = ["A dog runs.", "The cat sleeps."]

@@ -56,6 +56,7 @@ def stop_cleanly(laboratory: "Laboratory", run: Path, after_step: int, number: s
     [
         (signal.SIGTERM, 4),
         (signal.SIGINT, 1),
+        (signal.SIGHUP, 1),
         pytest.param(signal.SIGTERM, 20, marks=pytest.mark.release),
         pytest.param(signal.SIGINT, 20, marks=pytest.mark.release),
     ],

@@ -254,6 +254,8 @@ def test_where_the_newest_checkpoint_is_damaged_the_one_before_is_taken_with_a_n
 
 def test_a_run_whose_states_are_gone_does_not_start_again(copy: Path, data: Path) -> None:
     shutil.rmtree(copy / "state")
+    for step in RunDirectory(copy).checkpoint_steps()[:-1]:
+        shutil.rmtree(RunDirectory(copy).checkpoint(step))
     before = {path: path.stat().st_mtime_ns for path in (copy / "checkpoints").rglob("*")}
     with pytest.raises(ModelError, match="its checkpoints have no state to resume from; copy the folder"):
         train(copy, data, resume=True)

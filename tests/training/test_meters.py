@@ -49,6 +49,7 @@ def test_while_bleu_is_0_the_best_validation_is_that_of_the_lowest_loss() -> Non
     assert not best.is_out_of(2)
     assert not best.is_out_of(None)
     assert best.update(4, loss=9.0, score=0.1)
+    assert Best(0.0, 4, 2).update(5, loss=3.0, score=0.0)  # from a state of an earlier version
 
 
 def test_without_bleu_the_best_validation_is_that_of_the_lowest_loss() -> None:

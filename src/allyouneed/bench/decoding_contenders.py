@@ -69,7 +69,7 @@ class OurDecoder:
     def arrange(self, layout: Layout) -> None:
         """Pack the weights for the layout's number of threads."""
         self._layout, self._engine = layout, None  # the one before gives its memory back first
-        torch.set_num_threads(layout.threads)  # which count where the kernels cannot be used
+        torch.set_num_threads(layout.threads)  # used without the kernels
         self._engine = build_engine(self._model, self._precision, layout.threads)
 
     def translate(self, sources: Sequence[Ids]) -> list[list[int]]:

@@ -100,7 +100,7 @@ _entered: list[tuple[Contender, int]] = []
 
 
 def _enter(task: Task, entry: Entry) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # the process that leads tells of it
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # the parent reports it
     if entry.contender in NEEDED:
         package = importlib.import_module(NEEDED[entry.contender][0])
         getattr(package, "MarianMTModel", None)  # whose code transformers loads when it is asked for

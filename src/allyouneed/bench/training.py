@@ -159,7 +159,7 @@ _entered: list[Contender] = []
 
 
 def _enter(shape: Shape, entry: Entry, longest: int, device: torch.device) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # the process that leads tells of it
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # the parent reports it
     _entered.append(build_contender(shape, entry, longest, device))
 
 

@@ -38,8 +38,8 @@ class Divider:
         tokenizer: Tokeniser of the texts.
         max_tokens: Maximum number of tokens of a part.
         language: Language code of the texts, as in `split_sentences`.
-        trained_tokens: Maximum number of tokens of a sentence to train on; longer texts are cut, too, but
-            only at the ends of sentences.
+        preferred_tokens: Number of tokens above which texts are cut, too, but only at the ends of sentences;
+            by default `max_tokens`.
         sentences: Whether each sentence is a part of its own.
         cut: Whether to cut texts that are too long: at the ends of sentences, else at the last white space
             that fits, else between tokens. If false, texts of more than `max_tokens` are errors.
@@ -51,12 +51,12 @@ class Divider:
         max_tokens: int,
         language: str = "",
         *,
-        trained_tokens: int | None = None,
+        preferred_tokens: int | None = None,
         sentences: bool = False,
         cut: bool = True,
     ) -> None:
         self._tokenizer, self._max_tokens, self._language = tokenizer, max_tokens, language
-        self._trained_tokens = trained_tokens or max_tokens
+        self._preferred_tokens = min(preferred_tokens or max_tokens, max_tokens)
         self._sentences, self._cut = sentences, cut
 
     def divide(self, text: str) -> Divided:
@@ -71,28 +71,28 @@ class Divider:
             return Divided([[]])
         first = self._tokenizer.encode(symbol) if symbol else []
         whole = split_sentences(text, self._language) if self._sentences else [text]
-        divided = [self._fitting(sentence, self._max_tokens - len(first)) for sentence in whole]
+        divided = [self._fitting(sentence, len(first)) for sentence in whole]
         parts = [[*first, *part] for each in divided for part in each.parts]
         return Divided(parts, tuple(notice for each in divided for notice in each.notices))
 
-    def _fitting(self, text: str, max_tokens: int) -> Divided:
-        ids = self._tokenizer.encode(text)
+    def _fitting(self, text: str, num_before: int) -> Divided:
+        ids, max_tokens = self._tokenizer.encode(text), self._max_tokens - num_before
         is_too_long = len(ids) > max_tokens
         if is_too_long and not self._cut:
             raise too_long_error(len(ids), max_tokens)
-        trained_tokens = min(self._trained_tokens, max_tokens)
-        if len(ids) <= (trained_tokens if self._cut else max_tokens):
+        preferred_tokens = self._preferred_tokens - num_before
+        if len(ids) <= (preferred_tokens if self._cut else max_tokens):
             return Divided([ids])
         sentences = split_sentences(text, self._language)
         if len(sentences) == 1 and not is_too_long:
             return Divided([ids])
         parts = [p for s in sentences for p in encode_parts(s, self._tokenizer, max_tokens)]
-        limit = (
-            f"the maximum of {max_tokens:,}"
-            if is_too_long
-            else f"a sentence to train on may have, {trained_tokens:,}"
+        most, preferred = (
+            f"the maximum of {self._max_tokens:,}",
+            f"data.max_tokens = {self._preferred_tokens:,}",
         )
-        told = f"{len(ids):,} tokens, more than {limit}; translated in {len(parts):,} parts"
+        limit = most if is_too_long else preferred
+        told = f"{num_before + len(ids):,} tokens, more than {limit}; translated in {len(parts):,} parts"
         return Divided(parts, (told,))
 
 

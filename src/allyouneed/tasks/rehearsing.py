@@ -20,7 +20,7 @@ from allyouneed.model import count_parameters
 from allyouneed.storage.run_directory import KEPT_STATES, RunDirectory
 from allyouneed.tasks.prepared_data import PreparedData
 from allyouneed.tasks.run_configuration import completed, run_config
-from allyouneed.tasks.running import require_run
+from allyouneed.tasks.running import require_run, require_state
 from allyouneed.tasks.training_pairs import training_pairs
 from allyouneed.training.accumulation import Say
 from allyouneed.training.batches import Schedule, schedule_of
@@ -150,6 +150,7 @@ def rehearse(
     directory, device = RunDirectory(Path(run)), torch.device(device)
     require_run(directory, resume)
     directory.require_unlocked()
+    require_state(directory)
     prepared = PreparedData(data)
     config = run_config(directory, config, prepared, device)
     store = training_pairs(prepared, config.training).store

@@ -74,6 +74,7 @@ def train(
             """Set up the run in the first process, the only one that accesses the run directory."""
             require_run(directory, resume or (num_restarts() > 0 and directory.is_of_launcher()))
             stack.enter_context(directory.locked())
+            require_state(directory)
             return run_config(directory, config, prepared, device, processes.size).model_dump_json()
 
         complete = RunConfig.model_validate_json(processes.told_by_first(begin))
@@ -135,7 +136,7 @@ def _load(trainer: Trainer, prepared: PreparedData, steps: list[int], say: Calla
 
 
 def _idle_settings(config: RunConfig, num_processes: int) -> Iterator[str]:
-    """What is told of settings that have no effect, or another than one may expect."""
+    """Messages about settings that have no effect, or an unexpected one."""
     training = config.training
     if training.warmup_steps > training.num_steps:
         yield (
@@ -183,8 +184,11 @@ def require_run(directory: RunDirectory, resume: bool) -> None:
         raise UsageError(
             f"{directory.path}: exists; continue with resume, or name a new folder", settings=["resume"]
         )
-    # One checkpoint alone is what a kill between it and its state leaves.
-    if len(directory.checkpoint_steps()) > 1 and not directory.resumable_steps():
+
+
+def require_state(directory: RunDirectory) -> None:
+    """Reject a run that has saved states and has lost all of them; it would begin again."""
+    if directory.marked("latest") is not None and not directory.resumable_steps():
         raise ModelError(
             f"{directory.path}: its checkpoints have no state to resume from; copy the folder state back, or "
             "continue a checkpoint in a new run with init_from",

@@ -23,7 +23,7 @@ from allyouneed.errors import ResourceError, UsageError, is_out_of_memory
 HANG_SECONDS = 90.0
 """A process that does not respond for this long is considered hung."""
 
-_GATHER_SECONDS = 3_600.0
+_GATHER_SECONDS = 1_800.0
 """Processes wait this long for each other at the start, while each reads its data and models."""
 _BEAT_SECONDS = 1.0
 _ASK_SECONDS = 0.1
@@ -53,22 +53,23 @@ class Processes:
         """Wait until all processes have come here; one may take long to read its data.
 
         Raises:
-            ResourceError: A process has not come within an hour.
+            ResourceError: A process has not come within half an hour, or cannot be reached.
         """
         if self._store is None:
             return
         self._num_gathered += 1
         here = [f"here/{self._num_gathered}/{rank}" for rank in range(self.size)]
-        self._store.set(here[self.rank], "")
         ends = time.monotonic() + _GATHER_SECONDS
-        while not self._store.check(here):  # asked again and again, so that a signal ends the program
-            if time.monotonic() > ends:
-                raise ResourceError(
-                    f"not all {self.size} processes have read their data within {_GATHER_SECONDS / 60:.0f} "
-                    "minutes; look at the messages of the others",
-                    label="E-PROCESS",
-                )
-            time.sleep(_ASK_SECONDS)
+        with self.losses_told():
+            self._store.set(here[self.rank], "")
+            while not self._store.check(here):  # asked again and again, so that a signal ends the program
+                if time.monotonic() > ends:
+                    raise ResourceError(
+                        f"not all {self.size} processes have read their data within "
+                        f"{_GATHER_SECONDS / 60:.0f} minutes; look at the messages of the others",
+                        label="E-PROCESS",
+                    )
+                time.sleep(_ASK_SECONDS)
 
     def add_up(self, tensor: Tensor) -> None:
         """Replace a tensor by its sum over all processes, with the same bits in each."""
@@ -228,8 +229,9 @@ def joined_processes(device: torch.device) -> Iterator[Processes]:
         )
     with _joining(f"{host}:{port}"):
         store, rank, size = next(rendezvous("env://"))
-        # The launcher's store outlives a restart; the prefix hides old entries.
-        store = PrefixStore(f"start-{num_restarts()}", store)
+        if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == str(True):
+            # The launcher's store outlives a restart; the prefix hides old entries.
+            store = PrefixStore(f"start-{num_restarts()}", store)
         processes = Processes(rank, size, PrefixStore("run", store))
         processes.gather()
         dist.init_process_group(

@@ -68,10 +68,14 @@ class Best:
     """The best validation so far: by BLEU or F1 if measured, else by loss."""
 
     value: float = -math.inf
-    """Larger is better: BLEU, F1, or the negative loss, also while BLEU or F1 is 0."""
+    """Larger is better: BLEU, F1, or the negative loss if there is neither or it is 0."""
     step: int = 0
     since: int = 0
     """Number of validations since then."""
+
+    def __post_init__(self) -> None:
+        if self.value == 0:  # in states that earlier versions wrote while BLEU or F1 was 0
+            self.value = -math.inf
 
     def update(self, step: int, loss: float, score: float | None) -> bool:
         """Count a validation; return whether it is the best so far."""

@@ -12,7 +12,8 @@ Result = TypeVar("Result")
 class StopSignals:
     """While open, records the first stop signal in `received`; a second one, of any of them, acts at once.
 
-    These are SIGTERM, SIGINT, and SIGHUP, which the end of a session sends unless `nohup` ignores it.
+    These are SIGTERM, SIGINT, and SIGHUP, unless `nohup` ignores it. The end of a session may send SIGHUP
+    twice, so a repeat of it is ignored.
 
     Args:
         ignore_repeated: Whether to ignore a repeat of the same signal, as the sender may deliver it twice.
@@ -52,7 +53,7 @@ class StopSignals:
     def _note(self, number: int, frame: FrameType | None) -> None:
         self.received = signal.Signals(number)
         self._restore()
-        if self._ignore_repeated:
+        if self._ignore_repeated or number not in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, signal.SIG_IGN)
         self._interrupt()
 

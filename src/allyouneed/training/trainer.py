@@ -184,7 +184,7 @@ class Trainer:
             self._save()
         if self.processes.is_first and self._is_validation_due() and self._validated_step != self.step:
             stopped_by = self._reason_to_stop()  # a signal interrupted the last validation
-        return signal.Signals(stopped_by) if stopped_by > _ENOUGH else None
+        return signal.Signals(stopped_by - _ENOUGH) if stopped_by > _ENOUGH else None
 
     def _share_state(self) -> None:
         """Copy what the first process has drawn or loaded to every process."""
@@ -210,8 +210,9 @@ class Trainer:
             )
 
     def _reason_to_stop(self) -> int:
-        is_enough = self.best.is_out_of(self.config.training.patience) or self.is_over_budget
-        return self._stop.received or (_ENOUGH if is_enough else 0)
+        if self._stop.received:
+            return _ENOUGH + self._stop.received
+        return _ENOUGH * (self.best.is_out_of(self.config.training.patience) or self.is_over_budget)
 
     @property
     def is_over_budget(self) -> bool:

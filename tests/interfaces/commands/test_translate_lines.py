@@ -305,7 +305,7 @@ def test_lost_sentences_are_not_told_where_none_can_be_lost_or_nobody_listens(
 
 def test_the_first_translation_that_was_cut_is_told_once(translate: RunCommand) -> None:
     told = (
-        "allyouneed: standard input:1: its translation did not end within 4 tokens and was cut "
+        "allyouneed: standard input:1: its translation did not end within the maximum length and was cut "
         "(later texts are not checked)\n"
     )
     limits = ["--max-extra-tokens", "0", "--beam-size", "1"]

@@ -77,6 +77,7 @@ def test_steps_have_whole_numbers_on_a_short_axis(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(plots, "save_figure", lambda figure, *_, **__: figures.append(figure))
     write_log(tmp_path, train(1, 9.0), train(2, 8.0))
     plot_run(tmp_path)
+    assert figures
     for figure in figures:
         ticks = figure.axes[0].get_xticks()
         assert len(set(ticks)) == len(ticks) >= 2

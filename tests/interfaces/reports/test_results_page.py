@@ -249,11 +249,7 @@ def test_curves_that_share_an_axis_are_all_within_it(tmp_path: Path, monkeypatch
         return ""
 
     monkeypatch.setattr(curves_page, "plot", keep)
-    levels = {
-        "base": 9.0,
-        "low": 5.0,
-        "high": 18.0,
-    }  # low perplexities in the first panel, and high BLEU last
+    levels = {"base": 9.0, "low": 5.0, "high": 18.0}  # low perplexity in the first panel, high BLEU last
     rows = [
         Row(name, what, lambda work: {}) for name, what in zip(levels, ("-", "(A) x", "(B) y"), strict=True)
     ]

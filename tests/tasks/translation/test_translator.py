@@ -241,6 +241,7 @@ def joined(parts: list[Translation], space: str = " ") -> Translation:
         score,
         [token for part in parts for token in part.tokens],
         [log_prob for part in parts for log_prob in part.token_log_probs],
+        is_cut=any(part.is_cut for part in parts),
     )
 
 
@@ -298,6 +299,13 @@ def test_parts_that_were_cut_weigh_their_tokens() -> None:
     cut = Translation("b c", -2.0, ["b", "c"], [-2.0, -2.0])
     [both] = join_parts([Part([whole], "a"), Part([cut], "b")], "en")
     assert both.score == pytest.approx(-1.5)
+
+
+def test_a_translation_is_cut_if_that_of_any_part_is() -> None:
+    whole, cut = Translation("a", -1.0, ["a", "</s>"]), Translation("b", -1.0, ["b"], is_cut=True)
+    for parts in ([cut, whole], [whole, cut]):
+        assert join_parts([Part([part], "x") for part in parts], "en")[0].is_cut
+    assert not join_parts([Part([whole], "x"), Part([whole], "x")], "en")[0].is_cut
 
 
 def test_the_score_of_joined_sentences_is_that_of_the_whole_where_scores_are_averages(

@@ -173,15 +173,15 @@ def _windows(*, in_one: bool) -> "Iterator[Iterable[Line]]":
 
 
 def _checks(translator: "Translator", asked: Mapping[str, Any]) -> "list[Check]":
-    """What is told of the first translation that has it."""
-    from allyouneed.tasks.translation.outputs import cut_notice
+    """The checks whose first finding is reported."""
+    from allyouneed.tasks.translation.outputs import CUT
 
     def lost_sentences(text: str, translation: "Translation") -> str | None:
-        lost = translator.lost_sentences(text, translation.text)
+        lost = translator.lost_sentences(text, translation.text, too_long=asked["too_long"])
         return lost and in_flags(lost, ["split_sentences"])
 
     def cut(text: str, translation: "Translation") -> str | None:
-        return cut_notice(len(translation.tokens)) if translation.is_cut else None
+        return CUT if translation.is_cut else None
 
     wanted = [] if asked["split_sentences"] else [lost_sentences]
     return [*wanted, cut] if asked.get("max_length") is None else [*wanted]

@@ -27,8 +27,8 @@ class TranslateConfig(Config):
     n-th best of its sentences."""
     too_long: Literal["split", "error"] = "split"
     """What to do with a text that is too long for the model: split it, at the ends of sentences, else at
-    white space, else between tokens, or report an error. Texts longer than those that the model may have been
-    trained on are split, too, at the ends of sentences only."""
+    white space, else between tokens, or report an error. Texts with more tokens than `data.max_tokens` are
+    split, too, but only at the ends of sentences."""
 
 
 class TranslateOptions(SearchSettings, total=False):

@@ -11,6 +11,9 @@ _WRITTEN_WITHOUT_SPACES = {"bo", "dz", "ja", "km", "lo", "my", "th", "wuu", "yue
 """Languages (ISO 639) without spaces between sentences."""
 
 
+CUT = "its translation did not end within the maximum length and was cut"
+"""The message about a translation that was cut."""
+
 END_PIECE = "</s>"
 """Printable form of the end symbol."""
 
@@ -32,10 +35,8 @@ class Translation:
     """Pairs of aligned words (source, target), from 0, if requested; words are separated by white space, in
     sources also where a text was divided."""
 
-    @property
-    def is_cut(self) -> bool:
-        """Whether the last token is one at the maximum length, not the end symbol."""
-        return bool(self.tokens) and self.tokens[-1] != END_PIECE
+    is_cut: bool = field(default=False, repr=False)
+    """Whether the translation, or that of a part of the text, did not end within the maximum length."""
 
 
 class Part(NamedTuple):
@@ -78,11 +79,6 @@ def join_lines(lines: Sequence[Sequence[Part]], space: str) -> list[Translation]
     return _joined(whole, "\n")
 
 
-def cut_notice(num_tokens: int) -> str:
-    """The message that a translation was cut."""
-    return f"its translation did not end within {num_tokens:,} tokens and was cut"
-
-
 def space_between_sentences(language: str) -> str:
     """What separates sentences in a language: a space, or nothing."""
     return "" if language in _WRITTEN_WITHOUT_SPACES else " "
@@ -108,6 +104,7 @@ def _join(parts: Sequence[Part], found: Sequence[Translation], space: str) -> Tr
         [token for translation in found for token in translation.tokens],
         [log_prob for translation in found for log_prob in translation.token_log_probs],
         _join_alignments(parts, found, space),
+        any(translation.is_cut for translation in found),
     )
 
 

@@ -64,11 +64,12 @@ class PartMaker:
         if self._search.alignments:
             words = self._source_tokenizer.words(source), tokenizer.words(ids)
             alignment = align_words(hypothesis.alignment, *words)
-        pieces = [*tokenizer.pieces(ids), END_PIECE]
+        pieces = [*tokenizer.pieces(ids), END_PIECE][: len(hypothesis.token_log_probs)]
         return Translation(
             tokenizer.decode(ids),
             hypothesis.score,
-            pieces[: len(hypothesis.token_log_probs)],
+            pieces,
             hypothesis.token_log_probs,
             alignment,
+            is_cut=pieces[-1:] not in ([], [END_PIECE]),
         )

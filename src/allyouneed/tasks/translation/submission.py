@@ -10,7 +10,7 @@ from allyouneed.inference.beams import Hypothesis
 from allyouneed.inference.futures import gather
 from allyouneed.inference.scheduler import Scheduler, Source, Watch
 from allyouneed.inference.search_plan import SearchPlan
-from allyouneed.tasks.translation.outputs import END_PIECE, Part, Translation, cut_notice, join_lines
+from allyouneed.tasks.translation.outputs import CUT, END_PIECE, Part, Translation, join_lines
 from allyouneed.tasks.translation.parts import PartMaker
 
 
@@ -105,12 +105,11 @@ def _text(lines: Sequence[Sequence[Part]], encoded: EncodedLines, space: str) ->
         for part in parts
         if part.source
     ]
-    cut = [part.translations[0] for parts in lines for part in parts if part.translations[0].is_cut]
-    notices = [*encoded.notices, *(cut_notice(len(translation.tokens)) for translation in cut)]
+    notices = (*encoded.notices, CUT) if translations[0].is_cut else encoded.notices
     written = (token for parts in lines for part in parts for token in part.translations[0].tokens)
     num_written = sum(token != END_PIECE for token in written)
     num_tokens = sum(map(len, encoded.parts)), num_written
-    return TranslatedText(translations, segments, tuple(notices), num_tokens)
+    return TranslatedText(translations, segments, notices, num_tokens)
 
 
 def _separators(encoded: EncodedLines, space: str) -> list[str]:

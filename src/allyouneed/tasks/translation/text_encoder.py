@@ -69,15 +69,21 @@ class TextEncoder:
             self.source_tokenizer,
             self.max_tokens,
             self._data.source_language,
-            trained_tokens=self._data.max_tokens,
+            preferred_tokens=self._data.max_tokens,
             sentences=config.split_sentences,
             cut=config.too_long == "split",
         )
 
-    def lost_sentences(self, text: str, translation: str) -> str | None:
-        """A message if a translation has fewer sentences than its text; otherwise None."""
+    def lost_sentences(self, text: str, translation: str, *, is_divided: bool) -> str | None:
+        """A message if a translation has fewer sentences than its text; otherwise None.
+
+        Args:
+            text: A text.
+            translation: Its translation.
+            is_divided: Whether texts that are too long are divided; these lose no sentences.
+        """
         message = lost_sentences(text, translation, self._data.source_language, self._data.target_language)
-        most = min(self.max_tokens, self._data.max_tokens)  # longer texts are divided into sentences
+        most = min(self.max_tokens, self._data.max_tokens) if is_divided else self.max_tokens
         fits = message and len(self.source_tokenizer.encode(text)) <= most
         return message if fits else None
 

@@ -144,12 +144,19 @@ class Translator:
         """
         return QueuedTranslator(self.engine, self.config, self._encoder, scheduler)
 
-    def lost_sentences(self, text: str, translation: str) -> str | None:
+    def lost_sentences(
+        self, text: str, translation: str, *, too_long: Literal["split", "error"] = "split"
+    ) -> str | None:
         """A message if a translation has fewer sentences than its text; otherwise None.
 
         Does not apply to translations made with `split_sentences`, which lose no sentences.
+
+        Args:
+            text: A text.
+            translation: Its translation.
+            too_long: As when it was translated.
         """
-        return self._encoder.lost_sentences(text, translation)
+        return self._encoder.lost_sentences(text, translation, is_divided=too_long == "split")
 
     def follow(self, text: str, **search: Unpack[SearchSettings]) -> Iterator[str]:
         """Prefixes of the translation as they become certain, each longer, and finally the whole translation.
