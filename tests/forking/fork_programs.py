@@ -103,6 +103,7 @@ def start(wanted: Start) -> int:
 
 def enter(wanted: Start) -> None:
     """Bring this process into the circumstances."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # tests under `nohup` would leave it ignored
     redirect(0, wanted.stdin, os.O_RDONLY)
     for descriptor, path in ((1, wanted.stdout), (2, wanted.stderr)):
         redirect(descriptor, path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)

@@ -188,7 +188,8 @@ def require_run(directory: RunDirectory, resume: bool) -> None:
 
 def require_state(directory: RunDirectory) -> None:
     """Reject a run that has saved states and has lost all of them; it would begin again."""
-    if directory.marked("latest") is not None and not directory.resumable_steps():
+    steps = directory.checkpoint_steps()
+    if steps and directory.marked("latest") is not None and not directory.resumable_steps():
         raise ModelError(
             f"{directory.path}: its checkpoints have no state to resume from; copy the folder state back, or "
             "continue a checkpoint in a new run with init_from",
