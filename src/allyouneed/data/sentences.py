@@ -87,11 +87,9 @@ class Divider:
         if len(sentences) == 1 and not is_too_long:
             return Divided([ids])
         parts = [p for s in sentences for p in encode_parts(s, self._tokenizer, max_tokens)]
-        most, preferred = (
-            f"the maximum of {self._max_tokens:,}",
-            f"data.max_tokens = {self._preferred_tokens:,}",
-        )
-        limit = most if is_too_long else preferred
+        limit = f"data.max_tokens = {self._preferred_tokens:,}"
+        if is_too_long:
+            limit = f"the maximum of {self._max_tokens:,}"
         told = f"{num_before + len(ids):,} tokens, more than {limit}; translated in {len(parts):,} parts"
         return Divided(parts, (told,))
 
