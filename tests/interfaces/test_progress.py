@@ -34,6 +34,18 @@ def test_a_line_comes_at_most_every_interval_and_tells_rate_and_time_left(
     ]
 
 
+def test_the_rate_is_that_of_the_last_ten_minutes(capsys: pytest.CaptureFixture[str]) -> None:
+    clock = Clock()
+    lines = ProgressLines(10_000, "updates", "train", clock=clock)
+    clock.now += 36_000  # stopped, or beside other programs
+    for _ in range(21):
+        clock.now += 30
+        lines.advance(60)
+    told = capsys.readouterr().err.splitlines()
+    assert told[0] == "allyouneed: train: 60/10,000 updates (1%), 69 days, 2:02:50 left, 0.001665 updates/s"
+    assert told[-1] == "allyouneed: train: 1,260/10,000 updates (13%), 1:12:50 left, 2 updates/s"
+
+
 def test_without_a_total_only_the_count_and_the_rate_are_told(capsys: pytest.CaptureFixture[str]) -> None:
     clock = Clock()
     lines = ProgressLines(None, "lines", "translate", every_seconds=30, clock=clock)

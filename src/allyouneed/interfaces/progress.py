@@ -2,6 +2,7 @@
 
 import contextlib
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 
 from rich.console import Console
@@ -19,7 +20,8 @@ from allyouneed.errors import duration
 from allyouneed.interfaces.console import notice, talk
 
 _ESTIMATED_OVER_SECONDS = 600.0
-"""Window of the speed that the time left is estimated from: long enough to include validations."""
+"""Window of the speed that the time left is estimated from: long enough to include validations, short enough
+to forget that the machine was busy."""
 _WIDE_TERMINAL = 110
 """Minimum width in columns to show a bar beside the figures."""
 
@@ -71,17 +73,21 @@ class ProgressLines:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._total, self._unit, self._description = total, unit, description
-        self._done = self._done_before = done
+        self._done = done
         self._every_seconds, self._clock = every_seconds, clock
-        self._began = self._spoke = clock()
+        self._reports = deque([(clock(), done)])
+        """When a line was written, and how much was done then: the last before the window, and all in it."""
 
     def advance(self, count: int = 1, remark: str = "") -> None:
         """Report that `count` more units are done, with a status (`loss 3.21, 11,200 tokens/s`)."""
         self._done += count
         now = self._clock()
-        if now - self._spoke >= self._every_seconds:
-            self._spoke = now
-            rate = (self._done - self._done_before) / (now - self._began)
+        if now - self._reports[-1][0] >= self._every_seconds:
+            while len(self._reports) > 1 and self._reports[1][0] <= now - _ESTIMATED_OVER_SECONDS:
+                self._reports.popleft()
+            began, done_before = self._reports[0]
+            self._reports.append((now, self._done))
+            rate = (self._done - done_before) / (now - began)
             shown = f"{rate:,.0f}" if rate >= 1000 else f"{rate:.4g}"
             parts = (self._position(rate), f"{shown} {self._unit}/s", remark)
             notice(f"{self._description}: {', '.join(filter(None, parts))}")
