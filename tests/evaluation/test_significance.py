@@ -56,6 +56,15 @@ def test_systems_without_a_match_of_four_words_are_smoothed_as_scores_are() -> N
     assert found.p_value < 0.02
 
 
+def test_few_sentences_tell_nothing() -> None:
+    for number in (1, 2, 29):
+        found = paired_bootstrap(["x"] * number, REFERENCES[:number], REFERENCES[:number], 50)
+        assert found.verdict == "with fewer than 30 sentences, neither significant nor not"
+    found = paired_bootstrap(["x"] * 30, REFERENCES[:30], REFERENCES[:30], 50)
+    assert found.verdict == "significant"
+    assert paired_bootstrap(REFERENCES, REFERENCES, REFERENCES, 50).verdict == "not significant"
+
+
 def test_lines_have_to_match() -> None:
     with pytest.raises(DataError, match="80 references"):
         paired_bootstrap(REFERENCES, REFERENCES[:-1], REFERENCES)

@@ -75,7 +75,7 @@ def read_each_line(
         UsageError: The file is named `.zst`, and zstandard is not installed.
     """
     counts = LineCounts() if counts is None else counts
-    decoder = LineDecoder(_name(source), counts, max_line_bytes, allow_nul)
+    decoder = LineDecoder(source_name(source), counts, max_line_bytes, allow_nul)
     with reading_errors(decoder.name, counts), _opened(source) as stream:
         for raw in _raw_lines(stream, max_line_bytes):
             yield decoder.decode(raw)
@@ -120,7 +120,7 @@ def read_lines_or_errors(
     `keep_mark` a byte order mark is text, as it is in files that this program has written.
     """
     counts = LineCounts() if counts is None else counts
-    decoder = LineDecoder(_name(source), counts, MAX_CORPUS_LINE_BYTES, allow_nul, keep_mark)
+    decoder = LineDecoder(source_name(source), counts, MAX_CORPUS_LINE_BYTES, allow_nul, keep_mark)
     with reading_errors(decoder.name, counts), _opened(source) as stream:
         num_bytes = 0
 
@@ -146,19 +146,20 @@ def read_lines_or_errors(
                 yield line.text if line.error is None else line.error
 
 
-def read_aligned(path: Path, reference: Path) -> tuple[list[str], list[str]]:
-    """The lines of two line-aligned files.
+def read_aligned(*paths: Path) -> list[list[str]]:
+    """The lines of line-aligned files, each read once.
 
     Raises:
         DataError: The files have different numbers of lines.
     """
-    lines, references = list(read_lines(path)), list(read_lines(reference))
-    if len(lines) != len(references):
-        raise DataError(
-            f"{path} has {len(lines)} lines, but {reference} has {len(references)}; "
-            "give two files that match line by line"
-        )
-    return lines, references
+    texts = [list(read_lines(path)) for path in paths]
+    for path, lines in zip(paths, texts, strict=True):
+        if len(lines) != len(texts[-1]):
+            raise DataError(
+                f"{path} has {len(lines)} lines, but {paths[-1]} has {len(texts[-1])}; "
+                "give two files that match line by line"
+            )
+    return texts
 
 
 def write_lines(target: Path | BinaryIO, lines: Iterable[str]) -> None:
@@ -305,7 +306,8 @@ def _skip_to_next_line(stream: BinaryIO, count: Callable[[int], None] = lambda n
             return
 
 
-def _name(source: Path | BinaryIO) -> str:
+def source_name(source: Path | BinaryIO) -> str:
+    """How messages name a source of lines."""
     if source == _STANDARD_STREAM:
         return "standard input"
     return str(source) if isinstance(source, Path) else str(getattr(source, "name", "input"))

@@ -13,9 +13,10 @@ EXPLANATIONS = {
     "bleu_13a_lowercased": "as bleu_13a, but ignores case",
     "bleu_intl": "cased, mteval-v14 tokens: also splits off Unicode punctuation",
     "bleu_intl_lowercased": "as bleu_intl, but ignores case",
-    "bleu_moses": "cased, Moses tokens, no smoothing: multi-bleu.perl, common before sacreBLEU",
+    "bleu_moses": "cased, Unicode punctuation replaced, Moses tokens, no smoothing: multi-bleu.perl, common "
+    "before sacreBLEU",
     "bleu_lowercased_moses": "lower-cased, punctuation normalised, Moses tokens: as papers on Multi30k",
-    "bleu_moses_compounds_split": "cased, Moses tokens, split at hyphens: used by the paper on newstest2014; "
+    "bleu_moses_compounds_split": "as bleu_moses, but split at hyphens: used by the paper on newstest2014; "
     "every hyphen becomes a token that is easy to match",
 }
 """Name of a metric -> how it tokenises, and where it is used."""
@@ -60,4 +61,4 @@ def _cased_moses(name: str, language: str, finish: Callable[[str], str], remark:
         plain = normalizer.replace_unicode_punct(line)
         return finish(str(tokenizer.tokenize(plain, return_str=True)))
 
-    return multi_bleu(name, tokenize, {"tok": f"moses-{language}{remark}"})
+    return multi_bleu(name, tokenize, {"tok": f"moses-{language}-punctuation-replaced{remark}"})

@@ -13,6 +13,8 @@ from allyouneed.evaluation.score import require_aligned
 NUM_SAMPLES = 1_000
 SIGNIFICANT = 0.05
 """A p-value below this is called significant."""
+LEAST_SENTENCES = 30
+"""With fewer sentences, test sets drawn from them say little about others: nothing is called significant."""
 _SEED = 12_345
 _MAX_ORDER = 4
 
@@ -65,11 +67,19 @@ class Comparison:
     interval: tuple[float, float]
     """Range of the difference in 95 of 100 test sets."""
     signature: str
+    num_sentences: int
 
     @property
     def difference(self) -> float:
         """The system's score minus the baseline's, in points."""
         return self.system - self.baseline
+
+    @property
+    def verdict(self) -> str:
+        """What the p-value says, in a few words."""
+        if self.num_sentences < LEAST_SENTENCES:
+            return f"with fewer than {LEAST_SENTENCES} sentences, neither significant nor not"
+        return "significant" if self.p_value < SIGNIFICANT else "not significant"
 
 
 def paired_bootstrap(
@@ -97,8 +107,8 @@ def paired_bootstrap(
     differences = second - first
     p_value = share_as_large(differences - differences.mean(), of_system - of_baseline)
     low, high = np.percentile(differences, (2.5, 97.5))
-    signature = f"{BLEU_13A.signature}|bs:{num_samples}|seed:{_SEED}"
-    return Comparison(of_baseline, of_system, p_value, (float(low), float(high)), signature)
+    signature = f"{BLEU_13A.signature}|bs:{num_samples}|seed:{_SEED}|test:riezler-maxwell"
+    return Comparison(of_baseline, of_system, p_value, (float(low), float(high)), signature, len(references))
 
 
 def resampled_scores(

@@ -23,4 +23,5 @@ def read_held_out(
         raise UsageError(
             "give --source and --reference, two line-aligned files, or --pairs, one file of both"
         )
-    return read_aligned(source, reference)
+    sources, references = read_aligned(source, reference)
+    return sources, references

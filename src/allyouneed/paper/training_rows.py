@@ -163,7 +163,8 @@ def score_held_out(work: Work, translator: Translator, data: Path) -> dict[str, 
     valid = prepared.lines("valid", "source"), prepared.lines("valid", "target")
     figures = score(translator, *valid, work.directory, VALID if work.inputs.test else "")
     if work.inputs.test:
-        figures |= score(translator, *read_aligned(*work.inputs.test.values()), work.directory)
+        sources, references = read_aligned(*work.inputs.test.values())
+        figures |= score(translator, sources, references, work.directory)
     return figures | {"parameters_millions": sum(count_parameters(translator.config.model).values()) / 1e6}
 
 

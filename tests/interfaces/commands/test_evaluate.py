@@ -2,6 +2,8 @@
 
 import json
 import math
+import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -52,7 +54,23 @@ def test_two_files_are_compared(files: list[str], tmp_path: Path, capsys: pytest
     assert found["bleu_13a"]["difference"] == expected.difference
     assert found["systems"][0]["bleu_13a"]["score"] == bleu_13a(HYPOTHESES, REFERENCES).value
     assert found["systems"][1]["bleu_13a"]["score"] == pytest.approx(100)
+    assert found["bleu_13a"]["sentences"] == len(REFERENCES)
     assert main(["evaluate", *compared]) == 0
+    out = capsys.readouterr().out
+    assert "bleu_13a differs by +" in out
+    assert out.endswith("with fewer than 30 sentences, neither significant nor not\n")
+
+
+def test_a_reference_that_can_be_read_once_is_read_once(
+    files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reference = Path(files[-1])
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_bytes, args=[reference.read_bytes()])
+    writer.start()
+    assert main(["evaluate", files[0], files[1], str(reference), "--reference", str(pipe)]) == 0
+    writer.join()
     assert "bleu_13a differs by +" in capsys.readouterr().out
 
 

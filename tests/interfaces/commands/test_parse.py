@@ -66,6 +66,17 @@ def test_outputs_that_are_no_trees_are_repaired_flagged_and_counted(
     assert "2 outputs were repaired" in err
     code, out, err = run_command("parse", toy_parser, "--tokenized", stdin=strange)
     assert (code, err) == (0, "")
+    code, out, err = run_command("parse", toy_parser, "--tokenized", "--max-extra-tokens", 0, stdin=strange)
+    assert (code, out.count(b"near")) == (0, 6)
+    assert "1: #repaired: no tree over these words is short enough; raise --max-extra-tokens" in err
+
+
+def test_where_there_is_no_tree_nothing_is_drawn(
+    run_command: "RunCommand", toy_parser: Path, tmp_path: Path
+) -> None:
+    code, out, err = run_command("parse", toy_parser, "--svg", tmp_path / "trees.svg", stdin=b"\n")
+    assert (code, out, list(tmp_path.iterdir())) == (0, b"\n", [])
+    assert "trees.svg: not written, as there is no tree to draw" in err
 
 
 def test_trees_that_the_parser_is_not_sure_of_leave_their_lines_empty(
@@ -122,6 +133,8 @@ def test_a_parser_and_a_file_of_trees_are_scored(
     numbers = [int(line.split()[-1]) for line in out.decode().split("words ")[1].split("\n")[1:-1]]
     assert (code, sum(numbers)) == (0, 20)
     assert picture.read_bytes().startswith(b"\x89PNG")
+    run_command(*arguments[:-1], picture.with_suffix(".pdf"))
+    assert picture.with_suffix(".pdf").read_bytes().startswith(b"%PDF")
     _, out, _ = run_command(*arguments[:-2], "--json")
     assert sum(row["sentences"] for row in json.loads(out)["lengths"].values()) == 20
     (tmp_path / "fewer.mrg").write_bytes(b"(S (NN a))\n")

@@ -121,6 +121,8 @@ def test_one_of_the_sides_may_be_standard_input(
     code, out, err = run_command("score", toy_model, "--source", "-", "--target", "-", stdin=b"sun\n")
     assert (code, out) == (2, b"")
     assert "only one of them can be standard input" in err
+    code, _, err = run_command("score", toy_model, *options, stdin=b"sun\n")
+    assert (code, "but standard input has 1 lines" in err) == (3, True)
 
 
 def test_several_models_score_together(
@@ -149,7 +151,9 @@ def test_no_pairs_and_quiet(
     ("options", "message"),
     [
         (["--tokens", "--normalized"], "--tokens writes the normalized score too"),
-        (["--length-penalty", "11"], "--length-penalty: Input should be less than"),
+        (["--normalized", "--length-penalty", "11"], "--length-penalty: Input should be less than"),
+        (["--length-penalty", "1"], "change normalized scores; add --normalized or --tokens"),
+        (["--length-normalization", "none"], "change normalized scores; add --normalized or --tokens"),
         (["--workers", "0"], "--workers"),
     ],
 )

@@ -42,7 +42,10 @@ def test_an_empty_line_is_a_tree_without_constituents(
     [
         ("\n", "holds no tree; give a file of trees"),
         (f"{GOLD[0]}\n", "2 gold trees but 1"),
-        (f"{GOLD[0]}\n\n\n", "2 gold trees but 1"),
+        (
+            f"{GOLD[0]}\n\n\n",
+            "2 gold trees but 1 on 3 lines of .*; give one for each, or a line for each, empty",
+        ),
         (f"{GOLD[0]}{GOLD[0]}{GOLD[1]}\n\n", "2 gold trees but 3"),
     ],
 )

@@ -107,6 +107,16 @@ def test_a_sentence_without_a_tree_counts_with_nothing_found() -> None:
     assert score_trees([nothing_to_find] * 2, [nothing_to_find, None]).num_exact == 1
 
 
+def test_a_sentence_of_punctuation_alone_is_skipped_as_evalb_skips_it() -> None:
+    dots = tree_of("(TOP (S (. .)))")
+    scores = {
+        score.name: score.value for score in score_trees([dots, tree_of(GOLD)], [dots, None]).scores(True)
+    }
+    assert scores["exact_match"] == 0
+    scores = {score.name: score.value for score in score_trees([dots], [dots]).scores(tagged=True)}
+    assert scores["exact_match"] == 0
+
+
 def test_counts_that_differ_are_refused() -> None:
     with pytest.raises(DataError, match="1 gold trees but 0"):
         score_trees([tree_of(GOLD)], [])

@@ -198,6 +198,14 @@ def test_what_cannot_be_parsed_is_told_by_its_number(parser: Parser) -> None:
         parser.parse([], workers=1_025)
     with pytest.raises(UsageError, match=r"^mbr: this is for translations only"):
         parser.parse([], mbr=2)
+    with pytest.raises(UsageError, match=r"^alignments: this is for translations only"):
+        parser.parse([], alignments=True)
+    with pytest.raises(UsageError, match=r"^temperature, top_k: this is for samples only"):
+        parser.parse([], temperature=0.5, top_k=3)
+    with pytest.raises(UsageError, match=r"^beam_size: this is for search only"):
+        parser.parse([], beam_size=3, sampling=True)
+    with pytest.raises(DataError, match="sentence 1: a NUL character, which no file of trees may have"):
+        parser.parse([["a", "\0"]])
     assert repr(found[2].result).startswith("Parse('(TOP ")
 
 
@@ -246,6 +254,9 @@ def test_attention_is_that_between_words_and_symbols(parser: Parser) -> None:
 
 
 def test_attention_to_a_tree_wants_one_over_the_words(parser: Parser) -> None:
+    twice = [SENTENCE.split()] * 2
+    with pytest.raises(DataError, match=r"^sentence 2: the tree is of other words"):
+        list(parser.attentions(twice, [TREE, TREE.replace("wolf", "fox", 1)]))
     with pytest.raises(DataError, match="the tree is of other words"):
         parser.attention(["the", "wolf", "sees", "the", "moon", "."], TREE)
     of_treebank = TREE.replace("(NP (DT", "(NP-SBJ (-NONE- *T*-1) (DT", 1)

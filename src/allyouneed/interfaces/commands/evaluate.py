@@ -38,7 +38,7 @@ class TreeOptions:
     lengths: bool = False
     """Also print a table by sentence length."""
     length_plot: Path | None = None
-    """Plot F1 by sentence length into this PNG file."""
+    """Plot F1 by sentence length into this file, PNG, or SVG or PDF by its name."""
 
 
 def evaluate(
@@ -143,17 +143,17 @@ def _explain(scores: Sequence[Score]) -> None:
 
 def _score_files(systems: Sequence[Path], reference: Path, metrics: Sequence[Metric], json_: bool) -> None:
     """Print the scores of one system, or of two side by side with a significance test."""
-    texts = [read_aligned(system, reference) for system in systems]
+    *texts, references = read_aligned(*systems, reference)
     if len(texts) == 1:
-        _print([metric(*texts[0]) for metric in metrics], json_)
+        _print([metric(texts[0], references) for metric in metrics], json_)
         return
-    from allyouneed.evaluation.significance import SIGNIFICANT, paired_bootstrap
+    from allyouneed.evaluation.significance import paired_bootstrap
 
-    scores = [[metric(lines, references) for metric in metrics] for lines, references in texts]
-    test = paired_bootstrap(texts[0][0], texts[1][0], texts[0][1])
+    scores = [[metric(lines, references) for metric in metrics] for lines in texts]
+    test = paired_bootstrap(texts[0], texts[1], references)
     if json_:
         comparison = {"difference": test.difference, "p_value": test.p_value, "interval_95": test.interval}
-        comparison["signature"] = test.signature
+        comparison |= {"signature": test.signature, "sentences": test.num_sentences}
         print(json.dumps({"systems": [scores_to_json(each) for each in scores], "bleu_13a": comparison}))
         return
     width = max(len(score.name) for score in scores[0])
@@ -161,10 +161,9 @@ def _score_files(systems: Sequence[Path], reference: Path, metrics: Sequence[Met
         change = f"{other.value - one.value:+.2f}"
         print(f"{one.name:<{width}}  {one.value:8.2f}  {other.value:8.2f}  {change:>7}  {one.signature}")
     low, high = test.interval
-    verdict = "significant" if test.p_value < SIGNIFICANT else "not significant"
     print(
         f"bleu_13a differs by {test.difference:+.2f} (95% interval {low:+.2f} to {high:+.2f}), "
-        f"p = {test.p_value:.3f}: {verdict}"
+        f"p = {test.p_value:.3f}: {test.verdict}"
     )
     _explain(scores[0])
 

@@ -1,5 +1,6 @@
 """`allyouneed parse`: parses standard input, one sentence per line."""
 
+import math
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -149,7 +150,10 @@ class _Trees:
         if parsed.repaired:
             self._num_repaired += 1
             if self._num_repaired <= MAX_REPORTED:
-                notice(f"{STANDARD_INPUT}:{line}: #repaired: the output was not a tree over these words")
+                reason = "the output was not a tree over these words"
+                if parsed.score == -math.inf:
+                    reason = "no tree over these words is short enough; raise --max-extra-tokens"
+                notice(f"{STANDARD_INPUT}:{line}: #repaired: {reason}")
         if parsed.tree is None:
             return parsed
         if parsed.confidence < self._options.min_confidence:
@@ -162,7 +166,9 @@ class _Trees:
 
     def finish(self) -> None:
         """Draw the first trees if asked to; report the numbers of repaired trees and of those left out."""
-        if path := self._options.svg:
+        if (path := self._options.svg) and not self._first:
+            notice(f"{path}: not written, as there is no tree to draw")
+        elif path:
             write_text(path, draw_trees(self._first))
             if self._num_written > _MOST_DRAWN:
                 notice(f"{path}: the first {_MOST_DRAWN} of {self._num_written:,} trees are drawn")

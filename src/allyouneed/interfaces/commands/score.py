@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from allyouneed.data.lines import read_each_line
+from allyouneed.data.lines import read_each_line, source_name
 from allyouneed.errors import DataError, UsageError
 from allyouneed.interfaces.account import Account, Unread
 from allyouneed.interfaces.computing import AS_USUAL, Computing
@@ -66,6 +66,10 @@ def score(
 
     if tokens and normalized:
         raise UsageError("--normalized: --tokens writes the normalized score too; leave it out")
+    if not (tokens or normalized) and (length_penalty is not None or length_normalization is not None):
+        raise UsageError(
+            "--length-penalty, --length-normalization: change normalized scores; add --normalized or --tokens"
+        )
     requests = _requests(source, target, pairs)
     translator = load_translator(*models, **computing.for_loading())
     answers = translator.answer_pairs(
@@ -130,7 +134,8 @@ def _of_files(source_file: Path, target_file: Path) -> Iterator[ScoreRequest | F
     number = 0
     for source, target in zip_longest(read_each_line(source_file), read_each_line(target_file)):
         if source is None or target is None:
-            longer, shorter = (source_file, target_file) if source else (target_file, source_file)
+            files = (source_file, target_file) if source else (target_file, source_file)
+            longer, shorter = map(source_name, files)
             raise DataError(
                 f"{longer} has a line {number + 1:,}, but {shorter} has {number:,} lines;"
                 " give two line-aligned files"

@@ -119,8 +119,10 @@ def plot_attention(
 def plot_f1_by_length(scores: BracketScores, path: Path) -> None:
     """Plot labelled F1 by sentence length, in tens of words, with the number of sentences.
 
+    The picture is an SVG or a PDF if `path` ends with that, else a PNG.
+
     Raises:
-        DiskError: The PNG file could not be written.
+        DiskError: The file could not be written.
     """
     tens = sorted(scores.by_length)
     figure = Figure(figsize=(8, 5), layout="constrained")
@@ -138,7 +140,8 @@ def plot_f1_by_length(scores: BracketScores, path: Path) -> None:
     axes.set(xlabel="Words (above a bar: F1, sentences)", ylabel="Labelled F1", ylim=(0, 110))
     axes.spines[["top", "right"]].set_visible(False)
     figure.legend(frameon=False, loc="outside upper right")
-    save_figure(figure, path, dpi=120)
+    form = path.suffix[1:].lower()
+    save_figure(figure, path, form if form in ("svg", "pdf") else "png", dpi=120)
 
 
 def _grid(num_heads: int, width: float, height: float) -> npt.NDArray[np.object_]:

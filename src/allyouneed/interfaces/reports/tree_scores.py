@@ -57,6 +57,11 @@ def score_tree_file(hypotheses: Path, trees: Path) -> tuple[BracketScores, list[
         found = [tree_of_line.get(number) for number in range(1, len(lines) + 1)]
     elif not placed:
         raise _no_tree(hypotheses)
+    elif len(placed) != len(gold):
+        raise DataError(
+            f"{len(gold):,} gold trees but {len(placed):,} on {len(lines):,} lines of {hypotheses}; "
+            "give one for each, or a line for each, empty where there is no tree"
+        )
     sums = score_trees(gold, found)
     scores = sums.scores(tagged=any(tag != WORD for tree, _ in placed for tag in tree.tags))
     share_found = 100 * len(placed) / len(gold)

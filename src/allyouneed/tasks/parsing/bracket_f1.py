@@ -159,6 +159,8 @@ class BracketScores:
     num_by_length: Counter[int] = field(default_factory=Counter)
     """Length of a sentence in tens of words -> number of sentences."""
     num_sentences: int = 0
+    num_with_words: int = 0
+    """Sentences not of punctuation alone, which EVALB skips."""
     num_exact: int = 0
     num_words: int = 0
     num_correct_tags: int = 0
@@ -172,7 +174,8 @@ class BracketScores:
         self.by_length.setdefault(tens, Brackets()).__iadd__(sentence.brackets)
         self.num_by_length[tens] += 1
         self.num_sentences += 1
-        self.num_exact += sentence.is_exact
+        self.num_with_words += sentence.num_words > 0
+        self.num_exact += sentence.is_exact and sentence.num_words > 0
         self.num_words += sentence.num_words
         self.num_correct_tags += sentence.num_correct_tags
 
@@ -183,7 +186,7 @@ class BracketScores:
             "bracket_f1": self.brackets.f1,
             "bracket_precision": self.brackets.precision,
             "bracket_recall": self.brackets.recall,
-            "exact_match": 100 * self.num_exact / max(1, self.num_sentences),
+            "exact_match": 100 * self.num_exact / max(1, self.num_with_words),
         }
         if tagged:
             values["tag_accuracy"] = 100 * self.num_correct_tags / max(1, self.num_words)

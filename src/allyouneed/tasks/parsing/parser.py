@@ -45,6 +45,7 @@ from allyouneed.tasks.requests import (
     require_all,
     require_one_each,
 )
+from allyouneed.tasks.search_options import combined_search
 
 MAX_TOKENS = 2_048
 """A longer sentence is refused: the cost grows with the square of the length."""
@@ -237,10 +238,9 @@ class Parser:
                 constraint=self._constraint(config),
                 batching=Batching(workers=self._workers),
             )
-            written = (hypotheses[0].ids for hypotheses in found)
+            written: Iterator[list[int]] = (hypotheses[0].ids for hypotheses in found)
         else:
-            of_trees = zip(trees, encoded, strict=True)
-            written = (self._encode_tree(tree, words) for tree, (words, _) in of_trees)
+            written = self._encode_trees(trees, (words for words, _ in encoded))
         for (words, source), target in zip(encoded, written, strict=True):
             if for_page:
                 require_few_weights(model.config, source, target)
@@ -261,6 +261,14 @@ class Parser:
             found = of_form(self.vocabulary, symbols_of, config, self.engine.max_positions)
             self._last_constraint = last = limits, found
         return last[1]
+
+    def _encode_trees(self, trees: Iterable[str], sentences: Iterable[list[str]]) -> Iterator[list[int]]:
+        """The ids of the tree over each sentence, or a DataError with its number."""
+        for number, tree, words in zip(count(1), trees, sentences, strict=False):
+            try:
+                yield self._encode_tree(tree, words)
+            except DataError as error:
+                raise DataError(f"sentence {number}: {error.messages[0]}", label=error.label) from None
 
     def _encode_tree(self, tree: str, words: list[str]) -> list[int]:
         """The ids of a tree over these words."""
@@ -293,9 +301,9 @@ class Parser:
         own = {name: value for name, value in options.items() if name in ParseConfig.model_fields}
         config = ParseConfig.checked(**own)
         given = {name: v for name, v in options.items() if name not in own and v is not None}
-        if "mbr" in given:
-            raise UsageError("mbr: this is for translations only; leave it out", settings=["mbr"])
-        search = SearchConfig.checked(**self.config.search.model_dump() | given)
+        if idle := [name for name in ("mbr", "alignments") if given.get(name)]:
+            raise UsageError(f"{', '.join(idle)}: this is for translations only; leave it out", settings=idle)
+        search = combined_search(given, self.config.search)
         to_parse, to_answer = tee(encoded)
         found = generate(
             self.engine,
@@ -313,6 +321,8 @@ class Parser:
         words = penn_words(sentence) if isinstance(sentence, str) else [unescaped(word) for word in sentence]
         if "" in words:
             raise DataError("an empty word; leave it out")
+        if any("\0" in word for word in words):
+            raise DataError("a NUL character, which no file of trees may have; remove it")
         words = [one_word(word) for word in words]
         ids = self._tokenizer.encode(" ".join(words)) if words else []
         limit = min(MAX_TOKENS, (self.engine.max_positions or MAX_TOKENS + 1) - 1)

@@ -7,9 +7,7 @@ from allyouneed.config.bounds import Batch, Workers, require_counts
 from allyouneed.config.run import SearchConfig, SearchSettings
 from allyouneed.config.settings import Config
 from allyouneed.errors import UsageError
-
-_IDLE = {True: ("beam_size",), False: ("temperature", "top_k", "top_p", "seed")}
-"""Whether outputs are sampled -> settings that then have no effect."""
+from allyouneed.tasks.search_options import combined_search
 
 
 class TranslateConfig(Config):
@@ -53,18 +51,7 @@ def configured(options: Mapping[str, Any], own: SearchConfig) -> tuple[Translate
     """
     beside = {name: value for name, value in options.items() if name in TranslateConfig.model_fields}
     given = {name: v for name, v in options.items() if name not in beside and v is not None}
-    search = SearchConfig.checked(**own.model_dump() | given)
-    if given.get("sampling") is False and "mbr" not in given:  # of a model that samples by itself
-        search = search.replace(mbr=None)
-    if search.mbr is not None:
-        search = search.replace(sampling=True)
-    if idle := [name for name in _IDLE[search.sampling] if name in given]:
-        reason = (
-            "this is for search only; leave out sampling or mbr"
-            if search.sampling
-            else "this is for samples only; add sampling, or mbr N"
-        )
-        raise UsageError(f"{', '.join(idle)}: {reason}", settings=[*idle, "sampling", "mbr"])
+    search = combined_search(given, own)
     return TranslateConfig.checked(**beside), search
 
 
