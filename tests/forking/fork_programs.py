@@ -8,6 +8,7 @@ can be traced.
 
 import contextlib
 import ctypes
+import gc
 import importlib
 import io
 import itertools
@@ -26,6 +27,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from matplotlib.figure import Figure
+from torch.distributed.run import main as torchrun
 
 import allyouneed
 from allyouneed.interfaces import cli
@@ -67,20 +70,37 @@ class Start:
     """Every look at a clock finds it a minute later, and that of the day also a year earlier or later."""
     fresh: bool = False
     """Start a new interpreter: for what is read at the start or by an import."""
+    is_launcher: bool = False
+    """Run `torchrun ARGUMENTS` instead, whose processes have new interpreters."""
     paused: bool = False
 
 
-def warm_up(data: str, config: str) -> None:
+def warm_up(data: str, config: str, draws: bool) -> None:
     """Train here and resume, so that whatever is imported late is imported before the programs fork."""
     with tempfile.TemporaryDirectory() as folder:
         arguments = ["train", f"{folder}/run", "--data", data, "--config", config, "--device", "cpu"]
         for options in (["--steps", "1"], ["--steps", "2", "--resume"]):
             if code := cli.main(["--quiet", *arguments, *options]):
                 sys.exit(code)
+        if not draws:
+            keep_picture(Path(folder, "run", "loss.png").read_bytes())
     for module in pkgutil.walk_packages(allyouneed.__path__, "allyouneed."):
         with contextlib.suppress(ImportError):  # of what is optional
             importlib.import_module(module.name)
     library()
+
+
+def keep_picture(picture: bytes) -> None:
+    """Let this be every PNG that a program saves: to draw them would take half of a short training."""
+    save = Figure.savefig
+
+    def savefig(figure: Figure, path: Path, *, format: str, **options: Any) -> None:
+        if format == "png":
+            path.write_bytes(picture)
+        else:
+            save(figure, path, format=format, **options)
+
+    Figure.savefig = savefig  # type: ignore[method-assign,assignment]
 
 
 def start(wanted: Start) -> int:
@@ -169,6 +189,9 @@ def redirect(descriptor: int, path: str | None, flags: int) -> None:
 
 def run(wanted: Start) -> None:
     """Run the program, and end with a SystemExit."""
+    if wanted.is_launcher:
+        torchrun(wanted.arguments)
+        sys.exit(0)
     if wanted.fresh:
         os.execv(sys.executable, [sys.executable, "-m", "allyouneed", *wanted.arguments])
     sys.stdin, sys.stdout, sys.stderr = (
@@ -235,7 +258,10 @@ def answer(request: dict[str, Any]) -> int:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)  # a process with threads must not fork
-    warm_up(*sys.argv[1:])
+    data, config, *draws = sys.argv[1:]
+    warm_up(data, config, draws == ["--draws"])
+    gc.collect()
+    gc.freeze()  # a collection in a program would copy all that they share
     assert len(list(Path("/proc/self/task").iterdir())) == 1
     for line in sys.stdin.buffer:
         print(answer(json.loads(line)), flush=True)

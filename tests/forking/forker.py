@@ -22,6 +22,10 @@ class Program:
         """Send a signal to its whole group."""
         os.killpg(self.pid, number)
 
+    def has_ended(self) -> bool:
+        """Whether it has, and waits to be waited for."""
+        return Path(f"/proc/{self.pid}/stat").read_bytes().rpartition(b")")[2].split()[0] == b"Z"
+
     def wait(self, *, may_sleep: bool = True) -> int:
         """Its exit code, or minus the signal that ended it; one that hangs is killed.
 
@@ -46,12 +50,14 @@ class Forker:
         data: Prepared data to train a little on, so that everything is loaded before the first program.
         config: The run's configuration (a TOML file).
         folder: Directory for the programs' outputs.
+        draws: Whether programs draw each picture of a run, and not only save one that is drawn at the start.
     """
 
-    def __init__(self, data: Path, config: Path, folder: Path) -> None:
+    def __init__(self, data: Path, config: Path, folder: Path, *, draws: bool = True) -> None:
         self._folder, self._started = folder, 0
+        program = Path(__file__).with_name("fork_programs.py")
         self._process = subprocess.Popen(
-            [sys.executable, Path(__file__).with_name("fork_programs.py"), data, config],
+            [sys.executable, program, data, config, *(["--draws"] if draws else [])],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )

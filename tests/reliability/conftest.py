@@ -128,10 +128,14 @@ def final_state(run: Path) -> str:
 
 
 @pytest.fixture(scope="session")
-def forker(tmp_path_factory: pytest.TempPathFactory, toy_data: Path) -> Iterator[Forker]:
+def forker(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, toy_data: Path
+) -> Iterator[Forker]:
+    """Starts programs; only those of the release tier draw each of their pictures anew."""
     folder = tmp_path_factory.mktemp("programs")
     (folder / "config.toml").write_text(CONFIG.to_toml())
-    forker = Forker(toy_data, folder / "config.toml", folder)
+    draws = request.config.getoption("markexpr") == "release"
+    forker = Forker(toy_data, folder / "config.toml", folder, draws=draws)
     yield forker
     forker.close()
 

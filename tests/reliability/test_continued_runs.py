@@ -113,7 +113,8 @@ def test_two_processes_continue_a_model_as_one_does_and_end_with_the_same_bits_a
     for name, restarts in (("whole", 0), ("killed", 3)):
         run, model = tmp_path / name, continued.copy(tmp_path / "model")
         program = ("-m", "allyouneed", *laboratory.arguments(run, "--init-from", model))
-        launched = Launched(2, *program, restarts=restarts, output=tmp_path / f"{name}.txt")
+        output = tmp_path / f"{name}.txt"
+        launched = Launched(laboratory.forker, 2, *program, restarts=restarts, output=output)
         try:
             wait_for_step(run, 5, launched)
             shutil.rmtree(model)

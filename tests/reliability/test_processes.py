@@ -5,14 +5,13 @@ import json
 import os
 import re
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.forking.forker import Forker
 from tests.patience import PATIENCE_SECONDS, wait_until
 
 from allyouneed.config.run import RunConfig
@@ -29,26 +28,27 @@ MOST_SECONDS_TO_NAME_A_HANGING_PROCESS = 120.0
 class Launched:
     """A `torchrun` with its processes."""
 
-    def __init__(self, num_processes: int, *program: str | Path, restarts: int = 0, output: Path) -> None:
-        self._output = output
-        with output.open("wb") as file:
-            self._launcher = subprocess.Popen(
-                [
-                    *(sys.executable, "-m", "torch.distributed.run", "--standalone"),
-                    *("--nproc-per-node", str(num_processes), "--max-restarts", str(restarts)),
-                    *map(str, program),
-                ],
-                env=os.environ | {"OMP_NUM_THREADS": "1"},
-                stdout=file,
-                stderr=file,
-                start_new_session=True,
-            )
+    def __init__(
+        self, forker: Forker, num_processes: int, *program: str | Path, restarts: int = 0, output: Path
+    ) -> None:
+        self._launcher = forker.start(
+            *("--standalone", "--nproc-per-node", str(num_processes), "--max-restarts", str(restarts)),
+            *program,
+            output=output,
+            environment={"OMP_NUM_THREADS": "1"},
+            is_launcher=True,
+        )
+        self._code: int | None = None
 
     def wait(self) -> int:
-        return self._launcher.wait()
+        """The exit code of the launcher; one that hangs is a failure."""
+        if self._code is None:
+            wait_until(self._launcher.has_ended, self.said, pause_seconds=0.02)
+            self._code = self._launcher.wait()
+        return self._code
 
     def said(self) -> str:
-        return self._output.read_bytes().decode(errors="replace")
+        return self._launcher.said()
 
     def signal_all(self, number: int) -> None:
         """Send a signal to the launcher and to all its processes, as a batch system does.
@@ -76,21 +76,22 @@ class Launched:
 
     def kill(self) -> None:
         """Leave nothing behind."""
-        self.signal_all(signal.SIGKILL)
-        self._launcher.wait()
+        if self._code is None:
+            self.signal_all(signal.SIGKILL)
+            self._code = self._launcher.wait()
 
 
 Launch = Callable[..., Launched]
 
 
 @pytest.fixture
-def launch(tmp_path: Path) -> Iterator[Launch]:
+def launch(forker: Forker, tmp_path: Path) -> Iterator[Launch]:
     """Starts programs under `torchrun`."""
     launched: list[Launched] = []
 
     def start(num_processes: int, *program: str | Path, restarts: int = 0) -> Launched:
         output = tmp_path / f"launched-{len(launched)}.txt"
-        launched.append(Launched(num_processes, *program, restarts=restarts, output=output))
+        launched.append(Launched(forker, num_processes, *program, restarts=restarts, output=output))
         return launched[-1]
 
     yield start
@@ -114,7 +115,7 @@ def whole_of_two(laboratory: "Laboratory") -> str:
     """What a run in two processes ends with that nothing disturbs."""
     run = laboratory.folder / "whole-of-two"
     program = ("-m", "allyouneed", *laboratory.arguments(run))
-    launched = Launched(2, *program, output=run.with_suffix(".txt"))
+    launched = Launched(laboratory.forker, 2, *program, output=run.with_suffix(".txt"))
     assert launched.wait() == 0, launched.said()
     return laboratory.bits(run)
 

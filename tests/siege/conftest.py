@@ -5,6 +5,7 @@ The programs run as nobody where the tests are root's, so that none of them can 
 
 import contextlib
 import os
+import shlex
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
@@ -89,6 +90,7 @@ class Siege:
             path.write_bytes(b"")
         streams["stdin"].write_bytes(case.stdin)
         home = {"HOME": str(self.camp / "home"), "OMP_NUM_THREADS": "1", "COLUMNS": None}
+        home["PATH"] = f"{self.camp / 'bin'}:{os.environ['PATH']}"
         settings: dict[str, Any] = {name: str(path) for name, path in streams.items()}
         settings |= {"folder": str(folder), "unprivileged": True, **case.settings}
         settings["environment"] = home | dict(case.settings.get("environment", {}))
@@ -105,11 +107,23 @@ def shown(arguments: Iterable[str]) -> str:
     return " ".join(repr(a) if len(a) < 80 else f"{a[:60]!r}..({len(a):,} characters)" for a in arguments)
 
 
+def make_compiler(folder: Path) -> None:
+    """A compiler that is there first and does not optimise: kernels have to be there, and may be slow."""
+    folder.mkdir()
+    if compiler := shutil.which("cc"):
+        (folder / "cc").write_text(f'#!/bin/sh\nexec {shlex.quote(compiler)} "$@" -O0\n')
+        (folder / "cc").chmod(0o755)
+
+
 @pytest.fixture(scope="session")
 def siege(
-    tmp_path_factory: pytest.TempPathFactory, toy_data: Path, toy_text: Path, toy_treebank: Path
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    toy_data: Path,
+    toy_text: Path,
+    toy_treebank: Path,
 ) -> Iterator[Siege]:
-    """Everything that is needed to try cases."""
+    """Everything that is needed to try cases; only those of the release tier draw their pictures anew."""
     folder = tmp_path_factory.mktemp("siege")
     camp = Path(tempfile.mkdtemp(prefix="allyouneed-siege-"))  # pytest's own folders are closed to nobody
     with contextlib.ExitStack() as stack:
@@ -117,8 +131,10 @@ def siege(
         camp.chmod(0o711)
         (camp / "home").mkdir()
         give_away(camp / "home", NOBODY)
+        make_compiler(camp / "bin")
         (folder / "config.toml").write_bytes(TINY.to_toml().encode())
-        forker = Forker(toy_data, folder / "config.toml", folder)
+        draws = request.config.getoption("markexpr") == "release"
+        forker = Forker(toy_data, folder / "config.toml", folder, draws=draws)
         stack.callback(forker.close)
         (folder / "stock").mkdir()
         (folder / "kept").mkdir()

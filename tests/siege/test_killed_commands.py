@@ -33,12 +33,7 @@ def num_names(folder: Path) -> int:
 
 def killed(program: Program, folder: Path, wanted: int) -> bool:
     """Kill a program once so many names are below a folder; whether that, and nothing else, has ended it."""
-    status = Path(f"/proc/{program.pid}/stat")
-
-    def has_ended() -> bool:
-        return status.read_bytes().rpartition(b")")[2].split()[0] == b"Z"
-
-    wait_until(lambda: (folder.is_dir() and num_names(folder) >= wanted) or has_ended(), program.said)
+    wait_until(lambda: (folder.is_dir() and num_names(folder) >= wanted) or program.has_ended(), program.said)
     program.signal(signal.SIGKILL)
     code = program.wait()
     assert code in (0, -signal.SIGKILL), program.said()

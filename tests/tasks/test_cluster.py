@@ -108,7 +108,7 @@ def whole(folder: Path) -> bytes:
 
 
 def test_a_process_that_is_killed_changes_nothing(toy_model: Path, tmp_path: Path) -> None:
-    lines = text(3_000).replace(b"\n", b"\nbad \xff\n", 3) + b"\n"
+    lines = text(2_100).replace(b"\n", b"\nbad \xff\n", 3) + b"\n"  # for three calls of 1,024
     options = "--n-best", "2", "--alignments", "--beam-size", "3"
     expected = run("translate", toy_model, *options, stdin=lines, code=9)
     folder = tmp_path / "parts"

@@ -2,12 +2,13 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -26,14 +27,57 @@ NUM_PAIRS = 1_000
 Stops = Callable[[int], Callable[[str, int | None], AbstractContextManager[Callable[[int], None]]]]
 
 
-@pytest.fixture
-def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CorpusFiles:
-    """A corpus of many chunks and milestones, with repeats, copies and pairs that are dropped."""
-    monkeypatch.setattr(encoding, "CHUNK_PAIRS", 50)
-    monkeypatch.setattr(preparing, "EVERY_CHUNKS", 3)
+@contextmanager
+def small_chunks() -> Iterator[None]:
+    """Within the block, the corpus has many chunks and milestones."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(encoding, "CHUNK_PAIRS", 50)
+        patch.setattr(preparing, "EVERY_CHUNKS", 3)
+        yield
+
+
+def write_files(folder: Path) -> CorpusFiles:
+    """Write a corpus with repeats, copies and pairs that are dropped."""
     sources = [f"Hund {n % 700}, " * (n % 9) + f"Katze {n % 700}" for n in range(NUM_PAIRS)]
     targets = [f"dog {n % 700}, " * (n % 7) + "cat" + "x y " * 20 * (n % 11 == 0) for n in range(NUM_PAIRS)]
-    return replace(write_corpus(tmp_path, "text", sources, targets), weights=[1.3])
+    return replace(write_corpus(folder, "text", sources, targets), weights=[1.3])
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Iterator[CorpusFiles]:
+    """A corpus of many chunks and milestones."""
+    with small_chunks():
+        yield write_files(tmp_path)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What the preparations of one corpus make that are made once for many tests."""
+
+    files: CorpusFiles
+    whole: dict[str, bytes]
+    """The data of one that nothing disturbs."""
+    left: Path
+    """What one that was interrupted leaves behind; not to be changed."""
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
+    folder = tmp_path_factory.mktemp("prepared")
+    files = write_files(folder)
+    with small_chunks():
+        whole = prepare(folder / "whole", files, config=CONFIG)
+        with pytest.raises(KeyboardInterrupt):
+            prepare(folder / "data", files, config=CONFIG, watch=stopping_after(700))
+    return Prepared(files, contents(whole.directory), workplace(folder).parent)
+
+
+@pytest.fixture
+def interrupted(prepared: Prepared, tmp_path: Path) -> Iterator[Prepared]:
+    """A corpus of many chunks and milestones, whose preparation of `data` was interrupted."""
+    shutil.copytree(prepared.left, workplace(tmp_path).parent)
+    with small_chunks():
+        yield prepared
 
 
 def stopping_after(
@@ -173,29 +217,35 @@ def link(path: Path) -> None:
     ],
 )
 def test_what_is_damaged_is_done_again(
-    tmp_path: Path, files: CorpusFiles, name: str, damage: Callable[[Path], object]
+    tmp_path: Path, interrupted: Prepared, name: str, damage: Callable[[Path], object]
 ) -> None:
-    with pytest.raises(KeyboardInterrupt):
-        prepare(tmp_path / "data", files, config=CONFIG, watch=stopping_after(700))
     damage(workplace(tmp_path) / name)
     said: list[str] = []
-    data = prepare(tmp_path / "data", files, config=CONFIG, say=said.append)
+    data = prepare(tmp_path / "data", interrupted.files, config=CONFIG, say=said.append)
     assert any(line.startswith("NOTICE: beginning anew") for line in said)
     assert not (tmp_path / "mine").exists() or (tmp_path / "mine").read_bytes() == b"mine"
     assert not any(path.is_symlink() for path in data.directory.rglob("*"))
-    assert contents(data.directory) == contents(prepare(tmp_path / "whole", files, config=CONFIG).directory)
+    assert contents(data.directory) == interrupted.whole
+
+
+def test_what_is_sound_is_gone_on_with(tmp_path: Path, interrupted: Prepared) -> None:
+    said: list[str] = []
+    data = prepare(tmp_path / "data", interrupted.files, config=CONFIG, say=said.append)
+    assert "NOTICE: going on with what was left unfinished" in said
+    assert contents(data.directory) == interrupted.whole
 
 
 def test_a_full_disk_keeps_what_is_written_and_the_same_command_goes_on(
-    tmp_path: Path, files: CorpusFiles
+    tmp_path: Path, prepared: Prepared
 ) -> None:
     said: list[str] = []
-    with files_of_at_most(30_000), pytest.raises(DiskError, match="bytes are free"):
-        prepare(tmp_path / "data", files, config=CONFIG)
-    assert (workplace(tmp_path) / UNFINISHED).is_file()
-    data = prepare(tmp_path / "data", files, config=CONFIG, say=said.append)
+    with small_chunks():
+        with files_of_at_most(30_000), pytest.raises(DiskError, match="bytes are free"):
+            prepare(tmp_path / "data", prepared.files, config=CONFIG)
+        assert (workplace(tmp_path) / UNFINISHED).is_file()
+        data = prepare(tmp_path / "data", prepared.files, config=CONFIG, say=said.append)
     assert "NOTICE: going on with what was left unfinished" in said
-    assert contents(data.directory) == contents(prepare(tmp_path / "whole", files, config=CONFIG).directory)
+    assert contents(data.directory) == prepared.whole
 
 
 def test_an_error_in_the_text_leaves_nothing_behind(tmp_path: Path, files: CorpusFiles) -> None:
@@ -207,11 +257,10 @@ def test_an_error_in_the_text_leaves_nothing_behind(tmp_path: Path, files: Corpu
     assert not workplace(tmp_path).parent.exists()
 
 
-def test_another_command_removes_what_is_unfinished(tmp_path: Path, files: CorpusFiles) -> None:
+def test_another_command_removes_what_is_unfinished(tmp_path: Path, interrupted: Prepared) -> None:
     from allyouneed.storage.publish import publish_directory
 
-    with pytest.raises(KeyboardInterrupt):
-        prepare(tmp_path / "data", files, config=CONFIG, watch=stopping_after(700))
+    assert (workplace(tmp_path) / UNFINISHED).is_file()
     said: list[str] = []
     with publish_directory(tmp_path / "data", "model", say=said.append) as aside:
         assert next(aside.iterdir(), None) is None
@@ -219,21 +268,20 @@ def test_another_command_removes_what_is_unfinished(tmp_path: Path, files: Corpu
 
 
 def test_an_interrupt_while_checksums_are_made_keeps_the_work(
-    tmp_path: Path, files: CorpusFiles, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, prepared: Prepared, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = prepare(tmp_path / "whole", files, config=CONFIG)
-
     def interrupt(*arguments: object, **options: object) -> None:
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as patched:
-        patched.setattr("allyouneed.storage.publish.directory.write_manifest", interrupt)
-        with pytest.raises(KeyboardInterrupt):
-            prepare(tmp_path / "data", files, config=CONFIG)
     said: list[str] = []
-    data = prepare(tmp_path / "data", files, config=CONFIG, say=said.append)
+    with small_chunks():
+        with monkeypatch.context() as patched:
+            patched.setattr("allyouneed.storage.publish.directory.write_manifest", interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                prepare(tmp_path / "data", prepared.files, config=CONFIG)
+        data = prepare(tmp_path / "data", prepared.files, config=CONFIG, say=said.append)
     assert "NOTICE: going on with what was left unfinished" in said
-    assert contents(data.directory) == contents(whole.directory)
+    assert contents(data.directory) == prepared.whole
     assert not list(data.directory.rglob(UNFINISHED))
 
 

@@ -1,5 +1,6 @@
 """Pages of results are read on wide and narrow screens, light and dark, and hold what the index shows."""
 
+import functools
 import json
 import math
 import re
@@ -65,11 +66,22 @@ def made_up(name: str, directory: Path) -> Results:
 
 
 @pytest.fixture(scope="module")
-def table3_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the page of Table 3, written once, as its plots take seconds."""
-    folder = tmp_path_factory.mktemp("table3")
-    write_report(made_up("table3", folder))
-    return folder
+def folder_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """A folder with the page of an experiment, written once, as its plots take seconds; not to be changed."""
+
+    @functools.cache
+    def written(name: str) -> Path:
+        folder = tmp_path_factory.mktemp(name)
+        write_report(made_up(name, folder))
+        return folder
+
+    return written
+
+
+@pytest.fixture(scope="module")
+def table3_folder(folder_of: Callable[[str], Path]) -> Path:
+    """A folder with the page of Table 3."""
+    return folder_of("table3")
 
 
 @pytest.fixture
@@ -96,11 +108,13 @@ def look(browser: Any) -> Iterator[Any]:
 
 @pytest.mark.browser
 @pytest.mark.parametrize("name", ["table1", "table3", "table4", "extrapolation"])
-def test_every_number_can_be_read_on_every_screen(name: str, look: Any, tmp_path: Path) -> None:
-    results = made_up(name, tmp_path)
-    write_report(results)
+def test_every_number_can_be_read_on_every_screen(
+    name: str, look: Any, folder_of: Callable[[str], Path]
+) -> None:
+    folder = folder_of(name)
+    results = made_up(name, folder)
     for width, scheme in SCREENS:
-        found = look(tmp_path / "results.html", width, scheme)
+        found = look(folder / "results.html", width, scheme)
         assert found["wide"] <= width
         assert max(found["tables"]) <= 0, "no part of a table is hidden"
         assert found["outside"] == []
@@ -180,10 +194,11 @@ def test_what_a_page_says_is_escaped(tmp_path: Path) -> None:
     assert "<meta>" not in "".join(main_table(replace(results_table(hostile), lines=lines)))
 
 
-def test_the_index_shows_the_tables_of_all_pages_in_the_papers_order(tmp_path: Path) -> None:
+def test_the_index_shows_the_tables_of_all_pages_in_the_papers_order(
+    folder_of: Callable[[str], Path], tmp_path: Path
+) -> None:
     for name in ("variants", "table3", "table1"):
-        (tmp_path / f"{name} #1").mkdir()
-        write_report(made_up(name, tmp_path / f"{name} #1"))
+        shutil.copytree(folder_of(name), tmp_path / f"{name} #1")
     (tmp_path / "other.html").write_text("<p>another page</p>")
     page = write_index(tmp_path).read_text()
     titles = [EXPERIMENTS[name].title for name in ("table1", "table3", "variants")]
