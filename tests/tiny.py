@@ -17,7 +17,7 @@ class TinyModel(Protocol):
     def __call__(self, seed: int = 0, vocab_size: int = 11, **settings: Any) -> Transformer: ...
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def tiny_model() -> TinyModel:
     """Random models, with logits so far apart that rounding decides nothing."""
 

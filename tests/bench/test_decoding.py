@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from allyouneed import load_translator
+from allyouneed import DataConfig, TreeFiles, load_translator, prepare, presets, train
 from allyouneed.bench.contenders import OURS, Entry, missing_package
 from allyouneed.bench.decoding import (
     Measured,
@@ -245,6 +245,11 @@ def test_text_that_cannot_be_measured_is_refused(
         task_of_model(toy_model, tmp_path / "a", tmp_path / "b", (), {}, tmp_path)
 
 
-def test_a_parser_is_no_task(toy_parser: Path, tmp_path: Path) -> None:
+def test_a_parser_is_no_task(toy_treebank: Path, tmp_path: Path) -> None:
+    trees, data, run = TreeFiles(toy_treebank / "dev.mrg"), tmp_path / "data", tmp_path / "run"
+    settings = DataConfig(task="parsing", vocab_size=290, joint_vocabulary=False, tags="predicted")
+    prepare(data, trees, trees, settings)
+    sizes = {"d_model": 16, "d_ff": 24, "num_layers": 1, "num_heads": 2}
+    train(run, data, presets.parsing_tiny().replace(model=sizes, training={"num_steps": 1}))
     with pytest.raises(ModelError, match="is a model for parsing; use it with `allyouneed parse`"):
-        task_of_model(toy_parser, None, None, [], {}, tmp_path)
+        task_of_model(run, None, None, [], {}, tmp_path)

@@ -1,5 +1,6 @@
 """Alignments and coverage are read off the right weights, by formulas that can be checked by hand."""
 
+import functools
 import math
 from typing import Any
 
@@ -13,6 +14,7 @@ from allyouneed.inference import Batching, Engine, capture_attention, generate
 from allyouneed.inference.alignment import SourceAttention, align, align_words, coverage_penalty
 from allyouneed.inference.ensemble import Ensemble
 from allyouneed.inference.native_engine import NativeEngine
+from allyouneed.model import Transformer
 from allyouneed.native.library import FORMS
 
 SOURCE = [5, 6, 7, 8]
@@ -92,18 +94,29 @@ def test_coverage_penalty_equals_equation_14_by_hand() -> None:
     assert math.isfinite(coverage_penalty(torch.zeros(2, 3), 1.0))
 
 
+@pytest.fixture(scope="module")
+def model(tiny_model: Any) -> Transformer:
+    built: Transformer = tiny_model(4).eval()
+    return built
+
+
+@functools.cache
+def log_coverage(model: Transformer, source: tuple[int, ...], ids: tuple[int, ...]) -> float:
+    """The sum over the tokens of a source of the logarithm of the attention that they get, at most 1."""
+    weights = capture_attention(model, source, ids).cross[-1, :, :, :-1].mean(dim=0)
+    return sum(math.log(min(sum(column), 1.0)) for column in weights.T.tolist())
+
+
 @pytest.mark.parametrize("beta", [0.1, 2.0])
-def test_hypotheses_are_ranked_by_their_score_with_the_penalty(tiny_model: Any, beta: float) -> None:
-    model = tiny_model(4).eval()
+def test_hypotheses_are_ranked_by_their_score_with_the_penalty(model: Transformer, beta: float) -> None:
     config = SearchConfig(beam_size=4, max_extra_tokens=4)
     without = list(generate(Engine(model), SOURCES, config, n_best=4))
     expected = []
     for source, hypotheses in zip(SOURCES, without, strict=True):
         scores = {}
         for hypothesis in hypotheses:
-            weights = capture_attention(model, source, hypothesis.ids).cross[-1, :, :, :-1].mean(dim=0)
-            covered = [min(sum(column), 1.0) for column in weights.T.tolist()]
-            scores[tuple(hypothesis.ids)] = hypothesis.score + beta * sum(map(math.log, covered))
+            ids = tuple(hypothesis.ids)
+            scores[ids] = hypothesis.score + beta * log_coverage(model, tuple(source), ids)
         expected.append(sorted(scores.items(), key=lambda item: -item[1]))
     config = config.replace(coverage_penalty=beta)
     for n_best in (1, 4):

@@ -1,5 +1,6 @@
+import functools
 import random
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -62,14 +63,15 @@ def engine_of(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
 def test_cached_steps_equal_the_whole_prefix_decoded_anew(
     tiny_model: Any, variant: str, engine_of: type[Engine]
 ) -> None:
-    check_cached_steps(tiny_model(**VARIANTS[variant]).eval(), engine_of)
+    model, steps = scenario(tiny_model, variant)
+    check_cached_steps(engine_of(model), steps)
 
 
 @pytest.mark.parametrize("variant", OTHERS)
 def test_a_variant_is_decoded_by_its_own_modules(tiny_model: Any, variant: str) -> None:
-    model = tiny_model(**OTHERS[variant]).eval()
+    model, steps = scenario(tiny_model, variant)
     assert type(build_engine(model)) is Engine
-    check_cached_steps(model, type(build_engine(model)))
+    check_cached_steps(build_engine(model), steps)
     with pytest.raises(UsageError, match="do not support a part of this model"):
         build_engine(model, "int8")
 
@@ -86,48 +88,77 @@ def test_a_module_of_an_unknown_kind_is_not_known(tiny_model: Any) -> None:
     assert not knows(model)
 
 
-def check_cached_steps(model: Transformer, engine_of: type[Engine]) -> None:
-    draw = random.Random(1)
-    sources = [[7, 5, 9, 4, 6, END], [8, END], [4, 4, 10, END], [8, END]]
-    num_beams = 3
+NUM_BEAMS = 3
 
-    def decoded_anew() -> torch.Tensor:
-        """The logits after every whole prefix, (sources, beams, words)."""
-        beams = [torch.tensor(prefix) for each in prefixes for prefix in each]
-        padded = model.read_of(pad_sequence([torch.tensor(source) for source in sources], batch_first=True))
-        memory, mask = (
-            each.repeat_interleave(num_beams, 0) for each in (model.encode(padded), padding_mask(padded))
-        )
-        hidden = model.decode(pad_sequence(beams, batch_first=True), memory, mask)
-        ends = hidden[torch.arange(len(beams)), [len(prefix) - 1 for prefix in beams]]
-        logits: torch.Tensor = model.project(ends).unflatten(0, (len(sources), num_beams))
-        return logits
 
+class Step(NamedTuple):
+    """What a decoding is told to do, and the logits that it should find."""
+
+    admitted: list[list[int]]
+    """Sources that come before the step."""
+    tokens: list[list[int]]
+    """Of the sources and beams."""
+    expected: torch.Tensor
+    """The logits after every whole prefix, (sources, beams, words)."""
+    parents: list[list[int]]
+    kept: list[int] | None
+    """Sources that stay after the step, if not all do."""
+
+
+def check_cached_steps(engine: Engine, steps: list[Step]) -> None:
     with torch.no_grad():
-        decoding = engine_of(model).start(num_beams)
-        decoding.admit(sources)
-        prefixes: list[list[list[int]]] = [[[] for _ in range(num_beams)] for _ in sources]
-        for position in range(40):
-            tokens = [[draw.randrange(11) if prefix else START for prefix in beams] for beams in prefixes]
-            prefixes = [
-                [[*prefix, token] for prefix, token in zip(beams, new, strict=True)]
-                for beams, new in zip(prefixes, tokens, strict=True)
-            ]
-            logits = decoding.step(torch.tensor(tokens))
-            torch.testing.assert_close(logits, decoded_anew(), rtol=1e-5, atol=2e-5)
+        decoding = engine.start(NUM_BEAMS)
+        for step in steps:
+            if step.admitted:
+                decoding.admit(step.admitted)
+            logits = decoding.step(torch.tensor(step.tokens))
+            torch.testing.assert_close(logits, step.expected, rtol=1e-5, atol=2e-5)
+            decoding.reorder(torch.tensor(step.parents))
+            if step.kept is not None:
+                decoding.keep(torch.tensor(step.kept))
 
-            parents = [[draw.randrange(num_beams) for _ in beams] for beams in prefixes]
-            decoding.reorder(torch.tensor(parents))
-            prefixes = [[beams[b] for b in new] for beams, new in zip(prefixes, parents, strict=True)]
-            if position in (10, 35):
-                kept = [2, 0, 3, 2] if position == 10 else [1, 2, 1]
-                decoding.keep(torch.tensor(kept))
-                prefixes, sources = [prefixes[s] for s in kept], [sources[s] for s in kept]
-            if position in (11, 20, 36):
-                admitted = [[6, 6, 5, END], [9, 10, 4, 5, 7, 8, END]]
-                decoding.admit(admitted)
-                prefixes += [[[] for _ in range(num_beams)] for _ in admitted]
-                sources += admitted
+
+@functools.cache
+def scenario(tiny_model: Any, variant: str) -> tuple[Transformer, list[Step]]:
+    """A model, and 40 steps in which sources come and go, with logits that every engine should find."""
+    model = tiny_model(**(VARIANTS | OTHERS)[variant]).eval()
+    draw = random.Random(1)
+    admitted = [[7, 5, 9, 4, 6, END], [8, END], [4, 4, 10, END], [8, END]]
+    sources: list[list[int]] = []
+    prefixes: list[list[list[int]]] = []
+    steps = []
+    for position in range(40):
+        sources = sources + admitted
+        prefixes += [[[] for _ in range(NUM_BEAMS)] for _ in admitted]
+        tokens = [[draw.randrange(11) if prefix else START for prefix in beams] for beams in prefixes]
+        prefixes = [
+            [[*prefix, token] for prefix, token in zip(beams, new, strict=True)]
+            for beams, new in zip(prefixes, tokens, strict=True)
+        ]
+        parents = [[draw.randrange(NUM_BEAMS) for _ in beams] for beams in prefixes]
+        kept = {10: [2, 0, 3, 2], 35: [1, 2, 1]}.get(position)
+        steps.append(Step(admitted, tokens, decoded_anew(model, sources, prefixes), parents, kept))
+        prefixes = [[beams[b] for b in new] for beams, new in zip(prefixes, parents, strict=True)]
+        if kept is not None:
+            prefixes, sources = [prefixes[s] for s in kept], [sources[s] for s in kept]
+        admitted = [[6, 6, 5, END], [9, 10, 4, 5, 7, 8, END]] if position in (11, 20, 36) else []
+    return model, steps
+
+
+@torch.no_grad()
+def decoded_anew(
+    model: Transformer, sources: list[list[int]], prefixes: list[list[list[int]]]
+) -> torch.Tensor:
+    """The logits after every whole prefix, (sources, beams, words)."""
+    beams = [torch.tensor(prefix) for each in prefixes for prefix in each]
+    padded = model.read_of(pad_sequence([torch.tensor(source) for source in sources], batch_first=True))
+    memory, mask = (
+        each.repeat_interleave(NUM_BEAMS, 0) for each in (model.encode(padded), padding_mask(padded))
+    )
+    hidden = model.decode(pad_sequence(beams, batch_first=True), memory, mask)
+    ends = hidden[torch.arange(len(beams)), [len(prefix) - 1 for prefix in beams]]
+    logits: torch.Tensor = model.project(ends).unflatten(0, (len(sources), NUM_BEAMS))
+    return logits
 
 
 @pytest.mark.parametrize(("neighbourhood", "most"), [(None, 96), (8, 32), (60, 64)])

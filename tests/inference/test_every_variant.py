@@ -3,6 +3,7 @@
 Variants are read off the settings' own lists, so that a new one is tested without being named here.
 """
 
+import copy
 from typing import Any, get_args
 
 import pytest
@@ -48,7 +49,7 @@ _SOURCES = [
 _TARGETS = [[8, 5, 6], [9, 9, 4, 7, 10, 11, 12, 5, 5, 6, 16], [7], [4 + n % 11 for n in range(66)]]
 
 
-@pytest.fixture(params=VARIANTS, ids=lambda variant: " ".join(map(str, variant.values())))
+@pytest.fixture(scope="module", params=VARIANTS, ids=lambda variant: " ".join(map(str, variant.values())))
 def model(request: pytest.FixtureRequest) -> Transformer:
     torch.manual_seed(0)
     built = Transformer(ModelConfig(**_SIZES, **request.param)).double().eval()
@@ -73,24 +74,32 @@ def states(model: Transformer, sources: list[list[int]], targets: list[list[int]
     return [row[ids != PADDING] for row, ids in zip(hidden, read, strict=True)]
 
 
+@pytest.fixture(scope="module")
+def together(model: Transformer) -> list[Tensor]:
+    """The states of all sentences in a batch."""
+    with torch.no_grad():
+        return states(model, _SOURCES, _TARGETS)
+
+
 @torch.no_grad()
-def test_a_sentence_has_the_same_states_alone_and_in_a_batch(model: Transformer) -> None:
-    together = states(model, _SOURCES, _TARGETS)
+def test_a_sentence_has_the_same_states_alone_and_in_a_batch(
+    model: Transformer, together: list[Tensor]
+) -> None:
     for source, target, expected in zip(_SOURCES, _TARGETS, together, strict=True):
         torch.testing.assert_close(states(model, [source], [target])[0], expected, **_TOLERANCE)
 
 
 @torch.no_grad()
-def test_fused_forms_give_the_same_states(model: Transformer) -> None:
-    expected = states(model, _SOURCES, _TARGETS)
-    model.use_attention(fused_attention)
-    for found, wanted in zip(states(model, _SOURCES, _TARGETS), expected, strict=True):
+def test_fused_forms_give_the_same_states(model: Transformer, together: list[Tensor]) -> None:
+    fused = copy.deepcopy(model)
+    fused.use_attention(fused_attention)
+    for found, wanted in zip(states(fused, _SOURCES, _TARGETS), together, strict=True):
         torch.testing.assert_close(found, wanted, **_TOLERANCE)
 
 
 @torch.no_grad()
-def test_packed_sentences_have_the_states_of_padded_ones(model: Transformer) -> None:
-    expected = torch.cat(states(model, _SOURCES, _TARGETS))
+def test_packed_sentences_have_the_states_of_padded_ones(model: Transformer, together: list[Tensor]) -> None:
+    expected = torch.cat(together)
     device = torch.device("cpu")
     read = batch_of([[START, *target] for target in _TARGETS])
     packed = model(pack(model.read_of(batch_of(_SOURCES)), device), pack(read, device))

@@ -14,6 +14,7 @@ from allyouneed.inference.engine import TransformerDecoding
 from allyouneed.inference.engine_choice import build_engine
 from allyouneed.inference.projection import FullProjection
 from allyouneed.inference.search import Decoding
+from allyouneed.model import Transformer
 from allyouneed.symbols import END, PADDING, SENTINEL, START, UNKNOWN
 
 NORMALIZATIONS = ("gnmt", "average", "none")
@@ -134,18 +135,30 @@ def test_scores_equal_forced_decoding(tiny_model: Any) -> None:
             assert hypothesis.score == pytest.approx(normalized, abs=1e-5)
 
 
-def test_greedy_search_equals_an_argmax_loop(tiny_model: Any) -> None:
+@torch.no_grad()
+def most_probable(model: Transformer, source: list[int], max_extra_tokens: int) -> list[int]:
+    written = [START]
+    while END not in written and len(written) <= len(source) + 1 + max_extra_tokens:
+        logits = model.project(model(torch.tensor([[*source, END]]), torch.tensor([written])))[0, -1]
+        logits[[PADDING, START, SENTINEL]] = -math.inf
+        written.append(int(logits.argmax()))
+    return [token for token in written if token not in (START, END)]
+
+
+@pytest.fixture(scope="module")
+def argmax_loop(tiny_model: Any) -> tuple[Transformer, list[list[int]], list[list[int]]]:
+    """A model, sources, and what a loop writes for them with at most 8 extra tokens."""
     model = tiny_model(7).eval()
     sources = [source for source in random_sources(20) if source]
+    return model, sources, [most_probable(model, source, 8) for source in sources]
+
+
+def test_greedy_search_equals_an_argmax_loop(
+    argmax_loop: tuple[Transformer, list[list[int]], list[list[int]]],
+) -> None:
+    model, sources, expected = argmax_loop
     found = generate(Engine(model), sources, SearchConfig(beam_size=1, max_extra_tokens=8))
-    for source, [hypothesis] in zip(sources, found, strict=True):
-        written = [START]
-        while END not in written and len(written) <= len(source) + 1 + 8:
-            with torch.no_grad():
-                logits = model.project(model(torch.tensor([[*source, END]]), torch.tensor([written])))[0, -1]
-            logits[[PADDING, START, SENTINEL]] = -math.inf
-            written.append(int(logits.argmax()))
-        assert hypothesis.ids == [token for token in written if token not in (START, END)]
+    assert [hypothesis.ids for [hypothesis] in found] == expected
 
 
 def test_training_mode_and_dropout_do_not_reach_the_search(tiny_model: Any) -> None:

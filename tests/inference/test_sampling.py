@@ -1,5 +1,6 @@
 """What is drawn has the model's distribution, and depends on seed, source and number alone."""
 
+import functools
 import itertools
 import math
 import random
@@ -33,13 +34,28 @@ def sampling(**options: Any) -> SearchConfig:
     return SearchConfig(sampling=True, **options)
 
 
-def next_distribution(model: Transformer, prefix: list[int], config: SearchConfig) -> dict[int, float]:
-    """Token -> probability by the definitions, in plain Python."""
+@pytest.fixture(scope="module")
+def flat_model(tiny_model: Any) -> Transformer:
+    """A model so flat that every token is drawn."""
+    model: Transformer = tiny_model(3, vocab_size=VOCAB_SIZE).eval()
     with torch.no_grad():
-        logits = model.project(model(torch.tensor([[*SOURCE, END]]), torch.tensor([[START, *prefix]])))[0, -1]
+        model.embeddings.matrix("output").mul_(0.4)
+    return model
+
+
+@functools.cache
+@torch.no_grad()
+def next_logits(model: Transformer, prefix: tuple[int, ...]) -> list[float]:
+    hidden = model(torch.tensor([[*SOURCE, END]]), torch.tensor([[START, *prefix]]))
+    logits: list[float] = model.project(hidden)[0, -1].tolist()
+    return logits
+
+
+def next_distribution(model: Transformer, prefix: tuple[int, ...], config: SearchConfig) -> dict[int, float]:
+    """Token -> probability by the definitions, in plain Python."""
     weights = {
         token: math.exp(logit / config.temperature)
-        for token, logit in enumerate(logits.tolist())
+        for token, logit in enumerate(next_logits(model, prefix))
         if token not in NEVER_PRODUCED
     }
     order = sorted(weights, key=lambda token: -weights[token])[: config.top_k]
@@ -59,7 +75,7 @@ def output_distribution(
     for length in range(1, max_length + 1):
         longer: dict[tuple[int, ...], float] = {}
         for prefix, probability in alive.items():
-            for token, share in next_distribution(model, list(prefix), config).items():
+            for token, share in next_distribution(model, prefix, config).items():
                 ended = token == END or length == max_length
                 output = prefix if token == END else (*prefix, token)
                 reached = outputs if ended else longer
@@ -94,19 +110,16 @@ def chi_square(counts: Counter[tuple[int, ...]], distribution: dict[tuple[int, .
     ids=str,
 )
 def test_samples_have_the_distribution_that_the_definitions_give(
-    tiny_model: Any, options: dict[str, Any]
+    flat_model: Transformer, options: dict[str, Any]
 ) -> None:
-    model = tiny_model(3, vocab_size=VOCAB_SIZE).eval()
-    with torch.no_grad():
-        model.embeddings.matrix("output").mul_(0.4)  # so flat that every token is drawn
     config = sampling(max_extra_tokens=0, **options)
-    distribution = output_distribution(model, config, max_length=3)
+    distribution = output_distribution(flat_model, config, max_length=3)
     assert sum(distribution.values()) == pytest.approx(1.0)
-    [samples] = generate(build_engine(model), [SOURCE], config, n_best=NUM_SAMPLES)
+    [samples] = generate(build_engine(flat_model), [SOURCE], config, n_best=NUM_SAMPLES)
     counts = Counter(tuple(sample.ids) for sample in samples)
     assert set(counts) <= set(distribution)
     assert abs(chi_square(counts, distribution)) < 4
-    other = output_distribution(model, sampling(temperature=1.2 if not options else 1.0), max_length=3)
+    other = output_distribution(flat_model, sampling(temperature=1.2 if not options else 1.0), max_length=3)
     if set(distribution) == set(other):  # the test must be able to tell
         assert chi_square(counts, other) > 4
 

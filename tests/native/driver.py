@@ -1,8 +1,9 @@
-"""`driver.c`, compiled with the kernels for an instruction set, and run here or in an emulator."""
+"""`driver.c`, linked with the kernels for an instruction set, and run here or in an emulator."""
 
 import ctypes
 import shutil
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ from tests.patience import PATIENCE_SECONDS
 from allyouneed.native import isa
 from allyouneed.native.compiler import COMPILERS, FLAGS, SOURCES, find
 from allyouneed.native.header import functions, structures
-from allyouneed.native.library import FORMS
+from allyouneed.native.library import FORMS, library_for
 
 Layouts = Mapping[str, ctypes.Structure]
 """Form -> how its weights are packed."""
@@ -106,11 +107,26 @@ def build_driver(instructions: isa.InstructionSet, folder: Path) -> Driver:
     """The driver for an instruction set; skips the test if it cannot be compiled or run here."""
     compiler, runner = _tools(instructions)
     (folder / "functions.h").write_bytes(_functions_header().encode())
-    sources = [Path(__file__).with_name("driver.c"), *sorted(SOURCES.glob("*.c"))]
+    sources = Path(__file__).with_name("driver.c"), *_kernels(instructions)
     program = str(folder / "driver")
     options = *FLAGS, *instructions.options, "-I", str(SOURCES), "-I", str(folder), "-o", program
     _output([*compiler, *options, *map(str, sources), "-lm"])
     return Driver((*runner, program), folder)
+
+
+def _kernels(instructions: isa.InstructionSet) -> list[Path]:
+    """The library that Python loads, so that its very bits are tested; the sources if it cannot be linked.
+
+    A library in a temporary folder is gone; a ready-made one leaves OpenMP to PyTorch; macOS would look for
+    it where it was compiled.
+    """
+    if instructions in isa.supported() and sys.platform == "linux":
+        _, (library, origin) = library_for(instructions.name)
+        assert library is not None, origin
+        path = Path(library._name)
+        if origin.startswith("compiled by") and path.exists():
+            return [path]
+    return sorted(SOURCES.glob("*.c"))
 
 
 def _tools(instructions: isa.InstructionSet) -> tuple[list[str], list[str]]:

@@ -13,22 +13,28 @@ from tests.native.linear_cases import linear_cases, linear_structure
 from tests.native.row_cases import row_cases
 from tests.native.search_cases import search_cases
 from tests.native.stack_cases import stack_cases
+from tests.native.stack_references import StackReference, stack_references
 from tests.tiny import TinyModel
 
 from allyouneed.native import isa
+
+
+@pytest.fixture(scope="module")
+def references(tiny_model: TinyModel) -> list[StackReference]:
+    return stack_references(tiny_model)
 
 
 @pytest.mark.parametrize("instructions", isa.ISAS, ids=lambda instructions: instructions.name)
 def test_every_case_passes(
     instructions: isa.InstructionSet,
     tmp_path: Path,
-    tiny_model: TinyModel,
+    references: list[StackReference],
     record_property: Callable[[str, int], None],
 ) -> None:
     driver = build_driver(instructions, tmp_path)
     target = driver.target()
     cases = [*linear_cases(target.layouts), *attention_cases(target), *row_cases(), *search_cases()]
-    cases += stack_cases(target, tiny_model)
+    cases += stack_cases(target, references)
     report = driver.run(cases)
     assert not report.failures, "\n".join(report.failures)
     assert report.passed == [case.name for case in cases]

@@ -16,25 +16,53 @@ from allyouneed.native.compiler import compile_library
 from allyouneed.native.library import available, found, instructions, library, library_for
 from allyouneed.native.linear import PackedLinear
 
+PATH = os.environ.get("PATH", "")
+REMEMBERING = """#!/bin/sh
+for argument; do
+    case $previous in -o) out=$argument ;; *) arguments="$arguments $argument" ;; esac
+    previous=$argument
+done
+PATH={path}
+kept={folder}/$(echo "$arguments" | cksum | tr " " -)
+[ -e "$kept" ] || cc "$@" -o "$kept" || exit
+cp "$kept" "$out"
+"""
+"""The true `cc`, which the tests call with the same sources and options again and again: all but the first
+time, it copies what it has made of them.
+"""
+
+
+@pytest.fixture(scope="module")
+def remembering(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A path on which `cc` is the one that remembers, where there is one."""
+    folder = tmp_path_factory.mktemp("cc")
+    if compiler_of_kernels.find("cc") is None:
+        return PATH
+    script(folder / "cc", REMEMBERING.format(path=PATH, folder=folder))
+    return f"{folder}{os.pathsep}{PATH}"
+
+
+def script(path: Path, text: str) -> None:
+    path.write_text(text)
+    path.chmod(0o755)
+
 
 @pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, remembering: str) -> Iterator[Path]:
     """An empty cache; the library is looked for anew, here and after the test."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for name in ("PATH", "PATH_OF_CC"):
+        monkeypatch.setenv(name, remembering)
     monkeypatch.setattr(compiler_of_kernels, "FLAGS", (*compiler_of_kernels.FLAGS, "-O0"))  # in a second
     library_for.cache_clear()
     yield tmp_path / "cache" / "allyouneed"
     library_for.cache_clear()
 
 
-PATH = os.environ.get("PATH", "")
-
-
-def compiler(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch, name: str = "cc") -> None:
+def compiler(folder: Path, lines: str, monkeypatch: pytest.MonkeyPatch, name: str = "cc") -> None:
     """Let a compiler be this shell script, and the only one; it finds the true `cc` by its path."""
     folder.mkdir()
-    (folder / name).write_text(f"#!/bin/sh\nPATH={PATH}\n{script}\n")
-    (folder / name).chmod(0o755)
+    script(folder / name, f"#!/bin/sh\nPATH=$PATH_OF_CC\n{lines}\n")
     no_compiler(folder, monkeypatch)
 
 
@@ -66,9 +94,9 @@ def test_a_compiler_without_openmp_will_do(
 def test_the_library_of_a_preferred_compiler_replaces_that_of_another_and_outlives_it(
     cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    compiler(tmp_path / "first", 'exec cc "$@" -O0', monkeypatch, "clang")
+    compiler(tmp_path / "first", 'exec cc "$@"', monkeypatch, "clang")
     origins = [found().origin]
-    compiler(tmp_path / "then", 'exec cc "$@" -O0', monkeypatch)
+    compiler(tmp_path / "then", 'exec cc "$@"', monkeypatch)
     for folder in ("then", "missing"):
         no_compiler(tmp_path / folder, monkeypatch)
         library_for.cache_clear()
@@ -93,11 +121,9 @@ def test_ziglang_compiles_where_no_compiler_is_installed_and_leaves_only_the_lib
 
 
 def test_zig_is_told_of_a_processor_instead_of_an_architecture_and_of_no_openmp(tmp_path: Path) -> None:
-    script = tmp_path / "zig"
-    script.write_text(f'#!/bin/sh\necho "$*" >{tmp_path}/arguments\n')
-    script.chmod(0o755)
+    script(tmp_path / "zig", f'#!/bin/sh\necho "$*" >{tmp_path}/arguments\n')
     [neon] = [each for each in isa.ISAS if each.name == "neon_dotprod"]
-    compile_library("zig", [str(script), *neon.options], tmp_path / "kernels.so")
+    compile_library("zig", [str(tmp_path / "zig"), *neon.options], tmp_path / "kernels.so")
     arguments = (tmp_path / "arguments").read_text()
     assert arguments.startswith("-mcpu=generic+dotprod ")
     assert "-march" not in arguments
@@ -124,8 +150,7 @@ def test_a_compiler_that_fails_gives_way_to_the_next(
 ) -> None:
     """A Mac without developer tools has a `cc` that does nothing but fail."""
     compiler(tmp_path / "bin", 'exec cc "$@"', monkeypatch, name="clang")
-    (tmp_path / "bin" / "cc").write_text("#!/bin/sh\nexit 1\n")
-    (tmp_path / "bin" / "cc").chmod(0o755)
+    script(tmp_path / "bin" / "cc", "#!/bin/sh\nexit 1\n")
     assert library() is not None
     assert found().origin.startswith("compiled by clang")
     assert capsys.readouterr().err == ""
