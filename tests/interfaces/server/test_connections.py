@@ -12,10 +12,12 @@ import httpx
 import pytest
 from tests.interfaces.server.conftest import StartServer
 from tests.patience import PATIENCE_SECONDS, wait_until
+from websockets.client import ClientProtocol
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import ClientConnection
 from websockets.sync.client import connect as connect_socket
 from websockets.typing import Origin
+from websockets.uri import parse_uri
 
 from allyouneed.interfaces.server.ask import Translated
 from allyouneed.interfaces.server.connections import Connections
@@ -161,10 +163,14 @@ def test_a_client_that_does_not_read_its_answers_is_sent_away(start_server: Star
 
 def test_a_web_socket_that_does_not_read_is_sent_away_too(start_server: StartServer) -> None:
     address = start_server(body_seconds=0.3, most_connections=1)
-    place = f"{address.replace('http', 'ws')}/translate"
-    with connect_socket(place, proxy=None, max_queue=1, max_size=None, close_timeout=0.1) as connection:
-        for _ in range(10):
-            connection.send("\n" * 900_000)  # the answers are as long
+    client = ClientProtocol(parse_uri(f"{address.replace('http', 'ws')}/translate"))
+    with connect(address) as connection:
+        client.send_request(client.connect())
+        connection.sendall(b"".join(client.data_to_send()))
+        client.receive_data(connection.recv(65_536))
+        for _ in range(4):
+            client.send_text(b"\n" * 900_000)  # the answers are as long
+            connection.sendall(b"".join(client.data_to_send()))
         assert httpx.get(f"{address}/healthz").status_code == 503
         wait_until(lambda: httpx.get(f"{address}/healthz").status_code == 200)
 
