@@ -59,7 +59,7 @@ def test_systems_without_a_match_of_four_words_are_smoothed_as_scores_are() -> N
 def test_few_sentences_tell_nothing() -> None:
     for number in (1, 2, 29):
         found = paired_bootstrap(["x"] * number, REFERENCES[:number], REFERENCES[:number], 50)
-        assert found.verdict == "with fewer than 30 sentences, neither significant nor not"
+        assert found.verdict == "too few sentences to tell; give at least 30"
     found = paired_bootstrap(["x"] * 30, REFERENCES[:30], REFERENCES[:30], 50)
     assert found.verdict == "significant"
     assert paired_bootstrap(REFERENCES, REFERENCES, REFERENCES, 50).verdict == "not significant"

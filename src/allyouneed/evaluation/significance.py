@@ -78,7 +78,7 @@ class Comparison:
     def verdict(self) -> str:
         """What the p-value says, in a few words."""
         if self.num_sentences < LEAST_SENTENCES:
-            return f"with fewer than {LEAST_SENTENCES} sentences, neither significant nor not"
+            return f"too few sentences to tell; give at least {LEAST_SENTENCES}"
         return "significant" if self.p_value < SIGNIFICANT else "not significant"
 
 
