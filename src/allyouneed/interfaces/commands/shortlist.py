@@ -12,7 +12,7 @@ def shortlist(data: Path, /, *, out: Path, translations: AtLeastOne = 50, freque
 
     ```
     allyouneed shortlist data --out shortlists/first
-    allyouneed translate models/first --shortlist shortlists/first < test.en > test.de
+    allyouneed translate models/first --shortlist shortlists/first < test.en > output.de
     ```
 
     With a shortlist, a sentence is translated using only its likely sub-words, so the probabilities of all

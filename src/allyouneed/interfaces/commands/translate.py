@@ -110,12 +110,12 @@ def translate(
     """Translate standard input, line by line, to standard output.
 
     ```
-    allyouneed translate runs/first < test.en > test.de
+    allyouneed translate runs/first < test.en > output.de
     echo "A dog runs." | allyouneed translate models/first --beam-size 8 --n-best 4 --scores
     allyouneed translate models/first --split-sentences --resume-output book.de < book.en
     echo '{"id": 7, "text": "A dog runs."}' | allyouneed translate models/first --jsonl
-    allyouneed translate runs/seed1 runs/seed2 runs/seed3 < test.en > test.de
-    allyouneed translate runs/first --mbr 64 --top-p 0.95 < test.en > test.de
+    allyouneed translate runs/seed1 runs/seed2 runs/seed3 < test.en > output.de
+    allyouneed translate runs/first --mbr 64 --top-p 0.95 < test.en > output.de
     RAY_ADDRESS=head:6379 allyouneed translate models/de-en --engine ray --parts s3://bucket/en < news.de
     ```
 
