@@ -12,6 +12,7 @@ from allyouneed.errors import ModelError
 from allyouneed.storage.publish import MAX_WEIGHT_BYTES, read_published
 
 _VERSION = 6
+"""The binary version of CTranslate2 3 and 4, and of some before them."""
 _DTYPES = {0: "<f4", 1: "<i1", 2: "<i2", 3: "<i4", 4: "<f2", 5: "<i2"}
 """Id of a type -> numpy's name; bfloat16 is read as its bits."""
 _BFLOAT16 = 5
@@ -66,8 +67,7 @@ def read_variables(path: Path) -> tuple[dict[str, Tensor], bool]:
         ModelError: The file is damaged, of another version, or of another class.
     """
     file = _Bytes(path)
-    if (version := file.number("I")) != _VERSION:
-        raise file.damaged(f"its version is {version}, {_VERSION} expected")
+    _require_version(file, path)
     if (name := file.text()) != "TransformerSpec":
         raise ModelError(f"{path}: is a {name}; only TransformerSpec is supported")
     file.number("I")  # the revision adds variables, which are checked one by one
@@ -87,6 +87,18 @@ def read_variables(path: Path) -> tuple[dict[str, Tensor], bool]:
     file.require_end()
     found = _dequantised(variables, file)
     return found, len(found) < len(variables)
+
+
+def _require_version(file: _Bytes, path: Path) -> None:
+    """Refuse other versions; CTranslate2 writes `config.json` only since its version 3."""
+    version = file.number("I")
+    if not 0 < version <= _VERSION:
+        raise file.damaged(f"its version is {version}, {_VERSION} expected")
+    if version < _VERSION or not (path.parent / "config.json").is_file():
+        sign = (
+            "has no config.json beside it" if version == _VERSION else f"has version {version} of the format"
+        )
+        raise ModelError(f"{path}: {sign}, like models of CTranslate2 before 3; convert the original again")
 
 
 def _count(file: _Bytes) -> int:

@@ -4,6 +4,7 @@ import dataclasses
 import shutil
 import weakref
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from tempfile import mkdtemp
 
@@ -29,7 +30,7 @@ def read(path: Path) -> Imported:
     """Read a package.
 
     Raises:
-        ModelError: It is damaged, unsafe, or its model is not supported.
+        ModelError: It is damaged, unsafe, or its model is not supported; the message names the package.
     """
     root = Path(mkdtemp(prefix="allyouneed-argos-"))
 
@@ -38,14 +39,26 @@ def read(path: Path) -> Imported:
 
     weakref.finalize(load, shutil.rmtree, root, ignore_errors=True)  # it is read again only by `load`
     _extract(path, root)
-    metadata = json_object(root / _METADATA)
-    imported = from_ctranslate2.read(root / _MODEL)
+    try:
+        metadata = json_object(root / _METADATA)
+        _require_no_prefix(metadata, root / _METADATA)
+        imported = from_ctranslate2.read(root / _MODEL, tokenizers=root)
+    except ModelError as error:  # the user knows the package, not the folder that it was extracted to
+        raise ModelError([each.replace(str(root), str(path)) for each in error.messages]) from None
     codes = {
         f"{side}_language": metadata.get(key)
         for side, key in (("source", "from_code"), ("target", "to_code"))
     }
     languages = {name: code for name, code in codes.items() if isinstance(code, str) and code.isalpha()}
     return dataclasses.replace(imported, config=imported.config.replace(data=languages), load=load)
+
+
+def _require_no_prefix(metadata: Mapping[str, object], path: Path) -> None:
+    if prefix := metadata.get("target_prefix"):
+        raise ModelError(
+            f"{path}: target_prefix = {prefix!r} is not supported: Argos Translate begins every output with "
+            "it, and this program would not"
+        )
 
 
 def _extract(path: Path, root: Path) -> None:

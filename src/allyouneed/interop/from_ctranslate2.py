@@ -39,16 +39,20 @@ def is_one(path: Path) -> bool:
     return model.is_file() and not is_binary(model)
 
 
-def read(path: Path) -> Imported:
+def read(path: Path, tokenizers: Path | None = None) -> Imported:
     """Read a folder.
 
+    Args:
+        path: The folder.
+        tokenizers: Folder of the SentencePiece models; default: the same.
+
     Raises:
-        ModelError: It is damaged, of another architecture, or has no tokeniser beside it.
+        ModelError: It is damaged, of another version or architecture, or has no tokenisers.
     """
+    variables, is_quantised = read_variables(path / "model.bin")  # first, as it tells the version
     file = path / "config.json"
     settings = json_object(file)
     require_settings(settings, _KNOWN, file, "our sources begin without a symbol")
-    variables, is_quantised = read_variables(path / "model.bin")
     tensors = Tensors(variables, path / "model.bin")
     numbers = _numbers(tensors)
     names = vocabulary_of(path, "source"), vocabulary_of(path, "target")
@@ -59,10 +63,11 @@ def read(path: Path) -> Imported:
     if not added and not callers_add:
         notices.append("its sources are taken to have no end symbol, as add_source_eos is off")
     orders = tuple(order_of(entries, settings, path) for entries in names)
-    tokenizers, kind = tokenizers_of(path, (orders[0], orders[1]))
+    sides, kind = tokenizers_of(path, (orders[0], orders[1]), tokenizers or path)
     weights, model = _weights(tensors, numbers, (orders[0], orders[1]))
     if not zeros:
-        _copy_start(weights, model, names[1], settings, orders[1])
+        start = _start_of(settings, names[1], file)
+        _copy_start(weights, model, start, orders[1])
     epsilon = settings.get("layer_norm_epsilon") or 1e-5
     if not isinstance(epsilon, float) or not 0 < epsilon < 1:
         raise ModelError(f"{file}: layer_norm_epsilon is {epsilon!r}; take another copy")
@@ -77,13 +82,13 @@ def read(path: Path) -> Imported:
         data={
             "tokenizer": kind,
             "vocab_size": len(orders[1]),
-            "joint_vocabulary": tokenizers[0] == tokenizers[1],
+            "joint_vocabulary": sides[0] == sides[1],
         },
     )
     return Imported(
         config,
         weights,
-        *tokenizers,
+        *sides,
         package="ctranslate2",
         load=lambda: RealCTranslate2(path, (orders[0], orders[1]), names, ends=callers_add),
         notices=notices,
@@ -251,21 +256,24 @@ def _positions(tensors: Tensors, weights: dict[str, Tensor], width: int) -> dict
     return {"positions": "learned", "max_positions": most}
 
 
-def _copy_start(
-    weights: dict[str, Tensor],
-    model: dict[str, Any],
-    names: Sequence[str],
-    settings: Mapping[str, Any],
-    order: Order,
-) -> None:
+def _start_of(settings: Mapping[str, Any], names: Sequence[str], path: Path) -> int:
+    """CTranslate2's id of the symbol that the decoder starts with."""
+    start = settings.get("decoder_start_token", settings.get("bos_token", "<s>"))
+    if start is None:
+        raise ModelError(
+            f"{path}: decoder_start_token is null: the caller must give the start of every output, which is "
+            "not supported; if all outputs start with one symbol, name it there"
+        )
+    if start not in names:
+        raise ModelError(f"{path}: the decoder starts with {start!r}, which is no entry of the vocabulary")
+    return names.index(start)
+
+
+def _copy_start(weights: dict[str, Tensor], model: dict[str, Any], number: int, order: Order) -> None:
     """Some decoders start with the embedding of the end symbol: give it to our start symbol, too.
 
     If the vocabulary has a start symbol, as fairseq's do, its logits remain: the matrices are tied no more.
     """
-    start = settings.get("decoder_start_token") or settings.get("bos_token", "<s>")
-    if start not in names:
-        raise ModelError(f"the decoder starts with {start!r}, which is no entry of the vocabulary")
-    number = names.index(start)
     if order.foreign[START] == number:
         return
     if order.foreign[START] is not None:

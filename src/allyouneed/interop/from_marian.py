@@ -20,7 +20,9 @@ from allyouneed.errors import ModelError
 from allyouneed.interop.foreign import Imported, Order, Tensors, require_settings
 from allyouneed.interop.marian_binary import is_binary, read_arrays
 from allyouneed.interop.marian_original import RealMarian
-from allyouneed.interop.marian_vocabularies import Vocabularies, read_vocabularies, read_yaml
+from allyouneed.interop.marian_search import search_settings
+from allyouneed.interop.marian_vocabularies import Vocabularies, read_vocabularies
+from allyouneed.interop.marian_yaml import read_yaml
 from allyouneed.storage.publish import MAX_WEIGHT_BYTES, read_published
 
 CONFIG = "special:model.yml"
@@ -70,7 +72,9 @@ def read(path: Path) -> Imported:
     """
     file = _file_of(path)
     arrays, is_rounded = (_arrays(file), False) if file.suffix == ".npz" else read_arrays(file)
-    found = imported(file, arrays, vocabularies := read_vocabularies(file))
+    is_shared = _is_shared(_settings(file, arrays))
+    found = imported(file, arrays, vocabularies := read_vocabularies(file, is_shared=is_shared))
+    found = replace(found, config=found.config.replace(search=search_settings(file)))
     if not is_rounded:
         return found
     return replace(
@@ -91,11 +95,7 @@ def imported(file: Path, arrays: Mapping[str, Tensor | bytes], vocabularies: Voc
     Raises:
         ModelError: The arrays do not fit a supported architecture.
     """
-    description = arrays.get(CONFIG)
-    if not isinstance(description, bytes):
-        raise ModelError(f"{file}: has no {CONFIG}; take another copy")
-    settings = read_yaml(description.rstrip(b"\0"), file)
-    require_settings(settings, _KNOWN, file, "it changes what a model computes")
+    settings = _settings(file, arrays)
     tensors = Tensors({name: array for name, array in arrays.items() if isinstance(array, Tensor)}, file)
     tensors.drop(*(name for name in arrays if name.endswith(_FACTOR)))
     layers = _Layers(tensors, settings, file)
@@ -130,6 +130,21 @@ def imported(file: Path, arrays: Mapping[str, Tensor | bytes], vocabularies: Voc
         package="pymarian",
         load=lambda: RealMarian(file, vocabularies),
     )
+
+
+def _settings(file: Path, arrays: Mapping[str, Tensor | bytes]) -> dict[str, Any]:
+    """The configuration, none of whose settings are unsupported."""
+    description = arrays.get(CONFIG)
+    if not isinstance(description, bytes):
+        raise ModelError(f"{file}: has no {CONFIG}; take another copy")
+    settings = read_yaml(description.rstrip(b"\0"), file)
+    require_settings(settings, _KNOWN, file, "it changes what a model computes")
+    return settings
+
+
+def _is_shared(settings: Mapping[str, Any]) -> bool:
+    """Whether one matrix has the embeddings of both sides, which then have one vocabulary."""
+    return settings.get("tied-embeddings-all") == "true"
 
 
 def _models_in(folder: Path) -> list[Path]:
@@ -182,7 +197,7 @@ def _embeddings(
     """The matrices and the bias in our order."""
     sizes = [1 + max(number for number in order.foreign if number is not None) for order in orders]
     found = {}
-    if settings.get("tied-embeddings-all") == "true":
+    if _is_shared(settings):
         shared = tensors.take("Wemb", sizes[0], width)
         found["embeddings.matrices.shared"] = orders[0].rows(shared)
     else:

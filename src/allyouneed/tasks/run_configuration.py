@@ -8,6 +8,7 @@ import torch
 from allyouneed.config.presets import preset
 from allyouneed.config.run import RunConfig, TrainingConfig
 from allyouneed.data.store import PairStore
+from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import DataError, UsageError
 from allyouneed.hardware.memory import require_memory
 from allyouneed.hardware.precision import resolve_precision
@@ -111,7 +112,7 @@ def completed(
                 settings=["tokenizer", "brackets"],
             )
         model["ids_per_word"] = ids_per_word
-    if not prepared.config.joint_vocabulary and config.model.tied_embeddings == "all":
+    if config.model.tied_embeddings == "all" and not _may_tie_all(config, prepared):
         model["tied_embeddings"] = "target"
     complete = config.replace(
         model=model,
@@ -126,6 +127,22 @@ def completed(
     if training.frozen:
         require_some_trainable(outline_model(complete.model), training.frozen)
     return complete
+
+
+def _may_tie_all(config: RunConfig, prepared: PreparedData) -> bool:
+    """Whether source and target may share a matrix.
+
+    They may if their vocabulary was learned as one. So they may in a run that continues a model whose sides
+    have the same entries: models of OPUS-MT have one vocabulary, but split each language in its own way.
+    """
+    if prepared.config.joint_vocabulary:
+        return True
+    source, target = prepared.units
+    if config.training.init_from is None:
+        return False
+    if not isinstance(source, Tokenizer) or not isinstance(target, Tokenizer):
+        return False
+    return [*source.names] == [*target.names]
 
 
 def _started(config: RunConfig, prepared: PreparedData) -> RunConfig:
