@@ -1,6 +1,7 @@
 """SentencePiece tokenisers: the library's own pieces, by our ids."""
 
 import base64
+import io
 import json
 import sys
 from collections.abc import Callable, Iterator
@@ -52,6 +53,21 @@ def test_pieces_and_text_are_those_of_the_library(tokenizer: SentencePieceTokeni
         assert [tokenizer.names[token] for token in ids] == processor.encode(text, out_type=str)
         assert tokenizer.decode(ids) == processor.decode(processor.encode(text))
     assert tokenizer.encode_batch(TEXTS) == [tokenizer.encode(text) for text in TEXTS]
+
+
+def test_what_the_model_does_not_know_may_be_an_entry_all_the_same() -> None:
+    """Of the other side in a joint vocabulary; transformers and Marian look pieces up by their text."""
+    written = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(LINES), model_writer=written, vocab_size=60, hard_vocab_limit=False
+    )
+    own = SentencePieceTokenizer.from_model(written.getvalue())
+    tokenizer = SentencePieceTokenizer.from_model(written.getvalue(), [*own.names[5:], "ß", "猫"])
+    names = [tokenizer.names[token] for token in tokenizer.encode("ß the 猫 犬")]
+    assert names[:2] == ["▁", "ß"]
+    assert names[-4:] == ["▁", "猫", "▁", "<unk>"]
+    assert tokenizer.encode("</s>") == own.encode("</s>")
+    assert tokenizer.encode_batch(["ß", "the"]) == [tokenizer.encode("ß"), own.encode("the")]
 
 
 @given(st.text())

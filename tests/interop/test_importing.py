@@ -38,6 +38,7 @@ from allyouneed.interop.importing import FORMATS, import_model
 from allyouneed.model import Transformer
 from allyouneed.storage.checkpoint import save_checkpoint
 from allyouneed.storage.publish import read_manifest
+from allyouneed.symbols import END, START
 from allyouneed.tasks.loading import load_for, model_of
 from allyouneed.tasks.translation.task import TRANSLATION
 
@@ -331,6 +332,12 @@ def test_ours_with_sentencepiece_come_back_with_the_same_bits(to: str, joint: bo
     model = tmp_path / "model"
     save_checkpoint(model, config, dict(Transformer(config.model).state_dict()), files, {})
     export_model(model, to, tmp_path / "out")
+    if to == "huggingface":
+        from transformers import MarianTokenizer
+
+        ids, tokenizer = sides[-1].encode(SENTENCES[0]), MarianTokenizer.from_pretrained(tmp_path / "out")
+        [written] = tokenizer.batch_decode([[START, *ids, END]], skip_special_tokens=True)
+        assert written == sides[-1].decode(ids), "the start symbol is left in it"
     import_model(tmp_path / "out", tmp_path / "back")
     before, after = (load_file(path / "model.safetensors") for path in (model, tmp_path / "back"))
     assert before.keys() == after.keys()

@@ -50,11 +50,11 @@ class SentencePieceTokenizer(Tokenizer):
             for number in range(processor.get_piece_size())
         ]
         self._known = {*self._id_of}
-        self._languages = {
-            name: token
-            for token, name in enumerate(self._names)
-            if token not in self._known and _LANGUAGE.fullmatch(name)
+        self._others = {
+            name: token for name, token in ids.items() if token > UNKNOWN and token not in self._known
         }
+        """Entries that the model lacks, such as those of the other side in a joint vocabulary."""
+        self._languages = {name: token for name, token in self._others.items() if _LANGUAGE.fullmatch(name)}
         self._piece = cache(self._print_piece)
 
     @classmethod
@@ -192,9 +192,20 @@ class SentencePieceTokenizer(Tokenizer):
         with surrogate_errors(texts):
             of_texts = self._processor.encode(rests, out_type=int, num_threads=_num_threads())
         return [
-            [*([self._languages[first]] if first else []), *(self._id_of[number] for number in numbers)]
-            for first, numbers in zip(firsts, of_texts, strict=True)
+            [*([self._languages[first]] if first else []), *self._ids(rest, numbers)]
+            for first, rest, numbers in zip(firsts, rests, of_texts, strict=True)
         ]
+
+    def _ids(self, text: str, numbers: Sequence[int]) -> list[int]:
+        """Our ids for SentencePiece's; an unknown piece is looked up by its text, as Marian does."""
+        ids = [self._id_of[number] for number in numbers]
+        if self._others and UNKNOWN in ids:
+            pieces = self._processor.encode(text, out_type=str)
+            ids = [
+                self._others.get(piece, token) if token == UNKNOWN else token
+                for token, piece in zip(ids, pieces, strict=True)
+            ]
+        return ids
 
     def encode_corpus(self, texts: Sequence[str]) -> Sentences:
         """Encode many texts of a corpus; see `encode`."""

@@ -104,8 +104,8 @@ class HuggingFaceModel:
         return ids[:-1] if ids[-1:] == [END] else []
 
     def decode(self, ids: Ids) -> str:
-        """The text of target ids."""
-        text: str = self._target.decode([*ids, END], skip_special_tokens=True)
+        """The text of target ids; `generate` writes them between the start and end symbols."""
+        text: str = self._target.decode([START, *ids, END], skip_special_tokens=True)
         return text
 
     def score(self, sources: Sequence[Ids], targets: Sequence[Ids]) -> list[list[float]]:
@@ -195,6 +195,7 @@ def _write_sentencepiece(
         "separate_vocabs": not are_one,
         "split_special_tokens": True,  # else a text could hold control symbols
         "pad_token": CONTROL_SYMBOLS[PADDING],
+        "bos_token": CONTROL_SYMBOLS[START],  # else it stays in translations
         "eos_token": CONTROL_SYMBOLS[END],
         "unk_token": CONTROL_SYMBOLS[UNKNOWN],
         "model_max_length": 1 + MAX_TOKENS,
