@@ -21,8 +21,8 @@ SENTENCES = [
 ]
 
 
-def spm_of(sentences: list[str], vocab_size: int = 90) -> bytes:
-    """A SentencePiece model with `</s>` and `<unk>` first, as Marian has them."""
+def train_spm(sentences: list[str], vocab_size: int, **options: Any) -> bytes:
+    """A SentencePiece model, with the library's default symbols unless `options` name others."""
     import sentencepiece
 
     written = io.BytesIO()
@@ -32,11 +32,14 @@ def spm_of(sentences: list[str], vocab_size: int = 90) -> bytes:
         vocab_size=vocab_size,
         hard_vocab_limit=False,
         minloglevel=3,
-        bos_id=-1,
-        eos_id=0,
-        unk_id=1,
+        **options,
     )
     return written.getvalue()
+
+
+def spm_of(sentences: list[str], vocab_size: int = 90) -> bytes:
+    """A SentencePiece model with `</s>` and `<unk>` first, as Marian has them."""
+    return train_spm(sentences, vocab_size, bos_id=-1, eos_id=0, unk_id=1)
 
 
 def make_marian_folder(folder: Path, *, languages: Sequence[str] = (), **settings: Any) -> Path:

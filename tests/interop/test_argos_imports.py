@@ -8,15 +8,14 @@ from pathlib import Path
 
 import pytest
 from tests.interop.foreign_models import argos_package, make_marian_folder
+from tests.packages import require_packages
 
 from allyouneed.errors import ModelError
 from allyouneed.interop.importing import import_model
 from allyouneed.tasks.loading import load_for
 from allyouneed.tasks.translation.task import TRANSLATION
 
-pytest.importorskip("sentencepiece", reason="NOT RUN: needs sentencepiece")
-pytest.importorskip("transformers", reason="NOT RUN: needs transformers")
-pytest.importorskip("ctranslate2", reason="NOT RUN: needs ctranslate2")
+require_packages("sentencepiece", "transformers", "ctranslate2")
 
 
 @pytest.fixture(scope="module")

@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pytest
 from tests.interop.foreign_models import SENTENCES, convert_to_ctranslate2, make_marian_folder, spm_of
+from tests.packages import require_packages
 
 from allyouneed.errors import ModelError
 from allyouneed.interop.importing import import_model
 
-pytest.importorskip("sentencepiece", reason="NOT RUN: needs sentencepiece")
-pytest.importorskip("transformers", reason="NOT RUN: needs transformers")
-pytest.importorskip("ctranslate2", reason="NOT RUN: needs ctranslate2")
+require_packages("sentencepiece", "transformers", "ctranslate2")
 
 
 @pytest.fixture(scope="module")

@@ -17,13 +17,11 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from tests.interop.foreign_models import Item, convert_to_ctranslate2, make_marian_folder, marian_binary
+from tests.packages import require_packages
 
 from allyouneed.interfaces.cli import main
 
-pytest.importorskip("sentencepiece", reason="NOT RUN: needs sentencepiece")
-pytest.importorskip("transformers", reason="NOT RUN: needs transformers")
-pytest.importorskip("ctranslate2", reason="NOT RUN: needs ctranslate2")
-pytest.importorskip("yaml", reason="NOT RUN: needs PyYAML")
+require_packages("sentencepiece", "transformers", "ctranslate2", "yaml")
 
 FIXTURES = Path(__file__).parent / "fixtures" / "marian"
 FORBIDDEN = "pickle.find_class", "os.system", "subprocess.Popen", "os.exec", "os.posix_spawn"

@@ -23,6 +23,7 @@ from tests.interop.foreign_models import (
     marian_binary,
 )
 from tests.kernels import require_kernels
+from tests.packages import require_packages
 
 from allyouneed import RunConfig, Translator, load_translator
 from allyouneed.data.sentencepiece_tokenizer import SentencePieceTokenizer
@@ -42,10 +43,7 @@ from allyouneed.symbols import END, START
 from allyouneed.tasks.loading import load_for, model_of
 from allyouneed.tasks.translation.task import TRANSLATION
 
-pytest.importorskip("sentencepiece", reason="NOT RUN: needs sentencepiece")
-pytest.importorskip("transformers", reason="NOT RUN: needs transformers")
-pytest.importorskip("ctranslate2", reason="NOT RUN: needs ctranslate2")
-pytest.importorskip("yaml", reason="NOT RUN: needs PyYAML")
+require_packages("sentencepiece", "transformers", "ctranslate2", "yaml")
 
 ROUNDING = 2e-5
 FIXTURES = Path(__file__).parent / "fixtures" / "marian"

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.packages import require_packages
 
 from allyouneed.config.run import SearchConfig
 from allyouneed.errors import ModelError
@@ -12,8 +13,7 @@ from allyouneed.interop.importing import import_model
 from allyouneed.tasks.loading import load_for
 from allyouneed.tasks.translation.task import TRANSLATION
 
-pytest.importorskip("sentencepiece", reason="NOT RUN: needs sentencepiece")
-pytest.importorskip("yaml", reason="NOT RUN: needs PyYAML")
+require_packages("sentencepiece", "yaml")
 
 FIXTURES = Path(__file__).parent / "fixtures" / "marian"
 UNSAID = {"length_normalization": "average"}

@@ -1,6 +1,5 @@
 """The vocabularies of Marian's models are found, or named as missing; none stands in for another."""
 
-import io
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,7 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.interop.foreign_models import SENTENCES, backwards, spm_of
+from tests.interop.foreign_models import SENTENCES, backwards, spm_of, train_spm
+from tests.packages import require_packages
 
 from allyouneed.data.sentencepiece_tokenizer import SentencePieceTokenizer
 from allyouneed.data.tokenizer import Tokenizer
@@ -19,8 +19,7 @@ from allyouneed.storage.checkpoint import load_checkpoint
 from allyouneed.storage.run_directory import resolve_model
 from allyouneed.symbols import START
 
-pytest.importorskip("sentencepiece", reason="NOT RUN: needs sentencepiece")
-pytest.importorskip("yaml", reason="NOT RUN: needs PyYAML")
+require_packages("sentencepiece", "yaml")
 
 FIXTURES = Path(__file__).parent / "fixtures" / "marian"
 SPM = (FIXTURES / "vocab.spm").read_bytes()
@@ -123,23 +122,14 @@ def test_two_vocabularies_of_one_matrix_are_of_one_size(tmp_path: Path) -> None:
 @pytest.mark.parametrize("padding", [-1, 3])
 def test_a_vocabulary_with_the_default_symbols_of_sentencepiece(padding: int, tmp_path: Path) -> None:
     """`<unk>`, `<s>` and `</s>` come first; Marian has embeddings of all of them."""
-    import sentencepiece
-
-    written, symbols = io.BytesIO(), 3 + (padding > 0)
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(SENTENCES),
-        model_writer=written,
-        vocab_size=80,
-        hard_vocab_limit=False,
-        minloglevel=3,
-        pad_id=padding,
-    )
-    names = SentencePieceTokenizer.entries_of(written.getvalue())
+    symbols = 3 + (padding > 0)
+    spm = train_spm(SENTENCES, 80, pad_id=padding)
+    names = SentencePieceTokenizer.entries_of(spm)
     assert names[:symbols] == ["<unk>", "<s>", "</s>", "<pad>"][:symbols]
     arrays = fixture()
     arrays["Wemb"] = np.resize(arrays["Wemb"], (len(names), arrays["Wemb"].shape[1]))
     arrays["decoder_ff_logit_out_b"] = np.resize(arrays["decoder_ff_logit_out_b"], (1, len(names)))
-    import_model(folder_of(tmp_path / "in", {"vocab.spm": written.getvalue()}, arrays), tmp_path / "out")
+    import_model(folder_of(tmp_path / "in", {"vocab.spm": spm}, arrays), tmp_path / "out")
     tokenizer = Tokenizer.load(tmp_path / "out" / "source_tokenizer.json")
     assert [*tokenizer.names[5:]] == names[symbols:]
     assert min(tokenizer.encode("<s> sun <pad>")) > START
@@ -151,19 +141,8 @@ def test_a_vocabulary_with_the_default_symbols_of_sentencepiece(padding: int, tm
 
 
 def test_a_symbol_that_a_text_can_write_is_refused(tmp_path: Path) -> None:
-    import sentencepiece
-
-    written = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(SENTENCES),
-        model_writer=written,
-        vocab_size=80,
-        hard_vocab_limit=False,
-        minloglevel=3,
-        bos_id=-1,
-        user_defined_symbols="<s>",
-    )
-    [message] = refusal(folder_of(tmp_path / "in", {"vocab.spm": written.getvalue()}))
+    spm = train_spm(SENTENCES, 80, bos_id=-1, user_defined_symbols="<s>")
+    [message] = refusal(folder_of(tmp_path / "in", {"vocab.spm": spm}))
     assert "vocab.spm: makes symbols of <pad> or <s> in a text" in message
 
 
