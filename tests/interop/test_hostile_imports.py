@@ -163,12 +163,22 @@ HUGGING_FACE: dict[str, tuple[Spoil, str]] = {
         change("config.json", decoder_start_token_id=5),
         "the decoder starts with entry 5",
     ),
-    "padding elsewhere": (change("config.json", pad_token_id=3), "pad_token_id is not the place of <pad>"),
+    "padding elsewhere": (
+        change("config.json", pad_token_id=3),
+        "pad_token_id is 3, not the place of <pad> in the vocabulary",
+    ),
+    "an end elsewhere": (change("config.json", eos_token_id=3), "eos_token_id is 3, not the place of </s>"),
+    "several ends": (change("config.json", eos_token_id=[0]), "eos_token_id is [0], not the place of </s>"),
     "a dropout of two": (change("config.json", dropout=2), "dropout is no rate"),
     "fewer entries than pieces": (
         change("config.json", vocab_size=10),
-        "the vocabulary has more entries than the model",
+        "vocab_size is 10, but the vocabulary has 42 entries",
     ),
+    "more entries than pieces": (
+        change("config.json", vocab_size=50, decoder_vocab_size=50),
+        "vocab_size is 50, but the vocabulary has 42 entries",
+    ),
+    "a beam as text": (change("generation_config.json", num_beams="4"), "num_beams is '4', not a number"),
     "weights cut off": (cut("model.safetensors", 0.7), "is not a valid tensor file"),
     "weights of no bytes": (write("model.safetensors", b""), "is not a valid tensor file"),
     "a header of exabytes": (

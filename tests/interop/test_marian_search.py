@@ -32,7 +32,7 @@ def folder_with(folder: Path, settings: bytes, name: str = "decoder.yml") -> Pat
     [
         (b"beam-size: 12\nnormalize: 1\n", {"beam_size": 12, "length_normalization": "average"}),
         (b"beam-size: 6\nnormalize: 0\n", {"beam_size": 6, "length_normalization": "none"}),
-        (b"normalize: 0.6\nword-penalty: 0.5\n", UNSAID),
+        (b"normalize: 0.8\nword-penalty: 0.5\n", {"length_normalization": "gnmt", "length_penalty": 0.8}),
         (b"beam-size: 2000\n", UNSAID),
         (b"mini-batch: 1\n", UNSAID),
     ],

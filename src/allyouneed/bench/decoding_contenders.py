@@ -18,7 +18,7 @@ from allyouneed.inference.engine import Engine, pad
 from allyouneed.inference.engine_choice import build_engine
 from allyouneed.inference.generate import generate
 from allyouneed.inference.selection import NEVER_PRODUCED
-from allyouneed.interop.length_normalization import length_exponent
+from allyouneed.interop.foreign_search import length_exponent
 from allyouneed.native.library import available
 from allyouneed.storage.checkpoint import load_checkpoint
 from allyouneed.symbols import CONTROL_SYMBOLS, END, PADDING

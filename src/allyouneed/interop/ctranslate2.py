@@ -15,7 +15,7 @@ from torch import nn
 from allyouneed.config.run import SearchConfig
 from allyouneed.data.sentencepiece_tokenizer import SentencePieceTokenizer
 from allyouneed.data.tokenizer import Tokenizer
-from allyouneed.interop.length_normalization import DIFFERENCES, length_exponent
+from allyouneed.interop.foreign_search import DIFFERENCES, length_exponent
 from allyouneed.interop.parity import Ids
 from allyouneed.model import Transformer
 from allyouneed.model.attention import SelfAttention

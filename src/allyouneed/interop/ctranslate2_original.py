@@ -33,6 +33,9 @@ class RealCTranslate2:
         self._end = self._pieces(0, [END]) if ends else []
         self._ids = {name: number for number, name in enumerate(names[1])}
 
+    def encode(self, text: str) -> None:
+        """None: the folder's tokenisers are not CTranslate2's own."""
+
     def scored(self, sources: Sequence[Ids], targets: Sequence[Ids]) -> list[Scored]:
         """The targets with the log-probability of each token, the end symbol's last."""
         found = self._translator.score_batch(

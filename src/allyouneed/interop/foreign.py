@@ -32,6 +32,9 @@ class Scored(NamedTuple):
 class Original(Protocol):
     """A model in its own software; all ids are ours."""
 
+    def encode(self, text: str) -> list[int] | None:
+        """The source ids of a text, without the end symbol; None if the software has no tokeniser."""
+
     def scored(self, sources: Sequence[Ids], targets: Sequence[Ids]) -> Sequence[Scored]:
         """The targets with log-probabilities; where the software cannot score them, others that it writes."""
 
@@ -98,6 +101,11 @@ class Tensors:
         if name not in self._left or self._left[name].dim() != 2 or not self._left[name].numel():
             raise ModelError(f"{self.path}: has no matrix {name}; take another copy")
         return tuple(self._left[name].shape)
+
+    def resolution(self, name: str) -> float:
+        """The distance from 1 to the next number of a tensor's type; 0 if it is not of floats, or missing."""
+        tensor = self._left.get(name)
+        return torch.finfo(tensor.dtype).eps if tensor is not None and tensor.is_floating_point() else 0.0
 
     def numbers(self, prefix: str) -> dict[str, float]:
         """Take all single numbers whose names begin with `prefix` and have no further slash."""

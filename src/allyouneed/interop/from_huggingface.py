@@ -17,6 +17,7 @@ from allyouneed.errors import ModelError
 from allyouneed.interop.foreign import Imported, Order, Tensors, require_settings
 from allyouneed.interop.huggingface_folder import json_object, languages_of, sides_of
 from allyouneed.interop.huggingface_original import TransformersMarian
+from allyouneed.interop.huggingface_search import search_of
 from allyouneed.interop.marian_weights import MARIAN_EPSILON
 from allyouneed.model.positional_encoding import SinusoidalPositions
 from allyouneed.storage.publish import MAX_WEIGHT_BYTES, read_published
@@ -51,7 +52,9 @@ def read(path: Path) -> Imported:
     if not (path / _WEIGHTS).is_file():
         raise ModelError(
             f"{path}: its weights are a pickle ({_PICKLE}), which could run code, and are not read; if you "
-            "trust it: AutoModelForSeq2SeqLM.from_pretrained(PATH).save_pretrained(SAFE)"
+            "trust it, write another folder with transformers, and import that: "
+            "AutoModelForSeq2SeqLM.from_pretrained(PATH).save_pretrained(SAFE); "
+            "AutoTokenizer.from_pretrained(PATH).save_pretrained(SAFE)"
         )
     settings = json_object(path / "config.json")
     require_settings(settings, _KNOWN, path / "config.json", "only Marian's architecture is known")
@@ -75,7 +78,7 @@ def read(path: Path) -> Imported:
             "joint_vocabulary": sides.tokenizers[0] == sides.tokenizers[1],
             **languages_of(path),
         },
-        search={"beam_size": _number(settings, "num_beams", 4, path)},
+        search=search_of(path, settings),
     )
     notices = ["its weights have less precision than float32"] if tensors.is_rounded else []
     return Imported(
@@ -106,7 +109,7 @@ def _sizes(settings: dict[str, Any], path: Path) -> _Sizes:
         if settings.get(one) != settings.get(other):
             raise ModelError(f"{path}: {one} and {other} differ, which is not supported")
     d_model, d_ff, num_heads, num_layers, decoder_layers = (
-        _number(settings, name, None, path)
+        _number(settings, name, path)
         for name in (
             *("d_model", "encoder_ffn_dim", "encoder_attention_heads", "encoder_layers", "decoder_layers"),
         )
@@ -120,8 +123,8 @@ def _sizes(settings: dict[str, Any], path: Path) -> _Sizes:
     return _Sizes(d_model, d_ff, num_heads, num_layers, decoder_layers, activation, float(dropout))
 
 
-def _number(settings: dict[str, Any], name: str, default: int | None, path: Path) -> int:
-    value = settings.get(name, default)
+def _number(settings: dict[str, Any], name: str, path: Path) -> int:
+    value = settings.get(name)
     if not isinstance(value, int) or isinstance(value, bool) or not 0 < value <= 1_000_000:
         raise ModelError(f"{path}: {name} is {value!r}, not a size; take another copy")
     return value
@@ -160,13 +163,7 @@ def _embeddings(
 
     Marian's decoder starts with padding, whose vector is zero, unless transformers has trained it.
     """
-    sizes = [1 + max(number for number in order.foreign if number is not None) for order in orders]
-    entries = [
-        _number(settings, "vocab_size", None, tensors.path),
-        _number(settings, "decoder_vocab_size", settings.get("vocab_size"), tensors.path),
-    ]
-    if any(size > most for size, most in zip(sizes, entries, strict=True)):
-        raise ModelError(f"{tensors.path}: the vocabulary has more entries than the model; take another copy")
+    entries = _entries(settings, orders, tensors.path.with_name("config.json"))
     has_shared = "model.shared.weight" in tensors
     if has_shared:
         source = target = tensors.take("model.shared.weight", entries[0], width)
@@ -205,14 +202,28 @@ def _embeddings(
     return found, zero_start
 
 
+def _entries(settings: dict[str, Any], orders: tuple[Order, Order], path: Path) -> list[int]:
+    """The sizes of both vocabularies."""
+    both = settings.get("vocab_size")
+    sizes = {"vocab_size": both, "decoder_vocab_size": settings.get("decoder_vocab_size") or both}
+    entries = [_number(sizes, name, path) for name in sizes]
+    for name, size, order in zip(sizes, entries, orders, strict=True):
+        if size != (found := sum(number is not None for number in order.foreign)):
+            raise ModelError(
+                f"{path}: {name} is {size:,}, but the vocabulary has {found:,} entries; take another copy"
+            )
+    return entries
+
+
 def _check_positions(tensors: Tensors, width: int, ours_of: Tensor) -> None:
-    """Some versions save the sinusoids; these are computed anew."""
+    """Some versions save the sinusoids, as rounded as the weights; these are computed anew."""
     for stack in ("encoder", "decoder"):
         name = f"model.{stack}.embed_positions.weight"
         if name not in tensors:
             continue
+        tolerance = max(_POSITIONS_TOLERANCE, tensors.resolution(name))
         table = tensors.take(name, tensors.shape(name)[0], width)[:, ours_of]
-        if (table - SinusoidalPositions(width)(len(table))).abs().max() > _POSITIONS_TOLERANCE:
+        if (table - SinusoidalPositions(width)(len(table))).abs().max() > tolerance:
             raise ModelError(f"{tensors.path}: {name} are no sinusoids, which is not supported")
 
 

@@ -20,7 +20,7 @@ from allyouneed.errors import ModelError
 from allyouneed.interop.foreign import Imported, Order, Tensors, require_settings
 from allyouneed.interop.marian_binary import is_binary, read_arrays
 from allyouneed.interop.marian_original import RealMarian
-from allyouneed.interop.marian_search import search_settings
+from allyouneed.interop.marian_search import search_of
 from allyouneed.interop.marian_vocabularies import Vocabularies, read_vocabularies
 from allyouneed.interop.marian_yaml import read_yaml
 from allyouneed.storage.publish import MAX_WEIGHT_BYTES, read_published
@@ -74,7 +74,7 @@ def read(path: Path) -> Imported:
     arrays, is_rounded = (_arrays(file), False) if file.suffix == ".npz" else read_arrays(file)
     is_shared = _is_shared(_settings(file, arrays))
     found = imported(file, arrays, vocabularies := read_vocabularies(file, is_shared=is_shared))
-    found = replace(found, config=found.config.replace(search=search_settings(file)))
+    found = replace(found, config=found.config.replace(search=search_of(file)))
     if not is_rounded:
         return found
     return replace(

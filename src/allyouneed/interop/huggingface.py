@@ -17,7 +17,7 @@ from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import ModelError
 from allyouneed.inference.engine import pad
 from allyouneed.inference.selection import NEVER_PRODUCED
-from allyouneed.interop.length_normalization import DIFFERENCES, length_exponent
+from allyouneed.interop.foreign_search import DIFFERENCES, length_exponent
 from allyouneed.interop.marian_weights import marian_weights
 from allyouneed.interop.parity import Ids
 from allyouneed.model import Transformer

@@ -11,6 +11,7 @@ from allyouneed.data.tokenizer_file import rebuilt
 from allyouneed.errors import ModelError
 from allyouneed.interop.foreign import Order
 from allyouneed.storage.publish import read_published
+from allyouneed.symbols import CONTROL_SYMBOLS, END, PADDING
 
 
 class Sides(NamedTuple):
@@ -30,9 +31,16 @@ def sides_of(path: Path, settings: dict[str, Any]) -> Sides:
         settings: The content of its `config.json`.
 
     Raises:
-        ModelError: A file is missing, damaged, or of another kind.
+        ModelError: A file is missing, damaged, or of another kind, or `settings` contradict it.
     """
-    return _own(path) if (path / "tokenizer.json").is_file() else _sentencepiece(path, settings)
+    sides = _own(path) if (path / "tokenizer.json").is_file() else _sentencepiece(path)
+    for name, token in (("pad_token_id", PADDING), ("eos_token_id", END)):
+        if any(order.foreign[token] != settings.get(name) for order in sides.orders):
+            symbol = CONTROL_SYMBOLS[token]
+            raise ModelError(
+                f"{path}: {name} is {settings.get(name)!r}, not the place of {symbol} in the vocabulary"
+            )
+    return sides
 
 
 def _own(path: Path) -> Sides:
@@ -57,7 +65,7 @@ def _rebuilt(path: Path) -> Tokenizer:
         ) from None
 
 
-def _sentencepiece(path: Path, settings: dict[str, Any]) -> Sides:
+def _sentencepiece(path: Path) -> Sides:
     """The tokenisers of OPUS-MT: a SentencePiece model per side, and the order of the entries."""
     vocabularies = [_vocabulary(path / "vocab.json")]
     if (path / "target_vocab.json").is_file():
@@ -70,8 +78,6 @@ def _sentencepiece(path: Path, settings: dict[str, Any]) -> Sides:
             unknown=_entry(names, "<unk>", path),
             padding=_entry(names, "<pad>", path),
         )
-        if _entry(names, "<pad>", path) != settings.get("pad_token_id"):
-            raise ModelError(f"{path}: pad_token_id is not the place of <pad> in the vocabulary")
         orders.append(order)
         tokenizers.append(sentencepiece_of(path / f"{side}.spm", order.pieces))
     return Sides((orders[0], orders[1]), (tokenizers[0], tokenizers[1]), "sentencepiece")

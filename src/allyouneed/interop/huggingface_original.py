@@ -9,6 +9,7 @@ from torch import Tensor
 from allyouneed.interop.foreign import Order, Scored
 from allyouneed.interop.huggingface import no_progress_bar
 from allyouneed.interop.parity import Ids
+from allyouneed.model.positional_encoding import SinusoidalPositions
 
 
 class TransformersMarian:
@@ -20,12 +21,24 @@ class TransformersMarian:
     """
 
     def __init__(self, path: Path, orders: tuple[Order, Order]) -> None:
-        from transformers import MarianMTModel
+        from transformers import AutoTokenizer, GenerationConfig, MarianMTModel
 
+        self._tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True)
         with no_progress_bar():
             model = MarianMTModel.from_pretrained(path, local_files_only=True, dtype=torch.float32)
+        for stack in (model.get_encoder(), model.get_decoder()):
+            _round_no_more(stack.embed_positions.weight)
+        symbols = ("pad_token_id", "eos_token_id", "decoder_start_token_id")
+        model.generation_config = GenerationConfig(  # in place of settings that change what it writes
+            **{name: getattr(model.config, name) for name in symbols}
+        )
         self._model = model.eval()
         self._source, self._target = orders
+
+    def encode(self, text: str) -> list[int]:
+        """The source ids of a text, without the end symbol."""
+        ids: list[int] = self._tokenizer(text)["input_ids"]
+        return self._source.ours(ids[:-1])
 
     def scored(self, sources: Sequence[Ids], targets: Sequence[Ids]) -> list[Scored]:
         """The targets with the log-probability of each token, the end symbol's last."""
@@ -50,7 +63,6 @@ class TransformersMarian:
             [ids] = self._model.generate(
                 input_ids=self._read(source),
                 max_new_tokens=most,
-                **{"num_beams": 1, "do_sample": False, "forced_eos_token_id": None, "bad_words_ids": None},
                 suppress_tokens=never or None,
             )
             outputs.append([token for token in ids[1:].tolist() if token != config.eos_token_id])
@@ -58,3 +70,11 @@ class TransformersMarian:
 
     def _read(self, source: Ids) -> Tensor:
         return torch.tensor([[*self._source.theirs(source), self._model.config.eos_token_id]])
+
+
+@torch.inference_mode()
+def _round_no_more(table: Tensor) -> None:
+    """Write the sinusoids in float32 over those that a file has, which may be rounded."""
+    length, width = table.shape
+    of_ours = torch.arange(width).view(-1, 2).T.flatten()
+    table.copy_(SinusoidalPositions(width)(length)[:, of_ours])

@@ -2,13 +2,14 @@
 
 import importlib.util
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
 from allyouneed.config.run import SearchConfig
-from allyouneed.errors import ModelError, UsageError
+from allyouneed.errors import ModelError, UsageError, UserError
 from allyouneed.inference.engine import Engine
 from allyouneed.inference.generate import generate
 from allyouneed.inference.scoring import score_targets
@@ -24,6 +25,10 @@ from allyouneed.tasks.units import Units
 
 _MOST_WRITTEN = 20
 """Length of the greedy outputs that are compared."""
+_LONGEST_REASON = 300
+"""Characters of an error of the other software that a message quotes."""
+_TEXTS = [text for text in SENTENCES if "</s>" not in text]
+"""Sentences that are split alike; elsewhere such a text may become a control symbol."""
 _WEIGHT_FILES = ".safetensors", ".npz", ".bin", ".argosmodel"
 """Endings of the files whose sha256 is recorded."""
 
@@ -128,22 +133,47 @@ def _proved(imported: Imported, model: EncoderDecoder) -> float | None:
     """
     if importlib.util.find_spec(imported.package) is None:
         return None
-    original = imported.load()
     sources, targets = random_pairs(model.config, UNKNOWN + 1)
     sentences: list[Ids] = [ids for ids in map(imported.source.encode, SENTENCES) if ids]
     search = SearchConfig(beam_size=1, max_length=_MOST_WRITTEN + 1, max_extra_tokens=1_000)
     with torch.inference_mode():
         written = [found[0].ids for found in generate(Engine(model), sentences, search)]
-        theirs = original.scored([*sources, *sentences], [*targets, *written])
+        with _running(imported.package):
+            original = imported.load()
+            split = [original.encode(text) for text in _TEXTS]
+            theirs = original.scored([*sources, *sentences], [*targets, *written])
+            greedy = original.greedy(sentences, _MOST_WRITTEN)
         pairs = [each.source for each in theirs], [each.target for each in theirs]
         ours = [score.token_log_probs for score in score_targets(Engine(model), *pairs)]
     difference = largest_difference(ours, [[*each.log_probs] for each in theirs])
-    if _cut(original.greedy(sentences, _MOST_WRITTEN)) != _cut(written):
+    if any(ids not in (None, imported.source.encode(text)) for text, ids in zip(_TEXTS, split, strict=True)):
+        raise ModelError(
+            "the imported model splits text into other sub-words than its own software; it is not kept, "
+            "please report it"
+        )
+    if _cut(greedy) != _cut(written):
         raise ModelError(
             "the imported model writes something else than in its own software; it is not kept, "
             "please report it"
         )
     return difference
+
+
+@contextmanager
+def _running(package: str) -> Iterator[None]:
+    """Turn what the other software raises into a ModelError of one line, but for a full disk or memory."""
+    try:
+        yield
+    except (UserError, MemoryError):
+        raise
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno:
+            raise
+        reason = " ".join(str(error).split())[:_LONGEST_REASON] or type(error).__name__
+        raise ModelError(
+            f"{package} cannot run the model ({reason}); it is not kept: take another copy, or another "
+            f"version of {package}"
+        ) from error
 
 
 def _cut(outputs: Sequence[Ids]) -> list[list[int]]:

@@ -5,16 +5,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from allyouneed.config.run import SearchConfig
-from allyouneed.errors import ModelError, UsageError
+from allyouneed.errors import ModelError
+from allyouneed.interop.foreign_search import search_settings
 from allyouneed.interop.marian_yaml import DECODER_SETTINGS, read_yaml
 from allyouneed.storage.publish import read_published
 
-_NORMALIZATIONS = {0.0: "none", 1.0: "average"}
-"""Exponent of the length that divides a score -> `SearchConfig.length_normalization`."""
 
-
-def search_settings(model: Path) -> dict[str, Any]:
+def search_of(model: Path) -> dict[str, Any]:
     """The settings of `SearchConfig` that a file beside the model gives, as far as our search has them.
 
     Raises:
@@ -24,22 +21,9 @@ def search_settings(model: Path) -> dict[str, Any]:
         path = model.parent / pattern.format(model=model.name)
         if path.is_file():
             found = read_yaml(read_published(path), path)
-            return _beam(found, path) | _normalization(found, path)
+            beam_size, exponent = (_number(found, name, path) for name in ("beam-size", "normalize"))
+            return search_settings(exponent, beam_size=None if beam_size is None else int(beam_size))
     return {}
-
-
-def _beam(settings: Mapping[str, Any], path: Path) -> dict[str, Any]:
-    if (size := _number(settings, "beam-size", path)) is None:
-        return {}
-    try:
-        return {"beam_size": SearchConfig.checked(beam_size=int(size)).beam_size}
-    except UsageError:  # wider than our search can be
-        return {}
-
-
-def _normalization(settings: Mapping[str, Any], path: Path) -> dict[str, Any]:
-    exponent = _number(settings, "normalize", path)
-    return {"length_normalization": _NORMALIZATIONS[exponent]} if exponent in _NORMALIZATIONS else {}
 
 
 def _number(settings: Mapping[str, Any], name: str, path: Path) -> float | None:
