@@ -247,6 +247,26 @@ cli.run()
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(("together", "said"), [({"WORLD_SIZE": "2"}, ""), ({}, "the interpreter ends\n")])
+def test_one_of_several_processes_ends_without_the_interpreters_own_end(
+    together: dict[str, str], said: str
+) -> None:
+    """Threads of gloo may be left, and abort the process there."""
+    code = """
+import atexit, sys
+from allyouneed.interfaces import cli
+atexit.register(print, "the interpreter ends")
+print("said before")
+cli.run()
+"""
+    command = [sys.executable, "-c", code, "train"]
+    done = subprocess.run(
+        command, env={**os.environ, **together}, capture_output=True, check=False, text=True
+    )
+    assert (done.returncode, done.stdout) == (2, f"said before\n{said}")
+    assert done.stderr.startswith("allyouneed: error[E-USAGE]: ")
+
+
 def test_the_program_is_installed_under_its_name() -> None:
     done = subprocess.run(
         [Path(sys.executable).parent / "allyouneed", "--version"], capture_output=True, check=True

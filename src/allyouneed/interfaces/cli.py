@@ -108,7 +108,7 @@ def launch(
         quiet: Say nothing but errors on standard error.
         debug: Show where in the code an error arose.
     """
-    talk.quiet = quiet or _is_one_of_several()  # only the first of several processes prints messages
+    talk.quiet = quiet or bool(_rank())  # only the first of several processes prints messages
     require_working_directory()
     try:
         return app(list(one_setting_each(tokens)))
@@ -128,6 +128,11 @@ def run() -> NoReturn:
         print(end="", flush=True)
     except OSError:  # already reported; the interpreter must not stumble on it once more
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if _rank() is not None:
+        # gloo's threads may outlive their group, which PyTorch's caches hold; if one of them frees a tensor
+        # while the interpreter ends, it aborts the process (pytorch/pytorch#190489)
+        sys.stderr.flush()
+        os._exit(code)
     sys.exit(code)
 
 
@@ -181,11 +186,11 @@ def _lacking(error: Exception) -> str | None:
     return None
 
 
-def _is_one_of_several() -> bool:
-    """Whether `torchrun` started this process, and it is not the first one."""
+def _rank() -> int | None:
+    """Number of this process, from 0, among several that `torchrun` has started; None if it is alone."""
     with contextlib.suppress(UsageError):  # training reports a malformed variable; other commands ignore it
-        return num_processes() > 1 and number_given("RANK", 0) > 0
-    return False
+        return number_given("RANK", 0) if num_processes() > 1 else None
+    return None
 
 
 def _disk_message(error: OSError) -> str:
