@@ -220,6 +220,17 @@ def test_an_address_has_fewer_connections_than_all_but_not_this_machine() -> Non
     assert connections.admit("10.0.0.1")
 
 
+def test_a_trusted_proxy_has_as_many_connections_as_all() -> None:
+    proxies = "10.0.0.1", "fd00::/8"
+    limits = ServerSettings(most_connections=4, most_connections_per_address=1, trusted_proxies=proxies)
+    for address in ("10.0.0.1", "fd00::5"):
+        connections = Connections(limits)
+        assert [connections.admit(address) for _ in range(5)] == [True] * 4 + [False]
+    for address in ("10.0.0.2", "fe00::5", "", "no address"):
+        connections = Connections(limits)
+        assert [connections.admit(address) for _ in range(2)] == [True, False]
+
+
 def test_web_sockets_count_until_they_are_closed(start_server: StartServer) -> None:
     address = start_server(most_connections=4)
     place = f"{address.replace('http', 'ws')}/translate"

@@ -151,8 +151,9 @@ def test_every_option_reaches_the_server(
     access = ["--host", "0.0.0.0", "--port", "8123", "--token-file", str(token)]
     access += ["--allowed-host", "one.example", "--allowed-host", "two.example"]
     access += ["--allowed-origin", "https://three.example", "--allowed-origin", "https://four.example"]
+    access += ["--trusted-proxy", "10.0.0.1", "--trusted-proxy", "fd00::/8"]
     limits = ["--max-characters", "11", "--max-wait", "12"]
-    limits += ["--request-timeout", "13", "--drain-timeout", "14"]
+    limits += ["--request-timeout", "13", "--drain-timeout", "14", "--max-rate", "17"]
     decoding = ["--precision", "bfloat16", "--workers", "15", "--batch-tokens", "16", "--device", "cpu"]
     code, _, said = run_command(
         *("serve", "--direction", f"en-de={toy_model}", *access, *limits, *decoding, "--log-format", "json")
@@ -170,6 +171,8 @@ def test_every_option_reaches_the_server(
         most_wait_seconds=12.0,
         request_seconds=13.0,
         drain_seconds=14.0,
+        trusted_proxies=("10.0.0.1", "fd00::/8"),
+        requests_per_second=17.0,
     )
     assert made == Decoding("bfloat16", 15, 16, torch.device("cpu"))
     assert log_format == "json"
@@ -224,6 +227,16 @@ WRONG: list[tuple[Callable[[Path, Path], list[str | Path]], int, str]] = [
     ),
     (lambda model, at: ["--direction", f"en-de={model}", "--token-file", at], 2, "is no file"),
     (lambda model, _: ["--direction", f"en-de={model}", "--max-wait", "-1"], 2, "max-wait"),
+    (
+        lambda model, _: ["--direction", f"en-de={model}", "--trusted-proxy", "proxy.example"],
+        2,
+        "--trusted-proxy: 'proxy.example' does not appear to be an IPv4 or IPv6 network; name an address",
+    ),
+    (
+        lambda model, _: ["--direction", f"en-de={model}", "--trusted-proxy", "172.17.0.1/16"],
+        2,
+        "172.17.0.1/16 has host bits set; name an address, or a network such as 172.16.0.0/12",
+    ),
 ]
 
 

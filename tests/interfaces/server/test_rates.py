@@ -10,6 +10,7 @@ from tests.interfaces.server.conftest import SETTINGS
 
 from allyouneed.interfaces.server import rates
 from allyouneed.interfaces.server.application import create_app
+from allyouneed.interfaces.server.process import configured
 from allyouneed.interfaces.server.rates import Rates
 from allyouneed.interfaces.server.refusal import Refusal
 from allyouneed.interfaces.server.service import Service
@@ -58,6 +59,27 @@ def test_addresses_that_are_quiet_are_forgotten(clock: list[float], monkeypatch:
         clock[0] += 1
         limits.require(f"10.0.0.{number}")
     assert len(limits._paid_until) <= 11
+
+
+def test_clients_of_a_trusted_proxy_are_counted_one_by_one(service: Service, clock: list[float]) -> None:
+    """The proxy appends the address of its client to what that has claimed."""
+    settings = replace(SETTINGS, requests_per_second=1, trusted_proxies=("172.16.0.0/12",))
+    config = configured(create_app(service, settings), settings)
+    config.load()
+
+    async def ask(peer: str, forwarded: str) -> list[int]:
+        transport = httpx.ASGITransport(config.loaded_app, client=(peer, 1))
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            headers = {"X-Forwarded-For": forwarded}
+            return [(await client.get("/api/models", headers=headers)).status_code for _ in range(3)]
+
+    limited, free = [200, 200, 429], [200, 200, 200]
+    assert asyncio.run(ask("172.17.0.1", "10.0.0.1")) == limited
+    assert asyncio.run(ask("172.17.0.1", "10.0.0.2")) == limited
+    assert asyncio.run(ask("172.17.0.1", "127.0.0.1, 10.0.0.3")) == limited
+    assert asyncio.run(ask("10.0.0.4", "10.0.0.5")) == limited
+    assert asyncio.run(ask("10.0.0.4", "10.0.0.6")) == [429] * 3, "any client could claim to be many"
+    assert asyncio.run(ask("127.0.0.1", "10.0.0.7")) == free
 
 
 def test_the_server_limits_other_machines(service: Service, clock: list[float]) -> None:

@@ -33,6 +33,9 @@ class Access:
     """Name that clients use for this server, for example that of a proxy; may be repeated."""
     allowed_origin: tuple[str, ...] = ()
     """Origin of a web site whose pages may use this server, such as https://example.org; may be repeated."""
+    trusted_proxy: tuple[str, ...] = ()
+    """Address or network of a proxy whose X-Forwarded-For names the client, such as 172.16.0.0/12; may be
+    repeated."""
 
 
 @Parameter(name="*")
@@ -44,6 +47,8 @@ class Limits:
     """Maximum characters of a text."""
     max_wait: Positive = 1.0
     """Estimated seconds of waiting above which requests are refused with status 429."""
+    max_rate: Positive = 50.0
+    """Maximum requests per second from one other machine."""
     request_timeout: Positive = 30.0
     """Maximum seconds for a request."""
     drain_timeout: Positive = 30.0
@@ -112,17 +117,26 @@ def serve(
 
 
 def _settings(access: Access, limits: Limits) -> "ServerSettings":
+    from allyouneed.interfaces.server.origins import Proxies
     from allyouneed.interfaces.server.process import read_token
     from allyouneed.interfaces.server.settings import ServerSettings
 
+    try:
+        Proxies(access.trusted_proxy)
+    except ValueError as error:
+        raise UsageError(
+            f"--trusted-proxy: {error}; name an address, or a network such as 172.16.0.0/12"
+        ) from None
     return ServerSettings(
         host=access.host,
         port=access.port,
         token=None if access.token_file is None else read_token(access.token_file),
         allowed_hosts=access.allowed_host,
         allowed_origins=access.allowed_origin,
+        trusted_proxies=access.trusted_proxy,
         most_characters=limits.max_characters,
         most_wait_seconds=limits.max_wait,
+        requests_per_second=limits.max_rate,
         request_seconds=limits.request_timeout,
         drain_seconds=limits.drain_timeout,
     )

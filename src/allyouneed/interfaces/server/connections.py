@@ -10,7 +10,7 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
-from allyouneed.interfaces.server.origins import is_loopback
+from allyouneed.interfaces.server.origins import Proxies
 from allyouneed.interfaces.server.settings import ServerSettings
 
 Phase = Literal["headers", "body"]
@@ -29,7 +29,7 @@ class Connections:
     """Counts the open connections of a server.
 
     Args:
-        settings: Limits. Connections from this machine, such as those of a proxy, are limited only in all.
+        settings: Limits. Connections from this machine and from trusted proxies are limited only in all.
     """
 
     def __init__(self, settings: ServerSettings) -> None:
@@ -37,13 +37,14 @@ class Connections:
         self.num_refused = 0
         """Number of open connections that are not admitted, and soon closed."""
         self._of_address: Counter[str] = Counter()
+        self._proxies = Proxies(settings.trusted_proxies)
 
     def admit(self, address: str) -> bool:
         """Whether one more connection may stay; it is counted if so."""
         if self._of_address.total() >= self.settings.most_connections:
             return False
         most = self.settings.most_connections_per_address
-        if not is_loopback(address) and self._of_address[address] >= most:
+        if address not in self._proxies and self._of_address[address] >= most:
             return False
         self._of_address[address] += 1
         return True

@@ -1,4 +1,4 @@
-"""Which hosts and which web sites a request may name: protects from pages that reach into local networks."""
+"""Which hosts, web sites and clients a request may name: keeps pages from reaching into local networks."""
 
 import ipaddress
 from collections.abc import Mapping
@@ -82,6 +82,28 @@ class Origins:
     def _is_own(origin: str, headers: Headers) -> bool:
         _, found, place = origin.partition("://")
         return bool(found) and place.lower() == headers.get("host", "").lower()
+
+
+class Proxies:
+    """The addresses whose connections are those of many clients: this machine's, and those of named proxies.
+
+    Args:
+        places: Addresses and networks, such as `172.16.0.0/12`.
+
+    Raises:
+        ValueError: One is neither.
+    """
+
+    def __init__(self, places: tuple[str, ...]) -> None:
+        self._networks = [ipaddress.ip_network(place) for place in places]
+
+    def __contains__(self, address: str) -> bool:
+        """Whether an address is one of them."""
+        if is_loopback(address):
+            return True
+        return _is_address(address) and any(
+            ipaddress.ip_address(address) in network for network in self._networks
+        )
 
 
 def host_name(host: str) -> str:

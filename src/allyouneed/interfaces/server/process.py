@@ -69,7 +69,8 @@ def configured(app: ASGIApp, settings: ServerSettings) -> uvicorn.Config:
         timeout_graceful_shutdown=_CLOSING_SECONDS,
         backlog=_BACKLOG,
         server_header=False,
-        proxy_headers=False,
+        proxy_headers=bool(settings.trusted_proxies),
+        forwarded_allow_ips=[*settings.trusted_proxies],
         access_log=False,
         log_config=None,
     )

@@ -27,6 +27,8 @@ class ServerSettings:
     """Names, besides loopback's and `host`, that the Host header of a request may have."""
     allowed_origins: tuple[str, ...] = ()
     """Origins of pages on other sites that may read answers."""
+    trusted_proxies: tuple[str, ...] = ()
+    """Addresses and networks of proxies, whose `X-Forwarded-For` names the client."""
     most_characters: int = 5_000
     """Maximum number of characters of a text."""
     queue_tokens: int = 65_536
