@@ -16,7 +16,14 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from tests.interop.foreign_models import Item, convert_to_ctranslate2, make_marian_folder, marian_binary
+from tests.interop.foreign_models import (
+    SENTENCES,
+    Item,
+    convert_to_ctranslate2,
+    make_marian_folder,
+    marian_binary,
+    spm_of,
+)
 from tests.packages import require_packages
 
 from allyouneed.interfaces.cli import main
@@ -229,6 +236,10 @@ HUGGING_FACE: dict[str, tuple[Spoil, str]] = {
         "source.spm: cannot be read: a piece is empty, occurs twice, or is the name",
     ),
     "a tokeniser of no bytes": (write("source.spm", b""), "source.spm: cannot be read"),
+    "a tokeniser of another model": (
+        lambda folder: (folder / "target.spm").write_bytes(spm_of([text.upper() for text in SENTENCES])),
+        "it is the tokeniser of another model, put this model's there",
+    ),
     "a tokeniser that is a pickle": (
         write("target.spm", pickle.dumps(Payload())),
         "target.spm: cannot be read",

@@ -146,6 +146,14 @@ def test_a_symbol_that_a_text_can_write_is_refused(tmp_path: Path) -> None:
     assert "vocab.spm: makes symbols of <pad> or <s> in a text" in message
 
 
+def test_a_tokeniser_of_another_model_is_refused(tmp_path: Path) -> None:
+    files = {"vocab.yml": yaml_of(SPM), "source.spm": SPM}
+    files["target.spm"] = spm_of([text.upper() for text in SENTENCES], 80)
+    [message] = refusal(folder_of(tmp_path / "in", files))
+    assert "target.spm: " in message
+    assert "it is the tokeniser of another model, put this model's there" in message
+
+
 def test_a_model_with_two_tokenisers_of_one_vocabulary_goes_on(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,6 +1,5 @@
 """The vocabularies and tokenisers in a folder of CTranslate2."""
 
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ from allyouneed.interop.huggingface_folder import json_value, sentencepiece_of
 from allyouneed.symbols import CONTROL_SYMBOLS
 from allyouneed.tasks.units import SOURCE_TOKENIZER, TARGET_TOKENIZER
 
-_BYTE = re.compile(r"<0x[0-9A-F]{2}>")
 _SENTENCEPIECE = ("source.spm", "target.spm"), ("sentencepiece.model", "sentencepiece.model")
 
 
@@ -64,31 +62,13 @@ def tokenizers_of(
     for names in _SENTENCEPIECE:
         files = [folder / name for name in names]
         if all(file.is_file() for file in files):
-            source, target = (_fitting(file, order.pieces) for file, order in zip(files, orders, strict=True))
+            source, target = (
+                sentencepiece_of(file, order.pieces) for file, order in zip(files, orders, strict=True)
+            )
             return (source, target), "sentencepiece"
     raise ModelError(
         f"{path}: has no tokenisers; put the SentencePiece models source.spm and target.spm into it"
     )
-
-
-def _fitting(file: Path, pieces: Sequence[str]) -> SentencePieceTokenizer:
-    """The tokeniser of a SentencePiece model, most of whose pieces are entries of the vocabulary.
-
-    Bytes are not counted: where no text needs them, converters leave them out of the vocabulary.
-    """
-    tokenizer = sentencepiece_of(file, pieces)
-    written = [
-        name
-        for name in SentencePieceTokenizer.entries_of(tokenizer.model)
-        if name not in CONTROL_SYMBOLS and not _BYTE.fullmatch(name)
-    ]
-    missing = len({*written} - {*pieces})
-    if 2 * missing > len(written):
-        raise ModelError(
-            f"{file}: {missing:,} of its {len(written):,} pieces are no entries of the vocabulary; it "
-            "is the tokeniser of another model, put this model's there"
-        )
-    return tokenizer
 
 
 def order_of(names: Sequence[str], settings: Mapping[str, Any], path: Path) -> Order:

@@ -1,5 +1,6 @@
 """The vocabularies and settings in a folder of a Hugging Face Marian model."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,6 +13,8 @@ from allyouneed.errors import ModelError
 from allyouneed.interop.foreign import Order
 from allyouneed.storage.publish import read_published
 from allyouneed.symbols import CONTROL_SYMBOLS, END, PADDING
+
+_BYTE = re.compile(r"<0x[0-9A-F]{2}>")
 
 
 class Sides(NamedTuple):
@@ -84,19 +87,33 @@ def _sentencepiece(path: Path) -> Sides:
 
 
 def sentencepiece_of(path: Path, pieces: Sequence[str]) -> SentencePieceTokenizer:
-    """The tokeniser of a SentencePiece model.
+    """The tokeniser of a SentencePiece model, most of whose pieces are entries of the vocabulary.
+
+    Bytes are not counted: where no text needs them, converters leave them out of the vocabulary.
 
     Args:
         path: The file of the model.
         pieces: Pieces of the vocabulary, after the control symbols.
 
     Raises:
-        ModelError: The file is missing, or holds something else.
+        ModelError: The file is missing, holds something else, or is the tokeniser of another model.
     """
     try:
-        return SentencePieceTokenizer.from_model(read_published(path), pieces)
+        tokenizer = SentencePieceTokenizer.from_model(read_published(path), pieces)
     except ValueError as error:
         raise ModelError(f"{path}: cannot be read: {error}; take another copy") from None
+    written = [
+        name
+        for name in SentencePieceTokenizer.entries_of(tokenizer.model)
+        if name not in CONTROL_SYMBOLS and not _BYTE.fullmatch(name)
+    ]
+    missing = len({*written} - {*pieces})
+    if 2 * missing > len(written):
+        raise ModelError(
+            f"{path}: {missing:,} of its {len(written):,} pieces are no entries of the vocabulary; it "
+            "is the tokeniser of another model, put this model's there"
+        )
+    return tokenizer
 
 
 def _vocabulary(path: Path) -> list[str]:
