@@ -33,6 +33,7 @@ class Tolerance(TypedDict):
 
 ATTENTION = Tolerance(atol=2e-6, rtol=1e-5)
 NORM = Tolerance(atol=1e-5, rtol=1e-5)
+SUMS = Tolerance(atol=3e-5, rtol=1e-5)
 LOG_PROBS = Tolerance(atol=2e-6, rtol=1e-6)
 STACK = Tolerance(atol=2e-5, rtol=2e-5)
 ACTIVATION = Tolerance(atol=4e-7, rtol=1e-6)  # 5 * 1.5e-7 / 2, as erf is known to 1.5e-7

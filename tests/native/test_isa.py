@@ -76,10 +76,13 @@ def test_the_header_is_read_as_a_compiler_reads_it() -> None:
         "store_keys_values": 5,
         "attend": 8,
         "add_norm": 7,
+        "add_norm_forward": 11,
+        "add_norm_backward": 13,
         "activate": 4,
         "recur": 5,
         "stack_forward": 5,
         "normalisers_of": 4,
+        "softmax_rows": 6,
         "top_log_probs": 11,
         "advance_beams": 6,
     }

@@ -29,7 +29,7 @@ from allyouneed.training.gradients import FiniteWatch, Gradients
 from allyouneed.training.meters import Interval
 from allyouneed.training.optimizer import build_optimizer
 from allyouneed.training.trainer import Corpus, Trainer
-from allyouneed.training.update import accumulate_gradient, seed_generators, use_fastest_attention
+from allyouneed.training.update import accumulate_gradient, seed_generators, use_fastest_operators
 from allyouneed.training.validation import validation_loss
 
 corpus = of_training.corpus
@@ -61,7 +61,7 @@ class Updates:
 
     def __init__(self, model: EncoderDecoder, config: RunConfig, precision: Any = "float32") -> None:
         self.model, self._precision = model.train(), precision
-        use_fastest_attention(model, precision)
+        use_fastest_operators(model, precision)
         parameters = list(model.parameters())
         self._gradients, self._optimizer = Gradients(parameters), build_optimizer(model, config.training)
         self._watch = FiniteWatch(self._optimizer, parameters[0].device)

@@ -6,10 +6,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.kernels import require_kernels
 from tests.training.plain_loss import loss_of_logits
 from torch import Tensor
 from torch.nn import functional
 
+from allyouneed.native.library import library
 from allyouneed.training import loss
 from allyouneed.training.loss import LossSums, projected_loss, smoothing_over_all
 
@@ -111,6 +113,25 @@ def test_under_bfloat16_the_loss_and_its_gradients_are_those_of_float32_within_i
     for gradient, exact in zip(low_gradients, gradients(plain_loss, *problem), strict=True):
         assert gradient.dtype == torch.float32
         assert (gradient - exact).norm() < 0.01 * exact.norm()
+
+
+@pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("chunk_elements", [1_000, 1 << 25])
+def test_with_the_kernel_and_without_it_the_loss_is_the_same(
+    precision: torch.dtype, chunk_elements: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Products are the same; gradients differ where a probability is rounded to the other side."""
+    require_kernels()
+    monkeypatch.setattr(loss, "_CHUNK_ELEMENTS", chunk_elements)
+    problem = (*random_problem(tokens=53, vocab=307, d_model=16, dtype=torch.float32), 0.1)
+    found = []
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=precision == torch.bfloat16):
+        for kernels in (library, lambda: None):
+            monkeypatch.setattr(loss, "library", kernels)
+            found.append((*projected_loss(*problem), *gradients(projected_loss, *problem)))
+    close = 2e-6 if precision == torch.float32 else 1e-3
+    for with_kernel, without in zip(*found, strict=True):
+        assert (with_kernel - without).norm() < close * without.norm()
 
 
 @pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])

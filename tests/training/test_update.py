@@ -3,6 +3,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 import torch
+from tests.kernels import require_kernels
 from tests.training.plain_loss import loss_of_logits
 from torch import Tensor
 
@@ -11,6 +12,10 @@ from allyouneed.data.batching import Batch, make_batch
 from allyouneed.hardware.precision import resolve_precision
 from allyouneed.model import Transformer
 from allyouneed.model.attention import SelfAttention, fused_attention, scaled_dot_product_attention
+from allyouneed.model.layers import AddAndNorm
+from allyouneed.native.library import library as library_of_kernels
+from allyouneed.training import loss, update
+from allyouneed.training.residual import add_and_norm_by_kernel
 from allyouneed.training.trainer import Corpus
 from allyouneed.training.update import (
     accumulate_gradient,
@@ -18,7 +23,7 @@ from allyouneed.training.update import (
     packed_hidden_states,
     padded_hidden_states,
     seed_generators,
-    use_fastest_attention,
+    use_fastest_operators,
 )
 
 CPU = torch.device("cpu")
@@ -125,7 +130,27 @@ def test_the_precision_is_bfloat16_by_default_only_where_a_cpu_has_instructions_
 def test_the_form_of_attention_follows_the_precision(config: RunConfig) -> None:
     model = Transformer(config.model)
     attentions = [module for module in model.modules() if isinstance(module, SelfAttention)]
-    use_fastest_attention(model, "bfloat16")
+    use_fastest_operators(model, "bfloat16")
     assert {module.attend for module in attentions} == {scaled_dot_product_attention}
-    use_fastest_attention(model, "float32")
+    use_fastest_operators(model, "float32")
     assert {module.attend for module in attentions} == {fused_attention}
+
+
+def test_kernels_train_as_pytorch_does(
+    corpus: Corpus, config: RunConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    require_kernels()
+    torch.manual_seed(1)
+    model = Transformer(config.model).train()
+    found = []
+    for library in (lambda: None, library_of_kernels):
+        for module in (loss, update):
+            monkeypatch.setattr(module, "library", library)
+        use_fastest_operators(model, "float32")
+        seed_generators(1, 1, 1)
+        found.append(gradient_of(model, batches(corpus)))
+    combined = {module.combine for module in model.modules() if isinstance(module, AddAndNorm)}
+    assert combined == {add_and_norm_by_kernel}
+    for without, with_kernels in zip(*found, strict=True):
+        assert (with_kernels - without).norm() < 1e-5 * without.norm()
+    assert not torch.equal(found[0][0], found[1][0])

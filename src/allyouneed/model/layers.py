@@ -16,6 +16,15 @@ from allyouneed.model.ssru import SSRU
 
 PositionWise = FeedForward | AttentionOverParameters | Experts
 Sublayer = Callable[[Tensor], Tensor]
+Combine = Callable[[Tensor, Tensor, Dropout, nn.LayerNorm], Tensor]
+
+
+def add_and_norm(
+    x: Float[Tensor, "*rows d_model"], y: Float[Tensor, "*rows d_model"], dropout: Dropout, norm: nn.LayerNorm
+) -> Float[Tensor, "*rows d_model"]:
+    """`LayerNorm(x + Dropout(y))`."""
+    normed: Tensor = norm(x + dropout(y))
+    return normed
 
 
 class AddAndNorm(nn.Module):
@@ -25,13 +34,14 @@ class AddAndNorm(nn.Module):
         super().__init__()
         self.dropout = Dropout(dropout)
         self.norm = nn.LayerNorm(d_model, eps=epsilon)
+        self.combine: Combine = add_and_norm
+        """Computes the result from x and the sub-layer's output."""
 
     def forward(
         self, x: Float[Tensor, "*rows d_model"], sublayer: Sublayer
     ) -> Float[Tensor, "*rows d_model"]:
         """`LayerNorm(x + Dropout(Sublayer(x)))`."""
-        normed: Tensor = self.norm(x + self.dropout(sublayer(x)))
-        return normed
+        return self.combine(x, sublayer(x), self.dropout, self.norm)
 
 
 class NormAndAdd(nn.Module):

@@ -56,6 +56,13 @@ struct norm {
     float epsilon;
 };
 
+/* Dropout in training: an element stays, times `scale`, if its draw is at least `bound`; all stay if `draws` is NULL. */
+struct dropout {
+    const int16_t *draws;
+    int32_t bound;
+    float scale;
+};
+
 /* A map f(x) = out(g(in(x))), where g is attention or an activation, with its norm: LayerNorm(x + f(x)), or
 x + f(LayerNorm(x)) with pre-norm. */
 struct sublayer {
@@ -134,6 +141,18 @@ int attend(
 void add_norm(
     int64_t num_rows, int width, const float *x, const float *y, const struct norm *norm, float *out, int threads);
 
+/* out = LayerNorm(x + Dropout(y)) in training, y in float32 or bfloat16. Writes the normalised rows before gains and
+biases, and the factor of each, for `add_norm_backward`. */
+void add_norm_forward(
+    int64_t num_rows, int width, const float *x, int form, const void *y, const struct dropout *dropout,
+    const struct norm *norm, float *normed, float *factors, float *out, int threads);
+
+/* The gradients of `add_norm_forward`, that of y in its form. Returns 0 if out of memory. */
+int add_norm_backward(
+    int64_t num_rows, int width, const float *gradient, const float *normed, const float *factors, int form,
+    const struct dropout *dropout, const float *gains, float *of_x, void *of_y, float *of_gains, float *of_biases,
+    int threads);
+
 /* Applies an activation in place. */
 void activate(int activation, int64_t num_values, float *values, int threads);
 
@@ -148,6 +167,10 @@ int stack_forward(
 
 /* The log-sum-exp of each row of logits. */
 void normalisers_of(int64_t num_rows, int width, const float *logits, float *normalisers);
+
+/* Replaces each row of logits, in float32 or bfloat16, by its softmax, and writes its log-sum-exp. Returns 0 if out of
+memory. */
+int softmax_rows(int64_t num_rows, int width, int form, void *logits, float *normalisers, int threads);
 
 /* The k most probable tokens of each row of logits and their log-probabilities. `excluded` tokens are never chosen
 but keep their share of the probability, nor is `end` in rows that `cannot_end`; their logits are overwritten.

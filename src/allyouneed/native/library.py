@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import torch  # noqa: F401 - ready-made libraries use its OpenMP
+import torch  # also because ready-made libraries use its OpenMP
 
 from allyouneed.errors import printable, say
 from allyouneed.hardware.user_cache import is_ours, user_cache
@@ -24,7 +24,7 @@ from allyouneed.native.compiler import COMPILERS, SOURCES, compile_library, find
 from allyouneed.native.header import functions
 
 FORMS = "float32", "bfloat16", "int8"
-"""Forms of packed weights, in the order of `enum form` in `kernels.h`."""
+"""Forms of numbers, in the order of `enum form` in `kernels.h`."""
 
 _REMEDY = "run `pip install 'allyouneed[compiler]'` or install gcc"
 _CACHE_REMEDY = (
@@ -51,6 +51,11 @@ class _Failure(NamedTuple):
     reason: str
     final: bool
     """Whether no other instruction set has one: this one compiled, but could not be written or loaded."""
+
+
+def form_of(dtype: torch.dtype) -> int:
+    """The number of a form in `kernels.h`."""
+    return FORMS.index(str(dtype).removeprefix("torch."))
 
 
 def available() -> tuple[str, ...]:

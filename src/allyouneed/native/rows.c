@@ -1,5 +1,7 @@
 /* Row-wise operations: normalisation with the residual connection, activations, and the choice of tokens. */
 
+#include <stdlib.h>
+
 #include "kernels.h"
 #include "threads.h"
 #include "vector.h"
@@ -80,9 +82,10 @@ void recur(int width, const float *projected, const float *before, float *cell, 
     }
 }
 
-/* Log-sum-exp of a row; sixteen sums for every instruction set, because long sums lose digits. */
+enum { SUMS = 16 / LANES }; /* of a row: sixteen for every instruction set, because long sums lose digits */
+
+/* Log-sum-exp of a row. */
 static float log_sum_exp(const float *logits, int width) {
-    enum { SUMS = 16 / LANES };
     vec most = splat(-INFINITY), sums[SUMS];
     for (int i = 0; i < width; i += LANES)
         most = larger(most, load_first(logits + i, width - i, -INFINITY));
@@ -97,6 +100,59 @@ static float log_sum_exp(const float *logits, int width) {
     for (int s = 1; s < SUMS; s++)
         sums[0] += sums[s];
     return largest + logf(sum_of(sums[0]));
+}
+
+/* Values of a row in float32 or bfloat16 from a place on; -infinity beyond its end. */
+INLINE vec values_at(enum form form, const char *row, int64_t place, int64_t width) {
+    if (form == FLOAT32)
+        return load_first((const float *)row + place, width - place, -INFINITY);
+    return load_first_bfloat16(row + 2 * place, width - place, -INFINITY);
+}
+
+/* Replaces a row by its softmax and returns its log-sum-exp; `powers` has room for the row in float32. */
+INLINE float softmax_row(enum form form, char *row, int width, float *powers) {
+    vec most = splat(-INFINITY), sums[SUMS];
+    for (int i = 0; i < width; i += LANES)
+        most = larger(most, values_at(form, row, i, width));
+    const float largest = largest_of(most);
+    for (int s = 0; s < SUMS; s++)
+        sums[s] = splat(0);
+    for (int i = 0; i < width; i += 16)
+        for (int s = 0; s < SUMS; s++) {
+            int64_t place = i + s * LANES;
+            vec power = exponential(values_at(form, row, place, width) - splat(largest));
+            store_first(powers + place, power, width - place);
+            sums[s] += power;
+        }
+    for (int s = 1; s < SUMS; s++)
+        sums[0] += sums[s];
+    const float sum = sum_of(sums[0]);
+    const vec factor = splat(1 / sum);
+    for (int i = 0; i < width; i += LANES) {
+        vec probability = load_first(powers + i, width - i, 0) * factor;
+        if (form == FLOAT32)
+            store_first((float *)row + i, probability, width - i);
+        else
+            store_first_bfloat16(row + 2 * i, probability, width - i);
+    }
+    return largest + logf(sum);
+}
+
+int softmax_rows(int64_t num_rows, int width, int form, void *logits, float *normalisers, int threads) {
+    int failed = 0;
+#pragma omp parallel num_threads(threads) reduction(| : failed) if (threads > 1 && !is_forked)
+    {
+        float *powers = malloc(width * sizeof *powers);
+        failed = !powers;
+#pragma omp for schedule(static)
+        for (int64_t row = 0; row < num_rows; row++)
+            if (!failed && form == FLOAT32)
+                normalisers[row] = softmax_row(FLOAT32, (char *)logits + 4 * row * width, width, powers);
+            else if (!failed)
+                normalisers[row] = softmax_row(BFLOAT16, (char *)logits + 2 * row * width, width, powers);
+        free(powers);
+    }
+    return !failed;
 }
 
 /* Inserts a value into the best k so far; among equal values, the earlier one stays first. */

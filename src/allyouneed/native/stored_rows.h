@@ -45,10 +45,8 @@ INLINE float store_head(enum form form, const float *from, int64_t width, int64_
         vec value = load_first(from + i, width - i, 0);
         if (form == FLOAT32)
             memcpy(to, &value, sizeof value);
-        else {
-            shorts halves = __builtin_convertvector((ivec)to_bfloat16(value) >> 16, shorts);
-            memcpy(to, &halves, sizeof halves);
-        }
+        else
+            store_first_bfloat16(to, value, LANES);
     }
     return 1;
 }

@@ -246,6 +246,28 @@ INLINE vec load_bfloat16(const char *from) {
     return (vec)(__builtin_convertvector(halves, ivec) << 16);
 }
 
+/* The first `count` values in bfloat16 at `from` as floats; the other lanes are `other`. */
+INLINE vec load_first_bfloat16(const char *from, int64_t count, float other) {
+    if (count >= LANES)
+        return load_bfloat16(from);
+    vec v = splat(other);
+    for (int i = 0; i < count; i++) {
+        uint16_t half;
+        memcpy(&half, from + 2 * i, sizeof half);
+        uint32_t bits = (uint32_t)half << 16;
+        float value;
+        memcpy(&value, &bits, sizeof value);
+        v[i] = value;
+    }
+    return v;
+}
+
+/* Stores the first `count` values, rounded to bfloat16. */
+INLINE void store_first_bfloat16(char *to, vec v, int64_t count) {
+    shorts halves = __builtin_convertvector((ivec)to_bfloat16(v) >> 16, shorts);
+    memcpy(to, &halves, count >= LANES ? sizeof halves : 2 * (count > 0 ? count : 0));
+}
+
 /* Stores integers as signed bytes plus an offset of 0 or 128. */
 INLINE void store_bytes(char *to, ivec integers, int offset) {
     bytes narrow = __builtin_convertvector(integers, bytes) ^ (int8_t)offset;

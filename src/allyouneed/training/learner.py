@@ -18,7 +18,7 @@ from allyouneed.training.gradients import MOST_SKIPPED_IN_A_ROW, FiniteWatch
 from allyouneed.training.optimizer import learning_rate
 from allyouneed.training.replicas import Replicas, Shards
 from allyouneed.training.saves import fingerprint
-from allyouneed.training.update import seed_generators, use_fastest_attention
+from allyouneed.training.update import seed_generators, use_fastest_operators
 
 
 class Learner:
@@ -56,7 +56,7 @@ class Learner:
         self.loss = self._spread.gradients.loss
         """Sum of the unsmoothed losses of the last update's target tokens, in nats; on the device."""
         self.gather, self.spread = self._spread.gather, self._spread.spread
-        use_fastest_attention(self._spread.model, config.training.precision)
+        use_fastest_operators(self._spread.model, config.training.precision)
         self._accumulation = Accumulation(
             self._spread.model, self._spread.gradients, store, config.training, processes, say
         )

@@ -6,6 +6,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from allyouneed.native.kernels import softmax_
+from allyouneed.native.library import library
+
 _CHUNK_ELEMENTS = 1 << 26
 """Maximum number of logits in memory at once in `projected_loss`."""
 
@@ -63,10 +66,9 @@ class _ProjectedLoss(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         uniform = smoothing / matrix.size(0)
         hidden_gradient = torch.empty_like(hidden) if of_hidden else None
-        matrix_gradient = torch.zeros_like(matrix) if of_matrix else None
         bias_gradient = None if bias is None else torch.zeros_like(bias)
-        log_normalisers = _softmax_terms(
-            hidden, matrix, bias, hidden_gradient, matrix_gradient, bias_gradient
+        log_normalisers, matrix_gradient = _softmax_terms(
+            hidden, matrix, bias, hidden_gradient, bias_gradient, of_matrix=of_matrix
         )
         gold_rows, sum_of_rows = matrix[targets], matrix.sum(0)
         if hidden_gradient is not None:
@@ -81,7 +83,7 @@ class _ProjectedLoss(torch.autograd.Function):
             all_logits += len(targets) * bias.sum()
             bias_gradient -= uniform * len(targets)
             bias_gradient.index_add_(0, targets, bias.new_full(targets.shape, smoothing - 1))
-        ctx.save_for_backward(hidden_gradient, matrix_gradient, bias_gradient)
+        ctx.gradients = hidden_gradient, matrix_gradient, bias_gradient
         smoothed = log_normalisers - (1 - smoothing) * gold_logits - uniform * all_logits
         negative_log_likelihood = log_normalisers - gold_logits
         ctx.mark_non_differentiable(negative_log_likelihood)
@@ -90,8 +92,9 @@ class _ProjectedLoss(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, scale: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         hidden, matrix, bias = (
-            None if gradient is None else gradient.mul_(scale) for gradient in ctx.saved_tensors
+            None if gradient is None else gradient.mul_(scale) for gradient in ctx.gradients
         )
+        del ctx.gradients  # so that nothing else holds them, and other gradients are added in place
         return hidden, matrix, None, None, bias, None, None
 
 
@@ -100,12 +103,16 @@ def _softmax_terms(
     matrix: Tensor,
     bias: Tensor | None,
     hidden_gradient: Tensor | None,
-    matrix_gradient: Tensor | None,
     bias_gradient: Tensor | None,
-) -> Tensor:
-    """Sum of the logs of the softmax denominators, whose gradients are written into `hidden_gradient`, and
-    added to the others."""
+    *,
+    of_matrix: bool,
+) -> tuple[Tensor, Tensor | None]:
+    """Sum of the logs of the softmax denominators, and if wanted its gradient for the matrix.
+
+    The other gradients are written into `hidden_gradient`, and added to `bias_gradient`.
+    """
     dtype = _product_dtype(hidden)
+    matrix_gradient = torch.zeros_like(matrix) if of_matrix and not len(hidden) else None
     low_matrix, low_hidden = matrix.to(dtype), hidden.to(dtype)
     log_normalisers = hidden.new_zeros(())
     num_chunks = -(-hidden.size(0) * matrix.size(0) // _CHUNK_ELEMENTS)
@@ -116,17 +123,25 @@ def _softmax_terms(
             logits = low_hidden[rows] @ low_matrix.T  # (chunk, vocab)
             if bias is not None:
                 logits += bias.to(dtype)
-            probabilities = logits.softmax(dim=-1)
-            # log(sum exp) from the largest entry, as its probability cannot underflow.
-            largest, probability = logits.amax(dim=-1), probabilities.amax(dim=-1)
-            log_normalisers += (largest.to(hidden.dtype) - probability.to(hidden.dtype).log()).sum()
+            probabilities, normalisers = _softmax(logits, hidden.dtype)
+            log_normalisers += normalisers.sum()
             if hidden_gradient is not None:
                 hidden_gradient[rows] = probabilities @ low_matrix
-            if matrix_gradient is not None:
-                matrix_gradient += probabilities.T @ low_hidden[rows]
+            if of_matrix:
+                product = (probabilities.T @ low_hidden[rows]).to(matrix.dtype)
+                matrix_gradient = product if matrix_gradient is None else matrix_gradient.add_(product)
             if bias_gradient is not None:
                 bias_gradient += probabilities.sum(0, dtype=bias_gradient.dtype)
-    return log_normalisers
+    return log_normalisers, matrix_gradient
+
+
+def _softmax(logits: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """The softmax of each row, and the log of its denominator in `dtype`; may overwrite the logits."""
+    if logits.is_cpu and logits.dtype in (torch.float32, torch.bfloat16) and library():
+        return logits, softmax_(logits)
+    probabilities = logits.softmax(dim=-1)
+    # log(sum exp) from the largest entry, as its probability cannot underflow.
+    return probabilities, logits.amax(dim=-1).to(dtype) - probabilities.amax(dim=-1).to(dtype).log()
 
 
 def _product_dtype(hidden: Tensor) -> torch.dtype:

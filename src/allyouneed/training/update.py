@@ -12,9 +12,12 @@ from allyouneed.config.run import Precision, TrainingConfig
 from allyouneed.data.batching import Batch
 from allyouneed.model import EncoderDecoder
 from allyouneed.model.attention import fused_attention, scaled_dot_product_attention
+from allyouneed.model.layers import AddAndNorm
 from allyouneed.model.packing import pack, sent
+from allyouneed.native.library import library
 from allyouneed.symbols import PADDING
 from allyouneed.training.loss import LossSums, projected_loss
+from allyouneed.training.residual import add_and_norm_by_kernel
 
 _WIDEST_FLASH_HEAD = 256
 _FIRST_FLASH_CAPABILITY = 8, 0
@@ -34,11 +37,19 @@ def seed_of(seed: int, step: int, micro_batch: int) -> int:
     return int.from_bytes(hashlib.blake2b(place, digest_size=8).digest(), "little") >> 1
 
 
-def use_fastest_attention(model: EncoderDecoder, precision: Precision) -> None:
-    """Select the fastest attention for training: the plain form on a CPU in bfloat16, else the fused one."""
-    device = next(model.parameters()).device
-    plain = device.type == "cpu" and precision == "bfloat16"
+def use_fastest_operators(model: EncoderDecoder, precision: Precision) -> None:
+    """Select what is fastest in training.
+
+    Attention is that of PyTorch's fused kernels, on a CPU in bfloat16 the plain form. On a CPU, kernels of
+    ours, if there are any, compute the loss and what is around sub-layers.
+    """
+    on_cpu = next(model.parameters()).device.type == "cpu"
+    plain = on_cpu and precision == "bfloat16"
     model.use_attention(scaled_dot_product_attention if plain else fused_attention)
+    if on_cpu and library():  # found, or compiled, before threads need it
+        for module in model.modules():
+            if isinstance(module, AddAndNorm):
+                module.combine = add_and_norm_by_kernel
 
 
 def shares_micro_batches(config: TrainingConfig, device: torch.device) -> bool:

@@ -1,0 +1,126 @@
+/* The residual connection in training (paper 3.1, 5.4): LayerNorm(x + Dropout(y)) and its gradients, each in one pass
+over the rows. Sums over rows have the same bits for any number of threads. */
+
+#include <stdlib.h>
+
+#include "kernels.h"
+#include "threads.h"
+#include "vector.h"
+
+enum { CHUNK = 64 }; /* rows whose gradients for gains and biases are summed together */
+
+/* The first `count` values of a form from a place on, and zeros. */
+INLINE vec values_of(enum form form, const void *values, int64_t place, int64_t count) {
+    if (form == FLOAT32)
+        return load_first((const float *)values + place, count, 0);
+    return load_first_bfloat16((const char *)values + 2 * place, count, 0);
+}
+
+INLINE void store_values(enum form form, void *values, int64_t place, vec v, int64_t count) {
+    if (form == FLOAT32)
+        store_first((float *)values + place, v, count);
+    else
+        store_first_bfloat16((char *)values + 2 * place, v, count);
+}
+
+/* What dropout multiplies elements by: its scale, or zero. */
+INLINE vec share_of(const struct dropout *dropout, int64_t place, int64_t count) {
+    if (!dropout->draws)
+        return splat(1);
+    shorts draws = {0};
+    memcpy(&draws, dropout->draws + place, count >= LANES ? sizeof draws : 2 * (count > 0 ? count : 0));
+    ivec stays = __builtin_convertvector(draws, ivec) >= splat_bits(dropout->bound);
+    return chosen(stays, splat(dropout->scale), splat(0));
+}
+
+INLINE void forward_row(
+    enum form form, int64_t row, int64_t width, const float *x, const void *y, const struct dropout *dropout,
+    const struct norm *norm, float *normed, float *factors, float *out) {
+    const int64_t start = row * width;
+    vec sum = splat(0), squares = splat(0);
+    for (int64_t i = 0; i < width; i += LANES) {
+        vec added = values_of(form, y, start + i, width - i) * share_of(dropout, start + i, width - i);
+        vec total = load_first(x + start + i, width - i, 0) + added;
+        store_first(normed + start + i, total, width - i);
+        sum += total;
+    }
+    const float mean = sum_of(sum) / (float)width;
+    for (int64_t i = 0; i < width; i += LANES) {
+        vec centred = load_first(normed + start + i, width - i, mean) - splat(mean);
+        squares = multiply_add(centred, centred, squares);
+    }
+    const float factor = 1 / sqrtf(sum_of(squares) / (float)width + norm->epsilon);
+    factors[row] = factor;
+    for (int64_t i = 0; i < width; i += LANES) {
+        vec scaled = (load_first(normed + start + i, width - i, 0) - splat(mean)) * splat(factor);
+        vec gains = load_first(norm->gains + i, width - i, 0), biases = load_first(norm->biases + i, width - i, 0);
+        store_first(normed + start + i, scaled, width - i);
+        store_first(out + start + i, multiply_add(scaled, gains, biases), width - i);
+    }
+}
+
+void add_norm_forward(
+    int64_t num_rows, int width, const float *x, int form, const void *y, const struct dropout *dropout,
+    const struct norm *norm, float *normed, float *factors, float *out, int threads) {
+#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1 && !is_forked)
+    for (int64_t row = 0; row < num_rows; row++)
+        if (form == FLOAT32)
+            forward_row(FLOAT32, row, width, x, y, dropout, norm, normed, factors, out);
+        else
+            forward_row(BFLOAT16, row, width, x, y, dropout, norm, normed, factors, out);
+}
+
+/* With g the gradient times the gains and n the normalised row, the gradient of the sum is
+factor * (g - mean(g) - n * mean(g n)). */
+INLINE void backward_row(
+    enum form form, int64_t row, int64_t width, const float *gradient, const float *normed, const float *factors,
+    const struct dropout *dropout, const float *gains, float *of_x, void *of_y, float *of_gains, float *of_biases) {
+    const int64_t start = row * width;
+    vec sum = splat(0), products = splat(0);
+    for (int64_t i = 0; i < width; i += LANES) {
+        vec given = load_first(gradient + start + i, width - i, 0), n = load_first(normed + start + i, width - i, 0);
+        vec scaled = given * load_first(gains + i, width - i, 0);
+        sum += scaled;
+        products = multiply_add(scaled, n, products);
+        store_first(of_gains + i, multiply_add(given, n, load_first(of_gains + i, width - i, 0)), width - i);
+        store_first(of_biases + i, load_first(of_biases + i, width - i, 0) + given, width - i);
+    }
+    const vec mean = splat(sum_of(sum) / (float)width), slope = splat(sum_of(products) / (float)width);
+    for (int64_t i = 0; i < width; i += LANES) {
+        vec given = load_first(gradient + start + i, width - i, 0), n = load_first(normed + start + i, width - i, 0);
+        vec scaled = given * load_first(gains + i, width - i, 0);
+        vec of_sum = (scaled - mean - n * slope) * splat(factors[row]);
+        store_first(of_x + start + i, of_sum, width - i);
+        store_values(form, of_y, start + i, of_sum * share_of(dropout, start + i, width - i), width - i);
+    }
+}
+
+int add_norm_backward(
+    int64_t num_rows, int width, const float *gradient, const float *normed, const float *factors, int form,
+    const struct dropout *dropout, const float *gains, float *of_x, void *of_y, float *of_gains, float *of_biases,
+    int threads) {
+    const int64_t num_chunks = (num_rows + CHUNK - 1) / CHUNK;
+    float *sums = calloc(2 * num_chunks * width + 1, sizeof *sums);
+    if (!sums)
+        return 0;
+#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1 && !is_forked)
+    for (int64_t chunk = 0; chunk < num_chunks; chunk++) {
+        float *own = sums + 2 * chunk * width;
+        for (int64_t row = chunk * CHUNK; row < num_rows && row < (chunk + 1) * CHUNK; row++)
+            if (form == FLOAT32)
+                backward_row(
+                    FLOAT32, row, width, gradient, normed, factors, dropout, gains, of_x, of_y, own, own + width);
+            else
+                backward_row(
+                    BFLOAT16, row, width, gradient, normed, factors, dropout, gains, of_x, of_y, own, own + width);
+    }
+    for (int i = 0; i < width; i++) {
+        of_gains[i] = of_biases[i] = 0;
+        for (int64_t chunk = 0; chunk < num_chunks; chunk++) {
+            of_gains[i] += sums[2 * chunk * width + i];
+            of_biases[i] += sums[(2 * chunk + 1) * width + i];
+        }
+    }
+    free(sums);
+    return 1;
+}

@@ -1,0 +1,67 @@
+"""The residual connection in training as one kernel: `LayerNorm(x + Dropout(y))` and its gradients."""
+
+import ctypes
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from allyouneed.model.dropout import Drawn, Dropout, draw
+from allyouneed.model.layers import add_and_norm
+from allyouneed.native.header import structures
+from allyouneed.native.library import form_of, library
+
+_TYPES = torch.float32, torch.bfloat16
+
+
+def add_and_norm_by_kernel(
+    x: Float[Tensor, "*rows d_model"], y: Float[Tensor, "*rows d_model"], dropout: Dropout, norm: nn.LayerNorm
+) -> Float[Tensor, "*rows d_model"]:
+    """`add_and_norm` on a CPU; in training by a kernel, unless it does not know the types."""
+    known = (x.dtype, norm.weight.dtype) == (torch.float32, torch.float32) and y.dtype in _TYPES
+    if not (dropout.training and known):
+        return add_and_norm(x, y, dropout, norm)
+    drawn = draw(y.shape, dropout.rate) if dropout.rate else None
+    out: Tensor = _AddNorm.apply(x, y, norm.weight, norm.bias, norm.eps, drawn)  # type: ignore[no-untyped-call]
+    return out
+
+
+class _AddNorm(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, y: Tensor, gains: Tensor, biases: Tensor, epsilon: float, drawn: Drawn | None
+    ) -> Tensor:
+        x, y = x.contiguous(), y.contiguous()
+        width = x.size(-1)
+        out, normed, factors = torch.empty_like(x), torch.empty_like(x), torch.empty(x.numel() // width)
+        norm = structures()["norm"](gains.data_ptr(), biases.data_ptr(), epsilon)
+        ctx.form, ctx.drawn = form_of(y.dtype), drawn
+        library().add_norm_forward(
+            *(len(factors), width, x.data_ptr(), ctx.form, y.data_ptr()),
+            *(ctypes.byref(_dropout(drawn)), ctypes.byref(norm)),
+            *(normed.data_ptr(), factors.data_ptr(), out.data_ptr(), torch.get_num_threads()),
+        )
+        ctx.save_for_backward(normed, factors, gains)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        normed, factors, gains = ctx.saved_tensors
+        gradient = gradient.contiguous()
+        of_x, of_y = torch.empty_like(normed), torch.empty_like(normed, dtype=_TYPES[ctx.form])
+        of_gains, of_biases = torch.empty_like(gains), torch.empty_like(gains)
+        done = library().add_norm_backward(
+            *(len(factors), len(gains), gradient.data_ptr(), normed.data_ptr(), factors.data_ptr(), ctx.form),
+            *(ctypes.byref(_dropout(ctx.drawn)), gains.data_ptr(), of_x.data_ptr(), of_y.data_ptr()),
+            *(of_gains.data_ptr(), of_biases.data_ptr(), torch.get_num_threads()),
+        )
+        if not done:
+            raise MemoryError
+        return of_x, of_y, of_gains, of_biases, None, None
+
+
+def _dropout(drawn: Drawn | None) -> ctypes.Structure:
+    """The structure that the kernels read."""
+    kind = structures()["dropout"]
+    return kind(None, 0, 1.0) if drawn is None else kind(drawn.draws.data_ptr(), drawn.bound, drawn.scale)
