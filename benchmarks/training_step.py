@@ -27,7 +27,7 @@ from allyouneed.data.batching import Batch
 from allyouneed.model import Transformer
 from allyouneed.model.attention import fused_attention, scaled_dot_product_attention
 from allyouneed.model.dropout import Dropout
-from allyouneed.training import update
+from allyouneed.training import loss, update
 from allyouneed.training.loss import LossSums
 from allyouneed.training.optimizer import build_optimizer
 
@@ -42,12 +42,21 @@ RESULTS = Path(__file__).parent / "results" / "training_step.json"
 class Step:
     """A model in training, ready to take one step after another."""
 
-    def __init__(self, precision: Precision, micro_batches: int, attend: Callable[..., Any]) -> None:
+    def __init__(
+        self,
+        precision: Precision,
+        micro_batches: int,
+        attend: Callable[..., Any],
+        *,
+        kernels: bool = True,
+    ) -> None:
         config = preset("multi30k_tiny").replace(
             model={"source_vocab_size": VOCAB_SIZE, "target_vocab_size": VOCAB_SIZE}
         )
         self.training, self.precision = config.training, precision
         self.model = Transformer(config.model).train()
+        with nullcontext() if kernels else no_kernels():
+            update.use_fastest_operators(self.model, precision)
         self.model.use_attention(attend)
         self.optimizer = build_optimizer(self.model, config.training)
         rows = BATCH_TOKENS // SENTENCE_TOKENS // micro_batches
@@ -89,16 +98,25 @@ def plain_loss() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def no_kernels() -> Iterator[None]:
+    """PyTorch's softmax of the loss, and its operators around sub-layers."""
+    with patch.object(loss, "library", lambda: None), patch.object(update, "library", lambda: None):
+        yield
+
+
 def main() -> None:
     """Measure all variants, print a table, and keep it in `results/`."""
     plain, fused = scaled_dot_product_attention, fused_attention
     variants: dict[str, tuple[Step, Callable[[], Any]]] = {
         "as trained": (Step("bfloat16", 4, plain), nullcontext),
+        "without kernels": (Step("bfloat16", 4, plain, kernels=False), no_kernels),
         "one micro-batch": (Step("bfloat16", 1, plain), nullcontext),
-        "PyTorch's dropout": (Step("bfloat16", 4, plain), library_dropout),
+        "PyTorch's dropout": (Step("bfloat16", 4, plain, kernels=False), library_dropout),
         "plain loss": (Step("bfloat16", 4, plain), plain_loss),
         "PyTorch's fused attention": (Step("bfloat16", 4, fused), nullcontext),
         "float32": (Step("float32", 4, fused), nullcontext),
+        "float32 without kernels": (Step("float32", 4, fused, kernels=False), no_kernels),
     }
     speeds: dict[str, list[float]] = {name: [] for name in variants}
     for _ in range(ROUNDS):
