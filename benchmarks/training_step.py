@@ -82,8 +82,11 @@ def _random_batch(rows: int) -> Batch:
 
 @contextmanager
 def library_dropout() -> Iterator[None]:
-    """PyTorch's dropout in place of ours."""
-    with patch.object(Dropout, "forward", lambda self, x: functional.dropout(x, self.rate, self.training)):
+    """PyTorch's dropout in place of ours, without kernels."""
+    with (
+        no_kernels(),
+        patch.object(Dropout, "forward", lambda self, x: functional.dropout(x, self.rate, self.training)),
+    ):
         yield
 
 
@@ -112,7 +115,7 @@ def main() -> None:
         "as trained": (Step("bfloat16", 4, plain), nullcontext),
         "without kernels": (Step("bfloat16", 4, plain, kernels=False), no_kernels),
         "one micro-batch": (Step("bfloat16", 1, plain), nullcontext),
-        "PyTorch's dropout": (Step("bfloat16", 4, plain, kernels=False), library_dropout),
+        "PyTorch's dropout, no kernels": (Step("bfloat16", 4, plain, kernels=False), library_dropout),
         "plain loss": (Step("bfloat16", 4, plain), plain_loss),
         "PyTorch's fused attention": (Step("bfloat16", 4, fused), nullcontext),
         "float32": (Step("float32", 4, fused), nullcontext),

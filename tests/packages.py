@@ -2,7 +2,7 @@
 
 import pytest
 
-_NAMES = {"yaml": "PyYAML"}
+_NAMES = {"yaml": "PyYAML", "nltk": "NLTK"}
 """Module -> name of its package, where it has another."""
 
 

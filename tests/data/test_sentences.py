@@ -4,6 +4,7 @@ import pytest
 import sentencex
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.packages import require_packages
 
 from allyouneed.data.sentencepiece_tokenizer import SentencePieceTokenizer
 from allyouneed.data.sentences import Divider, encode_parts, lost_sentences, split_sentences
@@ -182,7 +183,7 @@ def test_marks_without_end_are_searched_once() -> None:
 
 
 def test_every_part_begins_with_the_symbol_of_the_language() -> None:
-    pytest.importorskip("sentencepiece", reason="NOT RUN: needs sentencepiece")
+    require_packages("sentencepiece")
     plain = SentencePieceTokenizer.learn(["A dog runs. The cat sleeps."] * 20, 279)
     names = [*plain.names[len(CONTROL_SYMBOLS) :], ">>fra<<"]
     tokenizer = SentencePieceTokenizer.from_model(plain.model, names)

@@ -3,7 +3,7 @@
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -33,7 +33,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
 }
 
 
-RunExample = Callable[[Path], str]
+class RunExample(Protocol):
+    def __call__(self, folder: Path, text: str = "A dog runs.") -> str: ...
 
 
 class RandomModel(Protocol):
@@ -80,11 +81,13 @@ def model_of_every_kind(request: pytest.FixtureRequest, random_model: RandomMode
 
 @pytest.fixture
 def run_example() -> RunExample:
-    """Run the Python code in the README.md of an exported folder, there; what it prints."""
+    """Run the Python code in the README.md of an exported folder, there, on a text; what it prints."""
 
-    def run(folder: Path) -> str:
+    def run(folder: Path, text: str = "A dog runs.") -> str:
         readme = (folder / "README.md").read_bytes().decode()
         (code,) = re.findall(r"^```python\n(.*?)^```", readme, re.MULTILINE | re.DOTALL)
+        assert code.count("A dog runs.") == 1
+        code = code.replace("A dog runs.", text)
         done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, check=True)
         return done.stdout.decode().rstrip("\n")
 

@@ -4,6 +4,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from tests.packages import require_packages
 
 from allyouneed.data.corpus_files import CorpusFiles
 from allyouneed.interop.importing import import_model
@@ -20,7 +21,7 @@ FIXTURES = Path(__file__).parent / "fixtures" / "marian"
 
 @pytest.mark.parametrize("kind", ["swish", "ssru"])
 def test_an_imported_model_is_continued_from_its_own_loss(tmp_path: Path, toy_text: Path, kind: str) -> None:
-    pytest.importorskip("sentencepiece", reason="NOT RUN: needs sentencepiece")
+    require_packages("sentencepiece")
     (tmp_path / "marian").mkdir()
     shutil.copy(FIXTURES / f"{kind}.npz", tmp_path / "marian" / "model.npz")
     shutil.copy(FIXTURES / "vocab.spm", tmp_path / "marian" / "vocab.spm")

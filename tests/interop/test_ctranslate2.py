@@ -1,12 +1,14 @@
 """A folder for CTranslate2 computes what the model computes, whatever the model's kind."""
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import tokenizers
+from tests.interop.conftest import RandomModel, RunExample
+from tests.packages import require_packages
 
 from allyouneed import load_translator
 from allyouneed.errors import ModelError
@@ -15,9 +17,8 @@ from allyouneed.interop.export import FORMATS, export_model
 from allyouneed.model import Transformer
 from allyouneed.storage.checkpoint import Checkpoint
 
-pytest.importorskip("ctranslate2", reason="NOT RUN: needs ctranslate2")
+require_packages("ctranslate2")
 
-RandomModel = Callable[..., Path]
 ROUNDING = 2e-5
 TEXTS = ["sun moon star", "wolf likes bear", "", "river sees stone fish"]
 
@@ -28,7 +29,7 @@ def test_models_of_every_kind_keep_their_log_probabilities(model_of_every_kind: 
 
 @pytest.mark.parametrize("variant", [{"norm": "pre"}, {"decoder_start": "zeros"}], ids=str)
 def test_it_has_variants_that_others_lack(
-    random_model: RandomModel, tmp_path: Path, variant: dict[str, str]
+    random_model: RandomModel, tmp_path: Path, variant: dict[str, Any]
 ) -> None:
     assert export_model(random_model(**variant), "ctranslate2", tmp_path / "out") < ROUNDING
 
@@ -65,13 +66,13 @@ def test_greedy_translations_are_those_of_the_model(toy_model: Path, tmp_path: P
 
 
 def test_the_example_of_the_readme_writes_what_the_model_writes(
-    random_model: RandomModel, toy_model: Path, run_example: Callable[[Path], str], tmp_path: Path
+    random_model: RandomModel, toy_model: Path, run_example: RunExample, tmp_path: Path
 ) -> None:
-    """Of a model that has learned, and greedily of an endless one with a vocabulary for each side."""
+    """Of a model on a text that it has learned, and greedily of an endless one with two vocabularies."""
     export_model(toy_model, "ctranslate2", tmp_path / "out")
-    [expected] = load_translator(toy_model).translate(["A dog runs."])
+    [expected] = load_translator(toy_model).translate([TEXTS[1]])
     assert expected.text
-    assert run_example(tmp_path / "out") == expected.text
+    assert run_example(tmp_path / "out", TEXTS[1]) == expected.text
 
     endless = random_model(tied_embeddings="target", source_vocab_size=261, beam_size=1)
     export_model(endless, "ctranslate2", tmp_path / "endless")

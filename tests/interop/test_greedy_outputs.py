@@ -21,6 +21,7 @@ from tests.interop.foreign_models import (
     make_marian_folder,
     spm_of,
 )
+from tests.packages import require_packages
 
 from allyouneed import RunConfig, load_translator, train
 from allyouneed.interop.export import export_model
@@ -28,7 +29,7 @@ from allyouneed.interop.importing import FORMATS, import_model
 
 pytestmark = pytest.mark.release
 for package in ("sentencepiece", "transformers", "ctranslate2", "yaml"):
-    pytest.importorskip(package, reason=f"NOT RUN: needs {package}")
+    require_packages(package)
 
 PYMARIAN = Path(sys.executable).with_name("pymarian")
 TEXTS = SENTENCES[:200]

@@ -1,13 +1,15 @@
 """A folder for Hugging Face computes what the model computes, and goes on doing so once saved again."""
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from tests.interop.conftest import RandomModel, RunExample
+from tests.packages import require_packages
 
 from allyouneed import TranslateOptions, load_translator
 from allyouneed.data.tokenizer import Tokenizer
@@ -19,9 +21,8 @@ from allyouneed.model import Transformer
 from allyouneed.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from allyouneed.tasks.units import SOURCE_TOKENIZER, TARGET_TOKENIZER
 
-pytest.importorskip("transformers", reason="NOT RUN: needs transformers")
+require_packages("transformers")
 
-RandomModel = Callable[..., Path]
 ROUNDING = 3e-5
 TEXTS = ["sun moon star", "wolf likes bear", "river sees stone fish"]
 
@@ -39,7 +40,7 @@ def test_models_of_every_kind_keep_their_log_probabilities(model_of_every_kind: 
     ids=str,
 )
 def test_what_it_lacks_is_refused(
-    random_model: RandomModel, tmp_path: Path, variant: dict[str, str], said: str
+    random_model: RandomModel, tmp_path: Path, variant: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(ModelError, match=said):
         export_model(random_model(**variant), "huggingface", tmp_path / "out")
@@ -154,14 +155,15 @@ def test_translations_are_those_of_the_model(toy_model: Path, tmp_path: Path, be
 
 
 def test_the_example_of_the_readme_writes_what_the_model_writes(
-    random_model: RandomModel, toy_model: Path, run_example: Callable[[Path], str], tmp_path: Path
+    random_model: RandomModel, toy_model: Path, run_example: RunExample, tmp_path: Path
 ) -> None:
-    """Of a model with a vocabulary for each side, and of one that has learned."""
-    for model in (random_model(tied_embeddings="target", source_vocab_size=261), toy_model):
+    """Of a model with a vocabulary for each side, and of one that has learned, on a text like those."""
+    untrained = random_model(tied_embeddings="target", source_vocab_size=261)
+    for model, text in ((untrained, "A dog runs."), (toy_model, TEXTS[1])):
         export_model(model, "huggingface", out := tmp_path / f"exported {model.name}")
-        [expected] = load_translator(model).translate(["A dog runs."])
+        [expected] = load_translator(model).translate([text])
         assert expected.text
-        assert run_example(out) == str([expected.text])
+        assert run_example(out, text) == str([expected.text])
 
 
 def test_a_folder_that_computes_something_else_is_not_published(

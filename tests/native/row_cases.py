@@ -70,7 +70,7 @@ def normalisers_case(width: int) -> Case:
 
 
 def softmax_case(form: str, width: int) -> Case:
-    """Of one thread and of two: the same bits."""
+    """One thread and two give the same bits."""
     case, dtype = Case(f"softmax_rows {form} {width}"), getattr(torch, form)
     logits = logits_case(width).to(dtype)
     expected, found = logits.double(), []

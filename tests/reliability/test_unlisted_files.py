@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from tests.packages import require_packages
 
 import allyouneed
 from allyouneed.data.store import PairStore
@@ -54,7 +55,7 @@ def test_a_model_with_an_unlisted_file_is_refused(
 
 
 def test_a_model_with_an_unlisted_tokeniser_is_not_exported(toy_model: Path, tmp_path: Path) -> None:
-    pytest.importorskip("transformers", reason="NOT RUN: needs transformers")
+    require_packages("transformers")
     model = Path(shutil.copytree(toy_model, tmp_path / "model"))
     unlist(model, "source_tokenizer.json")
     with pytest.raises(ModelError, match=r"source_tokenizer\.json: is not listed"):

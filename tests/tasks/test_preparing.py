@@ -13,6 +13,7 @@ from typing import NoReturn
 import numpy as np
 import pytest
 import zstandard
+from tests.packages import require_packages
 
 from allyouneed.config import presets
 from allyouneed.config.run import DataConfig
@@ -89,7 +90,7 @@ def test_the_ids_of_each_pair_decode_to_its_line_of_text(
 
 @pytest.mark.parametrize("joint_vocabulary", [True, False])
 def test_sentencepiece_is_learned_and_read_again(tmp_path: Path, joint_vocabulary: bool) -> None:
-    pytest.importorskip("sentencepiece", reason="NOT RUN: needs sentencepiece")
+    require_packages("sentencepiece")
     words = ["sun", "moon", "star", "tree", "river", "stone", "bird", "fish", "wolf", "bear"]
     sources = [f"{first} sees {second}" for first in words for second in words]
     targets = [f"{first[::-1]} {second[::-1]} o" for first in words for second in words]

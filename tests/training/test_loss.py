@@ -148,6 +148,19 @@ def test_extreme_logits_give_a_finite_loss_and_finite_gradients(precision: torch
     assert all(gradient.isfinite().all() for gradient in found)
 
 
+@pytest.mark.parametrize("wrong", [math.nan, math.inf])
+@pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
+def test_what_is_not_finite_stays_so(precision: torch.dtype, wrong: float) -> None:
+    """An update with it is skipped."""
+    hidden, matrix, targets = random_problem(tokens=5, vocab=40, d_model=3, dtype=torch.float32)
+    with torch.no_grad():
+        hidden[2, 1] = wrong
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=precision == torch.bfloat16):
+        assert not projected_loss(hidden, matrix, targets, 0.1).smoothed.isfinite()
+        found = gradients(projected_loss, hidden, matrix, targets, 0.1)
+    assert not any(gradient.isfinite().all() for gradient in found)
+
+
 @pytest.mark.parametrize("of", [projected_loss, plain_loss])
 def test_no_tokens_have_no_loss_and_zero_gradients(of: Loss) -> None:
     problem = (*random_problem(tokens=0, vocab=5, d_model=3), 0.1)

@@ -131,7 +131,8 @@ def run() -> NoReturn:
     if _rank() is not None:
         # gloo's threads may outlive their group, which PyTorch's caches hold; if one of them frees a tensor
         # while the interpreter ends, it aborts the process (pytorch/pytorch#190489)
-        sys.stderr.flush()
+        with contextlib.suppress(OSError, ValueError):
+            sys.stderr.flush()
         os._exit(code)
     sys.exit(code)
 

@@ -34,7 +34,7 @@ class RealCTranslate2:
         self._ids = {name: number for number, name in enumerate(names[1])}
 
     def encode(self, text: str) -> None:
-        """None: the folder's tokenisers are not CTranslate2's own."""
+        """Not available: the folder's tokenisers are not CTranslate2's own."""
 
     def scored(self, sources: Sequence[Ids], targets: Sequence[Ids]) -> list[Scored]:
         """The targets with the log-probability of each token, the end symbol's last."""

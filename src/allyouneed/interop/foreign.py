@@ -202,8 +202,10 @@ class Order:
         assert None not in found
         return [number for number in found if number is not None]
 
-    def ours(self, ids: Iterable[int]) -> list[int]:
-        """Our ids for the other software's."""
+    def ours(self, ids: Iterable[int], unknown: int | None = None) -> list[int]:
+        """Our ids for the other software's, or `unknown` for those that are no entries, if it is given."""
+        if unknown is not None:
+            return [self._ours.get(number, unknown) for number in ids]
         return [self._ours[number] for number in ids]
 
 

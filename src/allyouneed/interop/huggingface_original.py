@@ -11,6 +11,9 @@ from allyouneed.interop.huggingface import no_progress_bar
 from allyouneed.interop.parity import Ids
 from allyouneed.model.positional_encoding import SinusoidalPositions
 
+_NO_TOKEN = -1
+"""Stands for ids that are no entries of the vocabulary, such as those of tokens that were added later."""
+
 
 class TransformersMarian:
     """The model in transformers; an `Original`.
@@ -27,7 +30,7 @@ class TransformersMarian:
         with no_progress_bar():
             model = MarianMTModel.from_pretrained(path, local_files_only=True, dtype=torch.float32)
         for stack in (model.get_encoder(), model.get_decoder()):
-            _round_no_more(stack.embed_positions.weight)
+            _restore_sinusoids(stack.embed_positions.weight)
         symbols = ("pad_token_id", "eos_token_id", "decoder_start_token_id")
         model.generation_config = GenerationConfig(  # in place of settings that change what it writes
             **{name: getattr(model.config, name) for name in symbols}
@@ -38,7 +41,7 @@ class TransformersMarian:
     def encode(self, text: str) -> list[int]:
         """The source ids of a text, without the end symbol."""
         ids: list[int] = self._tokenizer(text)["input_ids"]
-        return self._source.ours(ids[:-1])
+        return self._source.ours(ids[:-1], unknown=_NO_TOKEN)
 
     def scored(self, sources: Sequence[Ids], targets: Sequence[Ids]) -> list[Scored]:
         """The targets with the log-probability of each token, the end symbol's last."""
@@ -73,7 +76,7 @@ class TransformersMarian:
 
 
 @torch.inference_mode()
-def _round_no_more(table: Tensor) -> None:
+def _restore_sinusoids(table: Tensor) -> None:
     """Write the sinusoids in float32 over those that a file has, which may be rounded."""
     length, width = table.shape
     of_ours = torch.arange(width).view(-1, 2).T.flatten()

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from allyouneed.config.run import SearchConfig
-from allyouneed.errors import ModelError, UsageError, UserError
+from allyouneed.errors import ModelError, UsageError, UserError, is_out_of_memory
 from allyouneed.inference.engine import Engine
 from allyouneed.inference.generate import generate
 from allyouneed.inference.scoring import score_targets
@@ -27,8 +27,8 @@ _MOST_WRITTEN = 20
 """Length of the greedy outputs that are compared."""
 _LONGEST_REASON = 300
 """Characters of an error of the other software that a message quotes."""
-_TEXTS = [text for text in SENTENCES if "</s>" not in text]
-"""Sentences that are split alike; elsewhere such a text may become a control symbol."""
+_TEXTS = [text.replace("</s> <unk> ", "") for text in SENTENCES]
+"""Sentences without control symbols, which some tokenisers make of texts like `</s>`."""
 _WEIGHT_FILES = ".safetensors", ".npz", ".bin", ".argosmodel"
 """Endings of the files whose sha256 is recorded."""
 
@@ -164,12 +164,10 @@ def _running(package: str) -> Iterator[None]:
     """Turn what the other software raises into a ModelError of one line, but for a full disk or memory."""
     try:
         yield
-    except (UserError, MemoryError):
-        raise
     except Exception as error:
-        if isinstance(error, OSError) and error.errno:
+        if isinstance(error, UserError) or is_out_of_memory(error) or getattr(error, "errno", None):
             raise
-        reason = " ".join(str(error).split())[:_LONGEST_REASON] or type(error).__name__
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:_LONGEST_REASON]
         raise ModelError(
             f"{package} cannot run the model ({reason}); it is not kept: take another copy, or another "
             f"version of {package}"

@@ -48,7 +48,7 @@ class RealMarian:
         self._ids = {name: token for token, name in enumerate(self._target)}
 
     def encode(self, text: str) -> None:
-        """None: the folder's tokenisers are not Marian's own."""
+        """Not available: the folder's tokenisers are not Marian's own."""
 
     def scored(self, sources: Sequence[Ids], targets: Sequence[Ids]) -> list[Scored]:
         """Hypotheses of a beam search, with the log-probability of each token, the end symbol's last."""

@@ -110,10 +110,11 @@ def library_for(name: str | None) -> tuple[str, Found]:
         missing = missing or f"{instruction_set.name}: {reason}"
         if final:
             break
-    say(
-        "allyouneed: the C kernels are not available, PyTorch computes several times more slowly and"
-        f" without int8 ({reason}); set ALLYOUNEED_NATIVE=0 to hide this message"
-    )
+    if os.environ.get("RANK", "0") == "0":  # the first of several processes
+        say(
+            "allyouneed: the C kernels are not available: translation is several times slower and has no"
+            f" int8, training is a little slower ({reason}); set ALLYOUNEED_NATIVE=0 to hide this message"
+        )
     return instruction_set.name, Found(None, reason)
 
 

@@ -3,25 +3,12 @@ over the rows. Sums over rows have the same bits for any number of threads. */
 
 #include <stdlib.h>
 
+#include "forms.h"
 #include "kernels.h"
 #include "threads.h"
 #include "vector.h"
 
 enum { CHUNK = 64 }; /* rows whose gradients for gains and biases are summed together */
-
-/* The first `count` values of a form from a place on, and zeros. */
-INLINE vec values_of(enum form form, const void *values, int64_t place, int64_t count) {
-    if (form == FLOAT32)
-        return load_first((const float *)values + place, count, 0);
-    return load_first_bfloat16((const char *)values + 2 * place, count, 0);
-}
-
-INLINE void store_values(enum form form, void *values, int64_t place, vec v, int64_t count) {
-    if (form == FLOAT32)
-        store_first((float *)values + place, v, count);
-    else
-        store_first_bfloat16((char *)values + 2 * place, v, count);
-}
 
 /* What dropout multiplies elements by: its scale, or zero. */
 INLINE vec share_of(const struct dropout *dropout, int64_t place, int64_t count) {
@@ -39,7 +26,7 @@ INLINE void forward_row(
     const int64_t start = row * width;
     vec sum = splat(0), squares = splat(0);
     for (int64_t i = 0; i < width; i += LANES) {
-        vec added = values_of(form, y, start + i, width - i) * share_of(dropout, start + i, width - i);
+        vec added = load_of(form, y, start + i, width - i, 0) * share_of(dropout, start + i, width - i);
         vec total = load_first(x + start + i, width - i, 0) + added;
         store_first(normed + start + i, total, width - i);
         sum += total;
@@ -91,7 +78,7 @@ INLINE void backward_row(
         vec scaled = given * load_first(gains + i, width - i, 0);
         vec of_sum = (scaled - mean - n * slope) * splat(factors[row]);
         store_first(of_x + start + i, of_sum, width - i);
-        store_values(form, of_y, start + i, of_sum * share_of(dropout, start + i, width - i), width - i);
+        store_of(form, of_y, start + i, of_sum * share_of(dropout, start + i, width - i), width - i);
     }
 }
 
@@ -114,13 +101,13 @@ int add_norm_backward(
                 backward_row(
                     BFLOAT16, row, width, gradient, normed, factors, dropout, gains, of_x, of_y, own, own + width);
     }
-    for (int i = 0; i < width; i++) {
-        of_gains[i] = of_biases[i] = 0;
-        for (int64_t chunk = 0; chunk < num_chunks; chunk++) {
+    memset(of_gains, 0, width * sizeof *of_gains);
+    memset(of_biases, 0, width * sizeof *of_biases);
+    for (int64_t chunk = 0; chunk < num_chunks; chunk++)
+        for (int i = 0; i < width; i++) {
             of_gains[i] += sums[2 * chunk * width + i];
             of_biases[i] += sums[(2 * chunk + 1) * width + i];
         }
-    }
     free(sums);
     return 1;
 }

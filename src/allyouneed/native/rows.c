@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "forms.h"
 #include "kernels.h"
 #include "threads.h"
 #include "vector.h"
@@ -102,25 +103,18 @@ static float log_sum_exp(const float *logits, int width) {
     return largest + logf(sum_of(sums[0]));
 }
 
-/* Values of a row in float32 or bfloat16 from a place on; -infinity beyond its end. */
-INLINE vec values_at(enum form form, const char *row, int64_t place, int64_t width) {
-    if (form == FLOAT32)
-        return load_first((const float *)row + place, width - place, -INFINITY);
-    return load_first_bfloat16(row + 2 * place, width - place, -INFINITY);
-}
-
 /* Replaces a row by its softmax and returns its log-sum-exp; `powers` has room for the row in float32. */
 INLINE float softmax_row(enum form form, char *row, int width, float *powers) {
     vec most = splat(-INFINITY), sums[SUMS];
     for (int i = 0; i < width; i += LANES)
-        most = larger(most, values_at(form, row, i, width));
+        most = larger(most, load_of(form, row, i, width - i, -INFINITY));
     const float largest = largest_of(most);
     for (int s = 0; s < SUMS; s++)
         sums[s] = splat(0);
     for (int i = 0; i < width; i += 16)
         for (int s = 0; s < SUMS; s++) {
             int64_t place = i + s * LANES;
-            vec power = exponential(values_at(form, row, place, width) - splat(largest));
+            vec power = exponential(load_of(form, row, place, width - place, -INFINITY) - splat(largest));
             store_first(powers + place, power, width - place);
             sums[s] += power;
         }
@@ -129,11 +123,8 @@ INLINE float softmax_row(enum form form, char *row, int width, float *powers) {
     const float sum = sum_of(sums[0]);
     const vec factor = splat(1 / sum);
     for (int i = 0; i < width; i += LANES) {
-        vec probability = load_first(powers + i, width - i, 0) * factor;
-        if (form == FLOAT32)
-            store_first((float *)row + i, probability, width - i);
-        else
-            store_first_bfloat16(row + 2 * i, probability, width - i);
+        vec power = load_first(powers + i, width - i, 0);
+        store_of(form, row, i, power * factor, width - i);
     }
     return largest + logf(sum);
 }

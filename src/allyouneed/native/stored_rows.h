@@ -7,6 +7,7 @@ values of each head lie between them, and keys have the offset that the instruct
 #ifndef ALLYOUNEED_STORED_ROWS_H
 #define ALLYOUNEED_STORED_ROWS_H
 
+#include "forms.h"
 #include "kernels.h"
 #include "products.h"
 #include "vector.h"
@@ -41,13 +42,8 @@ static struct places places_of(const struct heads *heads) {
 INLINE float store_head(enum form form, const float *from, int64_t width, int64_t space, int offset, char *to) {
     if (form == INT8)
         return round_to_bytes(from, width, space, offset, to);
-    for (int64_t i = 0; i < space; i += LANES, to += bytes_of(form, LANES)) {
-        vec value = load_first(from + i, width - i, 0);
-        if (form == FLOAT32)
-            memcpy(to, &value, sizeof value);
-        else
-            store_first_bfloat16(to, value, LANES);
-    }
+    for (int64_t i = 0; i < space; i += LANES)
+        store_of(form, to, i, load_first(from + i, width - i, 0), LANES);
     return 1;
 }
 

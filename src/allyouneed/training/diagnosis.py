@@ -10,6 +10,7 @@ from allyouneed.config.run import TrainingConfig
 from allyouneed.data.batching import PlannedBatch, make_batch
 from allyouneed.data.store import PairStore
 from allyouneed.model import EncoderDecoder
+from allyouneed.model.layers import AddAndNorm, add_and_norm
 from allyouneed.training.freezing import trainable
 from allyouneed.training.loss import smoothing_over_all
 from allyouneed.training.update import batch_loss, seed_generators, shares_micro_batches
@@ -58,7 +59,10 @@ def locate_non_finite(
 
 @contextlib.contextmanager
 def _first_non_finite(model: nn.Module) -> Iterator[list[str]]:
-    """Collect the names of modules with non-finite output, in the order in which they finish."""
+    """Collect the names of modules with non-finite output, in the order in which they finish.
+
+    What a kernel computes in place of several modules is computed by these.
+    """
     found: list[str] = []
 
     def watch(name: str, output: object) -> None:
@@ -69,8 +73,14 @@ def _first_non_finite(model: nn.Module) -> Iterator[list[str]]:
         module.register_forward_hook(lambda _, __, output, name=name: watch(name, output))
         for name, module in model.named_modules()
     ]
+    combined = [module for module in model.modules() if isinstance(module, AddAndNorm)]
+    before = [module.combine for module in combined]
+    for module in combined:
+        module.combine = add_and_norm
     try:
         yield found
     finally:
+        for module, combine in zip(combined, before, strict=True):
+            module.combine = combine
         for handle in handles:
             handle.remove()

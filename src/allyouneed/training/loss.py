@@ -128,8 +128,11 @@ def _softmax_terms(
             if hidden_gradient is not None:
                 hidden_gradient[rows] = probabilities @ low_matrix
             if of_matrix:
-                product = (probabilities.T @ low_hidden[rows]).to(matrix.dtype)
-                matrix_gradient = product if matrix_gradient is None else matrix_gradient.add_(product)
+                product = probabilities.T @ low_hidden[rows]
+                if matrix_gradient is None:
+                    matrix_gradient = product.to(matrix.dtype)
+                else:
+                    matrix_gradient += product
             if bias_gradient is not None:
                 bias_gradient += probabilities.sum(0, dtype=bias_gradient.dtype)
     return log_normalisers, matrix_gradient

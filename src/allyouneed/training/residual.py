@@ -6,8 +6,9 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
-from allyouneed.model.dropout import Drawn, Dropout, draw
+from allyouneed.model.dropout import Dropout, draw
 from allyouneed.model.layers import add_and_norm
 from allyouneed.native.header import structures
 from allyouneed.native.library import form_of, library
@@ -23,45 +24,58 @@ def add_and_norm_by_kernel(
     if not (dropout.training and known):
         return add_and_norm(x, y, dropout, norm)
     drawn = draw(y.shape, dropout.rate) if dropout.rate else None
-    out: Tensor = _AddNorm.apply(x, y, norm.weight, norm.bias, norm.eps, drawn)  # type: ignore[no-untyped-call]
+    kept = (drawn.draws, (drawn.bound, drawn.scale)) if drawn else (None, (0, 1.0))
+    out: Tensor = _AddNorm.apply(x, y, norm.weight, norm.bias, norm.eps, *kept)  # type: ignore[no-untyped-call]
     return out
 
 
 class _AddNorm(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, y: Tensor, gains: Tensor, biases: Tensor, epsilon: float, drawn: Drawn | None
+        ctx: Any,
+        x: Tensor,
+        y: Tensor,
+        gains: Tensor,
+        biases: Tensor,
+        epsilon: float,
+        draws: Tensor | None,
+        dropout: tuple[int, float],
     ) -> Tensor:
         x, y = x.contiguous(), y.contiguous()
         width = x.size(-1)
         out, normed, factors = torch.empty_like(x), torch.empty_like(x), torch.empty(x.numel() // width)
         norm = structures()["norm"](gains.data_ptr(), biases.data_ptr(), epsilon)
-        ctx.form, ctx.drawn = form_of(y.dtype), drawn
+        ctx.form, ctx.dropout = form_of(y.dtype), dropout
         library().add_norm_forward(
             *(len(factors), width, x.data_ptr(), ctx.form, y.data_ptr()),
-            *(ctypes.byref(_dropout(drawn)), ctypes.byref(norm)),
+            *(ctypes.byref(_dropout(draws, *dropout)), ctypes.byref(norm)),
             *(normed.data_ptr(), factors.data_ptr(), out.data_ptr(), torch.get_num_threads()),
         )
-        ctx.save_for_backward(normed, factors, gains)
+        ctx.save_for_backward(normed, factors, gains, draws)
         return out
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        normed, factors, gains = ctx.saved_tensors
+        normed, factors, gains, draws = ctx.saved_tensors
         gradient = gradient.contiguous()
         of_x, of_y = torch.empty_like(normed), torch.empty_like(normed, dtype=_TYPES[ctx.form])
         of_gains, of_biases = torch.empty_like(gains), torch.empty_like(gains)
         done = library().add_norm_backward(
             *(len(factors), len(gains), gradient.data_ptr(), normed.data_ptr(), factors.data_ptr(), ctx.form),
-            *(ctypes.byref(_dropout(ctx.drawn)), gains.data_ptr(), of_x.data_ptr(), of_y.data_ptr()),
+            *(
+                ctypes.byref(_dropout(draws, *ctx.dropout)),
+                gains.data_ptr(),
+                of_x.data_ptr(),
+                of_y.data_ptr(),
+            ),
             *(of_gains.data_ptr(), of_biases.data_ptr(), torch.get_num_threads()),
         )
         if not done:
             raise MemoryError
-        return of_x, of_y, of_gains, of_biases, None, None
+        return of_x, of_y, of_gains, of_biases, None, None, None
 
 
-def _dropout(drawn: Drawn | None) -> ctypes.Structure:
+def _dropout(draws: Tensor | None, bound: int, scale: float) -> ctypes.Structure:
     """The structure that the kernels read."""
-    kind = structures()["dropout"]
-    return kind(None, 0, 1.0) if drawn is None else kind(drawn.draws.data_ptr(), drawn.bound, drawn.scale)
+    return structures()["dropout"](None if draws is None else draws.data_ptr(), bound, scale)

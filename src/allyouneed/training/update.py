@@ -12,7 +12,7 @@ from allyouneed.config.run import Precision, TrainingConfig
 from allyouneed.data.batching import Batch
 from allyouneed.model import EncoderDecoder
 from allyouneed.model.attention import fused_attention, scaled_dot_product_attention
-from allyouneed.model.layers import AddAndNorm
+from allyouneed.model.layers import AddAndNorm, add_and_norm
 from allyouneed.model.packing import pack, sent
 from allyouneed.native.library import library
 from allyouneed.symbols import PADDING
@@ -38,18 +38,17 @@ def seed_of(seed: int, step: int, micro_batch: int) -> int:
 
 
 def use_fastest_operators(model: EncoderDecoder, precision: Precision) -> None:
-    """Select what is fastest in training.
+    """Select the fastest attention, and on a CPU with the C kernels the fused post-norm residual connection.
 
-    Attention is that of PyTorch's fused kernels, on a CPU in bfloat16 the plain form. On a CPU, kernels of
-    ours, if there are any, compute the loss and what is around sub-layers.
+    The loss chooses its kernel itself.
     """
     on_cpu = next(model.parameters()).device.type == "cpu"
     plain = on_cpu and precision == "bfloat16"
     model.use_attention(scaled_dot_product_attention if plain else fused_attention)
-    if on_cpu and library():  # found, or compiled, before threads need it
-        for module in model.modules():
-            if isinstance(module, AddAndNorm):
-                module.combine = add_and_norm_by_kernel
+    has_kernels = on_cpu and library() is not None  # found, or compiled, before threads need it
+    for module in model.modules():
+        if isinstance(module, AddAndNorm):
+            module.combine = add_and_norm_by_kernel if has_kernels else add_and_norm
 
 
 def shares_micro_batches(config: TrainingConfig, device: torch.device) -> bool:

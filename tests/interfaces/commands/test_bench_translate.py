@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
+from tests.packages import require_packages
 
 from allyouneed.bench.contenders import NEEDED, OURS
 from allyouneed.bench.decoding_contenders import CONTENDERS
@@ -26,7 +27,7 @@ def test_a_table_is_printed_and_the_results_are_kept(
     """One peer is not installed, and left out with one line."""
     requirement = NEEDED["huggingface"][1]
     monkeypatch.setitem(NEEDED, "huggingface", ("no_such_package", requirement))
-    pytest.importorskip("ctranslate2", reason="NOT RUN: needs ctranslate2")
+    require_packages("ctranslate2")
     out = tmp_path / "deep" / "speed.json"
     text = ["--source", str(toy_text / "valid.en"), "--reference", str(toy_text / "valid.toy")]
     options = ["--beam-size", "2", "--out", str(out)]

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.packages import require_packages
 
 from allyouneed.interfaces.cli import main
 from allyouneed.interop.export import FORMATS
@@ -19,7 +20,7 @@ def test_a_folder_is_made_checked_and_verified(
     run_command: RunCommand, toy_model: Path, tmp_path: Path, name: str
 ) -> None:
     package = FORMATS[name].package
-    pytest.importorskip(package, reason=f"NOT RUN: needs {package}")
+    require_packages(package)
     out = tmp_path / "out"
     code, told, err = run_command("export", toy_model, "--to", name, out)
     assert (code, err) == (0, "")

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.packages import require_packages
 
 from allyouneed.storage.publish import publish_directory, read_manifest
 
@@ -39,7 +40,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def require_export(name: str) -> None:
     if name == "export":
-        pytest.importorskip("transformers", reason="NOT RUN: needs transformers")
+        require_packages("transformers")
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.packages import require_packages
 
 from allyouneed.config.run import RunConfig
 from allyouneed.tasks import rehearsing as rehearsal
@@ -207,7 +208,7 @@ def test_a_run_out_of_patience_says_so_and_names_its_best_checkpoint(
 
 
 def test_tensorboard_is_written_beside_the_log(train: RunCommand, tmp_path: Path) -> None:
-    pytest.importorskip("tensorboard", reason="NOT RUN: needs tensorboard")
+    require_packages("tensorboard")
     assert train("--steps", "1", "--tensorboard")[0] == 0
     (events,) = (tmp_path / "run" / "tensorboard").iterdir()
     assert b"train/loss" in events.read_bytes()

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.packages import require_packages
 
 from allyouneed.errors import UsageError
 from allyouneed.interfaces.reports.tensorboard import TensorBoard
@@ -24,7 +25,7 @@ def train(step: int, loss: float) -> dict[str, Any]:
 
 def read(run: Path) -> dict[str, list[tuple[int, float]]]:
     """Tag -> the points that TensorBoard would draw."""
-    pytest.importorskip("tensorboard", reason="NOT RUN: needs tensorboard")
+    require_packages("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     found = EventAccumulator(str(run / "tensorboard"))
@@ -33,7 +34,7 @@ def read(run: Path) -> dict[str, list[tuple[int, float]]]:
 
 
 def test_numbers_of_training_and_validation_come_back_under_their_names(tmp_path: Path) -> None:
-    pytest.importorskip("tensorboard", reason="NOT RUN: needs tensorboard")
+    require_packages("tensorboard")
     validate = {"event": "validate", "step": 20, "loss": 2.5, "bleu": None}
     start, saved = {"event": "start", "step": 0}, {"event": "checkpoint", "step": 20, "seconds": 1.0}
     write(tmp_path, start, train(10, 4.0), train(20, 3.0), validate, saved)
@@ -45,7 +46,7 @@ def test_numbers_of_training_and_validation_come_back_under_their_names(tmp_path
 
 
 def test_steps_that_are_done_again_after_a_resume_are_superseded(tmp_path: Path) -> None:
-    pytest.importorskip("tensorboard", reason="NOT RUN: needs tensorboard")
+    require_packages("tensorboard")
     write(tmp_path, {"event": "start", "step": 0}, train(10, 4.0), train(20, 3.0), train(30, 2.0))
     first = next((tmp_path / "tensorboard").iterdir())
     first.rename(first.with_name("events.out.tfevents.1.first"))  # else of one second, and unordered

@@ -235,7 +235,7 @@ WRONG: list[tuple[Callable[[Path, Path], list[str | Path]], int, str]] = [
     (
         lambda model, _: ["--direction", f"en-de={model}", "--trusted-proxy", "172.17.0.1/16"],
         2,
-        "172.17.0.1/16 has host bits set; name an address, or a network such as 172.16.0.0/12",
+        "172.17.0.1/16 has host bits set; name an address, or a network such as 172.30.0.0/24",
     ),
 ]
 

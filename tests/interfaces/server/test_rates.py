@@ -47,6 +47,24 @@ def test_an_address_may_ask_so_often_and_no_more(clock: list[float]) -> None:
     assert allowed(limits, "10.0.0.1", 100) == 16
 
 
+def test_a_rate_below_one_in_the_burst_lets_single_requests_through(clock: list[float]) -> None:
+    for rate in (0.1, 0.5, 1 / 3):
+        limits = Rates(rate)
+        assert allowed(limits, "10.0.0.1", 5) == 1
+        clock[0] += 1.001 / rate
+        assert allowed(limits, "10.0.0.1", 5) == 1
+
+
+def test_addresses_that_are_only_claimed_do_not_fill_the_memory(
+    clock: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rates, "_MOST_ADDRESSES", 10)
+    limits = Rates(0.1)
+    for number in range(100):
+        limits.require(f"10.0.0.{number}", is_claimed=True)
+        assert len(limits._paid_until) <= 10
+
+
 def test_this_machine_may_ask_as_often_as_it_likes(clock: list[float]) -> None:
     limits = Rates(1)
     assert allowed(limits, "127.0.0.1", 1_000) == allowed(limits, "", 1_000) == 1_000
@@ -70,7 +88,7 @@ def test_clients_of_a_trusted_proxy_are_counted_one_by_one(service: Service, clo
     async def ask(peer: str, forwarded: str) -> list[int]:
         transport = httpx.ASGITransport(config.loaded_app, client=(peer, 1))
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
-            headers = {"X-Forwarded-For": forwarded}
+            headers = {"X-Forwarded-For": forwarded} if forwarded else {}
             return [(await client.get("/api/models", headers=headers)).status_code for _ in range(3)]
 
     limited, free = [200, 200, 429], [200, 200, 200]
@@ -79,16 +97,19 @@ def test_clients_of_a_trusted_proxy_are_counted_one_by_one(service: Service, clo
     assert asyncio.run(ask("172.17.0.1", "127.0.0.1, 10.0.0.3")) == limited
     assert asyncio.run(ask("10.0.0.4", "10.0.0.5")) == limited
     assert asyncio.run(ask("10.0.0.4", "10.0.0.6")) == [429] * 3, "any client could claim to be many"
-    assert asyncio.run(ask("127.0.0.1", "10.0.0.7")) == free
+    assert asyncio.run(ask("172.17.0.2", "127.0.0.1")) == limited, "any client could claim to be here"
+    assert asyncio.run(ask("127.0.0.1", "")) == free
 
 
 def test_the_server_limits_other_machines(service: Service, clock: list[float]) -> None:
+    """Not this one, such as a proxy that is not trusted to name its clients."""
     app = create_app(service, replace(SETTINGS, requests_per_second=1))
 
     async def ask(address: str, path: str) -> list[int]:
         transport = httpx.ASGITransport(app, client=(address, 1))
+        headers = {"X-Forwarded-For": "10.0.0.9"}
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
-            return [(await client.get(path)).status_code for _ in range(4)]
+            return [(await client.get(path, headers=headers)).status_code for _ in range(4)]
 
     assert asyncio.run(ask("10.0.0.1", "/api/models")) == [200, 200, 429, 429]
     assert asyncio.run(ask("10.0.0.1", "/healthz")) == [200] * 4

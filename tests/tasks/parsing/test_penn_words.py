@@ -1,10 +1,11 @@
 """Typographic text is split as the Treebank has it."""
 
 import pytest
+from tests.packages import require_packages
 
 from allyouneed.tasks.parsing.penn_words import penn_words
 
-pytest.importorskip("nltk", reason="NOT RUN: needs NLTK")
+require_packages("nltk")
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ class Access:
     allowed_origin: tuple[str, ...] = ()
     """Origin of a web site whose pages may use this server, such as https://example.org; may be repeated."""
     trusted_proxy: tuple[str, ...] = ()
-    """Address or network of a proxy whose X-Forwarded-For names the client, such as 172.16.0.0/12; may be
+    """Address or network of a proxy whose X-Forwarded-For names the client, and that no client has; may be
     repeated."""
 
 
@@ -125,7 +125,7 @@ def _settings(access: Access, limits: Limits) -> "ServerSettings":
         Proxies(access.trusted_proxy)
     except ValueError as error:
         raise UsageError(
-            f"--trusted-proxy: {error}; name an address, or a network such as 172.16.0.0/12"
+            f"--trusted-proxy: {error}; name an address, or a network such as 172.30.0.0/24"
         ) from None
     return ServerSettings(
         host=access.host,

@@ -29,7 +29,8 @@ class Connections:
     """Counts the open connections of a server.
 
     Args:
-        settings: Limits. Connections from this machine and from trusted proxies are limited only in all.
+        settings: Limits. Connections from this machine and from trusted proxies count only towards the limit
+            of all connections.
     """
 
     def __init__(self, settings: ServerSettings) -> None:

@@ -88,7 +88,7 @@ class Proxies:
     """The addresses whose connections are those of many clients: this machine's, and those of named proxies.
 
     Args:
-        places: Addresses and networks, such as `172.16.0.0/12`.
+        places: Addresses and networks, such as `172.30.0.0/24`.
 
     Raises:
         ValueError: One is neither.

@@ -76,7 +76,9 @@ class Guard:
         try:
             self._hosts.require(headers)
             if scope["path"] not in _STAYING_PATHS:
-                self._rates.require((scope.get("client") or ("",))[0])
+                address = (scope.get("client") or ("",))[0]
+                may_be_claimed = bool(self._settings.trusted_proxies) and "x-forwarded-for" in headers
+                self._rates.require(address, is_claimed=may_be_claimed)
             sending.headers |= self._origins.require(scope, headers)
             if self._origins.is_preflight(scope, headers):
                 sending.headers |= self._origins.permission()
