@@ -28,8 +28,7 @@ from allyouneed.interop.export import export_model
 from allyouneed.interop.importing import FORMATS, import_model
 
 pytestmark = pytest.mark.release
-for package in ("sentencepiece", "transformers", "ctranslate2", "yaml"):
-    require_packages(package)
+require_packages("sentencepiece", "transformers", "ctranslate2", "yaml")
 
 PYMARIAN = Path(sys.executable).with_name("pymarian")
 TEXTS = SENTENCES[:200]

@@ -155,12 +155,29 @@ def test_a_tokeniser_that_splits_otherwise_is_found(folder: Path) -> None:
         import_model(folder, folder.parent / "model")
 
 
+def test_the_folder_does_not_choose_the_class_of_its_tokeniser(folder: Path) -> None:
+    """It could choose one that unpickles."""
+    set_in(folder / "tokenizer_config.json", tokenizer_class="NoSuchTokenizer")
+    require_proof(import_model(folder, folder.parent / "model"))
+
+
+def test_out_of_memory_is_no_fault_of_the_model(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*arguments: object) -> None:
+        raise RuntimeError("[enforce fail at alloc_cpu.cpp:127] DefaultCPUAllocator: can't allocate memory")
+
+    monkeypatch.setattr("allyouneed.interop.from_huggingface.TransformersMarian", fail)
+    assert main(["import", str(folder), str(folder.parent / "model")]) == 7
+    assert "there is not enough memory" in capsys.readouterr().err
+
+
 def test_what_transformers_cannot_run_is_told_in_a_line(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    set_in(folder / "tokenizer_config.json", tokenizer_class="NoSuchTokenizer")
+    set_in(folder / "tokenizer_config.json", sp_model_kwargs={"nonsense": 1})
     assert main(["import", str(folder), str(folder.parent / "model")]) == 4
     [line] = capsys.readouterr().err.strip().splitlines()
     assert "error[E-MODEL]: transformers cannot run the model (" in line
-    assert "the backend tokenizer from one of: (1) " in line
+    assert "'nonsense'" in line
     assert not (folder.parent / "model").exists()

@@ -24,9 +24,11 @@ class TransformersMarian:
     """
 
     def __init__(self, path: Path, orders: tuple[Order, Order]) -> None:
-        from transformers import AutoTokenizer, GenerationConfig, MarianMTModel
+        from transformers import GenerationConfig, MarianMTModel, MarianTokenizer
 
-        self._tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True)
+        # Not AutoTokenizer: a hostile folder would choose the class. Our exports have no SentencePiece model.
+        has_spm = (path / "source.spm").is_file()
+        self._tokenizer = MarianTokenizer.from_pretrained(path, local_files_only=True) if has_spm else None
         with no_progress_bar():
             model = MarianMTModel.from_pretrained(path, local_files_only=True, dtype=torch.float32)
         for stack in (model.get_encoder(), model.get_decoder()):
@@ -38,8 +40,10 @@ class TransformersMarian:
         self._model = model.eval()
         self._source, self._target = orders
 
-    def encode(self, text: str) -> list[int]:
-        """The source ids of a text, without the end symbol."""
+    def encode(self, text: str) -> list[int] | None:
+        """The source ids of a text, without the end symbol; None without SentencePiece models."""
+        if self._tokenizer is None:
+            return None
         ids: list[int] = self._tokenizer(text)["input_ids"]
         return self._source.ours(ids[:-1], unknown=_NO_TOKEN)
 
