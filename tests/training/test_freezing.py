@@ -119,6 +119,15 @@ def test_where_updates_are_not_finite_the_module_is_still_named(build: Build) ->
         trainer.train()
 
 
+def test_a_part_that_a_kernel_computes_with_others_is_named_alone(build: Build) -> None:
+    trainer = build("run", frozen=["embeddings.*"])
+    with torch.no_grad():
+        trainer.model.get_parameter("encoder.0.after_self_attention.norm.weight").fill_(math.nan)
+    expected = r"the output of encoder\.0\.after_self_attention\.norm is not finite"
+    with pytest.raises(DivergedError, match=expected):
+        trainer.train()
+
+
 @pytest.mark.parametrize(
     ("patterns", "message"),
     [

@@ -83,7 +83,7 @@ class _ProjectedLoss(torch.autograd.Function):
             all_logits += len(targets) * bias.sum()
             bias_gradient -= uniform * len(targets)
             bias_gradient.index_add_(0, targets, bias.new_full(targets.shape, smoothing - 1))
-        ctx.gradients = hidden_gradient, matrix_gradient, bias_gradient
+        ctx.save_for_backward(hidden_gradient, matrix_gradient, bias_gradient)
         smoothed = log_normalisers - (1 - smoothing) * gold_logits - uniform * all_logits
         negative_log_likelihood = log_normalisers - gold_logits
         ctx.mark_non_differentiable(negative_log_likelihood)
@@ -92,9 +92,8 @@ class _ProjectedLoss(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, scale: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         hidden, matrix, bias = (
-            None if gradient is None else gradient.mul_(scale) for gradient in ctx.gradients
+            None if gradient is None else gradient.mul_(scale) for gradient in ctx.saved_tensors
         )
-        del ctx.gradients  # so that nothing else holds them, and other gradients are added in place
         return hidden, matrix, None, None, bias, None, None
 
 
