@@ -10,7 +10,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -25,11 +25,14 @@ from allyouneed.config.presets import preset
 from allyouneed.config.run import Precision
 from allyouneed.data.batching import Batch
 from allyouneed.model import Transformer
-from allyouneed.model.attention import fused_attention, scaled_dot_product_attention
+from allyouneed.model.attention import AttentionFunction, fused_attention, scaled_dot_product_attention
 from allyouneed.model.dropout import Dropout
+from allyouneed.native import gradients
 from allyouneed.training import loss, update
+from allyouneed.training.gradients import Gradients
 from allyouneed.training.loss import LossSums
 from allyouneed.training.optimizer import build_optimizer
+from allyouneed.training.team import team_of
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.training.plain_loss import loss_of_logits
@@ -46,19 +49,29 @@ class Step:
         self,
         precision: Precision,
         micro_batches: int,
-        attend: Callable[..., Any],
+        attend: AttentionFunction | None = None,
         *,
         kernels: bool = True,
+        share: str = "micro_batches",
     ) -> None:
         config = preset("multi30k_tiny").replace(
-            model={"source_vocab_size": VOCAB_SIZE, "target_vocab_size": VOCAB_SIZE}
+            model={"source_vocab_size": VOCAB_SIZE, "target_vocab_size": VOCAB_SIZE},
+            training={
+                "batch_tokens": BATCH_TOKENS,
+                "micro_batch_tokens": BATCH_TOKENS // micro_batches,
+                "precision": precision,
+                "threads_share": share,
+            },
         )
-        self.training, self.precision = config.training, precision
+        self.training = config.training
         self.model = Transformer(config.model).train()
         with nullcontext() if kernels else no_kernels():
             update.use_fastest_operators(self.model, precision)
-        self.model.use_attention(attend)
-        self.optimizer = build_optimizer(self.model, config.training)
+        if attend:
+            self.model.use_attention(attend)
+        self.optimizer = build_optimizer(self.model, self.training)
+        self.gradients = Gradients(list(self.model.parameters()))
+        self.team = team_of(self.model, self.gradients, self.training, self.training.label_smoothing)
         rows = BATCH_TOKENS // SENTENCE_TOKENS // micro_batches
         self.batches = [_random_batch(rows) for _ in range(micro_batches)]
         self.tokens = sum(batch.num_target_tokens for batch in self.batches)
@@ -66,12 +79,15 @@ class Step:
     def __call__(self) -> float:
         """Take a step; target tokens per second."""
         began = time.perf_counter()
-        for batch in self.batches:
-            update.accumulate_gradient(
-                self.model, batch, self.tokens, self.training.label_smoothing, self.precision
-            )
+        self.gradients.clear()
+        if self.team:
+            self.team.add_up(enumerate(map(nullcontext, self.batches)), 1, self.tokens)
+        else:
+            for batch in self.batches:
+                update.accumulate_gradient(
+                    *(self.model, batch, self.tokens, self.training.label_smoothing, self.training.precision)
+                )
         self.optimizer.step()
-        self.optimizer.zero_grad()
         return self.tokens / (time.perf_counter() - began)
 
 
@@ -103,23 +119,26 @@ def plain_loss() -> Iterator[None]:
 
 @contextmanager
 def no_kernels() -> Iterator[None]:
-    """PyTorch's softmax of the loss, and its operators around sub-layers."""
-    with patch.object(loss, "library", lambda: None), patch.object(update, "library", lambda: None):
+    """PyTorch's operators in place of the kernels."""
+    with ExitStack() as stack:
+        for module in (loss, update, gradients):
+            stack.enter_context(patch.object(module, "library", lambda: None))
         yield
 
 
 def main() -> None:
     """Measure all variants, print a table, and keep it in `results/`."""
-    plain, fused = scaled_dot_product_attention, fused_attention
     variants: dict[str, tuple[Step, Callable[[], Any]]] = {
-        "as trained": (Step("bfloat16", 4, plain), nullcontext),
-        "without kernels": (Step("bfloat16", 4, plain, kernels=False), no_kernels),
-        "one micro-batch": (Step("bfloat16", 1, plain), nullcontext),
-        "PyTorch's dropout, no kernels": (Step("bfloat16", 4, plain, kernels=False), library_dropout),
-        "plain loss": (Step("bfloat16", 4, plain), plain_loss),
-        "PyTorch's fused attention": (Step("bfloat16", 4, fused), nullcontext),
-        "float32": (Step("float32", 4, fused), nullcontext),
-        "float32 without kernels": (Step("float32", 4, fused, kernels=False), no_kernels),
+        "as trained": (Step("bfloat16", 4), nullcontext),
+        "without kernels": (Step("bfloat16", 4, kernels=False), no_kernels),
+        "one micro-batch": (Step("bfloat16", 1), nullcontext),
+        "threads share operations": (Step("bfloat16", 4, share="operations"), nullcontext),
+        "PyTorch's dropout, no kernels": (Step("bfloat16", 4, kernels=False), library_dropout),
+        "plain loss": (Step("bfloat16", 4), plain_loss),
+        "plain attention": (Step("bfloat16", 4, scaled_dot_product_attention), nullcontext),
+        "PyTorch's fused attention": (Step("bfloat16", 4, fused_attention), nullcontext),
+        "float32": (Step("float32", 4), nullcontext),
+        "float32 without kernels": (Step("float32", 4, kernels=False), no_kernels),
     }
     speeds: dict[str, list[float]] = {name: [] for name in variants}
     for _ in range(ROUNDS):

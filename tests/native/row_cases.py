@@ -20,7 +20,6 @@ from tests.native.references import (
 )
 from torch import Tensor
 
-from allyouneed.native.library import form_of
 from allyouneed.native.stack import ACTIVATIONS
 from allyouneed.symbols import END
 
@@ -31,7 +30,6 @@ def row_cases() -> list[Case]:
         *map(activation_case_of, ACTIVATIONS),
         *map(normalisers_case, VOCABULARIES),
         *map(top_case, VOCABULARIES),
-        *(softmax_case(form, width) for form in ("float32", "bfloat16") for width in VOCABULARIES),
         impossible_tokens_case(),
     ]
 
@@ -66,24 +64,6 @@ def normalisers_case(width: int) -> Case:
     normalisers = case.room(len(logits))
     case.call("normalisers_of", len(logits), width, case.tensor(logits), normalisers)
     case.expect_close(normalisers, logits.double().logsumexp(-1), **LOG_PROBS)
-    return case
-
-
-def softmax_case(form: str, width: int) -> Case:
-    """One thread and two give the same bits."""
-    case, dtype = Case(f"softmax_rows {form} {width}"), getattr(torch, form)
-    logits = logits_case(width).to(dtype)
-    expected, found = logits.double(), []
-    for threads in (1, 2):
-        rows, normalisers = case.tensor(logits), case.room(len(logits))
-        case.call("softmax_rows", *logits.shape, form_of(dtype), rows, normalisers, threads)
-        found += [rows, normalisers]
-    case.expect_close(found[1], expected.logsumexp(-1), **LOG_PROBS)
-    bound = 4e-6 if dtype == torch.float32 else torch.finfo(dtype).eps / 2 + 4e-6
-    probabilities = expected.softmax(-1)
-    case.expect(found[0], probabilities, bound * probabilities, dtype)
-    for one, two in zip(found[:2], found[2:], strict=True):
-        case.expect_same_bits(one, two)
     return case
 
 

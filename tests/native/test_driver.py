@@ -9,10 +9,12 @@ import torch
 from tests.native.attention_cases import attention_cases
 from tests.native.cases import Address, Case, file_of
 from tests.native.driver import Driver, Report, build_driver
+from tests.native.gradient_cases import gradient_cases
 from tests.native.linear_cases import linear_cases, linear_structure
 from tests.native.residual_cases import residual_cases
 from tests.native.row_cases import row_cases
 from tests.native.search_cases import search_cases
+from tests.native.softmax_cases import softmax_cases
 from tests.native.stack_cases import stack_cases
 from tests.native.stack_references import StackReference, stack_references
 from tests.tiny import TinyModel
@@ -35,7 +37,7 @@ def test_every_case_passes(
     driver = build_driver(instructions, tmp_path)
     target = driver.target()
     cases = [*linear_cases(target.layouts), *attention_cases(target), *row_cases(), *residual_cases()]
-    cases += [*search_cases(), *stack_cases(target, references)]
+    cases += [*softmax_cases(), *gradient_cases(), *search_cases(), *stack_cases(target, references)]
     report = driver.run(cases)
     assert not report.failures, "\n".join(report.failures)
     assert report.passed == [case.name for case in cases]

@@ -202,8 +202,5 @@ def test_threads_are_divided_among_the_micro_batches_of_a_process(
     torch.set_num_threads(threads)
     gradients = Gradients(list(model.parameters()))
     team = team_of(model, gradients, config.training, 0.1, processes)
-    if size == 1:
-        assert team is None
-    else:
-        assert team is not None
-        assert (team.size, team.threads_each) == (size, each)
+    assert team is not None
+    assert (team.size, team.threads_each) == (size, each)

@@ -26,12 +26,7 @@ from allyouneed.symbols import END, PADDING, START
 from allyouneed.training.gradients import FiniteWatch, Gradients
 from allyouneed.training.optimizer import build_optimizer, learning_rate
 from allyouneed.training.team import team_of
-from allyouneed.training.update import (
-    accumulate_gradient,
-    seed_generators,
-    shares_micro_batches,
-    use_fastest_operators,
-)
+from allyouneed.training.update import accumulate_gradient, seed_generators, use_fastest_operators
 
 
 class Contender(Protocol):
@@ -57,7 +52,6 @@ class OurStep:
         self._gradients = Gradients(list(self.model.parameters()))
         self._watch = FiniteWatch(self._optimizer, device)
         smoothing = config.training.label_smoothing
-        self._cached = not shares_micro_batches(config.training, device)
         self._team = team_of(self.model, self._gradients, config.training, smoothing)
 
     def step(self, batch: Batch) -> Tensor:
@@ -73,12 +67,7 @@ class OurStep:
             for number, part in enumerate(parts):
                 seed_generators(training.seed, self._num_steps, number)
                 self._gradients.loss += accumulate_gradient(
-                    self.model,
-                    part,
-                    tokens,
-                    training.label_smoothing,
-                    training.precision,
-                    cached=self._cached,
+                    self.model, part, tokens, training.label_smoothing, training.precision
                 )
         _set_learning_rate(self._optimizer, self._num_steps, self._config)
         self._watch.update(self._gradients.buffer, self._num_steps)

@@ -20,17 +20,21 @@ TYING: dict[str, dict[Role, str]] = {
 }
 """`ModelConfig.tied_embeddings` -> role -> name of its matrix; roles with one name share one parameter."""
 
-LookUp = Callable[[Tensor, Tensor], Tensor]
+LookUp = Callable[[Tensor, Tensor, bool], Tensor]
 
 
-def rows_of(ids: Int[Tensor, "*shape"], matrix: Float[Tensor, "vocab d_model"]) -> Tensor:
-    """The row of each id."""
-    return functional.embedding(ids, matrix)
+def rows_of(
+    ids: Int[Tensor, "*shape"], matrix: Float[Tensor, "vocab d_model"], sparse: bool = False
+) -> Tensor:
+    """The row of each id; the gradient of the matrix is sparse if wanted."""
+    return functional.embedding(ids, matrix, sparse=sparse)
 
 
-def rows_after_zeros(ids: Int[Tensor, "*shape"], matrix: Float[Tensor, "vocab d_model"]) -> Tensor:
+def rows_after_zeros(
+    ids: Int[Tensor, "*shape"], matrix: Float[Tensor, "vocab d_model"], sparse: bool = False
+) -> Tensor:
     """The row of each id, or zeros for the start symbol: the 2017 code shifts the target's vectors by one."""
-    return functional.embedding(ids, matrix) * (ids != START)[..., None]
+    return rows_of(ids, matrix, sparse) * (ids != START)[..., None]
 
 
 DECODER_STARTS: dict[str, LookUp] = {"symbol": rows_of, "zeros": rows_after_zeros}
@@ -60,6 +64,7 @@ class Embeddings(nn.Module):
         self.bias = nn.Parameter(torch.empty(target_vocab_size)) if output_bias else None
         """Bias of the logits (vocab), or None."""
         self._look_up = {"source": rows_of, "target": DECODER_STARTS[decoder_start]}
+        self._sparse = False
         self.names = TYING[tying]
         sizes: dict[Role, int] = {
             "source": source_vocab_size,
@@ -78,7 +83,24 @@ class Embeddings(nn.Module):
 
     def embed(self, role: Role, ids: Int[Tensor, "batch length"]) -> Float[Tensor, "batch length d_model"]:
         """The rows of `ids`, multiplied by `scale`, which is sqrt(d_model) in the paper."""
-        return self._look_up[role](ids, self.matrix(role)) * self.scale
+        return self._look_up[role](ids, self.matrix(role), self._sparse) * self.scale
+
+    def untie_gradients(self) -> list[tuple[nn.Parameter, nn.Parameter]]:
+        """Give each role a parameter of its own, in the memory of the matrix that it has.
+
+        Their gradients, of which those of looked-up rows are sparse, are then added without autograd, which
+        would write a whole matrix for each role.
+
+        Returns:
+            The new parameters, each with the one that it stands for.
+        """
+        pairs = [
+            (nn.Parameter(matrix.detach(), matrix.requires_grad), matrix)
+            for matrix in (self.matrices[self.names[role]] for role in TYING["none"])
+        ]
+        self.names, self._sparse = TYING["none"], True
+        self.matrices = nn.ParameterDict(zip(self.names.values(), (new for new, _ in pairs), strict=True))
+        return pairs
 
     def logits(self, hidden: Float[Tensor, "*rows d_model"]) -> Float[Tensor, "*rows vocab"]:
         """The logits of the next token."""

@@ -63,6 +63,15 @@ struct dropout {
     float scale;
 };
 
+/* Scores of attention in training, (sentences, heads, queries, keys), before they are scaled. Byte
+`mask[sentence * sentence_stride + query * query_stride + key]` is 1 where a query may attend. */
+struct scores {
+    int64_t num_sentences, num_heads, num_queries, num_keys;
+    int64_t sentence_stride, query_stride;
+    const uint8_t *mask;
+    float scale;
+};
+
 /* A map f(x) = out(g(in(x))), where g is attention or an activation, with its norm: LayerNorm(x + f(x)), or
 x + f(LayerNorm(x)) with pre-norm. */
 struct sublayer {
@@ -153,6 +162,13 @@ int add_norm_backward(
     const struct dropout *dropout, const float *gains, float *of_x, void *of_y, float *of_gains, float *of_biases,
     int threads);
 
+/* Adds values in float32 or bfloat16 to sums. */
+void accumulate(int64_t num_values, int form, const void *values, float *sums, int threads);
+
+/* out = scale (values - row), for each row of values in float32 or bfloat16; `out` may be `values`. */
+void scaled_difference(
+    int64_t num_rows, int width, int form, const void *values, const float *row, float scale, float *out, int threads);
+
 /* Applies an activation in place. */
 void activate(int activation, int64_t num_values, float *values, int threads);
 
@@ -171,6 +187,14 @@ void normalisers_of(int64_t num_rows, int width, const float *logits, float *nor
 /* Replaces each row of logits, in float32 or bfloat16, by its softmax, and writes its log-sum-exp. Returns 0 if out of
 memory. */
 int softmax_rows(int64_t num_rows, int width, int form, void *logits, float *normalisers, int threads);
+
+/* Replaces scores, in float32 or bfloat16, by the weights of attention (3.2.1). Returns 0 if out of memory. */
+int attention_softmax(const struct scores *scores, int form, void *rows, int threads);
+
+/* The gradient of the scores, from the weights and theirs; all in a form. */
+void attention_softmax_backward(
+    int64_t num_rows, int width, int form, const void *weights, const void *gradient, float scale, void *of_scores,
+    int threads);
 
 /* The k most probable tokens of each row of logits and their log-probabilities. `excluded` tokens are never chosen
 but keep their share of the probability, nor is `end` in rows that `cannot_end`; their logits are overwritten.

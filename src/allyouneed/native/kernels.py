@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from allyouneed.native.attention import address_of
-from allyouneed.native.library import form_of, library
+from allyouneed.native.library import library
 from allyouneed.symbols import END
 
 
@@ -19,21 +19,6 @@ def log_sum_exp(logits: Float[Tensor, "*rows vocab"]) -> Float[Tensor, " *rows"]
     _require_rows(logits)
     normalisers = torch.empty(logits.shape[:-1])
     library().normalisers_of(normalisers.numel(), logits.size(-1), logits.data_ptr(), normalisers.data_ptr())
-    return normalisers
-
-
-def softmax_(logits: Float[Tensor, "rows vocab"]) -> Float[Tensor, " rows"]:
-    """Replace each row of contiguous logits, in float32 or bfloat16, by its softmax.
-
-    Returns:
-        The log-sum-exp of each row, in float32.
-    """
-    assert logits.is_cpu
-    assert logits.is_contiguous()
-    normalisers = torch.empty(len(logits))
-    places = logits.data_ptr(), normalisers.data_ptr()
-    if not library().softmax_rows(*logits.shape, form_of(logits.dtype), *places, torch.get_num_threads()):
-        raise MemoryError
     return normalisers
 
 

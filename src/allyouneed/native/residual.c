@@ -15,7 +15,10 @@ INLINE vec share_of(const struct dropout *dropout, int64_t place, int64_t count)
     if (!dropout->draws)
         return splat(1);
     shorts draws = {0};
-    memcpy(&draws, dropout->draws + place, count >= LANES ? sizeof draws : 2 * (count > 0 ? count : 0));
+    if (count >= LANES)
+        memcpy(&draws, dropout->draws + place, sizeof draws);
+    else if (count > 0)
+        memcpy(&draws, dropout->draws + place, 2 * count);
     ivec stays = __builtin_convertvector(draws, ivec) >= splat_bits(dropout->bound);
     return chosen(stays, splat(dropout->scale), splat(0));
 }

@@ -103,49 +103,6 @@ static float log_sum_exp(const float *logits, int width) {
     return largest + logf(sum_of(sums[0]));
 }
 
-/* Replaces a row by its softmax and returns its log-sum-exp; `powers` has room for the row in float32. */
-INLINE float softmax_row(enum form form, char *row, int width, float *powers) {
-    vec most = splat(-INFINITY), sums[SUMS];
-    for (int i = 0; i < width; i += LANES)
-        most = larger(most, load_of(form, row, i, width - i, -INFINITY));
-    const float largest = largest_of(most);
-    for (int s = 0; s < SUMS; s++)
-        sums[s] = splat(0);
-    for (int i = 0; i < width; i += 16)
-        for (int s = 0; s < SUMS; s++) {
-            int64_t place = i + s * LANES;
-            vec power = exponential(load_of(form, row, place, width - place, -INFINITY) - splat(largest));
-            store_first(powers + place, power, width - place);
-            sums[s] += power;
-        }
-    for (int s = 1; s < SUMS; s++)
-        sums[0] += sums[s];
-    const float sum = sum_of(sums[0]);
-    const vec factor = splat(1 / sum);
-    for (int i = 0; i < width; i += LANES) {
-        vec power = load_first(powers + i, width - i, 0);
-        store_of(form, row, i, power * factor, width - i);
-    }
-    return largest + logf(sum);
-}
-
-int softmax_rows(int64_t num_rows, int width, int form, void *logits, float *normalisers, int threads) {
-    int failed = 0;
-#pragma omp parallel num_threads(threads) reduction(| : failed) if (threads > 1 && !is_forked)
-    {
-        float *powers = malloc(width * sizeof *powers);
-        failed = !powers;
-#pragma omp for schedule(static)
-        for (int64_t row = 0; row < num_rows; row++)
-            if (!failed && form == FLOAT32)
-                normalisers[row] = softmax_row(FLOAT32, (char *)logits + 4 * row * width, width, powers);
-            else if (!failed)
-                normalisers[row] = softmax_row(BFLOAT16, (char *)logits + 2 * row * width, width, powers);
-        free(powers);
-    }
-    return !failed;
-}
-
 /* Inserts a value into the best k so far; among equal values, the earlier one stays first. */
 static void insert(float value, int64_t id, int k, float *values, int64_t *ids) {
     if (!(value > values[k - 1]))

@@ -250,6 +250,11 @@ INLINE vec load_bfloat16(const char *from) {
 INLINE vec load_first_bfloat16(const char *from, int64_t count, float other) {
     if (count >= LANES)
         return load_bfloat16(from);
+#if HAS_AVX512
+    __mmask16 first = (__mmask16)(count > 0 ? (1u << count) - 1 : 0);
+    __m512i halves = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(first, from));
+    return _mm512_mask_blend_ps(first, splat(other), (vec)_mm512_slli_epi32(halves, 16));
+#else
     vec v = splat(other);
     for (int i = 0; i < count; i++) {
         uint16_t half;
@@ -260,12 +265,21 @@ INLINE vec load_first_bfloat16(const char *from, int64_t count, float other) {
         v[i] = value;
     }
     return v;
+#endif
 }
 
 /* Stores the first `count` values, rounded to bfloat16. */
 INLINE void store_first_bfloat16(char *to, vec v, int64_t count) {
     shorts halves = __builtin_convertvector((ivec)to_bfloat16(v) >> 16, shorts);
-    memcpy(to, &halves, count >= LANES ? sizeof halves : 2 * (count > 0 ? count : 0));
+    if (count >= LANES)
+        memcpy(to, &halves, sizeof halves); /* of a constant size: not a call */
+    else if (count > 0) {
+#if HAS_AVX512
+        _mm256_mask_storeu_epi16(to, (__mmask16)((1u << count) - 1), (__m256i)halves);
+#else
+        memcpy(to, &halves, 2 * count);
+#endif
+    }
 }
 
 /* Stores integers as signed bytes plus an offset of 0 or 128. */

@@ -18,7 +18,7 @@ from allyouneed.training.distributed import Processes
 from allyouneed.training.gradients import Gradients
 from allyouneed.training.loss import smoothing_over_all
 from allyouneed.training.team import team_of
-from allyouneed.training.update import accumulate_gradient, seed_generators, shares_micro_batches
+from allyouneed.training.update import accumulate_gradient, seed_generators
 
 Say = Callable[[str], None]
 
@@ -53,7 +53,6 @@ class Accumulation:
         self._smoothing = smoothing_over_all(
             config.label_smoothing, config.label_smoothing_over, model.config.target_vocab_size
         )
-        self._cached = not shares_micro_batches(config, next(model.parameters()).device)
         self._team = team_of(model, gradients, config, self._smoothing, processes.size)
 
     def add_up(
@@ -111,12 +110,7 @@ class Accumulation:
         # A sharded model exchanges its parts in here.
         with self._made(pairs) as batch, self._processes.losses_told():
             return accumulate_gradient(
-                self._model,
-                batch,
-                num_target_tokens,
-                self._smoothing,
-                self._config.precision,
-                cached=self._cached,
+                self._model, batch, num_target_tokens, self._smoothing, self._config.precision
             )
 
     @contextmanager

@@ -13,7 +13,7 @@ from allyouneed.model import EncoderDecoder
 from allyouneed.model.layers import AddAndNorm, add_and_norm
 from allyouneed.training.freezing import trainable
 from allyouneed.training.loss import smoothing_over_all
-from allyouneed.training.update import batch_loss, seed_generators, shares_micro_batches
+from allyouneed.training.update import batch_loss, seed_generators
 
 _MOST_LINES = 20
 
@@ -33,11 +33,10 @@ def locate_non_finite(
     smoothing = smoothing_over_all(
         config.label_smoothing, config.label_smoothing_over, model.config.target_vocab_size
     )
-    cached = not shares_micro_batches(config, next(model.parameters()).device)
     for number, pairs in enumerate(planned.micro_batches):
         seed_generators(config.seed, step, number)
         with _first_non_finite(model) as modules:
-            loss = batch_loss(model, make_batch(store, pairs), smoothing, config.precision, cached=cached)
+            loss = batch_loss(model, make_batch(store, pairs), smoothing, config.precision)
         gradients = torch.autograd.grad(loss.smoothed, trainable(model), allow_unused=True)
         names = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
         culprits = [

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from allyouneed.native.gradients import accumulate_
 from allyouneed.training.optimizer import skips_if_told, step_unless
 
 MOST_SKIPPED_IN_A_ROW = 3
@@ -15,9 +16,9 @@ _ALIGNMENT = 16
 
 
 class Part(NamedTuple):
-    """The gradients of a micro-batch, None for parameters without part in the loss, and the loss."""
+    """The gradients of a micro-batch, each with the view of the buffer that it is added to, and the loss."""
 
-    gradients: Sequence[Tensor | None]
+    gradients: Sequence[tuple[Tensor, Tensor]]
     loss: Tensor
 
 
@@ -35,7 +36,6 @@ class Gradients:
         *pieces, loss = self.buffer.split([*sizes, 1])
         for parameter, piece in zip(parameters, pieces, strict=True):
             parameter.grad = piece[: parameter.numel()].view_as(parameter)
-        self._views = [parameter.grad for parameter in parameters]
         self.loss = loss[0]
         """Sum of the losses of the batch so far, in nats; a scalar view of the buffer."""
 
@@ -45,10 +45,8 @@ class Gradients:
 
     def add(self, part: Part) -> None:
         """Add the gradients and the loss of a micro-batch."""
-        views, gradients = zip(
-            *((v, g) for v, g in zip(self._views, part.gradients, strict=True) if g is not None), strict=True
-        )
-        torch._foreach_add_(views, gradients)
+        for view, gradient in part.gradients:
+            accumulate_(view, gradient)
         self.loss += part.loss
 
 

@@ -5,8 +5,9 @@ from typing import Any, NamedTuple
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
-from allyouneed.native.kernels import softmax_
+from allyouneed.native.gradients import accumulate_, is_known, scaled_difference, softmax_
 from allyouneed.native.library import library
 
 _CHUNK_ELEMENTS = 1 << 26
@@ -67,15 +68,12 @@ class _ProjectedLoss(torch.autograd.Function):
         uniform = smoothing / matrix.size(0)
         hidden_gradient = torch.empty_like(hidden) if of_hidden else None
         bias_gradient = None if bias is None else torch.zeros_like(bias)
-        log_normalisers, matrix_gradient = _softmax_terms(
+        log_normalisers, ctx.product = _softmax_terms(
             hidden, matrix, bias, hidden_gradient, bias_gradient, of_matrix=of_matrix
         )
         gold_rows, sum_of_rows = matrix[targets], matrix.sum(0)
         if hidden_gradient is not None:
             hidden_gradient -= (1 - smoothing) * gold_rows + uniform * sum_of_rows
-        if matrix_gradient is not None:
-            matrix_gradient -= uniform * hidden.sum(0)
-            matrix_gradient.index_add_(0, targets, hidden, alpha=smoothing - 1)
         gold_logits = (hidden * gold_rows).sum()
         all_logits = hidden.sum(0) @ sum_of_rows
         if bias is not None and bias_gradient is not None:
@@ -83,18 +81,25 @@ class _ProjectedLoss(torch.autograd.Function):
             all_logits += len(targets) * bias.sum()
             bias_gradient -= uniform * len(targets)
             bias_gradient.index_add_(0, targets, bias.new_full(targets.shape, smoothing - 1))
-        ctx.save_for_backward(hidden_gradient, matrix_gradient, bias_gradient)
+        ctx.save_for_backward(hidden, targets, hidden_gradient, bias_gradient)
+        ctx.uniform, ctx.smoothing = uniform, smoothing
         smoothed = log_normalisers - (1 - smoothing) * gold_logits - uniform * all_logits
         negative_log_likelihood = log_normalisers - gold_logits
         ctx.mark_non_differentiable(negative_log_likelihood)
         return smoothed, negative_log_likelihood
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, scale: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-        hidden, matrix, bias = (
-            None if gradient is None else gradient.mul_(scale) for gradient in ctx.saved_tensors
-        )
-        return hidden, matrix, None, None, bias, None, None
+        hidden, targets, of_hidden, of_bias = ctx.saved_tensors
+        of_hidden, of_bias = (None if each is None else each.mul_(scale) for each in (of_hidden, of_bias))
+        of_matrix = None
+        if ctx.product is not None:
+            # One pass over the matrix, now that the scale is known.
+            of_matrix = scaled_difference(ctx.product, ctx.uniform * hidden.sum(0), scale)
+            of_matrix.index_add_(0, targets, hidden * ((ctx.smoothing - 1) * scale))
+            ctx.product = None
+        return of_hidden, of_matrix, None, None, of_bias, None, None
 
 
 def _softmax_terms(
@@ -108,7 +113,8 @@ def _softmax_terms(
 ) -> tuple[Tensor, Tensor | None]:
     """Sum of the logs of the softmax denominators, and if wanted its gradient for the matrix.
 
-    The other gradients are written into `hidden_gradient`, and added to `bias_gradient`.
+    That is in the type of the products if there is one chunk. The other gradients are written into
+    `hidden_gradient`, and added to `bias_gradient`.
     """
     dtype = _product_dtype(hidden)
     matrix_gradient = torch.zeros_like(matrix) if of_matrix and not len(hidden) else None
@@ -128,10 +134,12 @@ def _softmax_terms(
                 hidden_gradient[rows] = probabilities @ low_matrix
             if of_matrix:
                 product = probabilities.T @ low_hidden[rows]
-                if matrix_gradient is None:
+                if num_chunks == 1:
+                    matrix_gradient = product
+                elif matrix_gradient is None:
                     matrix_gradient = product.to(matrix.dtype)
                 else:
-                    matrix_gradient += product
+                    accumulate_(matrix_gradient, product)
             if bias_gradient is not None:
                 bias_gradient += probabilities.sum(0, dtype=bias_gradient.dtype)
     return log_normalisers, matrix_gradient
@@ -139,7 +147,7 @@ def _softmax_terms(
 
 def _softmax(logits: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """The softmax of each row, and the log of its denominator in `dtype`; may overwrite the logits."""
-    if logits.is_cpu and logits.dtype in (torch.float32, torch.bfloat16) and library():
+    if is_known(logits) and library():
         return logits, softmax_(logits)
     probabilities = logits.softmax(dim=-1)
     # log(sum exp) from the largest entry, as its probability cannot underflow.

@@ -10,17 +10,16 @@ from torch.autograd.function import once_differentiable
 
 from allyouneed.model.dropout import Dropout, draw
 from allyouneed.model.layers import add_and_norm
+from allyouneed.native.gradients import TYPES
 from allyouneed.native.header import structures
 from allyouneed.native.library import form_of, library
-
-_TYPES = torch.float32, torch.bfloat16
 
 
 def add_and_norm_by_kernel(
     x: Float[Tensor, "*rows d_model"], y: Float[Tensor, "*rows d_model"], dropout: Dropout, norm: nn.LayerNorm
 ) -> Float[Tensor, "*rows d_model"]:
     """`add_and_norm` on a CPU; in training by a kernel, unless it does not know the types."""
-    known = (x.dtype, norm.weight.dtype) == (torch.float32, torch.float32) and y.dtype in _TYPES
+    known = (x.dtype, norm.weight.dtype) == (torch.float32, torch.float32) and y.dtype in TYPES
     if not (dropout.training and known):
         return add_and_norm(x, y, dropout, norm)
     drawn = draw(y.shape, dropout.rate) if dropout.rate else None
@@ -59,7 +58,7 @@ class _AddNorm(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         normed, factors, gains, draws = ctx.saved_tensors
         gradient = gradient.contiguous()
-        of_x, of_y = torch.empty_like(normed), torch.empty_like(normed, dtype=_TYPES[ctx.form])
+        of_x, of_y = torch.empty_like(normed), torch.empty_like(normed, dtype=TYPES[ctx.form])
         of_gains, of_biases = torch.empty_like(gains), torch.empty_like(gains)
         done = library().add_norm_backward(
             *(len(factors), len(gains), gradient.data_ptr(), normed.data_ptr(), factors.data_ptr(), ctx.form),

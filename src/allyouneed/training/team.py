@@ -5,13 +5,11 @@ its core to another program, all wait. Threads with a micro-batch each wait once
 of them.
 """
 
-import copy
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager
-from itertools import chain
-from queue import SimpleQueue
+from contextlib import AbstractContextManager, closing
+from itertools import islice
 from threading import Barrier
 
 import torch
@@ -22,9 +20,9 @@ from allyouneed.errors import ResourceError
 from allyouneed.hardware.threads import PYTORCH_THREADS
 from allyouneed.model import EncoderDecoder
 from allyouneed.model.random_stream import drawing_from
-from allyouneed.training.freezing import trainable
 from allyouneed.training.gradients import Gradients, Part
 from allyouneed.training.update import batch_loss, seed_of, shares_micro_batches
+from allyouneed.training.working_copies import WorkingCopies
 
 MicroBatch = tuple[int, AbstractContextManager[Batch]]
 """Place in the batch, which determines the random numbers, and a context that makes the micro-batch."""
@@ -40,7 +38,7 @@ def team_of(
     smoothing: float,
     num_processes: int = 1,
 ) -> "Team | None":
-    """The team that computes a process's micro-batches; None for one thread, or if operations are shared.
+    """The team that computes a process's micro-batches on a CPU; None if threads share operations.
 
     Args:
         model: Model in training mode.
@@ -57,18 +55,16 @@ def team_of(
     of_batch = -(-config.batch_tokens // config.resolved_micro_batch_tokens())
     num_threads = torch.get_num_threads()
     size = min(num_threads, -(-of_batch // num_processes))
-    return Team(model, gradients, config, smoothing, size, num_threads // size) if size > 1 else None
+    return Team(model, gradients, config, smoothing, size, num_threads // size)
 
 
 class Team:
     """Computes the gradients of micro-batches, one per thread at a time, and adds them in their order.
 
-    The sum has the same bits for any number of threads, if each computes alone: those of
-    `accumulate_gradient` without a cache. All threads have the same weights, but modules of their own, as
-    modules may remember what they have just computed.
+    The sum has the same bits for any number of threads, if each computes alone.
 
     Attributes:
-        takes_turns: Whether one micro-batch is computed at a time, for lack of memory.
+        takes_turns: Whether one micro-batch is computed at a time: by one thread, or for lack of memory.
 
     Args:
         model: Model in training mode, on the CPU.
@@ -89,12 +85,8 @@ class Team:
         threads_each: int = 1,
     ) -> None:
         self._gradients, self._config, self._smoothing = gradients, config, smoothing
-        self.size, self.threads_each, self.takes_turns = size, threads_each, False
-        self._parameters = trainable(model)
-        self._models: SimpleQueue[EncoderDecoder] = SimpleQueue()
-        for _ in range(size):
-            shared = {id(tensor): tensor for tensor in chain(model.parameters(), model.buffers())}
-            self._models.put(copy.deepcopy(model, shared))
+        self.size, self.threads_each, self.takes_turns = size, threads_each, size == 1
+        self._copies = WorkingCopies(model, size, config.precision)
         self._pool = ThreadPoolExecutor(self.size, thread_name_prefix="micro-batch")
         self._start_threads()
 
@@ -133,36 +125,41 @@ class Team:
             if stopping():
                 return None
             stream = torch.Generator().manual_seed(seed_of(self._config.seed, step, place))
-            with drawing_from(stream), made as batch:
-                return self._part(batch, num_target_tokens)
+            # All threads would share one cache of rounded weights, and gradients would depend on its state.
+            with drawing_from(stream), made as batch, self._copies.one() as model:
+                loss = batch_loss(model, batch, self._smoothing, self._config.precision, cached=False)
+                mean = loss.smoothed / num_target_tokens
+                if self.takes_turns:
+                    mean.backward()  # adds gradients while they are in the caches
+                    return Part([], loss.negative_log_likelihood)
+                return Part(self._copies.gradients(mean), loss.negative_log_likelihood)
 
-        begun: deque[Future[Part | None]] = deque()
-        with PYTORCH_THREADS.limited_to(self.threads_each):  # until the last of them is done
-            try:
-                while True:
-                    most = 1 if self.takes_turns else _AHEAD * self.size
-                    while len(begun) < most and (one := next(micro_batches, None)):
-                        begun.append(self._pool.submit(compute, *one))
-                    if not begun:
-                        return True
-                    if stopping():
-                        return False
-                    part = begun.popleft().result()
+        with PYTORCH_THREADS.limited_to(self.threads_each):
+            self._copies.refresh()
+            if self.takes_turns:
+                parts = (compute(*one) for one in micro_batches)
+            else:
+                parts = self._side_by_side(compute, micro_batches)
+            with closing(parts):  # also after an error, it waits for threads that still compute
+                for part in parts:
                     if part is None:
                         return False
                     self._gradients.add(part)
-            finally:
-                for future in begun:
-                    future.cancel()
-                wait(begun)
+        return True
 
-    def _part(self, batch: Batch, num_target_tokens: float) -> Part:
-        model = self._models.get()
+    def _side_by_side(
+        self, compute: Callable[..., Part | None], micro_batches: Iterator[MicroBatch]
+    ) -> Generator[Part | None]:
+        """Yield the parts of micro-batches in their order."""
+        begun: deque[Future[Part | None]] = deque()
         try:
-            # All threads would share one cache of rounded weights, and gradients would depend on its state.
-            loss = batch_loss(model, batch, self._smoothing, self._config.precision, cached=False)
+            while True:
+                for one in islice(micro_batches, _AHEAD * self.size - len(begun)):
+                    begun.append(self._pool.submit(compute, *one))
+                if not begun:
+                    return
+                yield begun.popleft().result()
         finally:
-            self._models.put(model)
-        mean = loss.smoothed / num_target_tokens
-        gradients = torch.autograd.grad(mean, self._parameters, allow_unused=True)
-        return Part(gradients, loss.negative_log_likelihood)
+            for future in begun:
+                future.cancel()
+            wait(begun)

@@ -11,11 +11,12 @@ from torch import Tensor
 from allyouneed.config.run import Precision, TrainingConfig
 from allyouneed.data.batching import Batch
 from allyouneed.model import EncoderDecoder
-from allyouneed.model.attention import fused_attention, scaled_dot_product_attention
+from allyouneed.model.attention import AttentionFunction, fused_attention, scaled_dot_product_attention
 from allyouneed.model.layers import AddAndNorm, add_and_norm
 from allyouneed.model.packing import pack, sent
 from allyouneed.native.library import library
 from allyouneed.symbols import PADDING
+from allyouneed.training.attention import attention_by_kernel
 from allyouneed.training.loss import LossSums, projected_loss
 from allyouneed.training.residual import add_and_norm_by_kernel
 
@@ -43,23 +44,28 @@ def use_fastest_operators(model: EncoderDecoder, precision: Precision) -> None:
     The loss chooses its kernel itself.
     """
     on_cpu = next(model.parameters()).device.type == "cpu"
-    plain = on_cpu and precision == "bfloat16"
-    model.use_attention(scaled_dot_product_attention if plain else fused_attention)
     has_kernels = on_cpu and library() is not None  # found, or compiled, before threads need it
+    attend: AttentionFunction = fused_attention
+    if on_cpu and precision == "bfloat16":
+        attend = attention_by_kernel if has_kernels else scaled_dot_product_attention
+    model.use_attention(attend)
     for module in model.modules():
         if isinstance(module, AddAndNorm):
             module.combine = add_and_norm_by_kernel if has_kernels else add_and_norm
 
 
 def shares_micro_batches(config: TrainingConfig, device: torch.device) -> bool:
-    """Whether each thread computes micro-batches of its own; rounded weights are then not cached."""
+    """Whether each thread computes micro-batches of its own."""
     return device.type == "cpu" and config.threads_share == "micro_batches" and not config.sharded
 
 
 def batch_loss(
     model: EncoderDecoder, batch: Batch, smoothing: float, precision: Precision, *, cached: bool = True
 ) -> LossSums:
-    """Sum the losses of one micro-batch on the model's device; see `accumulate_gradient`."""
+    """Sum the losses of one micro-batch on the model's device; see `accumulate_gradient`.
+
+    Rounded weights are `cached` for their next use in the micro-batch, unless threads would share the cache.
+    """
     device = next(model.parameters()).device
     hidden_states = packed_hidden_states if _takes_flash(model, precision) else padded_hidden_states
     targets = torch.from_numpy(batch.target_output[batch.target_output != PADDING])
@@ -125,8 +131,6 @@ def accumulate_gradient(
     num_target_tokens: float,
     smoothing: float,
     precision: Precision,
-    *,
-    cached: bool = True,
 ) -> Tensor:
     """Add a micro-batch's part of the gradient of its global batch to the parameters' gradients.
 
@@ -137,11 +141,10 @@ def accumulate_gradient(
             gives the micro-batch weight zero.
         smoothing: Label smoothing.
         precision: Precision of the matrix products.
-        cached: Whether rounded weights are kept for their next use in the micro-batch.
 
     Returns:
         Sum of the unsmoothed negative log-likelihoods of the micro-batch's target tokens, in nats.
     """
-    loss = batch_loss(model, batch, smoothing, precision, cached=cached)
+    loss = batch_loss(model, batch, smoothing, precision)
     (loss.smoothed / num_target_tokens).backward()
     return loss.negative_log_likelihood

@@ -1,0 +1,63 @@
+"""The kernels of the loss and of gradients, which leave PyTorch to compute where there are none.
+
+All tensors are on the CPU, with values in float32 or bfloat16, contiguous unless said otherwise.
+"""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from allyouneed.native.library import form_of, library
+
+TYPES = torch.float32, torch.bfloat16
+"""Types that the kernels of training know."""
+
+
+def softmax_(logits: Float[Tensor, "rows vocab"]) -> Float[Tensor, " rows"]:
+    """Replace each row of logits by its softmax; only where there are kernels.
+
+    Returns:
+        The log-sum-exp of each row, in float32.
+
+    Raises:
+        MemoryError: There is no memory for a row in float32.
+    """
+    assert is_known(logits)
+    normalisers = torch.empty(len(logits))
+    places = logits.data_ptr(), normalisers.data_ptr()
+    if not library().softmax_rows(*logits.shape, form_of(logits.dtype), *places, torch.get_num_threads()):
+        raise MemoryError
+    return normalisers
+
+
+def accumulate_(sums: Tensor, values: Tensor) -> None:
+    """Add values of any layout and type to sums, in place; bfloat16 without a copy in float32."""
+    if values.dtype == sums.dtype or not (is_known(sums) and is_known(values) and library()):
+        sums += values
+        return
+    places = values.data_ptr(), sums.data_ptr()
+    library().accumulate(sums.numel(), form_of(values.dtype), *places, torch.get_num_threads())
+
+
+def scaled_difference(
+    values: Float[Tensor, "rows width"], row: Float[Tensor, " width"], scale: Float[Tensor, ""]
+) -> Float[Tensor, "rows width"]:
+    """`scale * (values - row)` in the type of `row`; may overwrite the values."""
+    if not (is_known(values) and row.dtype == torch.float32 and library()):
+        return values.to(row.dtype).sub_(row).mul_(scale)
+    row, out = (
+        row.contiguous(),
+        values if values.dtype == row.dtype else values.new_empty(values.shape, dtype=row.dtype),
+    )
+    library().scaled_difference(
+        *(*values.shape, form_of(values.dtype), values.data_ptr(), row.data_ptr()),
+        *(scale.item(), out.data_ptr(), torch.get_num_threads()),
+    )
+    return out
+
+
+def is_known(values: Tensor) -> bool:
+    """Whether the kernels can read the values."""
+    return (
+        values.is_cpu and values.layout == torch.strided and values.dtype in TYPES and values.is_contiguous()
+    )
