@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from tests.training.test_trainer import bits, interrupt, resume
+from tests.training.test_trainer import bits, computing, interrupt, resume
 from torch import Tensor
 
 from allyouneed.config.run import RunConfig
@@ -112,9 +112,10 @@ def test_any_number_of_threads_trains_the_others_to_the_same_bits(build: Build, 
 
 def test_where_updates_are_not_finite_the_module_is_still_named(build: Build) -> None:
     trainer = build("run", frozen=["embeddings.*"])
-    trainer.model.get_submodule("decoder.0.feed_forward.inner").register_forward_hook(
-        lambda module, arguments, output: output * math.nan
-    )
+    for model in (*computing(trainer), trainer.model):  # the update is repeated with the latter
+        model.get_submodule("decoder.0.feed_forward.inner").register_forward_hook(
+            lambda module, arguments, output: output * math.nan
+        )
     with pytest.raises(DivergedError, match=r"the output of decoder\.0\.feed_forward\.inner is not finite"):
         trainer.train()
 

@@ -11,6 +11,7 @@ from tests.training.plain_loss import loss_of_logits
 from torch import Tensor
 from torch.nn import functional
 
+from allyouneed.native import gradients as of_gradients
 from allyouneed.native.library import library
 from allyouneed.training import loss
 from allyouneed.training.loss import LossSums, projected_loss, smoothing_over_all
@@ -127,7 +128,8 @@ def test_with_the_kernel_and_without_it_the_loss_is_the_same(
     found = []
     with torch.autocast("cpu", dtype=torch.bfloat16, enabled=precision == torch.bfloat16):
         for kernels in (library, lambda: None):
-            monkeypatch.setattr(loss, "library", kernels)
+            for module in (loss, of_gradients):
+                monkeypatch.setattr(module, "library", kernels)
             found.append((*projected_loss(*problem), *gradients(projected_loss, *problem)))
     close = 2e-6 if precision == torch.float32 else 1e-3
     for with_kernel, without in zip(*found, strict=True):

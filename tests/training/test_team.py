@@ -4,6 +4,7 @@ import itertools
 import signal
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -15,12 +16,14 @@ from torch import nn
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
 from allyouneed.config.run import RunConfig
+from allyouneed.data.batching import make_batch
 from allyouneed.errors import ResourceError
 from allyouneed.hardware.processor import features
 from allyouneed.storage.run_directory import RunDirectory
 from allyouneed.training.gradients import Gradients
 from allyouneed.training.team import team_of
 from allyouneed.training.trainer import Corpus, Trainer
+from allyouneed.training.update import accumulate_gradient
 
 THREADS = 2, 3
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -76,6 +79,44 @@ def test_any_number_of_threads_trains_to_the_bits_of_one(
     for threads in (1, *THREADS):
         new_run(str(threads), threads, VARIANTS[variant], precision=precision).train()
     assert len({bits(tmp_path / str(threads), 4) for threads in (1, *THREADS)}) == 1
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize(
+    "model",
+    [
+        {"tied_embeddings": "all"},
+        {"tied_embeddings": "target", "decoder_start": "zeros", "norm": "pre"},
+        {"tied_embeddings": "none", "output_bias": True, "autoregression": "ssru"},
+        {"feed_forward": "parameters", "parameter_heads": 2, "parameter_pairs": 12},
+    ],
+    ids=["tied", "pre-norm", "untied", "attention over parameters"],
+)
+def test_the_gradient_is_that_of_the_model_whose_weights_may_have_changed(
+    new_run: NewRun, model: dict[str, Any], precision: str, threads: int
+) -> None:
+    """Rounded weights are as after every update; in bfloat16, only sums in float32 have another order."""
+    trainer = new_run("run", threads, {"dropout": 0.0, **model}, precision=precision)
+    team, gradients = trainer._learner._accumulation._team, trainer._learner._spread.gradients
+    assert team is not None
+    planned = next(trainer.schedule.batches_from(0))
+    batches = [make_batch(trainer.corpus.train, pairs) for pairs in planned.micro_batches]
+    with torch.no_grad():
+        for parameter in trainer.model.parameters():
+            parameter.add_(torch.randn_like(parameter), alpha=0.1)
+    found = []
+    for alone in (True, False):
+        gradients.clear()
+        for batch in batches if alone else ():
+            gradients.loss += accumulate_gradient(
+                *(trainer.model, batch, planned.num_target_tokens, 0.1, trainer.config.training.precision)
+            )
+        if not alone:
+            team.add_up(enumerate(map(nullcontext, batches)), 1, planned.num_target_tokens)
+        found.append(gradients.buffer.clone())
+    assert found[0].norm() > 0
+    torch.testing.assert_close(found[1], found[0], rtol=2e-5, atol=2e-6)
 
 
 def test_micro_batches_are_computed_at_the_same_time_on_a_thread_each(

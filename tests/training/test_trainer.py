@@ -16,6 +16,7 @@ from allyouneed.config.run import RunConfig
 from allyouneed.data.store import PairStore
 from allyouneed.errors import DataError, DivergedError, ModelError
 from allyouneed.hardware.machine import environment
+from allyouneed.model import EncoderDecoder
 from allyouneed.storage.checkpoint import load_checkpoint, save_checkpoint
 from allyouneed.storage.publish import sha256_of
 from allyouneed.storage.run_directory import RunDirectory, resolve_model
@@ -70,6 +71,16 @@ def resume(trainer: Trainer) -> Trainer:
     return trainer
 
 
+def computing(trainer: Trainer) -> list[EncoderDecoder]:
+    """The copies of the model that compute its updates."""
+    team = trainer._learner._accumulation._team
+    assert team is not None
+    models = [team._copies._idle.get() for _ in range(team.size)]
+    for model in models:
+        team._copies._idle.put(model)
+    return models
+
+
 def interrupt(trainer: Trainer, micro_batch: int) -> Trainer:
     """Let the program be told to stop while it computes the micro-batch of that number, from 1."""
     numbers = itertools.count(1)
@@ -78,7 +89,8 @@ def interrupt(trainer: Trainer, micro_batch: int) -> Trainer:
         if next(numbers) == micro_batch:
             signal.raise_signal(signal.SIGTERM)
 
-    trainer.model.register_forward_hook(count)
+    for model in computing(trainer):
+        model.register_forward_hook(count)
     return trainer
 
 
@@ -347,8 +359,10 @@ def test_a_run_that_diverges_ends_before_anything_that_is_not_finite_is_saved(
 
 def spoil(trainer: Trainer, updates: set[int], spoilt_by: float = math.nan) -> Trainer:
     """Let the gradient of the output matrix be not finite in these updates."""
-    weight = trainer.model.embeddings.matrix("output")
-    weight.register_hook(lambda gradient: gradient * spoilt_by if trainer.step + 1 in updates else gradient)
+    for model in computing(trainer):
+        model.embeddings.matrix("output").register_hook(
+            lambda gradient: gradient * spoilt_by if trainer.step + 1 in updates else gradient
+        )
     return trainer
 
 
@@ -387,7 +401,8 @@ def test_three_updates_in_a_row_that_are_not_finite_end_a_run_naming_module_and_
     planned = next(trainer.schedule.batches_from(7))
     lengths = [1 + int(corpus.train.target_lengths[pairs].max()) for pairs in planned.micro_batches]
     shape = (len(planned.micro_batches[1]), lengths[1])
-    trainer.model.get_submodule("decoder.0.feed_forward.inner").register_forward_hook(overflow)
+    for model in (*computing(trainer), trainer.model):  # the update is repeated with the latter
+        model.get_submodule("decoder.0.feed_forward.inner").register_forward_hook(overflow)
     with pytest.raises(DivergedError) as error:
         trainer.train()
     lines = sorted(corpus.train.line_numbers[planned.micro_batches[1]].tolist())

@@ -13,8 +13,10 @@ from allyouneed.hardware.precision import resolve_precision
 from allyouneed.model import Transformer
 from allyouneed.model.attention import SelfAttention, fused_attention, scaled_dot_product_attention
 from allyouneed.model.layers import AddAndNorm
+from allyouneed.native import gradients
 from allyouneed.native.library import library as library_of_kernels
 from allyouneed.training import loss, update
+from allyouneed.training.attention import attention_by_kernel
 from allyouneed.training.residual import add_and_norm_by_kernel
 from allyouneed.training.trainer import Corpus
 from allyouneed.training.update import (
@@ -127,13 +129,17 @@ def test_the_precision_is_bfloat16_by_default_only_where_a_cpu_has_instructions_
     assert resolve_precision("bfloat16", CPU) == "bfloat16"
 
 
-def test_the_form_of_attention_follows_the_precision(config: RunConfig) -> None:
+def test_the_form_of_attention_follows_the_precision_and_the_kernels(
+    config: RunConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
     model = Transformer(config.model)
     attentions = [module for module in model.modules() if isinstance(module, SelfAttention)]
-    use_fastest_operators(model, "bfloat16")
-    assert {module.attend for module in attentions} == {scaled_dot_product_attention}
-    use_fastest_operators(model, "float32")
-    assert {module.attend for module in attentions} == {fused_attention}
+    for has_kernels, in_bfloat16 in ((True, attention_by_kernel), (False, scaled_dot_product_attention)):
+        monkeypatch.setattr(update, "library", lambda has_kernels=has_kernels: has_kernels or None)
+        use_fastest_operators(model, "bfloat16")
+        assert {module.attend for module in attentions} == {in_bfloat16}
+        use_fastest_operators(model, "float32")
+        assert {module.attend for module in attentions} == {fused_attention}
 
 
 def test_kernels_train_as_pytorch_does(
@@ -144,7 +150,7 @@ def test_kernels_train_as_pytorch_does(
     model = Transformer(config.model).train()
     found = []
     for library in (lambda: None, library_of_kernels):
-        for module in (loss, update):
+        for module in (gradients, loss, update):
             monkeypatch.setattr(module, "library", library)
         use_fastest_operators(model, "float32")
         seed_generators(1, 1, 1)
