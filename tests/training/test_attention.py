@@ -6,6 +6,7 @@ from tests.kernels import require_kernels
 from torch import Tensor
 
 from allyouneed.config.model import Reach
+from allyouneed.hardware.threads import PYTORCH_THREADS
 from allyouneed.model.attention import AttentionFunction, scaled_dot_product_attention
 from allyouneed.model.masks import causal_mask, padding_mask
 from allyouneed.model.neighbourhood import NeighbourhoodMask
@@ -56,11 +57,30 @@ def test_the_kernels_compute_equation_1(kind: int, length: int, dtype: torch.dty
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_masks_and_gradients_may_have_any_layout(dtype: torch.dtype) -> None:
+    require_kernels()
+    inputs = [heads(16, 8, seed, dtype) for seed in range(3)]
+    layouts = (
+        causal_mask(16, torch.device("cpu")).flip(-1).transpose(-2, -1),  # keys are not side by side
+        (torch.arange(16) < torch.tensor([[16], [8], [1]]))[:, None, None].expand(3, 1, 16, 16),
+        torch.ones(1, 1, 1, 1, dtype=torch.bool).expand(3, 1, 16, 16),
+    )
+    for mask in layouts:
+        found = []
+        for attend in (attention_by_kernel, scaled_dot_product_attention):
+            query, key, value = inputs
+            out = attend(query, key, value, mask)
+            gradient = torch.linspace(-1, 1, out.numel()).view(out.mT.shape).to(dtype).mT
+            found.append((out, *torch.autograd.grad(out, inputs, gradient)))
+        for by_kernel, plain in zip(*found, strict=True):
+            assert (by_kernel - plain).norm() < (2e-6 if dtype == torch.float32 else 0.02) * plain.norm()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_any_number_of_threads_gives_the_same_bits(dtype: torch.dtype) -> None:
     require_kernels()
-    inputs, before, found = [heads(17, 8, seed, dtype) for seed in range(3)], torch.get_num_threads(), []
+    inputs, found = [heads(17, 8, seed, dtype) for seed in range(3)], []
     for threads in (1, 2):
-        torch.set_num_threads(threads)
-        found.append(attended(attention_by_kernel, inputs, masks(17)[0]))
-    torch.set_num_threads(before)
+        with PYTORCH_THREADS.limited_to(threads):
+            found.append(attended(attention_by_kernel, inputs, masks(17)[0]))
     assert all(map(torch.equal, *found))

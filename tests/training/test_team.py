@@ -1,35 +1,44 @@
 """Threads that compute micro-batches side by side come to the bits of one, and stop and fail as one does."""
 
+import gc
 import itertools
 import signal
 import threading
+import weakref
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import numpy as np
 import pytest
 import torch
 from tests.training.test_trainer import bits, events, resume
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
 from allyouneed.config.run import RunConfig
 from allyouneed.data.batching import make_batch
 from allyouneed.errors import ResourceError
 from allyouneed.hardware.processor import features
+from allyouneed.model import Transformer
+from allyouneed.native.gradients import accumulate_
 from allyouneed.storage.run_directory import RunDirectory
+from allyouneed.training import working_copies
 from allyouneed.training.gradients import Gradients
 from allyouneed.training.team import team_of
 from allyouneed.training.trainer import Corpus, Trainer
-from allyouneed.training.update import accumulate_gradient
+from allyouneed.training.update import accumulate_gradient, batch_loss
 
 THREADS = 2, 3
 VARIANTS: dict[str, dict[str, Any]] = {
     "transformer": {"symbol_dropout": 0.1, "attention_dropout": 0.1},
     "experts": {"feed_forward": "experts", "num_experts": 4},
     "recurrent": {"architecture": "recurrent", "num_layers": 2},
+    "convolutional": {"architecture": "convolutional", "num_layers": 2},
+    "bytenet": {"architecture": "bytenet", "num_layers": 2},
 }
 
 NewRun = Callable[..., Trainer]
@@ -233,6 +242,59 @@ def test_where_a_thread_cannot_be_started_one_line_says_so(new_run: NewRun) -> N
         pytest.raises(ResourceError, match=r"^cannot start 2 threads \(can't start new thread\); set OMP"),
     ):
         new_run("run", 2)
+
+
+def test_memory_that_runs_out_while_gradients_are_added_leaves_nothing_behind(
+    new_run: NewRun, tmp_path: Path
+) -> None:
+    """The long micro-batch is then computed in two parts, which without dropout differ by rounding."""
+    model, training = {"dropout": 0.0}, {"num_steps": 1, "precision": "bfloat16"}
+    whole, trainer = new_run("whole", 1, model, **training), new_run("run", 1, model, **training)
+    whole.train()
+    numbers = itertools.count(1)
+
+    def fail_once(sums: Tensor, values: Tensor) -> None:
+        if next(numbers) == 4:
+            raise MemoryError
+        accumulate_(sums, values)
+
+    with patch.object(working_copies, "accumulate_", fail_once):
+        trainer.train()
+    (notice,) = events(tmp_path / "run", "notice")
+    assert "in 2 parts" in notice["text"]
+    found, expected = (each._learner._spread.gradients.buffer for each in (trainer, whole))
+    assert (found - expected).norm() < 0.02 * expected.norm()
+
+
+def test_one_thread_starts_no_other(new_run: NewRun) -> None:
+    before = threading.active_count()
+    trainer = new_run("run", 1, num_steps=1)
+    trainer.train()
+    assert threading.active_count() == before
+
+
+def test_nothing_of_a_run_stays_in_memory(new_run: NewRun) -> None:
+    """`reproduce` trains one after the other in a process."""
+    trainer = new_run("run", 2, num_steps=1, precision="bfloat16")
+    trainer.train()
+    buffer = weakref.ref(trainer._learner._spread.gradients.buffer)
+    weights = [weakref.ref(parameter) for parameter in trainer.model.parameters()]
+    del trainer
+    gc.collect()
+    assert buffer() is None
+    assert all(weight() is None for weight in weights)
+
+
+def test_a_transformer_uses_each_linear_map_once(config: RunConfig, corpus: Corpus) -> None:
+    """Gradients of several uses would be summed in bfloat16, as rounded matrices have theirs."""
+    batch = make_batch(corpus.train, np.arange(3))
+    for changes in ({}, {"autoregression": "ssru"}, {"feed_forward": "parameters", "parameter_pairs": 12}):
+        model, used = Transformer(config.model.replace(**changes)), Counter[nn.Module]()
+        maps = {module for module in model.modules() if isinstance(module, nn.Linear)}
+        for module in maps:
+            module.register_forward_hook(lambda module, arguments, output, used=used: used.update([module]))
+        batch_loss(model, batch, 0.1, "float32")
+        assert used == Counter(maps)
 
 
 @pytest.mark.parametrize(("threads", "processes", "size", "each"), [(4, 1, 4, 1), (8, 1, 4, 2), (4, 4, 1, 4)])

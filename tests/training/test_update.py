@@ -7,7 +7,7 @@ from tests.kernels import require_kernels
 from tests.training.plain_loss import loss_of_logits
 from torch import Tensor
 
-from allyouneed.config.run import RunConfig
+from allyouneed.config.run import Precision, RunConfig
 from allyouneed.data.batching import Batch, make_batch
 from allyouneed.hardware.precision import resolve_precision
 from allyouneed.model import Transformer
@@ -44,11 +44,13 @@ def batches(corpus: Corpus, *bounds: int) -> list[Batch]:
     return [make_batch(corpus.train, part) for part in np.split(PAIRS, bounds)]
 
 
-def gradient_of(model: Transformer, micro_batches: Sequence[Batch]) -> tuple[Tensor, Tensor]:
+def gradient_of(
+    model: Transformer, micro_batches: Sequence[Batch], precision: Precision = "float32"
+) -> tuple[Tensor, Tensor]:
     """The gradient of a global batch in these micro-batches, all parameters in a row, and its loss."""
     model.zero_grad()
     tokens = sum(batch.num_target_tokens for batch in micro_batches)
-    losses = [accumulate_gradient(model, batch, tokens, 0.1, "float32") for batch in micro_batches]
+    losses = [accumulate_gradient(model, batch, tokens, 0.1, precision) for batch in micro_batches]
     gradient = [p.grad.flatten() for p in model.parameters() if p.grad is not None]
     return torch.cat(gradient), torch.stack(losses).sum()
 
@@ -142,8 +144,13 @@ def test_the_form_of_attention_follows_the_precision_and_the_kernels(
         assert {module.attend for module in attentions} == {fused_attention}
 
 
+@pytest.mark.parametrize(("precision", "close"), [("float32", 1e-5), ("bfloat16", 0.04)])
 def test_kernels_train_as_pytorch_does(
-    corpus: Corpus, config: RunConfig, monkeypatch: pytest.MonkeyPatch
+    corpus: Corpus,
+    config: RunConfig,
+    monkeypatch: pytest.MonkeyPatch,
+    precision: Precision,
+    close: float,
 ) -> None:
     require_kernels()
     torch.manual_seed(1)
@@ -152,11 +159,11 @@ def test_kernels_train_as_pytorch_does(
     for library in (lambda: None, library_of_kernels):
         for module in (gradients, loss, update):
             monkeypatch.setattr(module, "library", library)
-        use_fastest_operators(model, "float32")
+        use_fastest_operators(model, precision)
         seed_generators(1, 1, 1)
-        found.append(gradient_of(model, batches(corpus)))
+        found.append(gradient_of(model, batches(corpus), precision))
     combined = {module.combine for module in model.modules() if isinstance(module, AddAndNorm)}
     assert combined == {add_and_norm_by_kernel}
     for without, with_kernels in zip(*found, strict=True):
-        assert (with_kernels - without).norm() < 1e-5 * without.norm()
+        assert (with_kernels - without).norm() < close * without.norm()
     assert not torch.equal(found[0][0], found[1][0])

@@ -21,18 +21,15 @@ TYING: dict[str, dict[Role, str]] = {
 """`ModelConfig.tied_embeddings` -> role -> name of its matrix; roles with one name share one parameter."""
 
 LookUp = Callable[[Tensor, Tensor, bool], Tensor]
+"""Ids (*shape), a matrix (vocab, d_model) and whether its gradient is sparse -> vectors (*shape, d_model)."""
 
 
-def rows_of(
-    ids: Int[Tensor, "*shape"], matrix: Float[Tensor, "vocab d_model"], sparse: bool = False
-) -> Tensor:
-    """The row of each id; the gradient of the matrix is sparse if wanted."""
+def rows_of(ids: Tensor, matrix: Tensor, sparse: bool) -> Tensor:
+    """The row of each id; see `LookUp`."""
     return functional.embedding(ids, matrix, sparse=sparse)
 
 
-def rows_after_zeros(
-    ids: Int[Tensor, "*shape"], matrix: Float[Tensor, "vocab d_model"], sparse: bool = False
-) -> Tensor:
+def rows_after_zeros(ids: Tensor, matrix: Tensor, sparse: bool) -> Tensor:
     """The row of each id, or zeros for the start symbol: the 2017 code shifts the target's vectors by one."""
     return rows_of(ids, matrix, sparse) * (ids != START)[..., None]
 
@@ -86,10 +83,9 @@ class Embeddings(nn.Module):
         return self._look_up[role](ids, self.matrix(role), self._sparse) * self.scale
 
     def untie_gradients(self) -> list[tuple[nn.Parameter, nn.Parameter]]:
-        """Give each role a parameter of its own, in the memory of the matrix that it has.
+        """Give each role its own parameter, which shares the memory of its matrix.
 
-        Their gradients, of which those of looked-up rows are sparse, are then added without autograd, which
-        would write a whole matrix for each role.
+        Gradients of looked-up rows are then sparse, and autograd writes no whole matrix for each role.
 
         Returns:
             The new parameters, each with the one that it stands for.

@@ -1,1 +1,1 @@
-"""C kernels for decoding on a CPU; see docs/decisions/native-kernels.md."""
+"""C kernels for a CPU: for decoding, and for parts of training; see docs/decisions/native-kernels.md."""

@@ -7,21 +7,14 @@
 
 enum { BLOCK = 1 << 14 }; /* values that a thread takes at a time */
 
-INLINE void accumulate_block(enum form form, int64_t first, int64_t last, const void *values, float *sums) {
-    for (int64_t i = first; i < last; i += LANES) {
-        vec sum = load_first(sums + i, last - i, 0) + load_of(form, values, i, last - i, 0);
-        store_first(sums + i, sum, last - i);
-    }
-}
-
-void accumulate(int64_t num_values, int form, const void *values, float *sums, int threads) {
+void accumulate(int64_t num_values, const void *values, float *sums, int threads) {
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1 && !is_forked)
     for (int64_t first = 0; first < num_values; first += BLOCK) {
         int64_t last = first + BLOCK < num_values ? first + BLOCK : num_values;
-        if (form == FLOAT32)
-            accumulate_block(FLOAT32, first, last, values, sums);
-        else
-            accumulate_block(BFLOAT16, first, last, values, sums);
+        for (int64_t i = first; i < last; i += LANES) {
+            vec added = load_of(BFLOAT16, values, i, last - i, 0);
+            store_first(sums + i, load_first(sums + i, last - i, 0) + added, last - i);
+        }
     }
 }
 

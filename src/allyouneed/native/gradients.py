@@ -1,7 +1,4 @@
-"""The kernels of the loss and of gradients, which leave PyTorch to compute where there are none.
-
-All tensors are on the CPU, with values in float32 or bfloat16, contiguous unless said otherwise.
-"""
+"""Kernels of the loss and of sums of gradients; where there are none, PyTorch computes."""
 
 import torch
 from jaxtyping import Float
@@ -31,12 +28,15 @@ def softmax_(logits: Float[Tensor, "rows vocab"]) -> Float[Tensor, " rows"]:
 
 
 def accumulate_(sums: Tensor, values: Tensor) -> None:
-    """Add values of any layout and type to sums, in place; bfloat16 without a copy in float32."""
-    if values.dtype == sums.dtype or not (is_known(sums) and is_known(values) and library()):
+    """Add values of any layout and type to sums, in place; by the kernel if they are in bfloat16.
+
+    PyTorch would first copy these to float32.
+    """
+    known = is_known(sums) and is_known(values) and sums.shape == values.shape
+    if known and (sums.dtype, values.dtype) == (torch.float32, torch.bfloat16) and library():
+        library().accumulate(sums.numel(), values.data_ptr(), sums.data_ptr(), torch.get_num_threads())
+    else:
         sums += values
-        return
-    places = values.data_ptr(), sums.data_ptr()
-    library().accumulate(sums.numel(), form_of(values.dtype), *places, torch.get_num_threads())
 
 
 def scaled_difference(
@@ -45,10 +45,8 @@ def scaled_difference(
     """`scale * (values - row)` in the type of `row`; may overwrite the values."""
     if not (is_known(values) and row.dtype == torch.float32 and library()):
         return values.to(row.dtype).sub_(row).mul_(scale)
-    row, out = (
-        row.contiguous(),
-        values if values.dtype == row.dtype else values.new_empty(values.shape, dtype=row.dtype),
-    )
+    row = row.contiguous()
+    out = values if values.dtype == row.dtype else torch.empty_like(values, dtype=row.dtype)
     library().scaled_difference(
         *(*values.shape, form_of(values.dtype), values.data_ptr(), row.data_ptr()),
         *(scale.item(), out.data_ptr(), torch.get_num_threads()),

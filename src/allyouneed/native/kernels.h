@@ -162,8 +162,8 @@ int add_norm_backward(
     const struct dropout *dropout, const float *gains, float *of_x, void *of_y, float *of_gains, float *of_biases,
     int threads);
 
-/* Adds values in float32 or bfloat16 to sums. */
-void accumulate(int64_t num_values, int form, const void *values, float *sums, int threads);
+/* Adds values in bfloat16 to sums. */
+void accumulate(int64_t num_values, const void *values, float *sums, int threads);
 
 /* out = scale (values - row), for each row of values in float32 or bfloat16; `out` may be `values`. */
 void scaled_difference(

@@ -16,7 +16,10 @@ _ALIGNMENT = 16
 
 
 class Part(NamedTuple):
-    """The gradients of a micro-batch, each with the view of the buffer that it is added to, and the loss."""
+    """Views of the buffer, each with the gradient of a micro-batch to add to it, and the loss.
+
+    No gradients are left where a backward pass has added them.
+    """
 
     gradients: Sequence[tuple[Tensor, Tensor]]
     loss: Tensor

@@ -41,7 +41,8 @@ def projected_loss(
 ) -> LossSums:
     """The loss of the logits `hidden @ matrix.T`, plus `bias`, without ever storing all of them.
 
-    The same pass computes the gradients. With p the softmax of a row of logits, the row's gradient is
+    The same pass computes the products of the gradients; that of the matrix is finished in the backward pass.
+    With p the softmax of a row of logits, the row's gradient is
     `p - smoothing / V - (1 - smoothing) onehot(target)`. Only p is a full matrix: the other terms have rank
     one or are sparse, and are added exactly after the products with p. If autocast is on, the products use
     its dtype. Without gradients, or for a frozen matrix, their products are left out.
@@ -113,8 +114,8 @@ def _softmax_terms(
 ) -> tuple[Tensor, Tensor | None]:
     """Sum of the logs of the softmax denominators, and if wanted its gradient for the matrix.
 
-    That is in the type of the products if there is one chunk. The other gradients are written into
-    `hidden_gradient`, and added to `bias_gradient`.
+    This gradient has the type of the products if there is one chunk, and else that of the matrix. The others
+    are written into `hidden_gradient`, and added to `bias_gradient`.
     """
     dtype = _product_dtype(hidden)
     matrix_gradient = torch.zeros_like(matrix) if of_matrix and not len(hidden) else None

@@ -1,4 +1,4 @@
-"""Threads of a CPU that compute the micro-batches of an update side by side.
+"""Threads of a CPU that compute the micro-batches of an update, side by side or in turn.
 
 Threads that share each operation wait for each other thousands of times per update; if one of them has lost
 its core to another program, all wait. Threads with a micro-batch each wait once, and faster ones compute more
@@ -88,7 +88,8 @@ class Team:
         self.size, self.threads_each, self.takes_turns = size, threads_each, size == 1
         self._copies = WorkingCopies(model, size, config.precision)
         self._pool = ThreadPoolExecutor(self.size, thread_name_prefix="micro-batch")
-        self._start_threads()
+        if not self.takes_turns:
+            self._start_threads()
 
     def _start_threads(self) -> None:
         """Start all threads now, because the memory that they need may be scarce later."""

@@ -1,8 +1,12 @@
-"""Copies of a model for threads of a CPU, made so that less memory is read and written for an update."""
+"""Copies of a model for the threads of a CPU, with rounded weights and sparse gradients.
+
+An update with them reads and writes less memory.
+"""
 
 import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import chain
 from queue import SimpleQueue
 
@@ -41,12 +45,14 @@ class WorkingCopies:
             id(parameter): original
             for parameter, original in (*self._rounded, *first.embeddings.untie_gradients())
         }
-        # Reversed: a backward pass comes first to the output matrix, then to what is looked up in it.
+        # Reversed: where roles share a matrix, a backward pass adds the output's gradient first, then the
+        # target's, and the source's last, as every architecture reads the source first.
         self._parameters = trainable(first)[::-1]
-        self._originals = {id(each): originals.get(id(each), each) for each in self._parameters}
-        for parameter in self._parameters:
+        self._sums = [_grad_of(originals.get(id(each), each)) for each in self._parameters]
+        for parameter, total in zip(self._parameters, self._sums, strict=True):
             if id(parameter) in originals:
-                parameter.register_post_accumulate_grad_hook(self._pass_on)
+                # Without a reference to this object, which could not be freed.
+                parameter.register_post_accumulate_grad_hook(partial(_pass_on, total))
         self._idle: SimpleQueue[EncoderDecoder] = SimpleQueue()
         for each in (first, *(_copy(first, {}) for _ in range(number - 1))):
             self._idle.put(each)
@@ -66,24 +72,30 @@ class WorkingCopies:
         finally:
             self._idle.put(model)
 
-    def _pass_on(self, parameter: Tensor) -> None:
-        of_all, gradient = self._originals[id(parameter)].grad, parameter.grad
-        if of_all is not None and gradient is not None:
-            accumulate_(of_all, gradient)
-        parameter.grad = None
-
     def gradients(self, loss: Float[Tensor, ""]) -> list[tuple[Tensor, Tensor]]:
-        """The gradients of a loss that a copy has computed, each with the sum that it belongs to.
+        """The sums of gradients, each with the part of it that belongs to a loss that a copy has computed.
 
-        `loss.backward()` adds them at once, in one thread.
+        `loss.backward()` adds all of them at once, in one thread.
         """
         found = torch.autograd.grad(loss, self._parameters, allow_unused=True)
-        sums = (self._originals[id(parameter)].grad for parameter in self._parameters)
         return [
-            (of_all, gradient)
-            for of_all, gradient in zip(sums, found, strict=True)
-            if of_all is not None and gradient is not None
+            (total, gradient)
+            for total, gradient in zip(self._sums, found, strict=True)
+            if gradient is not None
         ]
+
+
+def _grad_of(parameter: Tensor) -> Tensor:
+    """The gradient of a parameter that has one; of a model's parameter, the sum of all."""
+    assert parameter.grad is not None
+    return parameter.grad
+
+
+def _pass_on(total: Tensor, parameter: Tensor) -> None:
+    """Add the gradient that a backward pass has written to a parameter that stands for one of the model's."""
+    gradient = _grad_of(parameter)
+    parameter.grad = None  # first, so that nothing is left after an error
+    accumulate_(total, gradient)
 
 
 def _copy(model: EncoderDecoder, replacements: dict[int, nn.Parameter]) -> EncoderDecoder:
