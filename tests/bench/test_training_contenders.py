@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.modules.module import register_module_forward_hook
 from torch.utils.flop_counter import FlopCounterMode
 
 from allyouneed.bench.contenders import OURS, missing_package
@@ -80,10 +81,11 @@ def test_pytorch_counts_the_flops_that_are_told(name: str) -> None:
 def test_products_are_in_the_precision_asked_for_and_weights_in_float32(name: str, precision: str) -> None:
     chosen = contender(name, precision)
     dtypes = set()
-    for module in chosen.model.modules():
-        if isinstance(module, nn.Linear):
-            module.register_forward_hook(lambda _, inputs, output: dtypes.add(output.dtype))
-    chosen.step(full_batch())
+    handle = register_module_forward_hook(
+        lambda module, inputs, output: dtypes.add(output.dtype) if isinstance(module, nn.Linear) else None
+    )
+    chosen.step(full_batch())  # ours by copies of the model
+    handle.remove()
     assert dtypes == {getattr(torch, precision)}
     assert {parameter.dtype for parameter in chosen.model.parameters()} == {torch.float32}
 

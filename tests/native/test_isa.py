@@ -83,6 +83,10 @@ def test_the_header_is_read_as_a_compiler_reads_it() -> None:
         "stack_forward": 5,
         "normalisers_of": 4,
         "softmax_rows": 6,
+        "attention_softmax": 4,
+        "attention_softmax_backward": 8,
+        "accumulate": 4,
+        "scaled_difference": 8,
         "top_log_probs": 11,
         "advance_beams": 6,
     }

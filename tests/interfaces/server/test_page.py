@@ -11,7 +11,8 @@ from tests.interfaces.server.conftest import StartServer
 
 pytestmark = pytest.mark.browser
 
-ENGLISH = "moon star bear sees wolf. fish likes bird\nriver stone tree"
+ENGLISH = "a star bear sees wolf. fish likes bird\nriver stone tree"
+"""The toy model has never read its first word, so there are alternatives."""
 HOSTILE = [
     "<script>alert(1)</script>",
     "<img src=x onerror=alert(1)>",
@@ -95,7 +96,7 @@ def test_a_text_is_translated_line_by_line(page: Any) -> None:
     expected = translate(page, ENGLISH)
     assert len(expected) > 4
     assert page.inner_text(".target").count("\n") == 1
-    assert page.inner_text(".count") == "58 / 5,000"
+    assert page.inner_text(".count") == f"{len(ENGLISH)} / 5,000"
     page.fill("textarea", "")
     page.wait_for_selector(".target:not(:has(.word))")
 
@@ -127,7 +128,7 @@ def test_another_word_changes_its_sentence_and_can_be_undone(page: Any) -> None:
 
 
 def test_the_keyboard_alone_is_enough(page: Any) -> None:
-    before = translate(page, "moon star")
+    before = translate(page, "a star bear sees wolf")
     page.focus(".word >> nth=0")
     page.keyboard.press("ArrowRight")
     assert page.evaluate("document.activeElement.textContent") == before[1]
