@@ -137,7 +137,7 @@ def test_without_a_compiler_nothing_is_available_and_one_line_says_so(
     assert library() is None
     assert available() == ()
     [line] = capsys.readouterr().err.splitlines()
-    assert "has no int8, training is a little slower (no C compiler is installed" in line
+    assert "has no int8, training is slower, too (no C compiler is installed" in line
     assert "run `pip install 'allyouneed[compiler]'` or install gcc" in line
     assert main(["doctor"]) == 0
     assert "kernels none, kernels library no C compiler is installed: run" in capsys.readouterr().out

@@ -113,7 +113,7 @@ def library_for(name: str | None) -> tuple[str, Found]:
     if os.environ.get("RANK", "0") == "0":  # the first of several processes
         say(
             "allyouneed: the C kernels are not available: translation is several times slower and has no"
-            f" int8, training is a little slower ({reason}); set ALLYOUNEED_NATIVE=0 to hide this message"
+            f" int8, training is slower, too ({reason}); set ALLYOUNEED_NATIVE=0 to hide this message"
         )
     return instruction_set.name, Found(None, reason)
 
