@@ -83,8 +83,6 @@ void recur(int width, const float *projected, const float *before, float *cell, 
     }
 }
 
-enum { SUMS = 16 / LANES }; /* of a row: sixteen for every instruction set, because long sums lose digits */
-
 /* Log-sum-exp of a row. */
 static float log_sum_exp(const float *logits, int width) {
     vec most = splat(-INFINITY), sums[SUMS];

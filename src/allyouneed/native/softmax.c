@@ -7,8 +7,6 @@
 #include "threads.h"
 #include "vector.h"
 
-enum { SUMS = 16 / LANES }; /* vectors in a block of 16 values, so that sums have one order everywhere */
-
 /* Scores times a scale, and -infinity where the byte of a mask is 0, if there is one. */
 INLINE vec scores_at(
     enum form form, const char *row, int64_t place, int64_t count, const uint8_t *mask, float scale) {

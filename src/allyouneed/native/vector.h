@@ -34,6 +34,9 @@ instruction set has no section of its own, the compiler makes them from loops. P
 
 enum { CACHE_LINE = 64 }; /* bytes */
 
+/* Vectors in the sum of a row, which has sixteen parts for every instruction set, because long sums lose digits. */
+enum { SUMS = 16 / LANES };
+
 #define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 16")
 
