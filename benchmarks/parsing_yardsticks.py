@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from allyouneed.data.lines import is_blank, read_lines, write_lines
 from allyouneed.evaluation import format_scores
+from allyouneed.interfaces.progress import progress
 from allyouneed.tasks.parsing.bracket_f1 import score_trees
 from allyouneed.tasks.parsing.penn_words import penn_words
 from allyouneed.tasks.parsing.tree_cleaning import clean_trees, without_unary_cycles
@@ -250,9 +251,14 @@ def write_silver(grammar: Grammar, options: argparse.Namespace) -> None:
     """Parse the sentences of `--text` on all cores, and write their trees."""
     sentences = (penn_words(line) for line in read_lines(options.text) if not is_blank(line))
     short = [words for words in sentences if len(words) <= options.max_words]
-    with multiprocessing.get_context("fork").Pool() as pool:
-        found = pool.imap(grammar.parse, short, chunksize=16)
-        trees = [tree for tree in found if tree]
+    trees = []
+    with (
+        multiprocessing.get_context("fork").Pool() as pool,
+        progress(len(short), unit="sentences", description="parsing") as shown,
+    ):
+        for tree in pool.imap(grammar.parse, short, chunksize=16):
+            shown.advance()
+            trees += [tree] if tree else []
     write_lines(options.silver, map(str, trees))
     print(f"{options.silver}: {len(trees):,} trees of {len(short):,} sentences")
 
