@@ -165,7 +165,7 @@ class Trainer:
     def _train(self) -> signal.Signals | None:
         self._share_state()
         # All processes measure at the same time and are assumed equally fast.
-        self._peak = self.processes.size * _measured_peak(self._device, self.config.training.precision)
+        self._peak = self.processes.size * measured_peak(self._device, self.config.training.precision)
         self._notice_processes()
         if self.step == 0 and self.config.training.init_from is not None:
             self._save()  # the run no longer needs the model that it continues
@@ -347,4 +347,5 @@ class Trainer:
             self._report({"event": event, **fields})
 
 
-_measured_peak = functools.cache(matmul_peak)
+measured_peak = functools.cache(matmul_peak)
+"""`matmul_peak`, measured once per process."""
