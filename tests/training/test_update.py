@@ -154,7 +154,7 @@ def test_kernels_train_as_pytorch_does(
 ) -> None:
     require_kernels()
     torch.manual_seed(1)
-    model = Transformer(config.model).train()
+    model = Transformer(config.model.replace(dropout=0.0)).train()  # the kernels draw other numbers
     found = []
     for library in (lambda: None, library_of_kernels):
         for module in (gradients, loss, update):

@@ -1,6 +1,6 @@
 """Dropout (paper 5.4), with a mask that is cheap to draw, and dropout of symbols."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -49,37 +49,20 @@ class SymbolDropout(nn.Module):
         return ids.masked_fill(dropped & (ids != PADDING) & (ids != START), SENTINEL)
 
 
-class Drawn(NamedTuple):
-    """What decides which elements stay: 16 random bits for each."""
-
-    draws: Int[Tensor, "*shape"]
-    bound: int
-    """Elements whose draw is at least this stay."""
-    scale: float
-    """Factor of elements that stay."""
-
-
-def draw(shape: torch.Size, rate: float) -> Drawn:
-    """Draw on the CPU which elements of a tensor stay, four per draw of the generator.
+class _SixteenBitDropout(torch.autograd.Function):
+    """Dropout on the CPU with a mask of 16 random bits for each element, four per draw of the generator.
 
     There, drawing dominates the cost of dropout; `bernoulli_` draws one number per element.
     """
-    num_elements = shape.numel()
-    words = torch.empty(-(-num_elements // _DRAWS_PER_WORD), dtype=torch.int64)
-    words.random_(-(2**63), None, generator=generator())
-    # Deviation: the rate is rounded to a multiple of 2^-16; see docs/paper.md.
-    dropped = min(round(rate * _LEVELS), _LEVELS - 1)
-    draws = words.view(torch.int16)[:num_elements].view(shape)
-    return Drawn(draws, dropped - _LEVELS // 2, _LEVELS / (_LEVELS - dropped))
-
-
-class _SixteenBitDropout(torch.autograd.Function):
-    """Dropout with the mask of `draw`."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, rate: float) -> Tensor:
-        drawn = draw(x.shape, rate)
-        mask = (drawn.draws >= drawn.bound).to(x.dtype).mul_(drawn.scale)
+        words = torch.empty(-(-x.numel() // _DRAWS_PER_WORD), dtype=torch.int64)
+        words.random_(-(2**63), None, generator=generator())
+        draws = words.view(torch.int16)[: x.numel()].view(x.shape)
+        # Deviation: the rate is rounded to a multiple of 2^-16; see docs/paper.md.
+        dropped = min(round(rate * _LEVELS), _LEVELS - 1)
+        mask = (draws >= dropped - _LEVELS // 2).to(x.dtype).mul_(_LEVELS / (_LEVELS - dropped))
         ctx.save_for_backward(mask)
         return x * mask
 

@@ -10,16 +10,24 @@ over the rows. Sums over rows have the same bits for any number of threads. */
 
 enum { CHUNK = 64 }; /* rows whose gradients for gains and biases are summed together */
 
+/* Random numbers of the elements from a place on: place and key, mixed by the hash lowbias32 (Wellons 2018). */
+INLINE ivec draws_of(int64_t key, int64_t place) {
+    uvec bits;
+    UNROLL for (int i = 0; i < LANES; i++) bits[i] = (uint32_t)i;
+    bits += (uint32_t)place + (uint32_t)key;
+    bits ^= bits >> 16;
+    bits ^= (uint32_t)(key >> 32);
+    bits *= 0x7feb352d;
+    bits ^= bits >> 15;
+    bits *= 0x846ca68b;
+    return (ivec)(bits ^ bits >> 16);
+}
+
 /* What dropout multiplies elements by: its scale, or zero. */
-INLINE vec share_of(const struct dropout *dropout, int64_t place, int64_t count) {
-    if (!dropout->draws)
+INLINE vec share_of(const struct dropout *dropout, int64_t place) {
+    if (dropout->bound == INT32_MIN)
         return splat(1);
-    shorts draws = {0};
-    if (count >= LANES)
-        memcpy(&draws, dropout->draws + place, sizeof draws);
-    else if (count > 0)
-        memcpy(&draws, dropout->draws + place, 2 * count);
-    ivec stays = __builtin_convertvector(draws, ivec) >= splat_bits(dropout->bound);
+    ivec stays = draws_of(dropout->key, place) >= splat_bits(dropout->bound);
     return chosen(stays, splat(dropout->scale), splat(0));
 }
 
@@ -29,7 +37,7 @@ INLINE void forward_row(
     const int64_t start = row * width;
     vec sum = splat(0), squares = splat(0);
     for (int64_t i = 0; i < width; i += LANES) {
-        vec added = load_of(form, y, start + i, width - i, 0) * share_of(dropout, start + i, width - i);
+        vec added = load_of(form, y, start + i, width - i, 0) * share_of(dropout, start + i);
         vec total = load_first(x + start + i, width - i, 0) + added;
         store_first(normed + start + i, total, width - i);
         sum += total;
@@ -81,7 +89,7 @@ INLINE void backward_row(
         vec scaled = given * load_first(gains + i, width - i, 0);
         vec of_sum = (scaled - mean - n * slope) * splat(factors[row]);
         store_first(of_x + start + i, of_sum, width - i);
-        store_of(form, of_y, start + i, of_sum * share_of(dropout, start + i, width - i), width - i);
+        store_of(form, of_y, start + i, of_sum * share_of(dropout, start + i), width - i);
     }
 }
 

@@ -8,11 +8,15 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from allyouneed.model.dropout import Dropout, draw
+from allyouneed.model.dropout import Dropout
 from allyouneed.model.layers import add_and_norm
+from allyouneed.model.random_stream import generator
 from allyouneed.native.gradients import TYPES
 from allyouneed.native.header import structures
 from allyouneed.native.library import form_of, library
+
+_LEVELS = 1 << 32
+"""Numbers that the kernels draw from."""
 
 
 def add_and_norm_by_kernel(
@@ -22,10 +26,16 @@ def add_and_norm_by_kernel(
     known = (x.dtype, norm.weight.dtype) == (torch.float32, torch.float32) and y.dtype in TYPES
     if not (dropout.training and known):
         return add_and_norm(x, y, dropout, norm)
-    drawn = draw(y.shape, dropout.rate) if dropout.rate else None
-    kept = (drawn.draws, (drawn.bound, drawn.scale)) if drawn else (None, (0, 1.0))
-    out: Tensor = _AddNorm.apply(x, y, norm.weight, norm.bias, norm.eps, *kept)  # type: ignore[no-untyped-call]
+    drops = _dropout(dropout.rate)
+    out: Tensor = _AddNorm.apply(x, y, norm.weight, norm.bias, norm.eps, drops)  # type: ignore[no-untyped-call]
     return out
+
+
+def _dropout(rate: float) -> ctypes.Structure:
+    """What the kernels draw from, twice: nothing is kept between a pass and the one back but the key."""
+    dropped = min(round(rate * _LEVELS), _LEVELS - 1)
+    key = torch.empty((), dtype=torch.int64).random_(-(2**63), None, generator=generator())
+    return structures()["dropout"](int(key), dropped - _LEVELS // 2, _LEVELS / (_LEVELS - dropped))
 
 
 class _AddNorm(torch.autograd.Function):
@@ -37,8 +47,7 @@ class _AddNorm(torch.autograd.Function):
         gains: Tensor,
         biases: Tensor,
         epsilon: float,
-        draws: Tensor | None,
-        dropout: tuple[int, float],
+        dropout: ctypes.Structure,
     ) -> Tensor:
         x, y = x.contiguous(), y.contiguous()
         width = x.size(-1)
@@ -47,34 +56,24 @@ class _AddNorm(torch.autograd.Function):
         ctx.form, ctx.dropout = form_of(y.dtype), dropout
         library().add_norm_forward(
             *(len(factors), width, x.data_ptr(), ctx.form, y.data_ptr()),
-            *(ctypes.byref(_dropout(draws, *dropout)), ctypes.byref(norm)),
+            *(ctypes.byref(dropout), ctypes.byref(norm)),
             *(normed.data_ptr(), factors.data_ptr(), out.data_ptr(), torch.get_num_threads()),
         )
-        ctx.save_for_backward(normed, factors, gains, draws)
+        ctx.save_for_backward(normed, factors, gains)
         return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        normed, factors, gains, draws = ctx.saved_tensors
+        normed, factors, gains = ctx.saved_tensors
         gradient = gradient.contiguous()
         of_x, of_y = torch.empty_like(normed), torch.empty_like(normed, dtype=TYPES[ctx.form])
         of_gains, of_biases = torch.empty_like(gains), torch.empty_like(gains)
         done = library().add_norm_backward(
             *(len(factors), len(gains), gradient.data_ptr(), normed.data_ptr(), factors.data_ptr(), ctx.form),
-            *(
-                ctypes.byref(_dropout(draws, *ctx.dropout)),
-                gains.data_ptr(),
-                of_x.data_ptr(),
-                of_y.data_ptr(),
-            ),
+            *(ctypes.byref(ctx.dropout), gains.data_ptr(), of_x.data_ptr(), of_y.data_ptr()),
             *(of_gains.data_ptr(), of_biases.data_ptr(), torch.get_num_threads()),
         )
         if not done:
             raise MemoryError
-        return of_x, of_y, of_gains, of_biases, None, None, None
-
-
-def _dropout(draws: Tensor | None, bound: int, scale: float) -> ctypes.Structure:
-    """The structure that the kernels read."""
-    return structures()["dropout"](None if draws is None else draws.data_ptr(), bound, scale)
+        return of_x, of_y, of_gains, of_biases, None, None
