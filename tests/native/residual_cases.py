@@ -53,11 +53,11 @@ def residual_case(width: int, form: str, drops: bool) -> Case:
 
 
 def draws_of(key: int, count: int) -> Tensor:
-    """What the kernel draws for the first places: lowbias32 of the place and the halves of the key."""
-    low, high = (key & (2**32 - 1), key >> 32 & (2**32 - 1))
+    """What the kernel draws for the first places."""
+    low, high = key & (2**32 - 1), key >> 32 & (2**32 - 1)
     bits = np.arange(count, dtype=np.uint32) + np.uint32(low)
     bits ^= bits >> 16
-    bits = (bits ^ np.uint32(high)) * np.uint32(0x7FEB352D)
+    bits = bits * np.uint32(0x7FEB352D) ^ np.uint32(high)
     bits ^= bits >> 15
     bits *= np.uint32(0x846CA68B)
     return torch.from_numpy((bits ^ bits >> 16).view(np.int32))

@@ -1,6 +1,7 @@
 """Frozen parameters keep their bits and cost no moments; the others are trained as if none were frozen."""
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from tests.training.test_trainer import bits, computing, interrupt, resume
-from torch import Tensor
+from torch import Tensor, nn
 
 from allyouneed.config.run import RunConfig
 from allyouneed.errors import DivergedError, UsageError
@@ -126,6 +127,27 @@ def test_a_part_that_a_kernel_computes_with_others_is_named_alone(build: Build) 
         trainer.model.get_parameter("encoder.0.after_self_attention.norm.weight").fill_(math.nan)
     expected = r"the output of encoder\.0\.after_self_attention\.norm is not finite"
     with pytest.raises(DivergedError, match=expected):
+        trainer.train()
+
+
+def test_the_update_that_is_repeated_drops_the_same_elements(build: Build) -> None:
+    trainer, met = build("run"), set[bytes]()
+
+    def bits_of(tensor: Tensor) -> bytes:
+        return tensor.detach().float().numpy().tobytes()
+
+    def overflow(module: nn.Module, arguments: tuple[Tensor], output: Tensor) -> Tensor:
+        met.add(bits_of(arguments[0]))
+        return output * math.inf
+
+    def overflow_again(module: nn.Module, arguments: tuple[Tensor], output: Tensor) -> Tensor:
+        return output * math.inf if bits_of(arguments[0]) in met else output
+
+    name = "encoder.0.feed_forward.inner"  # its input depends on what was dropped before it
+    for model in computing(trainer):
+        model.get_submodule(name).register_forward_hook(overflow)
+    trainer.model.get_submodule(name).register_forward_hook(overflow_again)
+    with pytest.raises(DivergedError, match=rf"the output of {re.escape(name)} is not finite"):
         trainer.train()
 
 

@@ -32,16 +32,18 @@ def test_a_kernel_has_the_same_sum_and_gradients(dtype: torch.dtype) -> None:
         assert (by_kernel - by_pytorch).float().norm() <= close * by_pytorch.float().norm()
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("rate", [0.1, 0.5])
-def test_a_kernel_drops_a_share_of_elements_at_random(rate: float) -> None:
-    """The same in both directions, others in each call, and in a row or column none by its neighbour."""
+def test_a_kernel_drops_a_share_of_elements_at_random(rate: float, dtype: torch.dtype) -> None:
+    """Masks agree in both directions, differ between calls, and are independent of neighbours."""
     require_kernels()
     around = AddAndNorm(256, dropout=rate, epsilon=1e-6).train()
     around.combine = add_and_norm_by_kernel
+    torch.manual_seed(2)
     x, gradient = torch.randn(2, 400, 256).unbind()
 
     def stays() -> Tensor:
-        y = torch.ones(400, 256, requires_grad=True)
+        y = torch.ones(400, 256, dtype=dtype, requires_grad=True)
         out = around(x, lambda _: y)
         (of_y,) = torch.autograd.grad(out, y, gradient)
         stays = of_y != 0
@@ -63,6 +65,19 @@ def test_a_kernel_drops_a_share_of_elements_at_random(rate: float) -> None:
     assert is_near(first[:, :-1] & first[:, 1:], kept**2)
     assert is_near(first[:-1] & first[1:], kept**2)
     assert is_near(first[:, :-16] & first[:, 16:], kept**2)
+
+
+@pytest.mark.parametrize(("rate", "all_stay"), [(0.0, True), (1e-12, True), (1 - 1e-12, False)])
+def test_at_the_ends_a_kernel_drops_nothing_or_everything(rate: float, all_stay: bool) -> None:
+    """Where nothing can be dropped, nothing is drawn."""
+    require_kernels()
+    around = AddAndNorm(64, dropout=rate, epsilon=1e-6).train()
+    around.combine = add_and_norm_by_kernel
+    x, y = torch.randn(2, 30, 64).unbind()
+    before = torch.get_rng_state()
+    out = around(x, lambda _: y)
+    assert torch.equal(before, torch.get_rng_state()) == all_stay
+    assert torch.allclose(out, around.norm(x + y if all_stay else x), atol=1e-5)
 
 
 def test_outside_of_training_nothing_is_dropped() -> None:

@@ -56,8 +56,8 @@ struct norm {
     float epsilon;
 };
 
-/* Dropout in training: an element stays, times `scale`, if the number of 32 bits drawn for its place is at least `bound`;
-all stay if that is the least number. The key decides what is drawn, in both directions the same. */
+/* Dropout in training: an element stays, times `scale`, if the number of 32 bits drawn for its place is at least
+`bound`; all stay if that is the least number. The key decides what is drawn, in both directions the same. */
 struct dropout {
     int64_t key;
     int32_t bound;

@@ -10,14 +10,15 @@ over the rows. Sums over rows have the same bits for any number of threads. */
 
 enum { CHUNK = 64 }; /* rows whose gradients for gains and biases are summed together */
 
-/* Random numbers of the elements from a place on: place and key, mixed by the hash lowbias32 (Wellons 2018). */
+/* Random numbers of the elements from a place on: a hash of place and key, the finaliser lowbias32 (Wellons 2018) with
+a half of the key added before it and the other in its middle. */
 INLINE ivec draws_of(int64_t key, int64_t place) {
     uvec bits;
     UNROLL for (int i = 0; i < LANES; i++) bits[i] = (uint32_t)i;
     bits += (uint32_t)place + (uint32_t)key;
     bits ^= bits >> 16;
-    bits ^= (uint32_t)(key >> 32);
     bits *= 0x7feb352d;
+    bits ^= (uint32_t)(key >> 32);
     bits ^= bits >> 15;
     bits *= 0x846ca68b;
     return (ivec)(bits ^ bits >> 16);

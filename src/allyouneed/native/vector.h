@@ -47,7 +47,7 @@ INLINE int64_t rounded_up(int64_t count, int64_t multiple) {
 
 typedef float vec __attribute__((vector_size(4 * LANES)));
 typedef int32_t ivec __attribute__((vector_size(4 * LANES)));
-typedef uint32_t uvec __attribute__((vector_size(4 * LANES))); /* where a sum may overflow and is then not used */
+typedef uint32_t uvec __attribute__((vector_size(4 * LANES))); /* arithmetic that may wrap around */
 typedef int16_t shorts __attribute__((vector_size(2 * LANES)));
 typedef int8_t bytes __attribute__((vector_size(LANES)));
 

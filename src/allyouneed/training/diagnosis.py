@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Iterator
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -10,7 +11,8 @@ from allyouneed.config.run import TrainingConfig
 from allyouneed.data.batching import PlannedBatch, make_batch
 from allyouneed.data.store import PairStore
 from allyouneed.model import EncoderDecoder
-from allyouneed.model.layers import AddAndNorm, add_and_norm
+from allyouneed.model.dropout import Dropout
+from allyouneed.model.layers import AddAndNorm, Combine, add_and_norm
 from allyouneed.training.freezing import trainable
 from allyouneed.training.loss import smoothing_over_all
 from allyouneed.training.update import batch_loss, seed_generators
@@ -60,7 +62,7 @@ def locate_non_finite(
 def _first_non_finite(model: nn.Module) -> Iterator[list[str]]:
     """Collect the names of modules with non-finite output, in the order in which they finish.
 
-    What a kernel computes in place of several modules is computed by these.
+    Where what a kernel computes in place of several modules is not finite, these compute it, too.
     """
     found: list[str] = []
 
@@ -75,7 +77,7 @@ def _first_non_finite(model: nn.Module) -> Iterator[list[str]]:
     combined = [module for module in model.modules() if isinstance(module, AddAndNorm)]
     before = [module.combine for module in combined]
     for module in combined:
-        module.combine = add_and_norm
+        module.combine = partial(_and_by_parts, module.combine)
     try:
         yield found
     finally:
@@ -83,3 +85,11 @@ def _first_non_finite(model: nn.Module) -> Iterator[list[str]]:
             module.combine = combine
         for handle in handles:
             handle.remove()
+
+
+def _and_by_parts(combine: Combine, x: Tensor, y: Tensor, dropout: Dropout, norm: nn.LayerNorm) -> Tensor:
+    """What `combine` computes, with its random numbers; if that is not finite, once more by the parts."""
+    out = combine(x, y, dropout, norm)
+    if not out.isfinite().all():
+        add_and_norm(x, y, dropout, norm)
+    return out

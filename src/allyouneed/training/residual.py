@@ -16,7 +16,7 @@ from allyouneed.native.header import structures
 from allyouneed.native.library import form_of, library
 
 _LEVELS = 1 << 32
-"""Numbers that the kernels draw from."""
+"""Number of values of a 32-bit draw."""
 
 
 def add_and_norm_by_kernel(
@@ -32,9 +32,12 @@ def add_and_norm_by_kernel(
 
 
 def _dropout(rate: float) -> ctypes.Structure:
-    """What the kernels draw from, twice: nothing is kept between a pass and the one back but the key."""
+    """The kernels' dropout, with a new key; both passes compute the same mask from it."""
+    # Deviation: the rate is rounded to a multiple of 2^-32; see docs/paper.md.
     dropped = min(round(rate * _LEVELS), _LEVELS - 1)
-    key = torch.empty((), dtype=torch.int64).random_(-(2**63), None, generator=generator())
+    key = torch.zeros((), dtype=torch.int64)
+    if dropped:
+        key.random_(-(2**63), None, generator=generator())
     return structures()["dropout"](int(key), dropped - _LEVELS // 2, _LEVELS / (_LEVELS - dropped))
 
 
