@@ -66,7 +66,7 @@ class Step:
         self.training = config.training
         self.model = Transformer(config.model).train()
         with nullcontext() if kernels else no_kernels():
-            update.use_fastest_operators(self.model, precision)
+            update.use_fastest_operators(self.model, self.training)
         if attend:
             self.model.use_attention(attend)
         self.optimizer = build_optimizer(self.model, self.training)

@@ -61,7 +61,7 @@ class Updates:
 
     def __init__(self, model: EncoderDecoder, config: RunConfig, precision: Any = "float32") -> None:
         self.model, self._precision = model.train(), precision
-        use_fastest_operators(model, precision)
+        use_fastest_operators(model, config.training.replace(precision=precision))
         parameters = list(model.parameters())
         self._gradients, self._optimizer = Gradients(parameters), build_optimizer(model, config.training)
         self._watch = FiniteWatch(self._optimizer, parameters[0].device)

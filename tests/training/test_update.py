@@ -5,14 +5,14 @@ import pytest
 import torch
 from tests.kernels import require_kernels
 from tests.training.plain_loss import loss_of_logits
-from torch import Tensor
+from torch import Tensor, nn
 
-from allyouneed.config.run import Precision, RunConfig
+from allyouneed.config.run import Precision, RunConfig, TrainingConfig
 from allyouneed.data.batching import Batch, make_batch
 from allyouneed.hardware.precision import resolve_precision
 from allyouneed.model import Transformer
 from allyouneed.model.attention import SelfAttention, fused_attention, scaled_dot_product_attention
-from allyouneed.model.layers import AddAndNorm
+from allyouneed.model.layers import AddAndNorm, Combine, add_and_norm
 from allyouneed.native import gradients
 from allyouneed.native.library import library as library_of_kernels
 from allyouneed.training import loss, update
@@ -138,9 +138,9 @@ def test_the_form_of_attention_follows_the_precision_and_the_kernels(
     attentions = [module for module in model.modules() if isinstance(module, SelfAttention)]
     for has_kernels, in_bfloat16 in ((True, attention_by_kernel), (False, scaled_dot_product_attention)):
         monkeypatch.setattr(update, "library", lambda has_kernels=has_kernels: has_kernels or None)
-        use_fastest_operators(model, "bfloat16")
+        use_fastest_operators(model, TrainingConfig(precision="bfloat16"))
         assert {module.attend for module in attentions} == {in_bfloat16}
-        use_fastest_operators(model, "float32")
+        use_fastest_operators(model, TrainingConfig(precision="float32"))
         assert {module.attend for module in attentions} == {fused_attention}
 
 
@@ -159,11 +159,20 @@ def test_kernels_train_as_pytorch_does(
     for library in (lambda: None, library_of_kernels):
         for module in (gradients, loss, update):
             monkeypatch.setattr(module, "library", library)
-        use_fastest_operators(model, precision)
+        use_fastest_operators(model, TrainingConfig(precision=precision))
         seed_generators(1, 1, 1)
         found.append(gradient_of(model, batches(corpus), precision))
-    combined = {module.combine for module in model.modules() if isinstance(module, AddAndNorm)}
-    assert combined == {add_and_norm_by_kernel}
+    assert combines(model) == {add_and_norm_by_kernel}
     for without, with_kernels in zip(*found, strict=True):
         assert (with_kernels - without).norm() < close * without.norm()
     assert not torch.equal(found[0][0], found[1][0])
+
+
+def test_runs_that_share_operations_keep_the_dropout_of_pytorch(config: RunConfig) -> None:
+    model = Transformer(config.model)
+    use_fastest_operators(model, TrainingConfig(threads_share="operations"))
+    assert combines(model) == {add_and_norm}
+
+
+def combines(model: nn.Module) -> set[Combine]:
+    return {module.combine for module in model.modules() if isinstance(module, AddAndNorm)}

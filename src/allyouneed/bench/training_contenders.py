@@ -47,7 +47,7 @@ class OurStep:
         keep_freed_memory()  # as `train` does; the peers run unchanged
         self._config, self._num_steps = config, 0
         self.model = Transformer(config.model).to(device).train()
-        use_fastest_operators(self.model, config.training.precision)
+        use_fastest_operators(self.model, config.training)
         self._optimizer = build_optimizer(self.model, config.training)
         self._gradients = Gradients(list(self.model.parameters()))
         self._watch = FiniteWatch(self._optimizer, device)

@@ -56,7 +56,7 @@ class Learner:
         self.loss = self._spread.gradients.loss
         """Sum of the unsmoothed losses of the last update's target tokens, in nats; on the device."""
         self.gather, self.spread = self._spread.gather, self._spread.spread
-        use_fastest_operators(self._spread.model, config.training.precision)
+        use_fastest_operators(self._spread.model, config.training)
         self._accumulation = Accumulation(
             self._spread.model, self._spread.gradients, store, config.training, processes, say
         )

@@ -38,20 +38,21 @@ def seed_of(seed: int, step: int, micro_batch: int) -> int:
     return int.from_bytes(hashlib.blake2b(place, digest_size=8).digest(), "little") >> 1
 
 
-def use_fastest_operators(model: EncoderDecoder, precision: Precision) -> None:
+def use_fastest_operators(model: EncoderDecoder, config: TrainingConfig) -> None:
     """Select the fastest attention, and on a CPU with the C kernels the fused post-norm residual connection.
 
-    The loss chooses its kernel itself.
+    The loss chooses its kernel itself. Runs from before threads shared micro-batches keep PyTorch's dropout.
     """
     on_cpu = next(model.parameters()).device.type == "cpu"
     has_kernels = on_cpu and library() is not None  # found, or compiled, before threads need it
     attend: AttentionFunction = fused_attention
-    if on_cpu and precision == "bfloat16":
+    if on_cpu and config.precision == "bfloat16":
         attend = attention_by_kernel if has_kernels else scaled_dot_product_attention
     model.use_attention(attend)
+    is_fused = has_kernels and config.threads_share == "micro_batches"
     for module in model.modules():
         if isinstance(module, AddAndNorm):
-            module.combine = add_and_norm_by_kernel if has_kernels else add_and_norm
+            module.combine = add_and_norm_by_kernel if is_fused else add_and_norm
 
 
 def shares_micro_batches(config: TrainingConfig, device: torch.device) -> bool:
