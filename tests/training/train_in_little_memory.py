@@ -11,9 +11,10 @@ from allyouneed.config.run import RunConfig
 from allyouneed.data.pair_writer import PairWriter
 from allyouneed.data.store import PairStore, Sentences
 from allyouneed.errors import UserError
+from allyouneed.hardware.machine import measured_peak
 from allyouneed.storage.run_directory import RunDirectory
 from allyouneed.symbols import UNKNOWN
-from allyouneed.training.trainer import Corpus, Trainer, measured_peak
+from allyouneed.training.trainer import Corpus, Trainer
 
 SHORTEST = 20
 NUM_PAIRS = 64

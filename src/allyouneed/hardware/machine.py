@@ -1,5 +1,6 @@
 """The machine of a run: its description and its measured peak speed."""
 
+import functools
 import os
 import platform
 import time
@@ -46,6 +47,10 @@ def matmul_peak(device: torch.device, precision: Precision, size: int | None = N
     del left, right
     forget_peak_memory(device)
     return float(2 * size**3 / min(seconds))
+
+
+measured_peak = functools.cache(matmul_peak)
+"""`matmul_peak`, measured once per process."""
 
 
 def environment(device: torch.device) -> dict[str, Any]:

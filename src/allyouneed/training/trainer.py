@@ -1,6 +1,5 @@
 """The training loop (paper 5): updates, validations, checkpoints. On a CPU it resumes bit for bit."""
 
-import functools
 import json
 import math
 import signal
@@ -16,7 +15,7 @@ from allyouneed.config.run import RunConfig
 from allyouneed.data.batching import PlannedBatch
 from allyouneed.data.store import PairStore
 from allyouneed.errors import DataError, DivergedError, say
-from allyouneed.hardware.machine import environment, matmul_peak
+from allyouneed.hardware.machine import environment, measured_peak
 from allyouneed.hardware.memory import memory_bytes
 from allyouneed.model.evaluation_mode import evaluation_mode
 from allyouneed.storage.checkpoint import Attachments, Checkpoint
@@ -345,7 +344,3 @@ class Trainer:
         if self._log is not None:
             self._log.write(event, **fields)
             self._report({"event": event, **fields})
-
-
-measured_peak = functools.cache(matmul_peak)
-"""`matmul_peak`, measured once per process."""
