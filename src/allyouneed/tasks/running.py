@@ -78,8 +78,13 @@ def train(
             return run_config(directory, config, prepared, device, processes.size).model_dump_json()
 
         complete = RunConfig.model_validate_json(processes.told_by_first(begin))
-        trainer = _trainer(complete, prepared, directory, device, processes, report, say)
-        return _train(trainer) if processes.is_first else trainer.train()
+
+        def to_the_end() -> signal.Signals | None:
+            """Train with a trainer that is gone when the processes part."""
+            trainer = _trainer(complete, prepared, directory, device, processes, report, say)
+            return _train(trainer) if processes.is_first else trainer.train()
+
+        return to_the_end()
 
 
 def _trainer(

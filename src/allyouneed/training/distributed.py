@@ -4,6 +4,7 @@ Without `torchrun` there is one process, and all exchanges are no-ops.
 """
 
 import contextlib
+import gc
 import os
 import threading
 import time
@@ -14,6 +15,7 @@ from typing import TypeVar
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.distributed_c10d import PrefixStore, Store
 from torch.distributed.rendezvous import rendezvous
 
@@ -47,6 +49,7 @@ class Processes:
         self.rank, self.size = rank, size
         self.is_first = rank == 0
         self._store = store
+        self._meshes: list[DeviceMesh] = []
         self._num_meetings = self._num_told = self._num_gathered = 0
 
     def gather(self) -> None:
@@ -70,6 +73,23 @@ class Processes:
                         label="E-PROCESS",
                     )
                 time.sleep(_ASK_SECONDS)
+
+    def mesh(self, device: torch.device) -> DeviceMesh:
+        """All processes in a row, for sharding; usable until the processes part."""
+        self._meshes.append(init_device_mesh(device.type, (self.size,)))
+        return self._meshes[-1]
+
+    def part(self) -> None:
+        """Leave the process group, and end its threads.
+
+        A thread of gloo releases the tensors of its last exchange when it is next scheduled; if Python has
+        ended by then, the process aborts. The group joins its threads when nothing refers to it any more, but
+        PyTorch's caches for sharded tensors keep meshes, and those keep the group.
+        """
+        dist.destroy_process_group()
+        for mesh in self._meshes:
+            getattr(mesh, "_pg_registry", {}).clear()
+        gc.collect()  # FSDP's modules refer to themselves and to the group
 
     def add_up(self, tensor: Tensor) -> None:
         """Replace a tensor by its sum over all processes, with the same bits in each."""
@@ -246,7 +266,7 @@ def joined_processes(device: torch.device) -> Iterator[Processes]:
     try:
         yield processes
     finally:
-        dist.destroy_process_group()
+        processes.part()
 
 
 def device_of_process(device: torch.device) -> torch.device:

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
-from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
@@ -70,7 +69,7 @@ class Shards:
         if not processes.is_first:
             self.whole_model = model.to("meta")
         self.whole_optimizer = build_optimizer(self.whole_model, config)
-        self._mesh = init_device_mesh(device.type, (processes.size,))
+        self._mesh = processes.mesh(device)
         for module in (*self.model.encoder, *self.model.decoder, self.model):
             sharded = fully_shard(module, mesh=self._mesh)
             # The loss is divided by the tokens of the whole batch: gradients are summed, not averaged.
