@@ -79,12 +79,12 @@ def train(
 
         complete = RunConfig.model_validate_json(processes.told_by_first(begin))
 
-        def to_the_end() -> signal.Signals | None:
-            """Train with a trainer that is gone when the processes part."""
+        def train_and_forget() -> signal.Signals | None:
+            """Train; nothing refers to the trainer any more when the process group ends."""
             trainer = _trainer(complete, prepared, directory, device, processes, report, say)
             return _train(trainer) if processes.is_first else trainer.train()
 
-        return to_the_end()
+        return train_and_forget()
 
 
 def _trainer(

@@ -8,6 +8,7 @@ import gc
 import os
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
 from typing import TypeVar
@@ -86,10 +87,12 @@ class Processes:
         ended by then, the process aborts. The group joins its threads when nothing refers to it any more, but
         PyTorch's caches for sharded tensors keep meshes, and those keep the group.
         """
-        dist.destroy_process_group()
-        for mesh in self._meshes:
-            getattr(mesh, "_pg_registry", {}).clear()
-        gc.collect()  # FSDP's modules refer to themselves and to the group
+        try:
+            dist.destroy_process_group()
+        finally:
+            for mesh in self._meshes:
+                getattr(mesh, "_pg_registry", {}).clear()  # PyTorch 2.13; earlier meshes know groups by name
+            gc.collect()  # FSDP's modules refer to themselves and to the group
 
     def add_up(self, tensor: Tensor) -> None:
         """Replace a tensor by its sum over all processes, with the same bits in each."""
@@ -265,8 +268,18 @@ def joined_processes(device: torch.device) -> Iterator[Processes]:
         )
     try:
         yield processes
+    except BaseException as error:
+        _forget_variables(error)
+        raise
     finally:
         processes.part()
+
+
+def _forget_variables(error: BaseException | None) -> None:
+    """Clear the variables of functions that an error has ended; through the model they keep the group."""
+    while error is not None:
+        traceback.clear_frames(error.__traceback__)
+        error = error.__cause__ or error.__context__
 
 
 def device_of_process(device: torch.device) -> torch.device:
