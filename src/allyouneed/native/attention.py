@@ -12,6 +12,8 @@ from torch import Tensor
 from allyouneed.native.header import structures
 from allyouneed.native.library import FORMS, library
 
+_FIRST_ROWS = 64  # of a table: those of a sentence alone, which has many steps and little work in each
+
 
 def address_of(array: NDArray[Any]) -> int:
     """The address of a contiguous, writable array, valid for its lifetime; 0 if it is empty."""
@@ -121,7 +123,7 @@ class KeysValues:
             self._set([self._heads.room(needed)] * self._num_layers)
         for number, table in enumerate(self._tables):  # in turn: only one table is doubled at a time
             if needed > len(table):
-                self._tables[number] = self._grown(table, first, max(needed, 2 * len(table)))
+                self._tables[number] = self._grown(table, first, max(needed, 2 * len(table), _FIRST_ROWS))
                 self._pointers[number] = self._tables[number].data_ptr()
         self.num_rows = needed
         return first

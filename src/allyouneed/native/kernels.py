@@ -1,6 +1,7 @@
 """The kernels that choose tokens; all tensors are on the CPU."""
 
 import functools
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -39,7 +40,7 @@ def top_log_probs(
         cannot_end: Rows in which the end symbol is not chosen either.
     """
     _require_rows(logits)
-    num_rows = logits[..., 0].numel()
+    num_rows = math.prod(logits.shape[:-1])
     assert normalisers is None or (normalisers.numel() == num_rows and normalisers.is_contiguous())
     assert cannot_end is None or (cannot_end.size == num_rows and cannot_end.dtype == np.bool_)
     assert logits.size(-1) > max((*excluded, 0 if cannot_end is None else END))
