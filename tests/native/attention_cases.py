@@ -49,7 +49,7 @@ def store_case(target: Target, widths: Widths, form: str, *, apart: int) -> Case
     rows = stored(case, target, widths, form, functional.pad(keys_values, (0, apart)))
     both = keys_values.split([widths.num_heads * widths.d_k, widths.num_heads * widths.d_v], dim=1)
     keys, values = (part.unflatten(1, (widths.num_heads, -1)) for part in both)
-    offset = target.layouts[form].offset
+    offset = target.key_offset(form)
     for row in range(len(keys_values)):
         start = rows + row * places.row
         expect_heads(case, start, keys[row], places.key_space, form, offset)

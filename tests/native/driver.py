@@ -45,6 +45,15 @@ class Target:
     lanes: int
     """Number of floats in a vector."""
     layouts: Layouts
+    """Where these have pairs of weights, keys are multiplied in 16 bits."""
+
+    def key_values(self, form: str) -> int:
+        """The number of values in a word of a key."""
+        return 2 if self.layouts[form].pairs else int(self.layouts[form].values)
+
+    def key_offset(self, form: str) -> int:
+        """What is added to keys in int8."""
+        return 0 if self.layouts[form].pairs else int(self.layouts[form].offset)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import math
 
 from tests.native.cases import Address, Case
 from tests.native.driver import Layouts
-from tests.native.references import SHAPES, product, random
+from tests.native.references import SHAPES, largest_values, product, random
 from torch import Tensor
 
 from allyouneed.native.library import FORMS
@@ -14,25 +14,26 @@ NUM_ROWS = 19
 
 
 def linear_cases(layouts: Layouts) -> list[Case]:
-    return [
-        linear_case(layouts, shape, form, relu=relu)
+    shaped = [
+        linear_case(layouts, random(NUM_ROWS, shape[1]), random(*shape, seed=2), form, relu=relu)
         for form in FORMS
         for shape in SHAPES
         for relu in (False, True)
     ]
+    return shaped + [linear_case(layouts, *largest_values(), form, relu=False) for form in FORMS]
 
 
-def linear_case(layouts: Layouts, shape: tuple[int, int], form: str, *, relu: bool) -> Case:
+def linear_case(layouts: Layouts, x: Tensor, weight: Tensor, form: str, *, relu: bool) -> Case:
     """All rows in one call against the product, and each row alone against the same bits."""
-    num_outputs, num_inputs = shape
+    num_rows, (num_outputs, num_inputs) = len(x), weight.shape
     case = Case(f"linear {form} {num_outputs}x{num_inputs}{' relu' * relu}")
-    x, weight, bias = random(NUM_ROWS, num_inputs), random(*shape, seed=2), random(num_outputs)
+    bias = random(num_outputs)
     linear = linear_structure(case, layouts, form, weight, bias, relu=relu)
-    inputs, together, alone = case.tensor(x), *(case.room(NUM_ROWS * num_outputs) for _ in range(2))
-    case.call("linear_forward", linear, inputs, NUM_ROWS, together)
-    for row in range(NUM_ROWS):
+    inputs, together, alone = case.tensor(x), *(case.room(num_rows * num_outputs) for _ in range(2))
+    case.call("linear_forward", linear, inputs, num_rows, together)
+    for row in range(num_rows):
         case.call("linear_forward", linear, inputs + 4 * row * num_inputs, 1, alone + 4 * row * num_outputs)
-    expected, bound = product(x, weight, bias, form)
+    expected, bound = product(x, weight, bias, form, bool(layouts[form].pairs))
     case.expect(together, expected.relu() if relu else expected, bound)
     case.expect_same_bits(together, alone)
     return case

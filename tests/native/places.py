@@ -28,7 +28,7 @@ class Places(NamedTuple):
 
 def places_of(widths: Widths, form: str, target: Target) -> Places:
     """The places in a row: keys, in int8 the step sizes of keys and values, and values."""
-    key_space = _rounded_up(widths.d_k, target.lanes * target.layouts[form].values)
+    key_space = _rounded_up(widths.d_k, target.lanes * target.key_values(form))
     value_space = _rounded_up(widths.d_v, target.lanes * (2 if form == "int8" else 1))
     num_bytes = {"float32": 4, "bfloat16": 2, "int8": 1}[form] * widths.num_heads
     steps = values = num_bytes * key_space

@@ -44,6 +44,14 @@ def random(*shape: int, seed: int = 1) -> Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
+def largest_values() -> tuple[Tensor, Tensor]:
+    """x and W: all signs of two inputs beside all signs of two weights, which are as large as they get."""
+    signs = torch.tensor([[1.0, 1], [1, -1], [-1, 1], [-1, -1]])
+    sizes = torch.tensor([[127.0, 127], [127, 0], [64, 63], [100, 28]])
+    weight = torch.cat([signs * of_pair for of_pair in sizes])
+    return (127 * signs).repeat(1, 32), weight.repeat(1, 32)
+
+
 def rounded_to_steps(rows: Tensor, most: int = 127) -> tuple[Tensor, Tensor]:
     """Each row as integers from -most to most, and its step size; tiny rows are zeros."""
     largest = rows.abs().amax(dim=-1, keepdim=True)
@@ -78,19 +86,26 @@ def mixed(weights: Tensor, values: Tensor, form: str, shift: float = 0) -> tuple
     return size * (steps @ values), size * (near_a_tie @ values.abs())
 
 
-def int8_oracle(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """Exact sums of integers; one rounding to float32 each for the sum, the scale and the result."""
+def int8_oracle(x: Tensor, weight: Tensor, bias: Tensor, pairs: bool) -> Tensor:
+    """Exact sums of integers; one rounding to float32 each for the sum, the scale and the result.
+
+    With `pairs`, 127 steps are as large as the largest weight and the largest sum of two neighbours.
+    """
     x_scale = x.abs().amax(dim=1, keepdim=True) / 127
-    weight_scale = weight.abs().amax(dim=1) / 127
+    largest = weight.abs().amax(dim=1)
+    if pairs and weight.size(1) > 1:
+        even, odd = weight[:, : weight.size(1) // 2 * 2 : 2], weight[:, 1::2]
+        largest = largest.maximum((even + odd).abs().amax(dim=1))
+    weight_scale = largest / 127
     weight_steps = (weight / weight_scale.clamp_min(1e-30)[:, None]).round()
     sums = rounded_to_steps(x)[0].long() @ weight_steps.long().T
     return (sums.float().double() * (x_scale * weight_scale).double() + bias.double()).float()
 
 
-def product(x: Tensor, weight: Tensor, bias: Tensor, form: str) -> tuple[Tensor, Tensor]:
+def product(x: Tensor, weight: Tensor, bias: Tensor, form: str, pairs: bool) -> tuple[Tensor, Tensor]:
     """x W^T + b, and a bound on the rounding of its sums; the sums of int8 are exact."""
     if form == "int8":
-        y = int8_oracle(x, weight, bias).double()
+        y = int8_oracle(x, weight, bias, pairs).double()
         return y, torch.zeros_like(y)
     dtype = getattr(torch, form)
     x, weight, bias = x.to(dtype).double(), weight.to(dtype).double(), bias.double()

@@ -4,11 +4,11 @@ import math
 
 import pytest
 import torch
-from tests.native.references import SHAPES, product, random
+from tests.native.references import SHAPES, largest_values, product, random
 from torch import Tensor
 
 from allyouneed.native.library import FORMS
-from allyouneed.native.linear import PackedLinear
+from allyouneed.native.linear import PackedLinear, layout_of, pack
 
 
 @pytest.fixture(params=FORMS)
@@ -27,7 +27,7 @@ def test_it_equals_the_product_in_float64_up_to_the_rounding_of_sums(
 ) -> None:
     x, weight, bias = random(19, num_inputs), random(num_outputs, num_inputs, seed=2), random(num_outputs)
     y = PackedLinear(weight, bias, form)(x)
-    expected, bound = product(x, weight, bias, form)
+    expected, bound = product(x, weight, bias, form, bool(layout_of(form).pairs))
     assert ((y - expected).abs() <= bound).all()
 
 
@@ -54,15 +54,25 @@ def test_a_column_has_the_same_bits_in_any_layer(form: str) -> None:
 def test_small_integers_come_out_exactly(form: str) -> None:
     x = torch.tensor([[127.0, 1, -2], [0, 0, 127], [-127, 3, 4]])
     most = 127.0
-    weight, bias = torch.tensor([[most, 2, 3], [-most, 0, 1]]), torch.tensor([1.0, -1])
+    # two neighbours add up to 127 at most
+    weight, bias = torch.tensor([[most, -2, 3], [-most, 0, 1]]), torch.tensor([1.0, -1])
     assert torch.equal(PackedLinear(weight, bias, form)(x), x @ weight.T + bias)
 
 
-@pytest.mark.parametrize("sign", [1.0, -1.0])
-def test_sums_of_the_largest_values_do_not_saturate(form: str, sign: float) -> None:
-    most = 127.0
-    y = PackedLinear(torch.full((40, 64), sign * most), None, form)(torch.full((3, 64), 127.0))
-    assert torch.equal(y, torch.full((3, 40), sign * 127 * most * 64))
+def test_sums_of_the_largest_values_do_not_saturate(form: str) -> None:
+    (x, weight), bias = largest_values(), torch.zeros(16)
+    expected, bound = product(x, weight, bias, form, bool(layout_of(form).pairs))
+    assert ((PackedLinear(weight, bias, form)(x) - expected).abs() <= bound).all()
+
+
+def test_where_pairs_of_products_are_added_in_16_bits_two_weights_add_up_to_128_steps_at_most() -> None:
+    layout = layout_of("int8")
+    layout.values, layout.pairs = 4, 1  # as on x86 without VNNI
+    halves = random(300, 259, seed=4).mul(20).round() / 2  # many lie between two steps
+    for weight in (random(300, 259), halves, torch.full((3, 64), -0.7), largest_values()[1]):
+        packed = pack(weight, torch.zeros(len(weight)), "int8", layout).weight
+        sums = packed.int().unflatten(-1, (2, 2)).sum(dim=-1).abs()
+        assert 127 <= sums.amax() <= 128
 
 
 def test_relu_keeps_what_is_positive(form: str) -> None:

@@ -36,7 +36,7 @@ INLINE void prepare_query(
         else if (form == BFLOAT16)
             round_row_bfloat16(query, heads->d_k, words);
         else if (INT8_VALUES == 2)
-            step = round_row_int8(query, heads->d_k, words);
+            step = round_row_int16(query, heads->d_k, MOST_INT8, (char *)words);
         else {
             step = round_to_bytes(query, heads->d_k, num_words * INT8_VALUES, 0, (char *)words);
             for (int i = 0; i < heads->d_k; i++)

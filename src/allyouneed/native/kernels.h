@@ -18,6 +18,7 @@ struct layout {
     int32_t values;  /* inputs in a word */
     int32_t words;   /* the number of words of a column is a multiple of it */
     int32_t offset;  /* int8 only: added to the inputs */
+    int32_t pairs;   /* int8 only: whether weights of inputs 2i and 2i + 1 must add up to -128 to 128 steps */
 };
 
 /* y = x W^T + b, with weights packed as `linear.c` reads them. */

@@ -46,9 +46,16 @@ INLINE int64_t words_of(enum form form, int64_t num_inputs) {
     return rounded_up(num_inputs, values_in_word(form) * words_at_once(form)) / values_in_word(form);
 }
 
+/* How weights in a form are multiplied. */
+INLINE enum form form_of_weights(enum form form) {
+    return form == INT8 ? INT8_WEIGHTS : form;
+}
+
 void layout_of(int form, struct layout *layout) {
+    const enum form of_weights = form_of_weights(form);
     *layout = (struct layout){
-        PANEL_COLUMNS, (int32_t)values_in_word(form), (int32_t)words_at_once(form), INT8_OFFSET};
+        PANEL_COLUMNS, (int32_t)values_in_word(of_weights), (int32_t)words_at_once(of_weights), WEIGHT_OFFSET,
+        form == INT8 && ADDS_PAIRS};
 }
 
 /* The weights of a panel. */
@@ -61,7 +68,7 @@ INLINE const char *panel_of(enum form form, const struct linear *layer, int64_t 
 INLINE void write_sums(
     enum form form, ivec sums, const struct linear *layer, float row_scale, int64_t column, float *y) {
     vec value = (vec)sums;
-    if (form == INT8) {
+    if (form == INT8_WEIGHTS) {
         vec scale = splat(row_scale) * load(layer->scale + column);
         value = multiply_add_exactly(__builtin_convertvector(sums, vec), scale, load(layer->bias + column));
     }
@@ -99,7 +106,7 @@ INLINE void write_block(
 
     UNROLL for (int r = 0; r < num_rows; r++)
         UNROLL for (int v = 0; v < PANEL_VECTORS; v++) {
-            float scale = form == INT8 ? x->scale[row + r] : 1, *y_row = y + (row + r) * layer->num_outputs;
+            float scale = form == INT8_WEIGHTS ? x->scale[row + r] : 1, *y_row = y + (row + r) * layer->num_outputs;
             write_sums(form, sums[r][v], layer, scale, column + v * LANES, y_row);
         }
 }
@@ -138,8 +145,8 @@ INLINE void write_panel_by_tiles(
                 const int64_t first = column + v * LANES;
                 vec start = load((const float *)layer->start + first);
                 vec sum = load((const float *)sums + r * PANEL_COLUMNS + v * LANES);
-                ivec whole = form == INT8 ? (ivec)sum + (ivec)start : (ivec)(sum + start);
-                float scale = form == INT8 ? x->scale[row + r] : 1;
+                ivec whole = form == INT8_WEIGHTS ? (ivec)sum + (ivec)start : (ivec)(sum + start);
+                float scale = form == INT8_WEIGHTS ? x->scale[row + r] : 1;
                 write_sums(form, whole, layer, scale, first, y + (row + r) * layer->num_outputs);
             }
     }
@@ -155,7 +162,7 @@ INLINE void write_panel_by_tiles(
     }
 PANEL_WRITER(write_panel_float32, FLOAT32)
 PANEL_WRITER(write_panel_bfloat16, BFLOAT16)
-PANEL_WRITER(write_panel_int8, INT8)
+PANEL_WRITER(write_panel_int8, INT8_WEIGHTS)
 
 static const struct kernel {
     float (*round_row)(const float *x, int64_t num_inputs, int32_t *words);
@@ -169,6 +176,7 @@ static const struct kernel {
 
 int linear_forward(const struct linear *layer, const float *x, int64_t num_rows, float *y) {
     const struct kernel *kernel = &kernels[layer->form];
+    const enum form form = form_of_weights(layer->form);
     const int64_t num_inputs = layer->num_inputs;
     const int64_t num_panels = (layer->num_outputs + PANEL_COLUMNS - 1) / PANEL_COLUMNS;
     struct rows rows = { num_rows, num_inputs, (const int32_t *)x, NULL };
@@ -176,9 +184,9 @@ int linear_forward(const struct linear *layer, const float *x, int64_t num_rows,
     int32_t *words = NULL;
     float *scale = NULL;
     if (kernel->round_row && num_rows) {
-        written = rounded_up(num_inputs, LANES) / values_in_word(layer->form);
+        written = rounded_up(num_inputs, LANES) / values_in_word(form);
         /* Rows of a tile lie a cache line more than the width apart, which is often a power of 2. */
-        rows.stride = takes_tiles(layer->form) ? words_of(layer->form, num_inputs) + TILE_WORDS : written;
+        rows.stride = takes_tiles(form) ? words_of(form, num_inputs) + TILE_WORDS : written;
         const int64_t num_bytes = num_rows * (rows.stride + 1) * (int64_t)sizeof *words;
         rows.words = words = aligned_alloc(CACHE_LINE, rounded_up(num_bytes, CACHE_LINE));
         if (!words)

@@ -17,6 +17,13 @@ _LEAST_SCALE = 1e-30  # keeps 0 / 0 out; rows of smaller weights shrink
 _ROWS_AT_ONCE = 512  # packing keeps to the processor's caches: 2.6 times as fast for an output layer
 
 
+def layout_of(form: str) -> Any:
+    """The `struct layout` of a form."""
+    layout = structures()["layout"]()
+    library().layout_of(FORMS.index(form), ctypes.addressof(layout))
+    return layout
+
+
 class Packed(NamedTuple):
     """The tensors that `struct linear` points to."""
 
@@ -30,8 +37,9 @@ class PackedLinear:
     """A linear layer for inference, with or without ReLU; its weights are rounded to `form` and packed once.
 
     The rows of x are used as they are for "float32", rounded to bfloat16 for "bfloat16", and rounded to 255
-    steps of max|row| / 127 for "int8", whose weights have such a step per output. A row of y depends only on
-    the same row of x and the weights, bit for bit, however many rows and threads there are.
+    steps of max|row| / 127 for "int8". Its weights have such a step per output, or a larger one where the
+    processor adds pairs of products in 16 bits. A row of y depends only on the same row of x and the weights,
+    bit for bit, however many rows and threads there are.
     """
 
     def __init__(
@@ -47,9 +55,8 @@ class PackedLinear:
             raise ValueError(f"no native kernel for {form} on this machine; available: {sorted(available())}")
         self._library = library()
         self.num_outputs, self.num_inputs = weight.shape
-        layout = structures()["layout"]()
-        self._library.layout_of(FORMS.index(form), ctypes.addressof(layout))
-        self._packed = pack(weight, weight.new_zeros(len(weight)) if bias is None else bias, form, layout)
+        bias = weight.new_zeros(len(weight)) if bias is None else bias
+        self._packed = pack(weight, bias, form, layout_of(form))
         self._layer = structures()["linear"](
             self.num_inputs,
             self.num_outputs,
@@ -110,7 +117,11 @@ def _pack_block(weight: Tensor, bias: Tensor, form: str, layout: Any) -> Packed:
     weight, bias = weight.float(), bias.float()
     start, scale = bias, bias
     if form == "int8":
-        scale = weight.abs().amax(dim=1) / _INT8_LIMIT
+        largest = weight.abs().amax(dim=1)
+        if layout.pairs:  # 127 steps, as rounding both weights adds one at most
+            pairs = functional.pad(weight, (0, weight.size(1) % 2)).unflatten(1, (-1, 2))
+            largest = largest.maximum(pairs.sum(dim=2).abs().amax(dim=1))
+        scale = largest / _INT8_LIMIT
         weight = (weight / scale.clamp_min(_LEAST_SCALE)[:, None]).round()
         start = -layout.offset * weight.sum(dim=1, dtype=torch.int32)
     num_outputs, num_inputs = weight.shape

@@ -7,9 +7,8 @@ adds at once; stored values take 4, 2 or 1 byte and may become wider words when 
 #include "kernels.h"
 #include "vector.h"
 
-/* How int8 multiplies. Sums are exact everywhere, and so the same. With VNNI, x is in unsigned bytes, in which 128
-stands for 0. Without instructions for sums of bytes, x and W are multiplied in 16 bits: `vpmaddubsw` would multiply
-bytes, but adds pairs of products in 16 bits, where 2 * 255 * 127 saturates. */
+/* How int8 multiplies queries by keys. Sums are exact. With VNNI, one factor is in unsigned bytes, in which 128 stands
+for 0. Without instructions for sums of bytes, both are multiplied in 16 bits. */
 #if __AVX512VNNI__ || __AVXVNNI__
 #define INT8_DOT 1
 enum { INT8_VALUES = 4, INT8_OFFSET = 128 };
@@ -19,6 +18,17 @@ enum { INT8_VALUES = 4, INT8_OFFSET = 0 };
 #else
 enum { INT8_VALUES = 2, INT8_OFFSET = 0 };
 #endif
+
+/* How int8 multiplies in linear maps: in the same way, but for AVX2 and AVX-512 without VNNI. There `vpmaddubsw`
+multiplies unsigned bytes by signed ones and adds pairs of products in 16 bits. They fit, as the weights of a pair add
+up to between -128 and 128 steps (255 * 128 < 2^15), and those of opposite signs to less. */
+#if (HAS_AVX512 || HAS_AVX2) && !INT8_DOT
+enum { ADDS_PAIRS = 1, WEIGHT_VALUES = 4, WEIGHT_OFFSET = 128 };
+#else
+enum { ADDS_PAIRS = 0, WEIGHT_VALUES = INT8_VALUES, WEIGHT_OFFSET = INT8_OFFSET };
+#endif
+/* INT8 as linear maps multiply it; never the form of a layer or of a row. */
+#define INT8_WEIGHTS ((enum form)NUM_FORMS)
 enum { MOST_INT8 = 127, MOST_INT16 = 32767 };
 #if BFLOAT16_DOT
 enum { BFLOAT16_VALUES = 2 };
@@ -27,12 +37,12 @@ enum { BFLOAT16_VALUES = 1 }; /* bfloat16 in memory, float32 in registers */
 #endif
 
 INLINE int64_t values_in_word(enum form form) {
-    return form == FLOAT32 ? 1 : form == BFLOAT16 ? BFLOAT16_VALUES : INT8_VALUES;
+    return form == FLOAT32 ? 1 : form == BFLOAT16 ? BFLOAT16_VALUES : form == INT8 ? INT8_VALUES : WEIGHT_VALUES;
 }
 
 /* Bytes of a word as stored. */
 INLINE int64_t bytes_in_word(enum form form) {
-    return form == FLOAT32 ? 4 : form == BFLOAT16 ? 2 * BFLOAT16_VALUES : INT8_VALUES;
+    return form == FLOAT32 ? 4 : form == BFLOAT16 ? 2 * BFLOAT16_VALUES : values_in_word(form);
 }
 
 /* A vector of words, from stored values. */
@@ -88,12 +98,23 @@ INLINE ivec add_products(enum form form, ivec sum, ivec x, ivec weight) {
         return sum;
     }
 #else
-    if (form != INT8)
+    if (form != INT8 && form != INT8_WEIGHTS)
         return (ivec)multiply_add((vec)x, (vec)weight, (vec)sum);
 #endif
 #if BFLOAT16_DOT
     if (form == BFLOAT16)
         return (ivec)add_bfloat16_products((vec)sum, (vec)x, (vec)weight);
+#endif
+#if HAS_AVX512 && !INT8_DOT
+    if (form == INT8_WEIGHTS) {
+        __m512i pairs = _mm512_maddubs_epi16((__m512i)x, (__m512i)weight);
+        return sum + (ivec)_mm512_madd_epi16(pairs, _mm512_set1_epi16(1));
+    }
+#elif HAS_AVX2 && !INT8_DOT
+    if (form == INT8_WEIGHTS) {
+        __m256i pairs = _mm256_maddubs_epi16((__m256i)x, (__m256i)weight);
+        return sum + (ivec)_mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
+    }
 #endif
 #if HAS_AVX512 && INT8_DOT
     __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(x), "v"(weight));
@@ -158,11 +179,11 @@ INLINE float round_to_bytes(const float *x, int64_t width, int64_t space, int of
     return step;
 }
 
-/* Rounds a row to steps. Returns the step size. */
+/* Rounds a row to steps, to be multiplied by weights. Returns the step size. */
 INLINE float round_row_int8(const float *x, int64_t num_inputs, int32_t *words) {
-    if (INT8_VALUES == 2)
+    if (WEIGHT_VALUES == 2)
         return round_row_int16(x, num_inputs, MOST_INT8, (char *)words);
-    return round_to_bytes(x, num_inputs, num_inputs, INT8_OFFSET, (char *)words);
+    return round_to_bytes(x, num_inputs, num_inputs, WEIGHT_OFFSET, (char *)words);
 }
 
 #endif

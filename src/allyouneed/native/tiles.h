@@ -32,7 +32,7 @@ struct tile_shapes {
     uint8_t rows[16];
 };
 _Static_assert(sizeof(struct tile_shapes) == 64, "ldtilecfg reads 64 bytes");
-_Static_assert(INT8_VALUES == 4 && INT8_OFFSET == 128 && BFLOAT16_VALUES == 2, "words are as tiles multiply them");
+_Static_assert(WEIGHT_VALUES == 4 && WEIGHT_OFFSET == 128 && BFLOAT16_VALUES == 2, "words are as tiles multiply them");
 
 /* Gives the tiles their shapes: 0 to 3 for sums, 4 and 5 for x, 6 and 7 for W. This is slow. */
 INLINE void shape_tiles(struct tiles *tiles, int upper, int lower) {
@@ -56,10 +56,10 @@ INLINE void release_tiles(struct tiles *tiles) {
 
 #define ADD_PRODUCTS(form, sums, x, weight) \
     do { \
-        if (form == INT8) \
-            _tile_dpbusd(sums, x, weight); \
-        else \
+        if (form == BFLOAT16) \
             _tile_dpbf16ps(sums, x, weight); \
+        else \
+            _tile_dpbusd(sums, x, weight); \
     } while (0)
 
 /* Writes the sums of up to MAX_TILE_ROWS rows of x by two tiles of W's columns, as words of 32 bits.
