@@ -193,8 +193,10 @@ class NativeDecoding:
             ids, positions = ids[wanted], positions[wanted]
             past, sources = past.of_some(wanted), sources.of_some(wanted)
         first = self._written.reserve(len(ids))
-        rows = np.full(tokens.size, first, np.int32)  # any row will do for hypotheses that are not wanted
-        rows[slice(None) if wanted is None else wanted] = np.arange(first, self._written.num_rows)
+        rows = np.arange(first, self._written.num_rows, dtype=np.int32)
+        if wanted is not None:  # any row will do for the others
+            rows, read = np.full(tokens.size, first, np.int32), rows
+            rows[wanted] = read
         self._ancestry[self._places[:, 0], :, self._positions] = rows.reshape(tokens.shape)
         hidden = engine.decoder(
             ids,
@@ -245,11 +247,13 @@ class NativeDecoding:
         if longest > self._ancestry.shape[2]:
             self._ancestry = np.concatenate([self._ancestry, np.zeros_like(self._ancestry)], axis=2)
             self._arrange()
-        if self._written.num_rows + len(self._of_rows) > self._most_rows:
-            self._tidy()
+        num_new = len(self._of_rows)
+        if self._written.num_rows + num_new > self._most_rows:
+            num_kept = self._tidy() if self._written.num_rows else 0
+            self._most_rows = max(2 * num_kept, num_kept + _STEPS_BEFORE_TIDYING * num_new)
 
-    def _tidy(self) -> None:
-        """Drop the rows that no hypothesis attends to, and sort the others.
+    def _tidy(self) -> int:
+        """Drop the rows that no hypothesis attends to, and sort the others; return their number.
 
         Afterwards the rows of a sentence lie side by side, in the order in which attention reads them. As
         they are written, a step apart, they share few places in the processor's caches.
@@ -258,13 +262,12 @@ class NativeDecoding:
         read = self._ancestry.transpose(0, 2, 1)[is_read]  # (rows of all sentences, beams)
         _, firsts = np.unique(read, return_index=True)
         kept = read.ravel()[np.sort(firsts)].astype(np.int64)
-        places = np.zeros(max(1, self._written.num_rows), np.int32)
+        places = np.zeros(self._written.num_rows, np.int32)
         places[kept] = np.arange(len(kept))
         self._ancestry = places[np.where(is_read[:, None], self._ancestry, 0)]
         self._written.keep(kept)
-        num_new = len(self._of_rows)
-        self._most_rows = max(2 * len(kept), len(kept) + _STEPS_BEFORE_TIDYING * num_new)
         self._arrange()
+        return len(kept)
 
     def _forget_sources(self) -> None:
         """Drop the rows of departed sources once they are more than half of all rows."""

@@ -73,11 +73,13 @@ class Restrictions:
         """The tokens that are not allowed next; None if all are."""
         lengths = beams.lengths + 1
         too_short = lengths < self._config.min_length
-        forced = [
-            (place, ids[length - 1])
-            for place, (ids, length) in enumerate(zip(self._prefixes, lengths.tolist(), strict=True))
-            if length <= len(ids)
-        ]
+        forced = []
+        if any(self._prefixes):
+            forced = [
+                (place, ids[length - 1])
+                for place, (ids, length) in enumerate(zip(self._prefixes, lengths.tolist(), strict=True))
+                if length <= len(ids)
+            ]
         forbids_repetition = self._config.no_repeat_ngram_size or self._config.repetition_penalty != 1
         restricts = forbids_repetition or self._constraint is not None
         if not (restricts or forced or too_short.any()):

@@ -119,12 +119,11 @@ class KeysValues:
     def reserve(self, num_rows: int) -> int:
         """Make room for more rows; return the index of the first."""
         first, needed = self.num_rows, self.num_rows + num_rows
-        if self._shared and needed > len(self._tables[0]):
-            self._set([self._heads.room(needed)] * self._num_layers)
-        for number, table in enumerate(self._tables):  # in turn: only one table is doubled at a time
-            if needed > len(table):
-                self._tables[number] = self._grown(table, first, max(needed, 2 * len(table), _FIRST_ROWS))
-                self._pointers[number] = self._tables[number].data_ptr()
+        if needed > self._capacity:
+            if self._shared:
+                self._set([self._heads.room(needed)] * self._num_layers)
+            else:
+                self._grow(max(needed, 2 * self._capacity, _FIRST_ROWS))
         self.num_rows = needed
         return first
 
@@ -139,13 +138,16 @@ class KeysValues:
         for table in self._tables:
             table[: len(rows)] = table[kept]
 
-    def _grown(self, table: Tensor, num_kept: int, size: int) -> Tensor:
-        grown = self._heads.room(size)
-        grown[:num_kept] = table[:num_kept]
-        return grown
-
     def _set(self, tables: list[Tensor]) -> None:
-        self._tables = tables
+        self._tables, self._capacity = tables, len(tables[0])
         self._pointers = (ctypes.c_void_p * len(tables))(*(table.data_ptr() for table in tables))
         self.addresses = ctypes.addressof(self._pointers)
         """Address of the addresses of the tables."""
+
+    def _grow(self, size: int) -> None:
+        for number, table in enumerate(self._tables):  # in turn: two sizes of one table only, at any time
+            grown = self._heads.room(size)
+            grown[: self.num_rows] = table[: self.num_rows]
+            self._tables[number] = grown
+            self._pointers[number] = grown.data_ptr()
+        self._capacity = size

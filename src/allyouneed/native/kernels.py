@@ -40,16 +40,17 @@ def top_log_probs(
         cannot_end: Rows in which the end symbol is not chosen either.
     """
     _require_rows(logits)
-    num_rows = math.prod(logits.shape[:-1])
+    *leading, width = logits.shape
+    num_rows = math.prod(leading)
     assert normalisers is None or (normalisers.numel() == num_rows and normalisers.is_contiguous())
     assert cannot_end is None or (cannot_end.size == num_rows and cannot_end.dtype == np.bool_)
-    assert logits.size(-1) > max((*excluded, 0 if cannot_end is None else END))
-    values = torch.empty(*logits.shape[:-1], k)
-    ids = torch.empty(*logits.shape[:-1], k, dtype=torch.int64)
+    assert width > max((*excluded, 0 if cannot_end is None else END))
+    values = torch.empty(*leading, k)
+    ids = torch.empty(*leading, k, dtype=torch.int64)
     never = _array_of(tuple(excluded))
     library().top_log_probs(
         num_rows,
-        logits.size(-1),
+        width,
         logits.data_ptr(),
         None if normalisers is None else normalisers.data_ptr(),
         address_of(never),

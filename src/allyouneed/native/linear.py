@@ -97,7 +97,7 @@ class InPlaceLinear:
     def __call__(self, x: Float[Tensor, "*rows inputs"]) -> Float[Tensor, "*rows outputs"]:
         """The result of `PackedLinear`, valid until the next call."""
         needed = x.numel() // self._linear.num_inputs * self._linear.num_outputs
-        if needed > len(self._room):
+        if needed > self._room.numel():
             self._room = torch.empty(needed)
         return self._linear(x, self._room)
 
