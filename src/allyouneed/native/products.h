@@ -106,15 +106,11 @@ INLINE ivec add_products(enum form form, ivec sum, ivec x, ivec weight) {
         return (ivec)add_bfloat16_products((vec)sum, (vec)x, (vec)weight);
 #endif
 #if HAS_AVX512 && !INT8_DOT
-    if (form == INT8_WEIGHTS) {
-        __m512i pairs = _mm512_maddubs_epi16((__m512i)x, (__m512i)weight);
-        return sum + (ivec)_mm512_madd_epi16(pairs, _mm512_set1_epi16(1));
-    }
+    if (form == INT8_WEIGHTS)
+        return add_pairs(sum, (ivec)_mm512_maddubs_epi16((__m512i)x, (__m512i)weight), splat_bits(0x10001));
 #elif HAS_AVX2 && !INT8_DOT
-    if (form == INT8_WEIGHTS) {
-        __m256i pairs = _mm256_maddubs_epi16((__m256i)x, (__m256i)weight);
-        return sum + (ivec)_mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
-    }
+    if (form == INT8_WEIGHTS)
+        return add_pairs(sum, (ivec)_mm256_maddubs_epi16((__m256i)x, (__m256i)weight), splat_bits(0x10001));
 #endif
 #if HAS_AVX512 && INT8_DOT
     __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(x), "v"(weight));
