@@ -82,10 +82,13 @@ def test_nor_do_those_of_recurrent_units(form: str) -> None:
 
 @pytest.mark.parametrize("min_length", [0, 4])
 @pytest.mark.parametrize("form", FORMS)
-def test_nor_on_whether_hypotheses_without_a_future_are_computed(
+def test_nor_on_whether_a_step_is_one_call(
     model: Transformer, form: str, min_length: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They are skipped at the start of a sentence and while it waits to leave; prefixes turn this off."""
+    """One call skips hypotheses without a future, at the start of a sentence and while it waits to leave.
+
+    Prefixes are for several calls.
+    """
     require_kernels()
     config = SearchConfig(max_extra_tokens=5, min_length=min_length)
     texts = sources(24)
@@ -98,19 +101,19 @@ def test_nor_on_whether_hypotheses_without_a_future_are_computed(
         )
         return [[(h.ids, h.score.hex()) for h in hypotheses] for hypotheses in results]
 
-    skipping = found()
+    in_one_call = found()
     steps = []
-    some = NativeDecoding.step_some
+    search = NativeDecoding.search
 
-    def counted(decoding: NativeDecoding, *arguments: Any) -> torch.Tensor:
+    def counted(decoding: NativeDecoding, *arguments: Any) -> Any:
         steps.append(1)
-        return some(decoding, *arguments)
+        return search(decoding, *arguments)
 
-    monkeypatch.setattr(NativeDecoding, "step_some", counted)
-    assert found() == skipping
+    monkeypatch.setattr(NativeDecoding, "search", counted)
+    assert found() == in_one_call
     assert steps
-    monkeypatch.setattr(NativeDecoding, "skips", False)
-    assert found() == skipping
+    monkeypatch.setattr(NativeDecoding, "searches", False)
+    assert found() == in_one_call
 
 
 @pytest.mark.release

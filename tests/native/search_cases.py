@@ -38,23 +38,7 @@ def advance_case(beam_size: int, n_best: int, *, early_stopping: bool) -> Case:
     rules = Rules(2 * beam_size if beam_size > 1 else 1, penalties, early_stopping, native=False)
     beams = Beams.of(MAX_LENGTHS, beam_size, n_best)
     shape = *beams.scores.shape, NUM_CHOSEN
-    state = {
-        entry.name: _array(case, getattr(beams, entry.name))
-        for entry in dataclasses.fields(beams)
-        if entry.init
-    }
-    structure = case.structure(
-        "beams",
-        num_sentences=shape[0],
-        beam_size=beam_size,
-        n_best=n_best,
-        num_positions=beams.tokens.shape[2],
-        num_candidates=rules.num_candidates,
-        end=END,
-        early_stopping=early_stopping,
-        penalties=_array(case, rules.penalties),
-        **state,
-    )
+    structure, state = beams_structure(case, beams, rules)
     beams = copy.deepcopy(beams)
     for _ in range(NUM_STEPS):
         log_probs, tokens = draw.choice(_VALUES, shape), draw.integers(UNKNOWN, UNKNOWN + 5, shape)
@@ -63,29 +47,59 @@ def advance_case(beam_size: int, n_best: int, *, early_stopping: bool) -> Case:
         parents, done = case.room(shape[0] * beam_size, torch.int64), case.room(shape[0], torch.uint8)
         case.call("advance_beams", structure, *given, parents, done)
         expected_parents, expected_done = beams.advance(log_probs, tokens, rules)
-        _expect(case, parents, expected_parents)
-        _expect(case, done, expected_done.view(np.uint8))
+        expect_array(case, parents, expected_parents)
+        expect_array(case, done, expected_done.view(np.uint8))
+    expect_beams(case, state, beams)
+    return case
+
+
+def beams_structure(case: Case, beams: Beams, rules: Rules) -> tuple[Address, dict[str, Address]]:
+    """`struct beams`, and the copies of the arrays of `beams` that it points to."""
+    state = {
+        entry.name: _array(case, getattr(beams, entry.name))
+        for entry in dataclasses.fields(beams)
+        if entry.init
+    }
+    num_sentences, beam_size, num_positions = beams.tokens.shape
+    structure = case.structure(
+        "beams",
+        num_sentences=num_sentences,
+        beam_size=beam_size,
+        n_best=beams.finished.shape[1],
+        num_positions=num_positions,
+        num_candidates=rules.num_candidates,
+        end=END,
+        early_stopping=rules.early_stopping,
+        penalties=_array(case, rules.penalties),
+        **state,
+    )
+    return structure, state
+
+
+def expect_beams(case: Case, state: dict[str, Address], beams: Beams, bound: float = 0.0) -> None:
+    """Expect the arrays of `beams`, with scores and log-probabilities within a bound."""
     for name, address in state.items():
         if name == "finished":
-            _expect_finished(case, address, beams.finished)
+            _expect_finished(case, address, beams.finished, bound)
         else:
-            _expect(case, address, getattr(beams, name))
-    return case
+            expect_array(case, address, getattr(beams, name), bound)
 
 
 def _array(case: Case, array: NDArray[Any]) -> Address:
     return case.tensor(torch.from_numpy(np.frombuffer(array.tobytes(), np.uint8).copy()))
 
 
-def _expect(case: Case, address: Address, array: NDArray[Any]) -> None:
+def expect_array(case: Case, address: Address, array: NDArray[Any], bound: float = 0.0) -> None:
+    """Expect an array, with numbers of floating point within a bound."""
     expected = torch.from_numpy(array)
-    case.expect(address, expected, dtype=expected.dtype)
+    case.expect(address, expected, bound if expected.is_floating_point() else 0.0, expected.dtype)
 
 
-def _expect_finished(case: Case, address: Address, finished: NDArray[Any]) -> None:
+def _expect_finished(case: Case, address: Address, finished: NDArray[Any], bound: float) -> None:
     """Field by field, as there is unused space between them."""
     for i, hypothesis in enumerate(finished.ravel()):
         for name, dtype in _FIELDS.items():
             offset = finished[name].ctypes.data - finished.ctypes.data
             place = address + (i * finished.dtype.itemsize + offset)
-            case.expect(place, torch.tensor([hypothesis[name].item()], dtype=dtype), dtype=dtype)
+            near = bound if dtype.is_floating_point else 0.0
+            case.expect(place, torch.tensor([hypothesis[name].item()], dtype=dtype), near, dtype)

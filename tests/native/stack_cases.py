@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, cast
 
+import numpy as np
 import torch
 from tests.native.attention_cases import attended_fields, heads_fields, room_for_rows, stored
 from tests.native.cases import Address, Case
@@ -11,10 +12,24 @@ from tests.native.driver import Target
 from tests.native.linear_cases import linear_structure
 from tests.native.places import Widths
 from tests.native.references import STACK
-from tests.native.stack_references import D_MODEL, LENGTHS, SOURCE_LENGTHS, StackReference, sentences
+from tests.native.search_cases import beams_structure, expect_array, expect_beams
+from tests.native.stack_references import (
+    BEAM_SIZE,
+    D_MODEL,
+    LEAST_LENGTH,
+    LENGTHS,
+    MAX_LENGTHS,
+    NUM_STEPS,
+    SOURCE_LENGTHS,
+    VOCAB_SIZE,
+    StackReference,
+    first_beams,
+    sentences,
+)
 from torch import Tensor, nn
 
 from allyouneed.inference.native_layers import PositionTables
+from allyouneed.inference.selection import NEVER_PRODUCED
 from allyouneed.model.embedding import Role
 from allyouneed.model.feed_forward import FeedForward
 from allyouneed.model.layers import DecoderLayer, EncoderLayer, Residual
@@ -31,6 +46,7 @@ def stack_cases(target: Target, references: list[StackReference]) -> list[Case]:
         for form in FORMS:
             built = StackCase(target, reference, form)
             cases += [built.encoder(), built.decoder()]
+        cases.append(StackCase(target, reference, "float32").search())
     return cases
 
 
@@ -83,6 +99,46 @@ class StackCase:
             case.expect_same_bits(left, right)
         return case
 
+    @torch.no_grad()
+    def search(self) -> Case:
+        """Steps of a beam search, from last tokens to next ones, against a search in float64."""
+        case = Case(f"search_step: {self._name}")
+        beams, rules = first_beams()
+        structure, state = beams_structure(case, beams, rules)
+        decoding, num_hypotheses = self._decoding(case), beams.scores.size
+        never, logits = case.tensor(torch.tensor(NEVER_PRODUCED)), case.room(num_hypotheses * VOCAB_SIZE)
+        steps, expected = self._reference.searched()
+        for step, (expected_parents, expected_done) in enumerate(steps):
+            too_short = case.tensor(torch.tensor([step + 1 < LEAST_LENGTH] * len(MAX_LENGTHS)))
+            parents, done = case.room(num_hypotheses, torch.int64), case.room(len(MAX_LENGTHS), torch.uint8)
+            chosen = never, len(NEVER_PRODUCED), too_short, logits
+            case.call("search_step", decoding, step * num_hypotheses, structure, *chosen, parents, done)
+            expect_array(case, parents, expected_parents)
+            expect_array(case, done, expected_done.view(np.uint8))
+        expect_beams(case, state, expected, bound=1e-4)
+        return case
+
+    def _decoding(self, case: Case) -> Address:
+        """`struct decoding` at the start of the reference's search."""
+        num_sentences, num_rows = len(MAX_LENGTHS), len(MAX_LENGTHS) * BEAM_SIZE * NUM_STEPS
+        matrix, layouts = self._model.embeddings.matrix("output"), self._target.layouts
+        return case.structure(
+            "decoding",
+            stack=self._stack(case, "target"),
+            project=linear_structure(case, layouts, "float32", matrix, torch.zeros(VOCAB_SIZE)),
+            tables=case.pointers(self._room(case, "target", num_rows)[1]),
+            memory=case.pointers([self._memory(case, both) for both in self._reference.keys_values()]),
+            num_sentences=num_sentences,
+            beam_size=BEAM_SIZE,
+            num_positions=NUM_STEPS,
+            positions=case.tensor(torch.zeros(num_sentences, dtype=torch.int64)),
+            ancestry=case.room(num_rows, torch.int32),
+            memory_rows=case.tensor(torch.arange(sum(SOURCE_LENGTHS), dtype=torch.int32)),
+            memory_starts=case.tensor(torch.tensor([0, *SOURCE_LENGTHS[:-1]]).cumsum(0)),
+            memory_counts=case.tensor(torch.tensor(SOURCE_LENGTHS, dtype=torch.int32)),
+            **self._added(case, "target", NUM_STEPS),
+        )
+
     def _expect(self, case: Case, role: Role, hidden: Address) -> None:
         expected, bound = self._reference.expected(role, self._form)
         case.expect_close(hidden, expected, atol=bound, rtol=STACK["rtol"])
@@ -107,8 +163,6 @@ class StackCase:
         of_memory: list[list[int]] | None = None,
         group: int = 1,
     ) -> Address:
-        tables = PositionTables(self._model, role).covering(max(LENGTHS))
-        added = {"encodings": tables.encodings, "angles": tables.angles}
         return case.structure(
             "tokens",
             num_tokens=len(ids),
@@ -117,10 +171,14 @@ class StackCase:
             first=first,
             own=attended_fields(case, own, group, positions),
             of_memory={} if of_memory is None else attended_fields(case, of_memory, group),
-            **{
-                name: case.tensor(table[: max(LENGTHS)]) for name, table in added.items() if table is not None
-            },
+            **self._added(case, role, max(LENGTHS)),
         )
+
+    def _added(self, case: Case, role: Role, length: int) -> dict[str, Address]:
+        """What is added at each position."""
+        tables = PositionTables(self._model, role).covering(length)
+        each = {"encodings": tables.encodings, "angles": tables.angles}
+        return {name: case.tensor(table[:length]) for name, table in each.items() if table is not None}
 
     def _layers(self, role: Role) -> "Sequence[EncoderLayer]":
         stack = self._model.encoder if role == "source" else self._model.decoder

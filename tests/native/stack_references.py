@@ -3,22 +3,29 @@
 import copy
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from tests.native.references import NEAR_A_TIE, STACK, mixed, random, rounded
 from tests.tiny import TinyModel
 from torch import Tensor, nn
 
+from allyouneed.inference.beams import Beams, Rules
+from allyouneed.inference.selection import NEVER_PRODUCED
 from allyouneed.model import Transformer
 from allyouneed.model.attention import CrossAttention, SelfAttention
 from allyouneed.model.embedding import Role
 from allyouneed.model.layers import DecoderLayer
-from allyouneed.symbols import START, UNKNOWN
+from allyouneed.symbols import END, START, UNKNOWN
 
 VOCAB_SIZE, D_MODEL = 11, 20
 LENGTHS, SOURCE_LENGTHS = (9, 1, 5), (4, 7, 2)
 """Of the sentences that are read together, and of the memory of each."""
+MAX_LENGTHS = np.array([6, 2, 8])
+"""Of the sentences that are searched."""
+BEAM_SIZE, NUM_STEPS, LEAST_LENGTH = 3, 7, 3
 VARIANTS: dict[str, dict[str, Any]] = {
     "post-norm": {},
     "pre-norm and GELU": {"norm": "pre", "activation": "gelu"},
@@ -31,12 +38,20 @@ VARIANTS: dict[str, dict[str, Any]] = {
 """Name -> settings of the model."""
 
 
+class Step(NamedTuple):
+    """What a step of beam search returns."""
+
+    parents: NDArray[np.int64]
+    done: NDArray[np.bool_]
+
+
 class StackReference:
     """The model of a variant, and the hidden states of its sentences: they are the same for all kernels."""
 
     def __init__(self, variant: str, model: Transformer) -> None:
         self.variant, self.model = variant, model
         self._exact = copy.deepcopy(model).double()
+        self._search: tuple[list[Step], Beams] | None = None
         self._known: dict[tuple[Role, str], tuple[Tensor, float]] = {}
 
     def expected(self, role: Role, form: str) -> tuple[Tensor, float]:
@@ -54,6 +69,30 @@ class StackReference:
         layers = cast("Sequence[DecoderLayer]", self._exact.decoder)
         return [layer.cross_attention.key_value(memories().double()).float() for layer in layers]
 
+    def searched(self) -> tuple[list[Step], Beams]:
+        """Steps of a beam search in float64, and its state after them."""
+        if self._search is None:
+            self._search = self._searched()
+        return self._search
+
+    def _searched(self) -> tuple[list[Step], Beams]:
+        beams, rules = first_beams()
+        return [Step(*beams.advance(*self._choices(beams, rules), rules)) for _ in range(NUM_STEPS)], beams
+
+    def _choices(self, beams: Beams, rules: Rules) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        """The best next tokens of each hypothesis; they cannot end before `LEAST_LENGTH`."""
+        self._attend("float64", 0)
+        shape = *beams.scores.shape, rules.num_candidates
+        log_probs, tokens = np.full(shape, -np.inf, np.float32), np.zeros(shape, np.int64)
+        each = memories().double().split(SOURCE_LENGTHS)
+        for sentence, beam in zip(*beams.alive().nonzero(), strict=True):
+            ids = torch.tensor([START, *beams.written()[sentence, beam]])
+            of_last = self._exact.project(self._decode(ids, each[sentence])[-1]).log_softmax(dim=-1)
+            of_last[[*NEVER_PRODUCED, *([END] if len(ids) < LEAST_LENGTH else [])]] = -torch.inf
+            found = of_last.sort(descending=True, stable=True)
+            log_probs[sentence, beam], tokens[sentence, beam] = (part[: shape[2]] for part in found)
+        return log_probs, tokens
+
     def _compared(self, role: Role, form: str) -> tuple[Tensor, float]:
         shifts = 0, -NEAR_A_TIE, NEAR_A_TIE
         expected, low, high = (self._hidden_states(role, form, shift) for shift in shifts)
@@ -63,22 +102,25 @@ class StackReference:
             assert distance > 3 * bound, f"{self.variant}, {form}, {role}: {distance} {bound}"
         return expected, bound
 
-    def _hidden_states(self, role: Role, form: str, shift: float) -> Tensor:
+    def _attend(self, form: str, shift: float) -> None:
         for module in self._exact.modules():
             if isinstance(module, SelfAttention | CrossAttention):
                 module.attend = partial(_attend_rounded, module.plain, form, shift)
+
+    def _hidden_states(self, role: Role, form: str, shift: float) -> Tensor:
+        self._attend(form, shift)
         return torch.cat(self._encoded() if role == "source" else self._decoded())
 
     def _encoded(self) -> list[Tensor]:
         return [self._exact.encode(ids[None])[0] for ids in sentences(first=None)]
 
     def _decoded(self) -> list[Tensor]:
-        return [
-            self._exact.decode(ids[None], memory[None], torch.ones(1, 1, 1, len(memory), dtype=torch.bool))[0]
-            for ids, memory in zip(
-                sentences(first=START), memories().double().split(SOURCE_LENGTHS), strict=True
-            )
-        ]
+        each = zip(sentences(first=START), memories().double().split(SOURCE_LENGTHS), strict=True)
+        return [self._decode(ids, memory) for ids, memory in each]
+
+    def _decode(self, ids: Tensor, memory: Tensor) -> Tensor:
+        mask = torch.ones(1, 1, 1, len(memory), dtype=torch.bool)
+        return self._exact.decode(ids[None], memory[None], mask)[0]
 
 
 @torch.no_grad()
@@ -93,6 +135,12 @@ def stack_references(tiny_model: TinyModel) -> list[StackReference]:
                 nn.init.normal_(parameter)
         references.append(StackReference(variant, model))
     return references
+
+
+def first_beams() -> tuple[Beams, Rules]:
+    """The state of a search at its start, and its rules."""
+    penalties = np.arange(1 + MAX_LENGTHS.max(), dtype=np.float64) ** 0.6
+    return Beams.of(MAX_LENGTHS, BEAM_SIZE, n_best=2), Rules(2 * BEAM_SIZE, penalties, native=False)
 
 
 def sentences(first: int | None) -> list[Tensor]:

@@ -88,5 +88,8 @@ def test_the_header_is_read_as_a_compiler_reads_it() -> None:
         "accumulate": 4,
         "scaled_difference": 8,
         "top_log_probs": 11,
+        "read_tokens": 5,
+        "reorder_hypotheses": 2,
         "advance_beams": 6,
+        "search_step": 9,
     }

@@ -139,10 +139,9 @@ class Beams:
             The parent of each new hypothesis (sentences, beams), and which sentences are done; the
             hypotheses of these stay as they are.
         """
-        if self.lengths.max() + 1 >= self.tokens.shape[2]:
-            self._double_positions()
         if rules.native:
-            return self._native(rules).advance(log_probs, tokens)
+            return self.native(rules).advance(log_probs, tokens)
+        self._make_room()
         candidates = self.extend(log_probs, tokens, rules.num_candidates)
         self.lengths += 1
         ends = (candidates["token"] == END) | (self.lengths >= self.max_lengths)[:, None]
@@ -155,8 +154,9 @@ class Beams:
         self.scores[done] = NOTHING  # freezes the results of sentences that wait to leave
         return parents, done
 
-    def _native(self, rules: Rules) -> NativeBeams:
-        """The arrays for the kernel, made anew when they are replaced."""
+    def native(self, rules: Rules) -> NativeBeams:
+        """The arrays for a step of the kernel, which changes them in place."""
+        self._make_room()
         if self._prepared is None or self._prepared[0] is not rules:
             arrays = Arrays(**self._arrays(), penalties=rules.penalties)
             self._prepared = rules, NativeBeams(arrays, rules.num_candidates, rules.early_stopping)
@@ -269,6 +269,11 @@ class Beams:
             of_ids.append(log_probs[beam][position])
             beam = parents[beam][position]
         return ids[::-1], of_ids[::-1]
+
+    def _make_room(self) -> None:
+        """Make room for one more token of each hypothesis."""
+        if self.lengths.max() + 1 >= self.tokens.shape[2]:
+            self._double_positions()
 
     def _double_positions(self) -> None:
         self.tokens, self.parents, self.log_probs = (

@@ -11,20 +11,23 @@ from typing import cast
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
 from allyouneed.inference.engine import Engine, distinct, log_probs_of
 from allyouneed.inference.native_layers import PositionTables, pack_heads, pack_linear, pack_stack
-from allyouneed.inference.projection import FullProjection, Projection
+from allyouneed.inference.projection import FullProjection
 from allyouneed.inference.search import Decoding
-from allyouneed.inference.selection import Candidates
+from allyouneed.inference.selection import NEVER_PRODUCED, Candidates
 from allyouneed.inference.shortlist import Shortlist
 from allyouneed.model import Transformer
 from allyouneed.model.layers import DecoderLayer
 from allyouneed.native.attention import KeysValues, Rows
+from allyouneed.native.beams import NativeBeams
+from allyouneed.native.decoding import Hypotheses, Places
 from allyouneed.native.linear import InPlaceLinear, PackedLinear
+from allyouneed.native.stack import Tables
 from allyouneed.symbols import START
 
 _FIRST_POSITIONS = 32
@@ -71,11 +74,9 @@ class NativeEngine(Engine):
         """The projection to all tokens."""
         return self._pack_tokens(slice(None))
 
-    def projection(self) -> Projection:
-        """Make the output projection of a decoding."""
-        if self._shortlist is None:
-            return FullProjection(InPlaceLinear(self.project))  # the largest matrix of a step by far
-        return super().projection()
+    def projection_to_all(self) -> InPlaceLinear | None:
+        """Make a decoding's projection to all tokens, its largest matrix by far; None with a shortlist."""
+        return InPlaceLinear(self.project) if self._shortlist is None else None
 
     def _pack_tokens(self, ids: Tensor | slice) -> PackedLinear:
         matrix, bias = self.model.embeddings.matrix("output"), self.model.embeddings.bias
@@ -135,12 +136,12 @@ class NativeEngine(Engine):
 class NativeDecoding:
     """Sentences being written, `beam_size` hypotheses each; a `search.Decoding`.
 
-    Keys and values stay in the row where they were written. `ancestry` (sentences, beams, positions) gives
-    the rows of each hypothesis.
+    `ancestry` (sentences, beams, positions) gives the rows of each hypothesis.
     """
 
     def __init__(self, engine: NativeEngine, beam_size: int) -> None:
-        self._engine, self._projection = engine, engine.projection()
+        self._engine, self._to_all = engine, engine.projection_to_all()
+        self._projection = engine.projection() if self._to_all is None else FullProjection(self._to_all)
         num_layers = engine.decoder.num_layers
         self._memory = KeysValues(engine.cross_heads, num_layers)
         self._written = KeysValues(engine.decoder.heads, num_layers)
@@ -169,48 +170,23 @@ class NativeDecoding:
 
     def step(self, tokens: Int[Tensor, "sentences beams"]) -> Float[Tensor, "sentences beams vocab"]:
         """Append a token to every hypothesis; return the logits of the next token."""
-        return self._projection(self._step(tokens.numpy(), None).view(*tokens.shape, -1))
+        return self._projection(self._with_room().read(tokens.numpy(), self._tables()))
 
     @property
-    def skips(self) -> bool:
-        """Whether `step_some` can be used: not with a shortlist, whose columns differ between sentences."""
-        return self._projection.candidates is None
+    def searches(self) -> bool:
+        """Whether `search` can be used: not with a shortlist, whose columns differ between sentences."""
+        return self._to_all is not None
 
-    def step_some(
-        self, tokens: Int[Tensor, "sentences beams"], wanted: Bool[np.ndarray, "sentences beams"]
-    ) -> Float[Tensor, "wanted vocab"]:
-        """Append a token to some hypotheses; return the logits of their next tokens."""
-        return self._projection(self._step(tokens.numpy(), np.flatnonzero(wanted))[:, None])[:, 0]
+    def search(
+        self, beams: NativeBeams, cannot_end: NDArray[np.bool_] | None
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Do a whole step of beam search, as `SearchingDecoding`."""
+        assert self._to_all is not None
+        never = np.array(NEVER_PRODUCED)
+        return self._with_room().search(beams, self._tables(), self._to_all, never, cannot_end)
 
-    def _step(
-        self, tokens: NDArray[np.int64], wanted: NDArray[np.int64] | None
-    ) -> Float[Tensor, "wanted d_model"]:
-        """The hidden states of some hypotheses, given as indices, or all."""
-        engine, longest = self._engine, int(self._positions.max()) + 1
-        self._make_room(longest)
-        ids, positions, past, sources = tokens.ravel(), self._of_rows, self._past, self._sources
-        if wanted is not None:
-            ids, positions = ids[wanted], positions[wanted]
-            past, sources = past.of_some(wanted), sources.of_some(wanted)
-        first = self._written.reserve(len(ids))
-        rows = np.arange(first, self._written.num_rows, dtype=np.int32)
-        if wanted is not None:  # any row will do for the others
-            rows, read = np.full(tokens.size, first, np.int32), rows
-            rows[wanted] = read
-        self._ancestry[self._places[:, 0], :, self._positions] = rows.reshape(tokens.shape)
-        hidden = engine.decoder(
-            ids,
-            positions,
-            engine.target_tables.covering(longest),
-            self._written,
-            past,
-            first,
-            (self._memory, sources),
-        )
-        self._positions += 1
-        self._of_rows += 1
-        self._num_read += 1
-        return hidden
+    def _tables(self) -> Tables:
+        return self._engine.target_tables.covering(self._hypotheses.longest + 1)
 
     @property
     def candidates(self) -> Candidates | None:
@@ -219,7 +195,7 @@ class NativeDecoding:
 
     def reorder(self, parents: Int[Tensor, "sentences beams"]) -> None:
         """Make hypothesis b of each sentence a continuation of the former hypothesis `parents[:, b]`."""
-        self._ancestry[...] = self._ancestry[self._places, parents.numpy()]  # in place: kernels point to it
+        self._hypotheses.reorder(parents.numpy())
 
     def keep(self, sentences: Int[Tensor, " kept"]) -> None:
         """Keep only these sentences of the batch, without moving keys and values."""
@@ -232,25 +208,23 @@ class NativeDecoding:
         self._arrange()
 
     def _arrange(self) -> None:
-        """Make the arrays that the kernels read, one entry per hypothesis; a step changes them in place."""
-        num_sentences, beam_size, capacity = self._ancestry.shape
-        self._places = np.arange(num_sentences)[:, None]
-        self._of_rows = self._positions.repeat(beam_size)
-        self._num_read = (self._of_rows + 1).astype(np.int32)
-        starts = np.arange(0, len(self._of_rows) * capacity, capacity)
+        """Hand over the arrays, which the kernels change in place, until some are replaced."""
         self._ancestry = np.ascontiguousarray(self._ancestry)
-        self._past = Rows(self._ancestry, starts, self._num_read, beam_size, self._of_rows)
-        self._sources = _of_sentences(self._memory.num_rows, self._starts, self._counts, beam_size, beam_size)
+        rows = _all_rows(self._memory.num_rows)
+        places = Places(self._positions, self._ancestry, rows, self._starts, self._counts)
+        self._hypotheses = Hypotheses(self._engine.decoder, self._written, self._memory, places)
 
-    def _make_room(self, longest: int) -> None:
-        """Prepare for one more position of each hypothesis."""
-        if longest > self._ancestry.shape[2]:
+    def _with_room(self) -> Hypotheses:
+        """The hypotheses, with room for one more position of each."""
+        num_sentences, beam_size, num_positions = self._ancestry.shape
+        if self._hypotheses.longest >= num_positions:
             self._ancestry = np.concatenate([self._ancestry, np.zeros_like(self._ancestry)], axis=2)
             self._arrange()
-        num_new = len(self._of_rows)
+        num_new = num_sentences * beam_size
         if self._written.num_rows + num_new > self._most_rows:
             num_kept = self._tidy() if self._written.num_rows else 0
             self._most_rows = max(2 * num_kept, num_kept + _STEPS_BEFORE_TIDYING * num_new)
+        return self._hypotheses
 
     def _tidy(self) -> int:
         """Drop the rows that no hypothesis attends to, and sort the others; return their number.

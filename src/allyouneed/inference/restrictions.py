@@ -71,6 +71,10 @@ class Restrictions:
 
     def of(self, beams: Beams) -> Restriction | None:
         """The tokens that are not allowed next; None if all are."""
+        forbids_repetition = self._config.no_repeat_ngram_size or self._config.repetition_penalty != 1
+        restricts = forbids_repetition or self._constraint is not None
+        if not (restricts or any(self._prefixes) or self._config.min_length > 1):
+            return None
         lengths = beams.lengths + 1
         too_short = lengths < self._config.min_length
         forced = []
@@ -80,8 +84,6 @@ class Restrictions:
                 for place, (ids, length) in enumerate(zip(self._prefixes, lengths.tolist(), strict=True))
                 if length <= len(ids)
             ]
-        forbids_repetition = self._config.no_repeat_ngram_size or self._config.repetition_penalty != 1
-        restricts = forbids_repetition or self._constraint is not None
         if not (restricts or forced or too_short.any()):
             return None
 

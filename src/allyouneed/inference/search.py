@@ -5,7 +5,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -13,7 +13,8 @@ from allyouneed.config.run import SearchConfig
 from allyouneed.inference.beams import Beams, Hypothesis, Rules
 from allyouneed.inference.restrictions import Constraint, Restrictions
 from allyouneed.inference.search_request import SearchRequest
-from allyouneed.inference.selection import Candidates, Restriction, top_log_probs, top_log_probs_of_some
+from allyouneed.inference.selection import Candidates, Restriction, top_log_probs
+from allyouneed.native.beams import NativeBeams
 
 LENGTH_PENALTIES: dict[str, Callable[[Any, float], Any]] = {
     "gnmt": lambda length, alpha: ((5 + length) / 6) ** alpha,
@@ -49,17 +50,25 @@ class Decoding(Protocol):
 
 
 @runtime_checkable
-class SelectiveDecoding(Protocol):
-    """A `Decoding` that can leave out hypotheses."""
+class SearchingDecoding(Protocol):
+    """A `Decoding` that can do whole steps of beam search."""
 
     @property
-    def skips(self) -> bool:
-        """Whether `step_some` can be used."""
+    def searches(self) -> bool:
+        """Whether `search` can be used."""
 
-    def step_some(
-        self, tokens: Int[Tensor, "sentences beams"], wanted: Bool[np.ndarray, "sentences beams"]
-    ) -> Float[Tensor, "wanted vocab"]:
-        """Do what `step` does for some hypotheses only; the others may not be continued."""
+    def search(
+        self, beams: NativeBeams, cannot_end: NDArray[np.bool_] | None
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Extend every hypothesis by its most probable tokens; do what `step` and `reorder` do.
+
+        Args:
+            beams: The state of the search, for a step.
+            cannot_end: Sentences whose hypotheses are too short to end; None if there are none.
+
+        Returns:
+            The parent of each new hypothesis (sentences, beams), and which sentences are done.
+        """
 
 
 Select = Callable[
@@ -105,7 +114,7 @@ class BeamSearch:
         select: Select | None = None,
     ) -> None:
         self._decoding, self._config, self._select = decoding, config, select
-        self._selective = decoding if isinstance(decoding, SelectiveDecoding) else None
+        self._searching = decoding if isinstance(decoding, SearchingDecoding) else None
         self._rules = self._rules_up_to(0)
         self._restrictions = Restrictions(config, constraint)
         self._beams = Beams.of(np.empty(0, np.int64), config.beam_size, n_best)
@@ -133,9 +142,7 @@ class BeamSearch:
             batch, so they stay in `sentences`, unchanged, until enough of them can be removed together.
         """
         beams, restriction = self._beams, self._restrictions.of(self._beams)
-        best = self._best_of_living(restriction) or self._best_of_all(restriction)
-        parents, done = beams.advance(*best, self._rules)
-        self._decoding.reorder(torch.from_numpy(parents))
+        parents, done = self._in_one_call(restriction) or self._in_parts(restriction)
         self._restrictions.advance(parents, beams)
         return self._leave(done)
 
@@ -147,33 +154,31 @@ class BeamSearch:
         """The leading tokens of sentence `place` that no further step can change."""
         return self._beams.common_prefix(place)
 
-    def _best_of_all(self, restriction: Restriction | None) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-        """Log-probabilities and ids of the best next tokens (sentences, beams, k)."""
+    def _in_one_call(
+        self, restriction: Restriction | None
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]] | None:
+        """Parents of the new hypotheses, and which sentences are done; None if the decoding cannot do it."""
+        searching = self._searching
+        if searching is None or not searching.searches or self._select is not None:
+            return None
+        if restriction is not None and not restriction.is_of_lengths:
+            return None
+        return searching.search(
+            self._beams.native(self._rules), None if restriction is None else restriction.cannot_end
+        )
+
+    def _in_parts(self, restriction: Restriction | None) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """What `_in_one_call` returns."""
         logits = self._decoding.step(torch.from_numpy(self._beams.last_tokens()))
-        columns = self._decoding.candidates
-        most = self._rules.num_candidates
+        columns, most = self._decoding.candidates, self._rules.num_candidates
         if self._select is None:
             log_probs, tokens = top_log_probs(logits, most, restriction, columns)
         else:
             logits = logits if columns is None else columns.spread(logits)
             log_probs, tokens = self._select(logits, most, restriction, self.sentences, self._beams.lengths)
-        return log_probs.cpu().numpy(), tokens.cpu().numpy()
-
-    def _best_of_living(
-        self, restriction: Restriction | None
-    ) -> tuple[NDArray[np.float32], NDArray[np.int64]] | None:
-        """The best next tokens, computed only for hypotheses that can be continued.
-
-        None if all can be, or if all must be computed. The others are the copies of a sentence's first
-        hypothesis at its start, and the hypotheses of sentences that wait to leave.
-        """
-        selective, alive = self._selective, self._beams.alive()
-        if np.count_nonzero(alive) == alive.size or self._select is not None:
-            return None
-        if selective is None or not selective.skips or (restriction and not restriction.is_of_lengths):
-            return None
-        logits = selective.step_some(torch.from_numpy(self._beams.last_tokens()), alive)
-        return top_log_probs_of_some(logits, alive, self._rules.num_candidates, restriction)
+        parents, done = self._beams.advance(log_probs.cpu().numpy(), tokens.cpu().numpy(), self._rules)
+        self._decoding.reorder(torch.from_numpy(parents))
+        return parents, done
 
     def _rules_up_to(self, longest: int) -> Rules:
         """The rules for sentences of this maximum length."""

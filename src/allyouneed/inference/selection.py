@@ -113,28 +113,6 @@ def normalisers_of(logits: Float[Tensor, "*rows columns"]) -> Float[Tensor, " *r
     return kernels.log_sum_exp(logits) if native else logits.logsumexp(dim=-1)
 
 
-def top_log_probs_of_some(
-    logits: Float[Tensor, "wanted vocab"],
-    wanted: NDArray[np.bool_],
-    k: int,
-    restriction: Restriction | None = None,
-) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """The k most probable tokens, as `top_log_probs` chooses them, of the `wanted` (sentences, beams) only.
-
-    The others get log-probabilities of -inf. The kernels must be available, and lengths must be all that
-    restricts them.
-    """
-    cannot_end = None
-    if restriction is not None:
-        cannot_end = np.broadcast_to(restriction.cannot_end[:, None], wanted.shape)[wanted]
-    k = min(k, logits.size(-1))
-    found = kernels.top_log_probs(logits, k, NEVER_PRODUCED, cannot_end=cannot_end)
-    log_probs = np.full((*wanted.shape, k), _NOTHING, np.float32)
-    tokens = np.zeros((*wanted.shape, k), np.int64)
-    log_probs[wanted], tokens[wanted] = (part.numpy() for part in found)
-    return log_probs, tokens
-
-
 def stable_top_k(
     values: Float[Tensor, "*rows width"], k: int
 ) -> tuple[Float[Tensor, "*rows k"], Int[Tensor, "*rows k"]]:

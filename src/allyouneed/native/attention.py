@@ -47,19 +47,12 @@ class Rows:
         assert positions is None or (positions.dtype == np.int64 and positions.flags.c_contiguous)
         assert positions is None or len(positions) == len(counts)
         self.num_queries = len(counts)
-        self._arrays = rows, starts, counts, positions
+        self._pointed_to = rows, starts, counts, positions
         addresses = (address_of(array) for array in (rows, starts, counts))
         self.structure = structures()["attended"](
             *addresses, None if positions is None else address_of(positions), group
         )
         """`struct attended`, valid for the lifetime of this object."""
-        self._group = group
-
-    def of_some(self, queries: Int64[np.ndarray, " some"]) -> "Rows":
-        """The rows of some queries."""
-        rows, starts, counts, positions = self._arrays
-        own = None if positions is None else positions[queries]
-        return Rows(rows, starts[queries], counts[queries], self._group, own)
 
 
 class Heads:

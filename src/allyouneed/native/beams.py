@@ -45,7 +45,7 @@ class NativeBeams:
         assert all(array.dtype == dtype for array, dtype in zip(arrays, _TYPES, strict=False) if dtype)
         assert len(arrays.penalties) > arrays.max_lengths.max(initial=0)
         num_sentences, beam_size, num_positions = arrays.tokens.shape
-        self._arrays, self._shape = arrays, (num_sentences, beam_size)
+        self._arrays = arrays
         self._beams = structures()["beams"](
             num_sentences,
             beam_size,
@@ -56,7 +56,11 @@ class NativeBeams:
             early_stopping,
             *(address_of(array) for array in arrays),
         )
-        self._address, self._library = ctypes.addressof(self._beams), library()
+        self.shape = num_sentences, beam_size
+        """Number of sentences and of hypotheses of each."""
+        self.address = ctypes.addressof(self._beams)
+        """Address of `struct beams`, valid for the lifetime of this object."""
+        self._library = library()
 
     def advance(
         self,
@@ -67,9 +71,9 @@ class NativeBeams:
         log_probs, tokens = np.ascontiguousarray(log_probs), np.ascontiguousarray(tokens)
         for array, dtype in ((log_probs, np.float32), (tokens, np.int64)):
             assert array.dtype == dtype
-            assert array.shape == (*self._shape, tokens.shape[2])
-        parents, done = np.empty(self._shape, np.int64), np.empty(self._shape[0], np.bool_)
+            assert array.shape == (*self.shape, tokens.shape[2])
+        parents, done = np.empty(self.shape, np.int64), np.empty(self.shape[0], np.bool_)
         addresses = (address_of(array) for array in (log_probs, tokens, parents, done))
-        if not self._library.advance_beams(self._address, tokens.shape[2], *addresses):
+        if not self._library.advance_beams(self.address, tokens.shape[2], *addresses):
             raise MemoryError
         return parents, done

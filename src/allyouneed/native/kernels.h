@@ -113,6 +113,22 @@ struct tokens {
     struct attended of_memory; /* decoder only: rows of the memory */
 };
 
+/* Sentences that a decoder writes, `beam_size` hypotheses each, and the rows of their keys and values. */
+struct decoding {
+    const struct stack *stack;       /* the decoder */
+    const struct linear *project;    /* maps hidden states to logits; only for `search_step` */
+    float **tables;                  /* a table of keys and values for each layer */
+    const float **memory;            /* one of the sources' */
+    const float *encodings, *angles; /* as in `struct tokens`, up to the positions that are read next */
+    int64_t num_sentences, beam_size;
+    int64_t num_positions;           /* for which `ancestry` has room */
+    int64_t *positions;              /* of the next token of each sentence */
+    int32_t *ancestry;               /* (sentences, beams, positions): the row of each token */
+    const int32_t *memory_rows;      /* 0, 1, 2 and so on; each source has a range of them */
+    const int64_t *memory_starts;    /* of each source: its first row */
+    const int32_t *memory_counts;    /* of each source: the number of its rows */
+};
+
 /* The hypotheses of a batch, as `Beams` in inference/beams.py. */
 struct beams {
     int64_t num_sentences, beam_size, n_best, num_positions;
@@ -205,10 +221,26 @@ void top_log_probs(
     int64_t num_rows, int width, float *logits, const float *normalisers, const int64_t *excluded, int num_excluded,
     const uint8_t *cannot_end, int64_t end, int k, float *values, int64_t *ids);
 
+/* Appends a token to each hypothesis, but for those whose score is -infinity; all are read if `scores` is NULL. Their
+keys and values become rows of the tables from `first` on. Writes their hidden states, (tokens read, d_model), and
+returns their number, 0 if out of memory. */
+int read_tokens(
+    const struct decoding *decoding, int64_t first, const int64_t *tokens, const double *scores, float *hidden);
+
+/* Makes hypothesis b of each sentence a continuation of hypothesis `parents[b]`. Returns 0 if out of memory. */
+int reorder_hypotheses(const struct decoding *decoding, const int64_t *parents);
+
 /* Extends the hypotheses of every sentence by the best of k tokens each, (sentences, beams, k), and marks the
 sentences that are done. Writes the parent of each new hypothesis. Returns 0 if out of memory. */
 int advance_beams(
     const struct beams *beams, int64_t k, const float *log_probs, const int64_t *tokens, int64_t *parents,
     uint8_t *done);
+
+/* A whole step of beam search: reads the last token of each hypothesis, chooses the next ones, without `excluded` ones
+and without the end symbol in sentences that `cannot_end` (NULL: all can), and advances and reorders the hypotheses.
+`logits` has room for those of all hypotheses; for `first` and what is returned, see `read_tokens`. */
+int search_step(
+    const struct decoding *decoding, int64_t first, const struct beams *beams, const int64_t *excluded,
+    int num_excluded, const uint8_t *cannot_end, float *logits, int64_t *parents, uint8_t *done);
 
 #endif

@@ -92,14 +92,18 @@ class InPlaceLinear:
     """A packed layer that writes every result into the same memory."""
 
     def __init__(self, linear: PackedLinear) -> None:
-        self._linear, self._room = linear, torch.empty(0)
+        self.linear, self._room = linear, torch.empty(0)
 
     def __call__(self, x: Float[Tensor, "*rows inputs"]) -> Float[Tensor, "*rows outputs"]:
         """The result of `PackedLinear`, valid until the next call."""
-        needed = x.numel() // self._linear.num_inputs * self._linear.num_outputs
+        return self.linear(x, self.room(x.numel() // self.linear.num_inputs))
+
+    def room(self, num_rows: int) -> Float[Tensor, " numbers"]:
+        """Memory for the result of at least so many rows."""
+        needed = num_rows * self.linear.num_outputs
         if needed > self._room.numel():
             self._room = torch.empty(needed)
-        return self._linear(x, self._room)
+        return self._room
 
 
 @torch.no_grad()

@@ -1,4 +1,5 @@
-/* A step of beam search (paper 6.1) after the choice of tokens: the same as `Beams.advance` in inference/beams.py. */
+/* Beam search (paper 6.1): a step after the choice of tokens, the same as `Beams.advance` in inference/beams.py, and a
+whole one. With few sentences, separate calls would take longer than the arithmetic. */
 
 #include <math.h>
 #include <stdlib.h>
@@ -110,4 +111,58 @@ int advance_beams(
     }
     free(candidates);
     return 1;
+}
+
+/* The best tokens of every hypothesis, (hypotheses, k). */
+struct choice {
+    float *log_probs;
+    int64_t *tokens;
+};
+
+/* Chooses tokens for the hypotheses that were read, from the logits of these. */
+static void choose(
+    const struct beams *beams, int64_t width, float *logits, const int64_t *excluded, int num_excluded,
+    const uint8_t *cannot_end, int64_t k, const struct choice *best) {
+    for (int64_t i = 0; i < beams->num_sentences * beams->beam_size; i++) {
+        float *log_probs = best->log_probs + i * k;
+        int64_t *tokens = best->tokens + i * k;
+        if (beams->scores[i] > -INFINITY) {
+            top_log_probs(
+                1, (int)width, logits, NULL, excluded, num_excluded,
+                cannot_end ? cannot_end + i / beams->beam_size : NULL, beams->end, (int)k, log_probs, tokens);
+            logits += width;
+        } else
+            for (int64_t j = 0; j < k; j++) {
+                log_probs[j] = -INFINITY;
+                tokens[j] = 0;
+            }
+    }
+}
+
+static void last_tokens(const struct beams *beams, int64_t *tokens) {
+    for (int64_t i = 0; i < beams->num_sentences * beams->beam_size; i++)
+        tokens[i] = beams->tokens[i * beams->num_positions + beams->lengths[i / beams->beam_size]];
+}
+
+int search_step(
+    const struct decoding *decoding, int64_t first, const struct beams *beams, const int64_t *excluded,
+    int num_excluded, const uint8_t *cannot_end, float *logits, int64_t *parents, uint8_t *done) {
+    const struct linear *project = decoding->project;
+    const int64_t width = project->num_outputs, d_model = project->num_inputs;
+    const int64_t k = beams->num_candidates < width ? beams->num_candidates : width;
+    const int64_t num = beams->num_sentences * beams->beam_size;
+    int64_t *tokens = malloc(num * (k * (sizeof *tokens + sizeof(float)) + d_model * sizeof(float)));
+    if (!tokens)
+        return 0;
+    const struct choice best = {(float *)(tokens + num * k), tokens};
+    float *hidden = best.log_probs + num * k;
+    last_tokens(beams, tokens);
+    const int num_read = read_tokens(decoding, first, tokens, beams->scores, hidden);
+    int complete = num_read && linear_forward(project, hidden, num_read, logits);
+    if (complete)
+        choose(beams, width, logits, excluded, num_excluded, cannot_end, k, &best);
+    complete = complete && advance_beams(beams, k, best.log_probs, best.tokens, parents, done)
+        && reorder_hypotheses(decoding, parents);
+    free(tokens);
+    return complete ? num_read : 0;
 }

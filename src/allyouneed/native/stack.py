@@ -140,12 +140,13 @@ class PackedStack:
         assert (layers[0].cross_attention is None) == (cross_heads is None)
         self.heads, self.num_layers = heads, len(layers)
         self._is_decoder = layers[0].cross_attention is not None
-        self._vocab_size, self._d_model = embeddings.shape
+        self.vocab_size, self.d_model = embeddings.shape
+        """Number of tokens, and width of the hidden states."""
         self._layers = (structures()["layer"] * len(layers))(*(layer.structure() for layer in layers))
         self._pointed_to = embeddings, layers, norm, heads, cross_heads
         self._stack = structures()["stack"](
             len(layers),
-            self._d_model,
+            self.d_model,
             settings.threads,
             settings.pre_norm,
             ACTIVATIONS.index(settings.activation),
@@ -157,7 +158,8 @@ class PackedStack:
             heads.structure,
             structures()["heads"]() if cross_heads is None else cross_heads.structure,
         )
-        self._address = ctypes.addressof(self._stack)
+        self.address = ctypes.addressof(self._stack)
+        """Address of `struct stack`, valid for the lifetime of this object."""
         self._library = library()
 
     def __call__(
@@ -185,7 +187,7 @@ class PackedStack:
         assert self._is_decoder == (memory is not None)
         assert first + len(ids) <= keys_values.num_rows
         self._check(ids, positions, own, *(() if memory is None else (memory[1],)))
-        hidden = torch.empty(len(ids), self._d_model)
+        hidden = torch.empty(len(ids), self.d_model)
         tokens = structures()["tokens"](
             len(ids),
             address_of(ids),
@@ -196,7 +198,7 @@ class PackedStack:
             *(() if memory is None else (memory[1].structure,)),
         )
         done = self._library.stack_forward(
-            self._address,
+            self.address,
             ctypes.addressof(tokens),
             keys_values.addresses,
             None if memory is None else memory[0].addresses,
@@ -215,4 +217,4 @@ class PackedStack:
             assert array.flags.c_contiguous
             assert len(array) == len(ids)
         assert all(rows.num_queries == len(ids) for rows in read)
-        assert ids.view(np.uint64).max() < self._vocab_size  # negative ones are large
+        assert ids.view(np.uint64).max() < self.vocab_size  # negative ones are large

@@ -1,0 +1,163 @@
+"""Steps of a batch of hypotheses, each in one call of `decoding.c` or `search.c`."""
+
+import ctypes
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int32, Int64
+from torch import Tensor
+
+from allyouneed.native.attention import KeysValues, address_of
+from allyouneed.native.beams import NativeBeams
+from allyouneed.native.header import structures
+from allyouneed.native.library import library
+from allyouneed.native.linear import InPlaceLinear
+from allyouneed.native.stack import PackedStack, Tables
+
+
+class Places(NamedTuple):
+    """Where the keys and values of a batch are, as in `struct decoding`."""
+
+    positions: Int64[np.ndarray, " sentences"]
+    """Position of the next token of each sentence."""
+    ancestry: Int32[np.ndarray, "sentences beams positions"]
+    """The row of each token of each hypothesis."""
+    memory_rows: Int32[np.ndarray, " rows"]
+    """All rows of the memory: 0, 1, 2 and so on."""
+    memory_starts: Int64[np.ndarray, " sentences"]
+    """First row of each source."""
+    memory_counts: Int32[np.ndarray, " sentences"]
+    """Number of rows of each source."""
+
+
+_TYPES = np.int64, np.int32, np.int32, np.int64, np.int32
+
+
+class Hypotheses:
+    """The hypotheses of a batch; `read` and `search` append a token to each, and change `places` in place.
+
+    Keys and values stay in the row where they were written. Results have the same bits in any batch and with
+    any number of threads.
+
+    Args:
+        decoder: The decoder.
+        written: Keys and values of the tokens read so far.
+        memory: Keys and values of the sources.
+        places: Where these are.
+    """
+
+    def __init__(self, decoder: PackedStack, written: KeysValues, memory: KeysValues, places: Places) -> None:
+        assert all(array.flags.c_contiguous for array in places)
+        assert all(array.dtype == dtype for array, dtype in zip(places, _TYPES, strict=True))
+        num_sentences, beam_size, num_positions = places.ancestry.shape
+        of_sentences = places.positions, places.memory_starts, places.memory_counts
+        assert all(len(array) == num_sentences for array in of_sentences)
+        self.shape = num_sentences, beam_size
+        """Number of sentences, and of hypotheses of each."""
+        self.longest = int(places.positions.max(initial=0))
+        """Largest position of a token that is read next."""
+        self._num_positions, self._tables = num_positions, Tables()
+        self._decoder, self._written, self._pointed_to = decoder, written, (memory, places)
+        self._structure = structures()["decoding"](
+            stack=decoder.address,
+            tables=written.addresses,
+            memory=memory.addresses,
+            num_sentences=num_sentences,
+            beam_size=beam_size,
+            num_positions=num_positions,
+            **{name: address_of(array) for name, array in places._asdict().items()},
+        )
+        self._address, self._library = ctypes.addressof(self._structure), library()
+
+    def read(
+        self, tokens: Int64[np.ndarray, "sentences beams"], tables: Tables
+    ) -> Float[Tensor, "sentences beams d_model"]:
+        """Append a token to every hypothesis; return the hidden states of the tokens.
+
+        Args:
+            tokens: Token ids.
+            tables: What the decoder adds at each position.
+
+        Raises:
+            MemoryError: There is not enough memory.
+        """
+        assert tokens.dtype == np.int64
+        assert tokens.shape == self.shape
+        assert tokens.flags.c_contiguous
+        assert tokens.view(np.uint64).max() < self._decoder.vocab_size  # negative ones are large
+        hidden = torch.empty(*self.shape, self._decoder.d_model)
+        first = self._reserve(tables)
+        num_read = self._library.read_tokens(
+            self._address, first, address_of(tokens), None, hidden.data_ptr()
+        )
+        self._took(first, num_read)
+        return hidden
+
+    def search(
+        self,
+        beams: NativeBeams,
+        tables: Tables,
+        project: InPlaceLinear,
+        excluded: Int64[np.ndarray, " tokens"],
+        cannot_end: Bool[np.ndarray, " sentences"] | None,
+    ) -> tuple[Int64[np.ndarray, "sentences beams"], Bool[np.ndarray, " sentences"]]:
+        """Do a step of beam search; hypotheses that cannot be continued are not computed.
+
+        Args:
+            beams: The state of the search.
+            tables: What the decoder adds at each position.
+            project: Maps hidden states to logits, one for each token that the decoder reads.
+            excluded: Tokens that are never chosen but keep their share of the probability.
+            cannot_end: Sentences in which the end symbol is not chosen either; None if there are none.
+
+        Returns:
+            The parent of each new hypothesis, and which sentences are done, as `Beams.advance`.
+
+        Raises:
+            MemoryError: There is not enough memory.
+        """
+        assert beams.shape == self.shape
+        assert project.linear.num_outputs <= self._decoder.vocab_size
+        assert excluded.dtype == np.int64
+        assert cannot_end is None or (cannot_end.dtype == np.bool_ and len(cannot_end) == self.shape[0])
+        self._structure.project = project.linear.address
+        logits = project.room(self.shape[0] * self.shape[1])
+        parents, done = np.empty(self.shape, np.int64), np.empty(self.shape[0], np.bool_)
+        first = self._reserve(tables)
+        num_read = self._library.search_step(
+            self._address,
+            first,
+            beams.address,
+            address_of(excluded),
+            len(excluded),
+            None if cannot_end is None else address_of(cannot_end),
+            logits.data_ptr(),
+            address_of(parents),
+            address_of(done),
+        )
+        self._took(first, num_read)
+        return parents, done
+
+    def reorder(self, parents: Int64[np.ndarray, "sentences beams"]) -> None:
+        """Make hypothesis b of each sentence a continuation of the former hypothesis `parents[:, b]`."""
+        assert parents.dtype == np.int64
+        assert parents.shape == self.shape
+        assert parents.flags.c_contiguous
+        if not self._library.reorder_hypotheses(self._address, address_of(parents)):
+            raise MemoryError
+
+    def _reserve(self, tables: Tables) -> int:
+        """Prepare for a token of each hypothesis; return the row of the first."""
+        assert self.longest < self._num_positions
+        if tables is not self._tables:
+            self._tables = tables
+            self._structure.encodings, self._structure.angles = tables.addresses()
+        return self._written.reserve(self.shape[0] * self.shape[1])
+
+    def _took(self, first: int, num_read: int) -> None:
+        """Give back the rows of tokens that were not read."""
+        if not num_read:
+            raise MemoryError
+        self._written.num_rows = first + num_read
+        self.longest += 1
