@@ -4,6 +4,7 @@ First, each contender tries its layouts on a sample of the sentences and the bes
 translates all sentences once per round. Ratios are taken within a round, so a busy machine slows all alike.
 """
 
+import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -34,7 +35,7 @@ FORCED = (
 
 _CPU = torch.device("cpu")
 _TRIED_SENTENCES = 256
-_FINALISTS = 2
+_FINALISTS, _PASSES = 2, 2
 _LATENCY_SENTENCES, _LATENCY_TURNS = 80, 4
 
 
@@ -91,7 +92,7 @@ def num_turns(entries: Sequence[Entry], num_rounds: int, threads: int) -> int:
     for entry in entries:
         shared = ways_to_share(entry.contender, threads)
         tried += len(shared) + len(other_batches(entry.contender, shared[0])) + _FINALISTS
-    return tried + len(entries) * (num_rounds + 1 + _LATENCY_TURNS)
+    return _PASSES * tried + len(entries) * (num_rounds + 1 + _LATENCY_TURNS)
 
 
 def try_layouts(
@@ -100,24 +101,28 @@ def try_layouts(
     """Layouts with their sentences per second, the fastest first.
 
     A sample of the text decides between the ways to distribute the threads, and then between batch sizes for
-    the fastest way. The best few layouts are measured again on the whole text.
+    the fastest way. The best few layouts are measured again on the whole text. Layouts take turns, and the
+    best turn of each counts, so that a slow moment of the machine decides nothing.
     """
     sample = evenly(task.sources, _TRIED_SENTENCES)
     shared = ways_to_share(entry.contender, threads)
     with Team(task, entry, max(layout.processes for layout in shared)) as team:
 
-        def speed(layout: Layout, sources: Sequence[Ids]) -> float:
-            team.arrange(layout)
-            seconds = team.take_turn(sources).seconds
-            advance()
-            return len(sources) / seconds
+        def speeds(layouts: Sequence[Layout], sources: Sequence[Ids]) -> list[tuple[Layout, float]]:
+            fastest = dict.fromkeys(layouts, math.inf)
+            for layout in [*layouts] * _PASSES:
+                team.arrange(layout)
+                fastest[layout] = min(fastest[layout], team.take_turn(sources).seconds)
+                advance()
+            found = [(layout, len(sources) / seconds) for layout, seconds in fastest.items()]
+            return sorted(found, key=_slowest_last)
 
         team.take_turn(sample)  # warm-up: loads code and starts the threads
-        tried = sorted(((layout, speed(layout, sample)) for layout in shared), key=_slowest_last)
-        tried += [(layout, speed(layout, sample)) for layout in other_batches(entry.contender, tried[0][0])]
+        tried = speeds(shared, sample)
+        tried += speeds(other_batches(entry.contender, tried[0][0]), sample)
         tried.sort(key=_slowest_last)
-        finalists = [(layout, speed(layout, task.sources)) for layout, _ in tried[:_FINALISTS]]
-    return [*sorted(finalists, key=_slowest_last), *tried[_FINALISTS:]]
+        finalists = speeds([layout for layout, _ in tried[:_FINALISTS]], task.sources)
+    return [*finalists, *tried[_FINALISTS:]]
 
 
 def _slowest_last(tried: tuple[Layout, float]) -> float:
