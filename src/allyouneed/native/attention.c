@@ -113,9 +113,9 @@ INLINE float normalise(
 }
 
 /* Prefetches a row; rows are too far apart for the processor to predict the next one. */
-static inline void prefetch(const char *row, int64_t num_bytes) {
+static inline void prefetch_row(const char *row, int64_t num_bytes) {
     for (int64_t i = 0; i < num_bytes; i += CACHE_LINE)
-        __builtin_prefetch(row + i);
+        prefetch(row + i);
 }
 
 /* A few queries that read the rows together, so that shared rows are in the cache. */
@@ -183,7 +183,7 @@ INLINE void score_group(enum form form, const struct group *group, const char *t
             const int64_t place = i - group->first;
             for (int k = j + KEYS; k < j + 2 * KEYS && k < count; k++)
                 if (k >= group->common[place])
-                    prefetch(table + own[k] * places->row, places->row);
+                    prefetch_row(table + own[k] * places->row, places->row);
             score(
                 form, num_heads, places, group->queries + place * num_heads * places->key_words, rows,
                 group->scores + place * num_heads * group->stride + j, group->stride);

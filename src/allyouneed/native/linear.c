@@ -94,7 +94,7 @@ INLINE void write_block(
         ivec weights[PANEL_VECTORS];
         UNROLL for (int v = 0; v < PANEL_VECTORS; v++) {
             if (v * of_vector % CACHE_LINE == 0)
-                __builtin_prefetch(weight + PREFETCH_BYTES + v * of_vector);
+                prefetch(weight + PREFETCH_BYTES + v * of_vector);
             weights[v] = load_words(form, weight + v * of_vector);
         }
         UNROLL for (int r = 0; r < num_rows; r++) {
