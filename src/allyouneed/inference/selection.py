@@ -81,7 +81,7 @@ def top_log_probs(
     restriction: Restriction | None = None,
     candidates: Candidates | None = None,
 ) -> tuple[Float[Tensor, "sentences beams k"], Int[Tensor, "sentences beams k"]]:
-    """The k most probable tokens of each row, as log-probabilities and ids; logits are overwritten.
+    """The k most probable tokens of each row, as log-probabilities and ids; logits may be overwritten.
 
     Ties go to the lower id. A row of fewer than k tokens is returned whole, in that order. `candidates` are
     the tokens of the columns, by default the whole vocabulary.

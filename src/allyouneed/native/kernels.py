@@ -30,7 +30,7 @@ def top_log_probs(
     normalisers: Float[Tensor, " *rows"] | None = None,
     cannot_end: Bool[np.ndarray, " *rows"] | None = None,
 ) -> tuple[Float[Tensor, "*rows k"], Int[Tensor, "*rows k"]]:
-    """The k most probable tokens of each row, as in `selection.top_log_probs`; overwrites the logits.
+    """The k most probable tokens of each row, as in `selection.top_log_probs`.
 
     Args:
         logits: Contiguous logits.

@@ -83,12 +83,9 @@ void recur(int width, const float *projected, const float *before, float *cell, 
     }
 }
 
-/* Log-sum-exp of a row. */
-static float log_sum_exp(const float *logits, int width) {
-    vec most = splat(-INFINITY), sums[SUMS];
-    for (int i = 0; i < width; i += LANES)
-        most = larger(most, load_first(logits + i, width - i, -INFINITY));
-    float largest = largest_of(most);
+/* Log-sum-exp of a row, from its largest value. */
+static float log_sum_exp(const float *logits, int width, float largest) {
+    vec sums[SUMS];
     for (int s = 0; s < SUMS; s++)
         sums[s] = splat(0);
     for (int i = 0; i < width; i += 16)
@@ -114,9 +111,24 @@ static void insert(float value, int64_t id, int k, float *values, int64_t *ids) 
     ids[place] = id;
 }
 
+/* Tokens that a row does not choose. */
+struct exclusion {
+    const int64_t *ids;
+    int num_ids;
+    int64_t other; /* one more; -1 for none */
+};
+
+static int is_excluded(const struct exclusion *exclusion, int64_t id) {
+    int excluded = id == exclusion->other;
+    for (int i = 0; i < exclusion->num_ids; i++)
+        excluded |= id == exclusion->ids[i];
+    return excluded;
+}
+
 /* The k largest values of a row and their indices, largest first, the lower index first among equal values. Most
 vectors hold nothing above the k-th value so far; one comparison rules them out. */
-static void largest_values(const float *row, int width, int k, float *values, int64_t *ids) {
+static void largest_values(
+    const float *row, int width, const struct exclusion *exclusion, int k, float *values, int64_t *ids) {
     for (int i = 0; i < k; i++) {
         values[i] = -INFINITY;
         ids[i] = 0;
@@ -125,27 +137,39 @@ static void largest_values(const float *row, int width, int k, float *values, in
         uint32_t above = lanes_above(load_first(row + i, width - i, -INFINITY), values[k - 1]);
         for (; above; above &= above - 1) {
             int place = i + __builtin_ctz(above);
-            insert(row[place], place, k, values, ids);
+            if (!is_excluded(exclusion, place))
+                insert(row[place], place, k, values, ids);
         }
     }
 }
 
+/* The largest of a row's values, of which the largest that is not excluded is known. */
+static float largest_of_all(const float *row, const struct exclusion *exclusion, float largest) {
+    for (int i = 0; i < exclusion->num_ids; i++)
+        largest = row[exclusion->ids[i]] > largest ? row[exclusion->ids[i]] : largest;
+    return exclusion->other >= 0 && row[exclusion->other] > largest ? row[exclusion->other] : largest;
+}
+
 void normalisers_of(int64_t num_rows, int width, const float *logits, float *normalisers) {
-    for (int64_t row = 0; row < num_rows; row++)
-        normalisers[row] = log_sum_exp(logits + row * width, width);
+    for (int64_t row = 0; row < num_rows; row++) {
+        const float *own = logits + row * width;
+        vec most = splat(-INFINITY);
+        for (int i = 0; i < width; i += LANES)
+            most = larger(most, load_first(own + i, width - i, -INFINITY));
+        normalisers[row] = log_sum_exp(own, width, largest_of(most));
+    }
 }
 
 void top_log_probs(
-    int64_t num_rows, int width, float *logits, const float *normalisers, const int64_t *excluded, int num_excluded,
-    const uint8_t *cannot_end, int64_t end, int k, float *values, int64_t *ids) {
+    int64_t num_rows, int width, const float *logits, const float *normalisers, const int64_t *excluded,
+    int num_excluded, const uint8_t *cannot_end, int64_t end, int k, float *values, int64_t *ids) {
     for (int64_t row = 0; row < num_rows; row++) {
-        float *own = logits + row * width, *best = values + row * k;
-        float normaliser = normalisers ? normalisers[row] : log_sum_exp(own, width);
-        for (int i = 0; i < num_excluded; i++)
-            own[excluded[i]] = -INFINITY;
-        if (cannot_end && cannot_end[row])
-            own[end] = -INFINITY;
-        largest_values(own, width, k, best, ids + row * k);
+        const float *own = logits + row * width;
+        const struct exclusion exclusion = {excluded, num_excluded, cannot_end && cannot_end[row] ? end : -1};
+        float *best = values + row * k;
+        largest_values(own, width, &exclusion, k, best, ids + row * k);
+        const float normaliser =
+            normalisers ? normalisers[row] : log_sum_exp(own, width, largest_of_all(own, &exclusion, best[0]));
         for (int i = 0; i < k; i++)
             best[i] -= normaliser;
     }

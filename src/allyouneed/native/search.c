@@ -121,7 +121,7 @@ struct choice {
 
 /* Chooses tokens for the hypotheses that were read, from the logits of these. */
 static void choose(
-    const struct beams *beams, int64_t width, float *logits, const int64_t *excluded, int num_excluded,
+    const struct beams *beams, int64_t width, const float *logits, const int64_t *excluded, int num_excluded,
     const uint8_t *cannot_end, int64_t k, const struct choice *best) {
     for (int64_t i = 0; i < beams->num_sentences * beams->beam_size; i++) {
         float *log_probs = best->log_probs + i * k;
