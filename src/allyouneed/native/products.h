@@ -141,11 +141,8 @@ INLINE float round_row_bfloat16(const float *x, int64_t num_inputs, int32_t *wor
 /* The number of steps of max|x| / most in 1, and the step size; 0 steps where all are tiny. */
 INLINE float steps_of(const float *x, int64_t num_inputs, float most, float *step) {
     ivec largest = splat_bits(0); /* bits of max|x|; compared as integers, NaN is the largest */
-    for (int64_t k = 0; k < num_inputs; k += LANES) {
-        ivec bits = (ivec)load_first(x + k, num_inputs - k, 0) & 0x7fffffff;
-        ivec above = bits > largest;
-        largest = (bits & above) | (largest & ~above);
-    }
+    for (int64_t k = 0; k < num_inputs; k += LANES)
+        largest = larger_integers((ivec)load_first(x + k, num_inputs - k, 0) & 0x7fffffff, largest);
     int32_t bits = 0;
     for (int i = 0; i < LANES; i++)
         bits = largest[i] > bits ? largest[i] : bits;

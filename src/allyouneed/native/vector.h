@@ -140,6 +140,18 @@ INLINE vec larger(vec a, vec b) {
 #endif
 }
 
+/* The larger of two integers. */
+INLINE ivec larger_integers(ivec a, ivec b) {
+#if HAS_AVX512
+    return (ivec)_mm512_max_epi32((__m512i)a, (__m512i)b);
+#elif HAS_AVX2
+    return (ivec)_mm256_max_epi32((__m256i)a, (__m256i)b);
+#else
+    ivec above = a > b;
+    return (a & above) | (b & ~above);
+#endif
+}
+
 INLINE float sum_of(vec v) {
 #if HAS_AVX512
     return _mm512_reduce_add_ps(v);
