@@ -1,6 +1,7 @@
 """What is measured of translation: everyone's turns on the same sentences, counted and compared in rounds."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from allyouneed.bench.decoding import (
     Measured,
     bench_task,
     evenly,
+    fastest_first,
     num_turns,
     summarise,
 )
@@ -195,6 +197,13 @@ def test_a_sample_has_short_and_long_sentences() -> None:
 def test_batches_hold_every_sentence_once_longest_first() -> None:
     sources = [[1] * length for length in (3, 9, 1, 7, 5)]
     assert sorted_batches(sources, 2) == [[1, 3], [4, 0], [2]]
+
+
+def test_the_better_of_two_turns_of_a_layout_counts() -> None:
+    slow_at_first, steady = (replace(ONE_BY_ONE, batch=batch) for batch in (8, 16))
+    speeds = {slow_at_first: iter([1.0, 5.0]), steady: iter([3.0, 2.0])}
+    found = fastest_first([steady, slow_at_first], lambda layout: next(speeds[layout]))
+    assert found == [(slow_at_first, 5.0), (steady, 3.0)]
 
 
 def test_layouts_share_out_all_threads_and_differ() -> None:

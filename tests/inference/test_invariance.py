@@ -80,34 +80,48 @@ def test_nor_do_those_of_recurrent_units(form: str) -> None:
     assert len(digests(model, form, sources(12), (1, 5), num_orders=2)) == 1
 
 
-@pytest.mark.parametrize("min_length", [0, 4])
+@pytest.mark.parametrize(
+    "search",
+    [
+        {"min_length": 36},
+        {"early_stopping": True, "beam_size": 3},
+        {"beam_size": 1},
+    ],
+    ids=["beam", "early", "greedy"],
+)
 @pytest.mark.parametrize("form", FORMS)
 def test_nor_on_whether_a_step_is_one_call(
-    model: Transformer, form: str, min_length: int, monkeypatch: pytest.MonkeyPatch
+    model: Transformer, form: str, search: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One call skips hypotheses without a future, at the start of a sentence and while it waits to leave.
 
-    Prefixes are for several calls.
+    A sentence with a prefix makes the batch use separate calls until the prefix is written.
     """
     require_kernels()
-    config = SearchConfig(max_extra_tokens=5, min_length=min_length)
+    config = SearchConfig(max_extra_tokens=40, **search)
     texts = sources(24)
     prefixes = [[UNKNOWN + 1] if i == 20 else [] for i in range(24)]
 
     def found() -> list[list[tuple[list[int], str]]]:
         batching = Batching(size=7)
         results = generate(
-            NativeEngine(model, form), texts, config, n_best=3, prefixes=prefixes, batching=batching
+            NativeEngine(model, form),
+            texts,
+            config,
+            n_best=min(3, config.beam_size),
+            prefixes=prefixes,
+            batching=batching,
         )
         return [[(h.ids, h.score.hex()) for h in hypotheses] for hypotheses in results]
 
     in_one_call = found()
+    assert max(len(ids) for hypotheses in in_one_call for ids, _ in hypotheses) > 32  # its tables have grown
     steps = []
-    search = NativeDecoding.search
+    whole = NativeDecoding.search
 
     def counted(decoding: NativeDecoding, *arguments: Any) -> Any:
         steps.append(1)
-        return search(decoding, *arguments)
+        return whole(decoding, *arguments)
 
     monkeypatch.setattr(NativeDecoding, "search", counted)
     assert found() == in_one_call

@@ -10,6 +10,7 @@ from tests.kernels import require_kernels
 from tests.tiny import TinyModel
 from torch import Tensor, nn
 
+from allyouneed.inference.native_engine import NativeEngine
 from allyouneed.inference.native_layers import PositionTables, pack_heads, pack_linear, pack_stack
 from allyouneed.model import Transformer
 from allyouneed.model.embedding import Role
@@ -167,6 +168,20 @@ def test_what_does_not_fit_is_refused(build: TinyModel) -> None:
     for stack, arguments, others in refused:
         with pytest.raises(AssertionError):
             stack(*arguments, **others)
+
+
+@torch.no_grad()
+def test_a_step_that_does_not_fit_is_refused(build: TinyModel) -> None:
+    decoding = NativeEngine(build()).start(2)
+    decoding.admit([[5, END]])
+    for tokens in ([[5, 11]], [[-1, 5]], [[5, 5, 5]], [[5, 5], [5, 5]]):
+        with pytest.raises(AssertionError):
+            decoding.step(torch.tensor(tokens))
+    decoding.step(torch.tensor([[5, 6]]))
+    for parents in ([[0, 2]], [[-1, 0]], [[0]]):
+        with pytest.raises(AssertionError):
+            decoding.reorder(torch.tensor(parents))
+    decoding.reorder(torch.tensor([[1, 1]]))
 
 
 class Interrupting(nn.Module):

@@ -16,10 +16,11 @@ from tests.native.search_cases import beams_structure, expect_array, expect_beam
 from tests.native.stack_references import (
     BEAM_SIZE,
     D_MODEL,
-    LEAST_LENGTH,
+    LEAST_LENGTHS,
     LENGTHS,
     MAX_LENGTHS,
     NUM_STEPS,
+    SCORE_BOUND,
     SOURCE_LENGTHS,
     VOCAB_SIZE,
     StackReference,
@@ -109,13 +110,13 @@ class StackCase:
         never, logits = case.tensor(torch.tensor(NEVER_PRODUCED)), case.room(num_hypotheses * VOCAB_SIZE)
         steps, expected = self._reference.searched()
         for step, (expected_parents, expected_done) in enumerate(steps):
-            too_short = case.tensor(torch.tensor([step + 1 < LEAST_LENGTH] * len(MAX_LENGTHS)))
+            too_short = case.tensor(torch.from_numpy(step + 1 < LEAST_LENGTHS))
             parents, done = case.room(num_hypotheses, torch.int64), case.room(len(MAX_LENGTHS), torch.uint8)
             chosen = never, len(NEVER_PRODUCED), too_short, logits
             case.call("search_step", decoding, step * num_hypotheses, structure, *chosen, parents, done)
             expect_array(case, parents, expected_parents)
             expect_array(case, done, expected_done.view(np.uint8))
-        expect_beams(case, state, expected, bound=1e-4)
+        expect_beams(case, state, expected, SCORE_BOUND)
         return case
 
     def _decoding(self, case: Case) -> Address:

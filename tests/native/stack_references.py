@@ -12,7 +12,7 @@ from tests.native.references import NEAR_A_TIE, STACK, mixed, random, rounded
 from tests.tiny import TinyModel
 from torch import Tensor, nn
 
-from allyouneed.inference.beams import Beams, Rules
+from allyouneed.inference.beams import NOTHING, Beams, Rules
 from allyouneed.inference.selection import NEVER_PRODUCED
 from allyouneed.model import Transformer
 from allyouneed.model.attention import CrossAttention, SelfAttention
@@ -25,7 +25,9 @@ LENGTHS, SOURCE_LENGTHS = (9, 1, 5), (4, 7, 2)
 """Of the sentences that are read together, and of the memory of each."""
 MAX_LENGTHS = np.array([6, 2, 8])
 """Of the sentences that are searched."""
-BEAM_SIZE, NUM_STEPS, LEAST_LENGTH = 3, 7, 3
+LEAST_LENGTHS = np.array([3, 0, 5])
+BEAM_SIZE, NUM_STEPS = 3, 7
+SCORE_BOUND = 1e-4
 VARIANTS: dict[str, dict[str, Any]] = {
     "post-norm": {},
     "pre-norm and GELU": {"norm": "pre", "activation": "gelu"},
@@ -80,17 +82,23 @@ class StackReference:
         return [Step(*beams.advance(*self._choices(beams, rules), rules)) for _ in range(NUM_STEPS)], beams
 
     def _choices(self, beams: Beams, rules: Rules) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-        """The best next tokens of each hypothesis; they cannot end before `LEAST_LENGTH`."""
+        """The best next tokens of each hypothesis; they cannot end before `LEAST_LENGTHS`.
+
+        Rounding decides nothing: the scores of all candidates differ by more than it does.
+        """
         self._attend("float64", 0)
         shape = *beams.scores.shape, rules.num_candidates
         log_probs, tokens = np.full(shape, -np.inf, np.float32), np.zeros(shape, np.int64)
         each = memories().double().split(SOURCE_LENGTHS)
-        for sentence, beam in zip(*beams.alive().nonzero(), strict=True):
+        for sentence, beam in zip(*(beams.scores > NOTHING).nonzero(), strict=True):
             ids = torch.tensor([START, *beams.written()[sentence, beam]])
             of_last = self._exact.project(self._decode(ids, each[sentence])[-1]).log_softmax(dim=-1)
-            of_last[[*NEVER_PRODUCED, *([END] if len(ids) < LEAST_LENGTH else [])]] = -torch.inf
+            of_last[[*NEVER_PRODUCED, *([END] if len(ids) < LEAST_LENGTHS[sentence] else [])]] = -torch.inf
             found = of_last.sort(descending=True, stable=True)
             log_probs[sentence, beam], tokens[sentence, beam] = (part[: shape[2]] for part in found)
+        for scores in (beams.scores[:, :, None] + log_probs).reshape(shape[0], -1):
+            between = np.diff(np.sort(scores[scores > NOTHING])).min(initial=np.inf)
+            assert between > SCORE_BOUND, f"{self.variant}: {between}"
         return log_probs, tokens
 
     def _compared(self, role: Role, form: str) -> tuple[Tensor, float]:

@@ -189,7 +189,9 @@ def test_an_activation_of_what_is_no_number_is_none() -> None:
 def test_the_most_probable_tokens_are_those_of_a_stable_sort(width: int) -> None:
     logits, excluded = logits_case(width), (0, 3)
     expected, places = most_probable(logits, 6, excluded)
-    values, ids = top_log_probs(logits.clone(), 6, excluded)
+    given = logits.clone()
+    values, ids = top_log_probs(given, 6, excluded)
+    assert torch.equal(given, logits)
     assert torch.equal(ids, places)
     torch.testing.assert_close(values.double(), expected, **LOG_PROBS)
 
@@ -198,7 +200,7 @@ def test_only_rows_that_may_end_do() -> None:
     logits = logits_case(33)
     logits[:, END] = 9.0
     cannot_end = torch.arange(30).view(10, 3) % 4 == 0
-    values, ids = top_log_probs(logits.view(10, 3, 33).clone(), 6, (0,), cannot_end=cannot_end.numpy())
+    values, ids = top_log_probs(logits.view(10, 3, 33), 6, (0,), cannot_end=cannot_end.numpy())
     expected, places = most_probable(logits, 6, (0,), cannot_end.flatten())
     assert torch.equal(ids.view(30, 6), places)
     assert torch.equal((ids == END).any(dim=2), ~cannot_end)
@@ -207,6 +209,6 @@ def test_only_rows_that_may_end_do() -> None:
 
 def test_all_tokens_can_be_asked_for_and_impossible_ones_come_last() -> None:
     logits = torch.tensor([[2.0, -math.inf, 5.0, 5.0, 1.0]])
-    values, ids = top_log_probs(logits.clone(), 5, (4,))
+    values, ids = top_log_probs(logits, 5, (4,))
     assert ids[0, :3].tolist() == [2, 3, 0]
     assert values[0, 3:].tolist() == [-math.inf, -math.inf]

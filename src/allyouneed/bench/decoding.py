@@ -4,7 +4,6 @@ First, each contender tries its layouts on a sample of the sentences and the bes
 translates all sentences once per round. Ratios are taken within a round, so a busy machine slows all alike.
 """
 
-import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -35,7 +34,8 @@ FORCED = (
 
 _CPU = torch.device("cpu")
 _TRIED_SENTENCES = 256
-_FINALISTS, _PASSES = 2, 2
+_FINALISTS = 2
+_TURNS_OF_LAYOUT = 2
 _LATENCY_SENTENCES, _LATENCY_TURNS = 80, 4
 
 
@@ -92,7 +92,7 @@ def num_turns(entries: Sequence[Entry], num_rounds: int, threads: int) -> int:
     for entry in entries:
         shared = ways_to_share(entry.contender, threads)
         tried += len(shared) + len(other_batches(entry.contender, shared[0])) + _FINALISTS
-    return _PASSES * tried + len(entries) * (num_rounds + 1 + _LATENCY_TURNS)
+    return _TURNS_OF_LAYOUT * tried + len(entries) * (num_rounds + 1 + _LATENCY_TURNS)
 
 
 def try_layouts(
@@ -109,13 +109,13 @@ def try_layouts(
     with Team(task, entry, max(layout.processes for layout in shared)) as team:
 
         def speeds(layouts: Sequence[Layout], sources: Sequence[Ids]) -> list[tuple[Layout, float]]:
-            fastest = dict.fromkeys(layouts, math.inf)
-            for layout in [*layouts] * _PASSES:
+            def speed(layout: Layout) -> float:
                 team.arrange(layout)
-                fastest[layout] = min(fastest[layout], team.take_turn(sources).seconds)
+                seconds = team.take_turn(sources).seconds
                 advance()
-            found = [(layout, len(sources) / seconds) for layout, seconds in fastest.items()]
-            return sorted(found, key=_slowest_last)
+                return len(sources) / seconds
+
+            return fastest_first(layouts, speed)
 
         team.take_turn(sample)  # warm-up: loads code and starts the threads
         tried = speeds(shared, sample)
@@ -123,6 +123,13 @@ def try_layouts(
         tried.sort(key=_slowest_last)
         finalists = speeds([layout for layout, _ in tried[:_FINALISTS]], task.sources)
     return [*finalists, *tried[_FINALISTS:]]
+
+
+def fastest_first(layouts: Sequence[Layout], speed: Callable[[Layout], float]) -> list[tuple[Layout, float]]:
+    """Layouts and the best of their speeds in two turns, which they take one after the other."""
+    turns = [(layout, speed(layout)) for layout in [*layouts] * _TURNS_OF_LAYOUT]
+    best = {layout: max(speed for each, speed in turns if each == layout) for layout in layouts}
+    return sorted(best.items(), key=_slowest_last)
 
 
 def _slowest_last(tried: tuple[Layout, float]) -> float:

@@ -117,10 +117,6 @@ class Beams:
         """Keep only these sentences; return their state."""
         return type(self)(**{name: array[sentences] for name, array in self._arrays().items()})
 
-    def alive(self) -> NDArray[np.bool_]:
-        """Whether each hypothesis may be continued (sentences, beams)."""
-        return self.scores > NOTHING
-
     def last_tokens(self) -> NDArray[np.int64]:
         """The last token of each live hypothesis (sentences, beams)."""
         return self.tokens[np.arange(len(self.lengths)), :, self.lengths]

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from allyouneed.inference.engine import Engine, distinct, log_probs_of
 from allyouneed.inference.native_layers import PositionTables, pack_heads, pack_linear, pack_stack
-from allyouneed.inference.projection import FullProjection
+from allyouneed.inference.projection import FullProjection, Projection
 from allyouneed.inference.search import Decoding
 from allyouneed.inference.selection import NEVER_PRODUCED, Candidates
 from allyouneed.inference.shortlist import Shortlist
@@ -25,11 +25,12 @@ from allyouneed.model import Transformer
 from allyouneed.model.layers import DecoderLayer
 from allyouneed.native.attention import KeysValues, Rows
 from allyouneed.native.beams import NativeBeams
-from allyouneed.native.decoding import Hypotheses, Places
+from allyouneed.native.decoding import Hypotheses, RowNumbers
 from allyouneed.native.linear import InPlaceLinear, PackedLinear
 from allyouneed.native.stack import Tables
 from allyouneed.symbols import START
 
+_NEVER_PRODUCED = np.array(NEVER_PRODUCED, np.int64)
 _FIRST_POSITIONS = 32
 _GROUP = 8
 """Number of neighbouring positions whose attention is computed together."""
@@ -78,6 +79,11 @@ class NativeEngine(Engine):
         """Make a decoding's projection to all tokens, its largest matrix by far; None with a shortlist."""
         return InPlaceLinear(self.project) if self._shortlist is None else None
 
+    def projection(self) -> Projection:
+        """Make the output projection of a decoding."""
+        to_all = self.projection_to_all()
+        return super().projection() if to_all is None else FullProjection(to_all)
+
     def _pack_tokens(self, ids: Tensor | slice) -> PackedLinear:
         matrix, bias = self.model.embeddings.matrix("output"), self.model.embeddings.bias
         return PackedLinear(
@@ -95,7 +101,7 @@ class NativeEngine(Engine):
         starts = np.repeat(_starts(counts), counts)
         positions = np.arange(len(starts)) - starts
         past = Rows(_all_rows(len(starts)), starts, (positions + 1).astype(np.int32), _GROUP, positions)
-        of_memory = _of_sentences(memory.num_rows, _starts(source_counts), source_counts, counts, _GROUP)
+        of_memory = _of_sentences(memory.num_rows, _starts(source_counts), source_counts, counts)
         read = np.array([token for ids in targets for token in (START, *ids[:-1])])
         keys_values = KeysValues(self.decoder.heads, self.decoder.num_layers, shared=True)
         keys_values.reserve(len(read))
@@ -126,7 +132,7 @@ class NativeEngine(Engine):
         ids = np.array([token for source in sources for token in source])
         starts = _starts(counts)
         positions = np.arange(len(ids)) - np.repeat(starts, counts)
-        own = _of_sentences(len(ids), starts, counts, counts, _GROUP, positions)
+        own = _of_sentences(len(ids), starts, counts, counts, positions)
         keys_values = KeysValues(self.encoder.heads, self.encoder.num_layers, shared=True)
         keys_values.reserve(len(ids))
         tables = self._source_tables.covering(int(counts.max()))
@@ -182,8 +188,8 @@ class NativeDecoding:
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Do a whole step of beam search, as `SearchingDecoding`."""
         assert self._to_all is not None
-        never = np.array(NEVER_PRODUCED)
-        return self._with_room().search(beams, self._tables(), self._to_all, never, cannot_end)
+        hypotheses = self._with_room()
+        return hypotheses.search(beams, self._tables(), self._to_all, _NEVER_PRODUCED, cannot_end)
 
     def _tables(self) -> Tables:
         return self._engine.target_tables.covering(self._hypotheses.longest + 1)
@@ -211,8 +217,8 @@ class NativeDecoding:
         """Hand over the arrays, which the kernels change in place, until some are replaced."""
         self._ancestry = np.ascontiguousarray(self._ancestry)
         rows = _all_rows(self._memory.num_rows)
-        places = Places(self._positions, self._ancestry, rows, self._starts, self._counts)
-        self._hypotheses = Hypotheses(self._engine.decoder, self._written, self._memory, places)
+        numbers = RowNumbers(self._positions, self._ancestry, rows, self._starts, self._counts)
+        self._hypotheses = Hypotheses(self._engine.decoder, self._written, self._memory, numbers)
 
     def _with_room(self) -> Hypotheses:
         """The hypotheses, with room for one more position of each."""
@@ -256,12 +262,12 @@ def _of_sentences(
     num_rows: int,
     starts: NDArray[np.int64],
     counts: NDArray[np.int32],
-    num_queries: int | NDArray[np.int32],
-    group: int,
+    num_queries: NDArray[np.int32],
     positions: NDArray[np.int64] | None = None,
 ) -> Rows:
     """The rows of each query's sentence, out of `num_rows`, with `num_queries` queries per sentence."""
-    return Rows(_all_rows(num_rows), starts.repeat(num_queries), counts.repeat(num_queries), group, positions)
+    repeated = starts.repeat(num_queries), counts.repeat(num_queries)
+    return Rows(_all_rows(num_rows), *repeated, _GROUP, positions)
 
 
 def _lengths(sequences: Sequence[Sequence[int]]) -> NDArray[np.int32]:

@@ -73,12 +73,13 @@ class Restrictions:
         """The tokens that are not allowed next; None if all are."""
         forbids_repetition = self._config.no_repeat_ngram_size or self._config.repetition_penalty != 1
         restricts = forbids_repetition or self._constraint is not None
-        if not (restricts or any(self._prefixes) or self._config.min_length > 1):
+        has_prefixes = any(self._prefixes)
+        if not (restricts or has_prefixes or self._config.min_length > 1):
             return None
         lengths = beams.lengths + 1
         too_short = lengths < self._config.min_length
         forced = []
-        if any(self._prefixes):
+        if has_prefixes:
             forced = [
                 (place, ids[length - 1])
                 for place, (ids, length) in enumerate(zip(self._prefixes, lengths.tolist(), strict=True))

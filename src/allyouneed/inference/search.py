@@ -60,10 +60,10 @@ class SearchingDecoding(Protocol):
     def search(
         self, beams: NativeBeams, cannot_end: NDArray[np.bool_] | None
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Extend every hypothesis by its most probable tokens; do what `step` and `reorder` do.
+        """Do a whole step: choose the most probable tokens, advance `beams` in place, and reorder.
 
         Args:
-            beams: The state of the search, for a step.
+            beams: The state of the search, from `Beams.native`.
             cannot_end: Sentences whose hypotheses are too short to end; None if there are none.
 
         Returns:
@@ -157,9 +157,9 @@ class BeamSearch:
     def _in_one_call(
         self, restriction: Restriction | None
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_]] | None:
-        """Parents of the new hypotheses, and which sentences are done; None if the decoding cannot do it."""
-        searching = self._searching
-        if searching is None or not searching.searches or self._select is not None:
+        """Do a step in one call; return what `Beams.advance` does, or None if the decoding cannot do it."""
+        searching = self._searching if self._rules.native and self._select is None else None
+        if searching is None or not searching.searches:
             return None
         if restriction is not None and not restriction.is_of_lengths:
             return None
@@ -168,7 +168,7 @@ class BeamSearch:
         )
 
     def _in_parts(self, restriction: Restriction | None) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """What `_in_one_call` returns."""
+        """Do a step in several calls; return what `Beams.advance` does."""
         logits = self._decoding.step(torch.from_numpy(self._beams.last_tokens()))
         columns, most = self._decoding.candidates, self._rules.num_candidates
         if self._select is None:

@@ -32,7 +32,7 @@ _TYPES = np.float64, np.int64, np.int64, np.int64, np.int64, np.float32, np.int6
 
 
 class NativeBeams:
-    """The hypotheses of a batch, in arrays that `advance` changes in place.
+    """The hypotheses of a batch, in arrays that each step changes in place.
 
     Args:
         arrays: The arrays.
@@ -57,7 +57,7 @@ class NativeBeams:
             *(address_of(array) for array in arrays),
         )
         self.shape = num_sentences, beam_size
-        """Number of sentences and of hypotheses of each."""
+        """Number of sentences, and of hypotheses of each."""
         self.address = ctypes.addressof(self._beams)
         """Address of `struct beams`, valid for the lifetime of this object."""
         self._library = library()

@@ -53,7 +53,7 @@ int read_tokens(
         {decoding->ancestry, lists.starts, lists.counts, positions, decoding->beam_size},
         {decoding->memory_rows, lists.memory_starts, lists.memory_counts, NULL, decoding->beam_size}};
     const int done = stack_forward(decoding->stack, &read, decoding->tables, decoding->memory, hidden);
-    for (int64_t i = 0; i < decoding->num_sentences; i++)
+    for (int64_t i = 0; done && i < decoding->num_sentences; i++)
         decoding->positions[i]++;
     free(room);
     return done ? (int)num_read : 0;

@@ -14,10 +14,11 @@ from allyouneed.native.header import structures
 from allyouneed.native.library import library
 from allyouneed.native.linear import InPlaceLinear
 from allyouneed.native.stack import PackedStack, Tables
+from allyouneed.symbols import END
 
 
-class Places(NamedTuple):
-    """Where the keys and values of a batch are, as in `struct decoding`."""
+class RowNumbers(NamedTuple):
+    """The rows of the keys and values of a batch, as in `struct decoding`."""
 
     positions: Int64[np.ndarray, " sentences"]
     """Position of the next token of each sentence."""
@@ -35,7 +36,7 @@ _TYPES = np.int64, np.int32, np.int32, np.int64, np.int32
 
 
 class Hypotheses:
-    """The hypotheses of a batch; `read` and `search` append a token to each, and change `places` in place.
+    """The hypotheses of a batch; `read` and `search` append a token to each, and change the arrays in place.
 
     Keys and values stay in the row where they were written. Results have the same bits in any batch and with
     any number of threads.
@@ -44,21 +45,23 @@ class Hypotheses:
         decoder: The decoder.
         written: Keys and values of the tokens read so far.
         memory: Keys and values of the sources.
-        places: Where these are.
+        numbers: The rows of these.
     """
 
-    def __init__(self, decoder: PackedStack, written: KeysValues, memory: KeysValues, places: Places) -> None:
-        assert all(array.flags.c_contiguous for array in places)
-        assert all(array.dtype == dtype for array, dtype in zip(places, _TYPES, strict=True))
-        num_sentences, beam_size, num_positions = places.ancestry.shape
-        of_sentences = places.positions, places.memory_starts, places.memory_counts
+    def __init__(
+        self, decoder: PackedStack, written: KeysValues, memory: KeysValues, numbers: RowNumbers
+    ) -> None:
+        assert all(array.flags.c_contiguous for array in numbers)
+        assert all(array.dtype == dtype for array, dtype in zip(numbers, _TYPES, strict=True))
+        num_sentences, beam_size, num_positions = numbers.ancestry.shape
+        of_sentences = numbers.positions, numbers.memory_starts, numbers.memory_counts
         assert all(len(array) == num_sentences for array in of_sentences)
         self.shape = num_sentences, beam_size
         """Number of sentences, and of hypotheses of each."""
-        self.longest = int(places.positions.max(initial=0))
+        self.longest = int(numbers.positions.max(initial=0))
         """Largest position of a token that is read next."""
         self._num_positions, self._tables = num_positions, Tables()
-        self._decoder, self._written, self._pointed_to = decoder, written, (memory, places)
+        self._decoder, self._written, self._pointed_to = decoder, written, (memory, numbers)
         self._structure = structures()["decoding"](
             stack=decoder.address,
             tables=written.addresses,
@@ -66,7 +69,7 @@ class Hypotheses:
             num_sentences=num_sentences,
             beam_size=beam_size,
             num_positions=num_positions,
-            **{name: address_of(array) for name, array in places._asdict().items()},
+            **{name: address_of(array) for name, array in numbers._asdict().items()},
         )
         self._address, self._library = ctypes.addressof(self._structure), library()
 
@@ -91,7 +94,7 @@ class Hypotheses:
         num_read = self._library.read_tokens(
             self._address, first, address_of(tokens), None, hidden.data_ptr()
         )
-        self._took(first, num_read)
+        self._finish(first, num_read)
         return hidden
 
     def search(
@@ -118,8 +121,10 @@ class Hypotheses:
             MemoryError: There is not enough memory.
         """
         assert beams.shape == self.shape
-        assert project.linear.num_outputs <= self._decoder.vocab_size
+        assert project.linear.num_inputs == self._decoder.d_model
+        assert END < project.linear.num_outputs <= self._decoder.vocab_size
         assert excluded.dtype == np.int64
+        assert excluded.max(initial=0) < project.linear.num_outputs
         assert cannot_end is None or (cannot_end.dtype == np.bool_ and len(cannot_end) == self.shape[0])
         self._structure.project = project.linear.address
         logits = project.room(self.shape[0] * self.shape[1])
@@ -136,14 +141,19 @@ class Hypotheses:
             address_of(parents),
             address_of(done),
         )
-        self._took(first, num_read)
+        self._finish(first, num_read)
         return parents, done
 
     def reorder(self, parents: Int64[np.ndarray, "sentences beams"]) -> None:
-        """Make hypothesis b of each sentence a continuation of the former hypothesis `parents[:, b]`."""
+        """Make hypothesis b of each sentence a continuation of the former hypothesis `parents[:, b]`.
+
+        Raises:
+            MemoryError: There is not enough memory.
+        """
         assert parents.dtype == np.int64
         assert parents.shape == self.shape
         assert parents.flags.c_contiguous
+        assert parents.view(np.uint64).max(initial=0) < self.shape[1]
         if not self._library.reorder_hypotheses(self._address, address_of(parents)):
             raise MemoryError
 
@@ -155,8 +165,8 @@ class Hypotheses:
             self._structure.encodings, self._structure.angles = tables.addresses()
         return self._written.reserve(self.shape[0] * self.shape[1])
 
-    def _took(self, first: int, num_read: int) -> None:
-        """Give back the rows of tokens that were not read."""
+    def _finish(self, first: int, num_read: int) -> None:
+        """Give back the rows of tokens that were not read, and go on to the next position."""
         if not num_read:
             raise MemoryError
         self._written.num_rows = first + num_read

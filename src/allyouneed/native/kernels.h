@@ -118,7 +118,7 @@ struct decoding {
     const struct stack *stack;       /* the decoder */
     const struct linear *project;    /* maps hidden states to logits; only for `search_step` */
     float **tables;                  /* a table of keys and values for each layer */
-    const float **memory;            /* one of the sources' */
+    const float **memory;            /* a table of the sources' keys and values for each layer */
     const float *encodings, *angles; /* as in `struct tokens`, up to the positions that are read next */
     int64_t num_sentences, beam_size;
     int64_t num_positions;           /* for which `ancestry` has room */

@@ -131,11 +131,12 @@ static void choose(
                 1, (int)width, logits, NULL, excluded, num_excluded,
                 cannot_end ? cannot_end + i / beams->beam_size : NULL, beams->end, (int)k, log_probs, tokens);
             logits += width;
-        } else
+        } else {
             for (int64_t j = 0; j < k; j++) {
                 log_probs[j] = -INFINITY;
                 tokens[j] = 0;
             }
+        }
     }
 }
 

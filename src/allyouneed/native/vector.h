@@ -34,7 +34,8 @@ instruction set has no section of its own, the compiler makes them from loops. P
 
 enum { CACHE_LINE = 64 }; /* bytes */
 
-/* Fetches a cache line into the second level: what is used tens of lines later, the first would lose before. */
+/* Prefetches a cache line into the second level of the caches. It is used tens of lines later; by then, the first level
+would have lost it. */
 static inline void prefetch(const char *line) {
     __builtin_prefetch(line, 0, 2);
 }
