@@ -109,5 +109,5 @@ def call_top(
     never = case.tensor(torch.tensor(excluded))
     endless = None if cannot_end is None else case.tensor(cannot_end)
     rows = *logits.shape, case.tensor(logits), normalisers, never, len(excluded), endless, END
-    case.call("top_log_probs", *rows, k, values, ids)
+    case.call("top_log_probs", *rows, k, values, ids, 1)
     return values, ids

@@ -87,7 +87,7 @@ def test_the_header_is_read_as_a_compiler_reads_it() -> None:
         "attention_softmax_backward": 8,
         "accumulate": 4,
         "scaled_difference": 8,
-        "top_log_probs": 11,
+        "top_log_probs": 12,
         "read_tokens": 5,
         "reorder_hypotheses": 2,
         "advance_beams": 6,

@@ -219,7 +219,7 @@ but keep their share of the probability, nor is `end` in rows that `cannot_end`.
 is the log-sum-exp of each row; `cannot_end` may be NULL, too. */
 void top_log_probs(
     int64_t num_rows, int width, const float *logits, const float *normalisers, const int64_t *excluded,
-    int num_excluded, const uint8_t *cannot_end, int64_t end, int k, float *values, int64_t *ids);
+    int num_excluded, const uint8_t *cannot_end, int64_t end, int k, float *values, int64_t *ids, int threads);
 
 /* Appends a token to each hypothesis, but for those whose score is -infinity; all are read if `scores` is NULL. Their
 keys and values become rows of the tables from `first` on. Writes their hidden states, (tokens read, d_model), and

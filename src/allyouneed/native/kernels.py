@@ -60,6 +60,7 @@ def top_log_probs(
         k,
         values.data_ptr(),
         ids.data_ptr(),
+        1,
     )
     return values, ids
 

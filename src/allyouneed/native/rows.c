@@ -162,7 +162,8 @@ void normalisers_of(int64_t num_rows, int width, const float *logits, float *nor
 
 void top_log_probs(
     int64_t num_rows, int width, const float *logits, const float *normalisers, const int64_t *excluded,
-    int num_excluded, const uint8_t *cannot_end, int64_t end, int k, float *values, int64_t *ids) {
+    int num_excluded, const uint8_t *cannot_end, int64_t end, int k, float *values, int64_t *ids, int threads) {
+#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1 && !is_forked)
     for (int64_t row = 0; row < num_rows; row++) {
         const float *own = logits + row * width;
         const struct exclusion exclusion = {excluded, num_excluded, cannot_end && cannot_end[row] ? end : -1};

@@ -113,56 +113,50 @@ int advance_beams(
     return 1;
 }
 
-/* The best tokens of every hypothesis, (hypotheses, k). */
-struct choice {
-    float *log_probs;
-    int64_t *tokens;
-};
-
-/* Chooses tokens for the hypotheses that were read, from the logits of these. */
-static void choose(
-    const struct beams *beams, int64_t width, const float *logits, const int64_t *excluded, int num_excluded,
-    const uint8_t *cannot_end, int64_t k, const struct choice *best) {
+/* Lists the last tokens of all hypotheses, and whether those that go on must not end. */
+static void list(const struct beams *beams, const uint8_t *cannot_end, int64_t *last_tokens, uint8_t *must_go_on) {
     for (int64_t i = 0; i < beams->num_sentences * beams->beam_size; i++) {
-        float *log_probs = best->log_probs + i * k;
-        int64_t *tokens = best->tokens + i * k;
-        if (beams->scores[i] > -INFINITY) {
-            top_log_probs(
-                1, (int)width, logits, NULL, excluded, num_excluded,
-                cannot_end ? cannot_end + i / beams->beam_size : NULL, beams->end, (int)k, log_probs, tokens);
-            logits += width;
-        } else {
-            for (int64_t j = 0; j < k; j++) {
-                log_probs[j] = -INFINITY;
-                tokens[j] = 0;
-            }
-        }
+        const int64_t sentence = i / beams->beam_size;
+        last_tokens[i] = beams->tokens[i * beams->num_positions + beams->lengths[sentence]];
+        if (cannot_end && beams->scores[i] > -INFINITY)
+            *must_go_on++ = cannot_end[sentence];
     }
 }
 
-static void last_tokens(const struct beams *beams, int64_t *tokens) {
-    for (int64_t i = 0; i < beams->num_sentences * beams->beam_size; i++)
-        tokens[i] = beams->tokens[i * beams->num_positions + beams->lengths[i / beams->beam_size]];
+/* Moves the k best tokens of each hypothesis that goes on to their places among those of all; the others get none. */
+static void spread(const struct beams *beams, int64_t num_read, int64_t k, float *log_probs, int64_t *tokens) {
+    for (int64_t i = beams->num_sentences * beams->beam_size - 1; i >= 0; i--) {
+        const int goes_on = beams->scores[i] > -INFINITY;
+        num_read -= goes_on;
+        for (int64_t j = k - 1; j >= 0; j--) {
+            log_probs[i * k + j] = goes_on ? log_probs[num_read * k + j] : -INFINITY;
+            tokens[i * k + j] = goes_on ? tokens[num_read * k + j] : 0;
+        }
+    }
 }
 
 int search_step(
     const struct decoding *decoding, int64_t first, const struct beams *beams, const int64_t *excluded,
     int num_excluded, const uint8_t *cannot_end, float *logits, int64_t *parents, uint8_t *done) {
     const struct linear *project = decoding->project;
-    const int64_t width = project->num_outputs, d_model = project->num_inputs;
-    const int64_t k = beams->num_candidates < width ? beams->num_candidates : width;
+    const int64_t k = beams->num_candidates < project->num_outputs ? beams->num_candidates : project->num_outputs;
     const int64_t num = beams->num_sentences * beams->beam_size;
-    int64_t *tokens = malloc(num * (k * (sizeof *tokens + sizeof(float)) + d_model * sizeof(float)));
+    const size_t of_choice = k * (sizeof(int64_t) + sizeof(float)), of_hidden = project->num_inputs * sizeof(float);
+    int64_t *tokens = malloc(num * (of_choice + of_hidden + sizeof(uint8_t)));
     if (!tokens)
         return 0;
-    const struct choice best = {(float *)(tokens + num * k), tokens};
-    float *hidden = best.log_probs + num * k;
-    last_tokens(beams, tokens);
+    float *log_probs = (float *)(tokens + num * k), *hidden = log_probs + num * k;
+    uint8_t *must_go_on = (uint8_t *)(hidden + num * project->num_inputs);
+    list(beams, cannot_end, tokens, must_go_on);
     const int num_read = read_tokens(decoding, first, tokens, beams->scores, hidden);
     int complete = num_read && linear_forward(project, hidden, num_read, logits);
-    if (complete)
-        choose(beams, width, logits, excluded, num_excluded, cannot_end, k, &best);
-    complete = complete && advance_beams(beams, k, best.log_probs, best.tokens, parents, done)
+    if (complete) {
+        top_log_probs(
+            num_read, (int)project->num_outputs, logits, NULL, excluded, num_excluded, cannot_end ? must_go_on : NULL,
+            beams->end, (int)k, log_probs, tokens, project->num_threads);
+        spread(beams, num_read, k, log_probs, tokens);
+    }
+    complete = complete && advance_beams(beams, k, log_probs, tokens, parents, done)
         && reorder_hypotheses(decoding, parents);
     free(tokens);
     return complete ? num_read : 0;
