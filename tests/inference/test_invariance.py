@@ -83,11 +83,13 @@ def test_nor_do_those_of_recurrent_units(form: str) -> None:
 @pytest.mark.parametrize(
     "search",
     [
+        {},
+        {"min_length": 4},
         {"min_length": 36},
         {"early_stopping": True, "beam_size": 3},
         {"beam_size": 1},
     ],
-    ids=["beam", "early", "greedy"],
+    ids=["free", "short", "long", "early", "greedy"],
 )
 @pytest.mark.parametrize("form", FORMS)
 def test_nor_on_whether_a_step_is_one_call(
