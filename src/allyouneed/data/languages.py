@@ -6,6 +6,7 @@ from threading import Lock
 from typing import Any, Final
 
 from allyouneed.errors import UsageError
+from allyouneed.language_codes import primary_language
 
 _MOST_CHARACTERS: Final = 2_000
 """Number of characters that are looked at; more would not change the answer."""
@@ -13,29 +14,8 @@ _PRIOR: Final = 0.9
 """Probability, before a text is read, that its language is a given one."""
 _DOUBTFUL: Final = 0.5
 """Probability of its language below which a text of a corpus is taken for one of another language."""
-_NAMED_OTHERWISE: Final = {
-    **{"nb": "no", "iw": "he", "in": "id", "fil": "tl", "sh": "sr", "cmn": "zh", "pb": "pt", "zt": "zh"},
-    **{
-        "deu": "de",
-        "ger": "de",
-        "eng": "en",
-        "fra": "fr",
-        "fre": "fr",
-        "spa": "es",
-        "ces": "cs",
-        "cze": "cs",
-    },
-    **{
-        "ita": "it",
-        "nld": "nl",
-        "por": "pt",
-        "ron": "ro",
-        "rus": "ru",
-        "zho": "zh",
-        "jpn": "ja",
-        "ara": "ar",
-    },
-}
+_NAMED_OTHERWISE: Final = {"nb": "no", "fil": "tl", "sh": "sr"}
+"""Languages that the detector knows under another code."""
 
 
 class _Identifier:
@@ -141,5 +121,5 @@ class LanguageFilter:
 
 def _language(code: str) -> str:
     """Return the detector's code for the language of a code."""
-    language = code.lower().replace("_", "-").split("-")[0]
+    language = primary_language(code)
     return _NAMED_OTHERWISE.get(language, language)

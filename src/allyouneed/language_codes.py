@@ -1,0 +1,44 @@
+"""Codes of languages (ISO 639, BCP 47): one spelling for the many in use."""
+
+import re
+from typing import Final
+
+_THREE_LETTERS: Final = """
+aar:aa abk:ab ave:ae afr:af aka:ak amh:am arg:an ara:ar asm:as ava:av aym:ay aze:az bak:ba bel:be bul:bg
+bis:bi bam:bm ben:bn bod/tib:bo bre:br bos:bs cat:ca che:ce cha:ch cos:co cre:cr ces/cze:cs chu:cu chv:cv
+cym/wel:cy dan:da deu/ger:de div:dv dzo:dz ewe:ee ell/gre:el eng:en epo:eo spa:es est/ekk:et eus/baq:eu
+fas/per/pes/prs:fa ful:ff fin:fi fij:fj fao:fo fra/fre:fr fry:fy gle:ga gla:gd glg:gl grn:gn guj:gu glv:gv
+hau:ha heb:he hin:hi hmo:ho hrv:hr hat:ht hun:hu hye/arm:hy her:hz ina:ia ind:id ile:ie ibo:ig iii:ii ipk:ik
+ido:io isl/ice:is ita:it iku:iu jpn:ja jav:jv kat/geo:ka kon:kg kik:ki kua:kj kaz:kk kal:kl khm:km kan:kn
+kor:ko kau:kr kas:ks kur/kmr:ku kom:kv cor:kw kir:ky lat:la ltz:lb lug:lg lim:li lin:ln lao:lo lit:lt lub:lu
+lav/lvs:lv mlg/plt:mg mah:mh mri/mao:mi mkd/mac:mk mal:ml mon/khk:mn mar:mr msa/may/zsm:ms mlt:mt mya/bur:my
+nau:na nob:nb nde:nd nep/npi:ne ndo:ng nld/dut:nl nno:nn nor:no nbl:nr nav:nv nya:ny oci:oc oji:oj
+orm/gaz:om ori/ory:or oss:os pan:pa pli:pi pol:pl pus/pbt:ps por:pt que/quy:qu roh:rm run:rn ron/rum:ro
+rus:ru kin:rw san:sa srd:sc snd:sd sme:se sag:sg hbs:sh sin:si slk/slo:sk slv:sl smo:sm sna:sn som:so
+sqi/alb/als:sq srp:sr ssw:ss sot:st sun:su swe:sv swa/swh:sw tam:ta tel:te tgk:tg tha:th tir:ti tuk:tk
+tgl:tl tsn:tn ton:to tur:tr tso:ts tat:tt twi:tw tah:ty uig:ug ukr:uk urd:ur uzb/uzn:uz ven:ve vie:vi
+vol:vo wln:wa wol:wo xho:xh yid/ydd:yi yor:yo zha:za zho/chi/cmn:zh zul:zu arb:ar azj:az
+"""
+"""Codes of ISO 639-2 and 639-3, those of the standard variety of a language included -> ISO 639-1."""
+
+_OTHER_NAMES: Final = {
+    **{"iw": "he", "in": "id", "ji": "yi", "jw": "jv", "mo": "ro"},  # withdrawn
+    **{"pb": "pt", "zt": "zh"},  # Argos Translate: Brazilian Portuguese, traditional Chinese
+    **{
+        long: short
+        for entry in _THREE_LETTERS.split()
+        for longs, short in [entry.split(":")]
+        for long in longs.split("/")
+    },
+}
+
+
+def primary_language(code: str) -> str:
+    """The language of a code: its code of ISO 639-1 if it has one, without script, region and capitals.
+
+    Args:
+        code: Language code as people and programs write them: "de", "DE", "de-AT", "zh_CN", "zh-Hans",
+            "deu", "ger", "deu_Latn". An unknown code is its own language; "" stays empty.
+    """
+    language = re.split(r"[-_]", code.strip().lower(), maxsplit=1)[0]
+    return _OTHER_NAMES.get(language, language)
