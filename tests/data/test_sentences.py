@@ -1,13 +1,23 @@
 """Texts are divided into sentences, and into parts that fit, with nothing of them lost."""
 
+from itertools import chain
+
 import pytest
 import sentencex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.packages import require_packages
 
+from allyouneed.data.lines import is_blank
 from allyouneed.data.sentencepiece_tokenizer import SentencePieceTokenizer
-from allyouneed.data.sentences import Divider, encode_parts, lost_sentences, split_sentences
+from allyouneed.data.sentences import (
+    Divided,
+    Divider,
+    TextPart,
+    encode_parts,
+    lost_sentences,
+    split_sentences,
+)
 from allyouneed.data.tokenizer import SMALLEST_VOCABULARY, Tokenizer
 from allyouneed.errors import DataError
 from allyouneed.symbols import CONTROL_SYMBOLS
@@ -19,6 +29,11 @@ HOSTILE = st.text(
     max_size=60,
 )
 LANGUAGES = st.sampled_from(["", "en", "de", "fr", "ja", "zh", "hi", "ar", "ru", "am", "no-such"])
+
+
+def on_a_line(text: str) -> str:
+    """A text as a tokeniser writes it again."""
+    return text.replace("\n", " ").replace("\r", " ")
 
 
 def unspaced(text: str) -> str:
@@ -92,15 +107,19 @@ def test_the_most_hostile_line_is_segmented_in_short_blocks_and_about_once(
 @given(HOSTILE.map(str.strip).filter(bool))
 @settings(max_examples=60)
 def test_parts_fit_and_hold_all_of_the_text(tokenizer: Tokenizer, max_tokens: int, text: str) -> None:
-    parts = list(encode_parts(text, tokenizer, max_tokens))
-    assert max(map(len, parts)) <= max_tokens
-    assert unspaced("".join(map(tokenizer.decode, parts))) == unspaced(text)
+    pieces = list(encode_parts(text, tokenizer, max_tokens))
+    assert max(len(ids) for _, _, ids in pieces) <= max_tokens
+    written = [text[begin : begin + length] for begin, length, _ in pieces]
+    assert [on_a_line(piece) for piece in written] == [tokenizer.decode(ids) for _, _, ids in pieces]
+    assert unspaced("".join(written)) == unspaced(text)
 
 
 def test_parts_end_at_white_space_or_else_between_tokens() -> None:
-    cut = [BYTES.decode(ids) for ids in encode_parts("ab cde  fghijklmnop q", BYTES, 7)]
-    assert cut == ["ab cde", "fghijkl", "mnop q"]
-    assert [BYTES.decode(ids) for ids in encode_parts("ääää", BYTES, 5)] == ["ää", "ää"]
+    def cut(text: str, max_tokens: int) -> list[str]:
+        return [BYTES.decode(ids) for _, _, ids in encode_parts(text, BYTES, max_tokens)]
+
+    assert cut("ab cde  fghijklmnop q", 7) == ["ab cde", "fghijkl", "mnop q"]
+    assert cut("ääää", 5) == ["ää", "ää"]
 
 
 def test_a_character_that_cannot_fit_is_told() -> None:
@@ -108,27 +127,72 @@ def test_a_character_that_cannot_fit_is_told() -> None:
         list(encode_parts("a\U0001f600", BYTES, 3))
 
 
+def of(*parts: str, before: str = " ") -> list[TextPart]:
+    return [TextPart(BYTES.encode(text), before if number else "") for number, text in enumerate(parts)]
+
+
 def test_a_text_is_whole_if_it_fits_and_in_sentences_if_these_are_wanted() -> None:
     text = "One cat. Two."
-    assert Divider(BYTES, 40).divide(text) == ([BYTES.encode(text)], ())
-    expected = [BYTES.encode("One cat."), BYTES.encode("Two.")]
-    assert Divider(BYTES, 40, sentences=True).divide(text) == (expected, ())
+    assert Divider(BYTES, 40).divide(text) == Divided(of(text))
+    expected = of("One cat.", "Two.")
+    assert Divider(BYTES, 40, sentences=True).divide(text) == Divided(expected)
     told = "13 tokens, more than the maximum of 9; translated in 2 parts"
-    assert Divider(BYTES, 9).divide(text) == (expected, (told,))
+    assert Divider(BYTES, 9).divide(text) == Divided(expected, notices=(told,))
     for blank in ("", " ", "\u3000\u200b"):
-        assert Divider(BYTES, 9, sentences=True).divide(blank) == ([[]], ())
+        assert Divider(BYTES, 9, sentences=True).divide(blank) == Divided([TextPart([])], blank)
+        assert Divider(BYTES, 9).divide(blank) == Divided([TextPart([])])
 
 
 def test_a_text_longer_than_preferred_is_cut_at_the_ends_of_sentences_only() -> None:
     text = "One cat. Two."
     divided = Divider(BYTES, 40, preferred_tokens=12).divide(text)
     told = "13 tokens, more than data.max_tokens = 12; translated in 2 parts"
-    assert divided == ([BYTES.encode("One cat."), BYTES.encode("Two.")], (told,))
+    assert divided == Divided(of("One cat.", "Two."), notices=(told,))
     for whole in ("One cat and two.", " one cat, and two"):
-        assert Divider(BYTES, 40, preferred_tokens=12).divide(whole) == ([BYTES.encode(whole)], ())
-    assert Divider(BYTES, 40, preferred_tokens=13).divide(text) == ([BYTES.encode(text)], ())
-    assert Divider(BYTES, 40, preferred_tokens=12, cut=False).divide(text) == ([BYTES.encode(text)], ())
+        assert Divider(BYTES, 40, preferred_tokens=12).divide(whole) == Divided(of(whole))
+    assert Divider(BYTES, 40, preferred_tokens=13).divide(text) == Divided(of(text))
+    assert Divider(BYTES, 40, preferred_tokens=12, cut=False).divide(text) == Divided(of(text))
     assert len(Divider(BYTES, 5, preferred_tokens=12).divide(text).parts) == 3
+
+
+@given(HOSTILE, st.booleans(), st.sampled_from([7, 40]))
+@settings(max_examples=100)
+def test_a_text_is_its_parts_and_the_white_space_around_them(text: str, sentences: bool, most: int) -> None:
+    divided = Divider(BYTES, most, sentences=sentences).divide(text)
+    parts = [part.kept or BYTES.decode(part.ids) for part in divided.parts]
+    before = [part.before for part in divided.parts]
+    whole = on_a_line("".join(chain(*zip(before, parts, strict=True), [divided.after])))
+    assert whole == on_a_line(text) if sentences else unspaced(whole) == unspaced(text)
+    assert is_blank("".join([*before, divided.after]))
+
+
+@pytest.mark.parametrize(
+    "text", ["|", "---", "...", "•", "€", "10:30", "1️⃣ #️⃣", "( )", "* * *", "1.234,5", "½", "3.º", "🌷", "—?!"]
+)
+def test_a_text_without_letters_stays_as_it_is(text: str) -> None:
+    for around in (text, f" {text}\t"):
+        assert Divider(BYTES, 40).divide(around) == Divided([TextPart([], kept=around)])
+        divided = Divider(BYTES, 40, sentences=True).divide(around)
+        assert "".join(part.before + part.kept for part in divided.parts) + divided.after == around
+
+
+@pytest.mark.parametrize("text", ["a", "5 km", "§ a", "三", "1ª A", "ー", "क", "№ x"])
+def test_a_text_with_a_letter_is_translated(text: str) -> None:
+    assert Divider(BYTES, 40).divide(text) == Divided(of(text))
+
+
+def test_sentences_without_letters_stay_as_they_are_among_others_however_long() -> None:
+    text = "One cat.  10:30. Two. " + "-" * 50
+    parts = of("One cat.")
+    parts += [TextPart([], "  ", "10:30."), TextPart(BYTES.encode("Two."), " "), TextPart([], " ", "-" * 50)]
+    assert Divider(BYTES, 9, sentences=True).divide(text).parts == parts
+    assert Divider(BYTES, 9).divide(text).parts == parts
+
+
+def test_a_single_space_is_what_the_language_puts_between_sentences_and_other_white_space_is_kept() -> None:
+    divided = Divider(BYTES, 40, sentences=True).divide(" One.  Two. Three.\tFour. ... Five.\n")
+    assert divided.separators("") == [" ", "  ", "", "\t", " ", " ", "\n"]
+    assert Divider(BYTES, 40, "zh", sentences=True).divide("你好。再见。").separators(" ") == ["", " ", ""]
 
 
 def test_what_is_too_long_is_an_error_where_it_is_not_to_be_cut() -> None:
@@ -196,5 +260,6 @@ def test_every_part_begins_with_the_symbol_of_the_language() -> None:
     ):
         divided = divider.divide(f">>fra<< {text}")
         sentences = ["A dog runs.", "The cat sleeps."]
-        assert divided.parts == [[french, *plain.encode(sentence)] for sentence in sentences]
-    assert Divider(tokenizer, 90).divide(">>fra<< ").parts == [[]]
+        assert [part.ids for part in divided.parts] == [[french, *plain.encode(each)] for each in sentences]
+    assert Divider(tokenizer, 90).divide(">>fra<< ").parts == [TextPart([])]
+    assert Divider(tokenizer, 90).divide(">>fra<< ...").parts == [TextPart([], kept=">>fra<< ...")]

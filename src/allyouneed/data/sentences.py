@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
 import sentencex
 
-from allyouneed.data.lines import is_blank
+from allyouneed.data.lines import has_letters, is_blank
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import DataError
 
@@ -22,13 +23,47 @@ Repetitions are bounded, so time grows in proportion to the text.
 """
 
 
+Piece = tuple[int, int, list[int]]
+"""Where a piece of a text begins, its number of characters, and its token ids; none if it has no letters."""
+
+
+class TextPart(NamedTuple):
+    """A part of a text, translated separately from the others."""
+
+    ids: list[int]
+    """Token ids; none if the part is blank or stays as it is."""
+    before: str = ""
+    """White space between the part before, or the beginning of the text, and this one."""
+    kept: str = ""
+    """The part, with the symbol for its language, if it has no letters and so is its own translation."""
+
+
 class Divided(NamedTuple):
     """A text, divided into the parts that are translated separately."""
 
-    parts: list[list[int]]
-    """Token ids of each part. There is at least one part; a blank text has one empty part."""
+    parts: list[TextPart]
+    """The parts, at least one; a blank text has one empty part."""
+    after: str = ""
+    """White space after the last part."""
     notices: tuple[str, ...] = ()
     """Messages about sentences that were cut because they are too long."""
+
+    @property
+    def first(self) -> int:
+        """Number of the first part that is searched, from 0, or 0 if none is."""
+        return next((number for number, part in enumerate(self.parts) if part.ids), 0)
+
+    def separators(self, space: str) -> list[str]:
+        """What stands before the translation of each part, and after the last: the white space of the text.
+
+        Args:
+            space: What separates two sentences of the translation where the text has a single space or none.
+        """
+        inner = [
+            space if part.ids and previous.ids and part.before in ("", " ") else part.before
+            for previous, part in pairwise(self.parts)
+        ]
+        return [self.parts[0].before, *inner, self.after]
 
 
 class Divider:
@@ -62,36 +97,57 @@ class Divider:
     def divide(self, text: str) -> Divided:
         """The parts of a text. Each begins with the symbol for a language that the text begins with.
 
+        A sentence without letters is a part that stays as it is.
+
         Raises:
             DataError: The text is too long and `cut` is false, or it is not Unicode.
         """
         symbol = self._tokenizer.language_of(text)
         text = text[len(symbol) :]
         if is_blank(text):
-            return Divided([[]])
+            return Divided([TextPart([])], text if self._sentences else "")
         first = self._tokenizer.encode(symbol) if symbol else []
-        whole = split_sentences(text, self._language) if self._sentences else [text]
-        divided = [self._fitting(sentence, len(first)) for sentence in whole]
-        parts = [[*first, *part] for each in divided for part in each.parts]
-        return Divided(parts, tuple(notice for each in divided for notice in each.notices))
+        whole = sentence_spans(text, self._language) if self._sentences else [(0, len(text))]
+        parts, notices, end = list[TextPart](), list[str](), 0
+        for start, stop in whole:
+            pieces, told = self._fitting(text[start:stop], len(first))
+            notices += told
+            for begin, length, ids in pieces:
+                before, end = text[end : start + begin], start + begin + length
+                kept = "" if ids else symbol + text[start + begin : end]
+                parts.append(TextPart([*first, *ids] if ids else [], before, kept))
+        if not self._sentences:  # white space around a text is the model's to write
+            return Divided([parts[0]._replace(before=""), *parts[1:]], "", tuple(notices))
+        return Divided(parts, text[end:], tuple(notices))
 
-    def _fitting(self, text: str, num_before: int) -> Divided:
+    def _fitting(self, text: str, num_before: int) -> tuple[list[Piece], list[str]]:
+        """The pieces of a sentence, or of a whole text, that fit, and messages about a cut."""
         ids, max_tokens = self._tokenizer.encode(text), self._max_tokens - num_before
+        if not has_letters(text):
+            return [(0, len(text), [])], []
         is_too_long = len(ids) > max_tokens
         if is_too_long and not self._cut:
             raise too_long_error(len(ids), max_tokens)
         preferred_tokens = self._preferred_tokens - num_before
         if len(ids) <= (preferred_tokens if self._cut else max_tokens):
-            return Divided([ids])
-        sentences = split_sentences(text, self._language)
+            return [(0, len(text), ids)], []
+        sentences = sentence_spans(text, self._language)
         if len(sentences) == 1 and not is_too_long:
-            return Divided([ids])
-        parts = [p for s in sentences for p in encode_parts(s, self._tokenizer, max_tokens)]
+            return [(0, len(text), ids)], []
+        pieces: list[Piece] = []
+        for start, end in sentences:
+            sentence = text[start:end]
+            cut = (
+                encode_parts(sentence, self._tokenizer, max_tokens)
+                if has_letters(sentence)
+                else [(0, end - start, [])]
+            )
+            pieces += [(start + begin, length, ids) for begin, length, ids in cut]
         limit = f"data.max_tokens = {self._preferred_tokens:,}"
         if is_too_long:
             limit = f"the maximum of {self._max_tokens:,}"
-        told = f"{num_before + len(ids):,} tokens, more than {limit}; translated in {len(parts):,} parts"
-        return Divided(parts, (told,))
+        told = f"{num_before + len(ids):,} tokens, more than {limit}; translated in {len(pieces):,} parts"
+        return pieces, [told]
 
 
 def lost_sentences(text: str, translation: str, source_language: str, target_language: str) -> str | None:
@@ -124,7 +180,12 @@ def too_long_error(num_tokens: int, max_tokens: int) -> DataError:
 
 
 def split_sentences(text: str, language: str) -> list[str]:
-    """The sentences of a text, without surrounding white space; a blank text has none.
+    """The sentences of a text, as `sentence_spans` finds them."""
+    return [text[start:end] for start, end in sentence_spans(text, language)]
+
+
+def sentence_spans(text: str, language: str) -> list[tuple[int, int]]:
+    """Where the sentences of a text begin and end, without surrounding white space; a blank text has none.
 
     Uses the rules and abbreviations of [sentencex](https://github.com/wikimedia/sentencex).
 
@@ -137,12 +198,15 @@ def split_sentences(text: str, language: str) -> list[str]:
     """
     # One character for one: sentencex 1.0 fails on initials before white space of more than one byte.
     plain = _SPACE.sub(" ", text)
-    begin, sentences = 0, []
+    begin, spans = 0, []
     while begin < len(text):
         for length in _lengths(plain, begin, language or "en"):
-            sentences.append(text[begin : begin + length].strip())
+            sentence = text[begin : begin + length]
+            if not is_blank(sentence):
+                start = begin + length - len(sentence.lstrip())
+                spans.append((start, start + len(sentence.strip())))
             begin += length
-    return [sentence for sentence in sentences if not is_blank(sentence)]
+    return spans
 
 
 def _lengths(text: str, begin: int, language: str) -> list[int]:
@@ -158,17 +222,18 @@ def _lengths(text: str, begin: int, language: str) -> list[int]:
     return lengths[:-1] or [block.rfind(" ") + 1 or len(block)]
 
 
-def encode_parts(text: str, tokenizer: Tokenizer, max_tokens: int) -> Iterator[list[int]]:
-    """The ids of a text in parts, each as long as possible.
+def encode_parts(text: str, tokenizer: Tokenizer, max_tokens: int) -> Iterator[Piece]:
+    """A text in pieces, each as long as possible.
 
     Args:
         text: A text without white space at its ends.
         tokenizer: The tokeniser that made the ids.
-        max_tokens: Maximum number of tokens of a part. Parts end at white space, else between tokens.
+        max_tokens: Maximum number of tokens of a piece. Pieces end at white space, else between tokens.
 
     Raises:
         DataError: A single character has more than `max_tokens` tokens, or the text is not Unicode.
     """
+    begin = 0
     while len(ids := tokenizer.encode(text)) > max_tokens:
         offsets, num_tokens = tokenizer.offsets(text), max_tokens
         end = _last_space(text, offsets[num_tokens][0])
@@ -181,9 +246,10 @@ def encode_parts(text: str, tokenizer: Tokenizer, max_tokens: int) -> Iterator[l
                     label="E-TOO-LONG",
                 )
             end = _last_space(text, offsets[num_tokens][0])
-        yield ids
-        text = text[end:].lstrip()
-    yield ids
+        yield begin, len(text[:end].rstrip()), ids
+        rest = text[end:].lstrip()
+        begin, text = begin + len(text) - len(rest), rest
+    yield begin, len(text), ids
 
 
 def _last_space(text: str, end: int) -> int:

@@ -51,15 +51,41 @@ def test_a_text_is_translated_as_by_the_command(service: Service, models: list[S
     assert {(each.source, each.target, each.models) for each in found} == {("en", "de", ("ende",))}
 
 
-def test_line_breaks_and_blank_lines_are_kept(service: Service) -> None:
-    [found] = run(service.translate(["sun\n\n  \nmoon star\n"], Ask("en", "de", alignments=True)))
+def test_white_space_is_kept(service: Service) -> None:
+    [found] = run(service.translate([" sun\r\n\n  \nmoon star\n"], Ask("en", "de", alignments=True)))
     [best] = found.translations
-    assert best.text == "nuso\n\n\nnoomo ratso\n"
+    assert best.text == " nuso\r\n\n  \nnoomo ratso\n"
     assert best.alignment == [(0, 0), (1, 1), (2, 2)]
-    assert [segment[1:] for segment in found.segments] == [("nuso", 0), ("noomo ratso", 3)]
+    assert [segment[1:] for segment in found.segments] == [("nuso", " "), ("noomo ratso", "\r\n\n  \n")]
     assert found.num_tokens[0] > 0 < found.num_tokens[1]
-    [blank] = run(service.translate([" \n"], Ask("en", "de")))
-    assert blank.translations[0].text == "\n"
+    for text in (" \n", "\t", "\u3000"):
+        [blank] = run(service.translate([text], Ask("en", "de")))
+        assert blank.translations[0].text == text
+
+
+def test_sentences_without_letters_stay_as_they_are_and_count_as_segments(service: Service) -> None:
+    ask = Ask("en", "de", n_best=2, alignments=True)
+    [only, among] = run(service.translate(["10:30", "Sun. 10:30.  Star."], ask))
+    assert [each.text for each in only.translations] == ["10:30"]
+    assert all(" 10:30.  " in each.text for each in among.translations)
+    assert [(each.source, each.before) for each in among.segments] == [
+        ("Sun.", ""),
+        ("10:30.", " "),
+        ("Star.", "  "),
+    ]
+    assert (1, among.translations[0].text.split().index("10:30.")) in (among.translations[0].alignment or ())
+    assert run(service.alternatives("10:30", Ask("en", "de"))) == []
+
+
+def test_a_stream_holds_sentences_without_letters(service: Service) -> None:
+    async def told() -> list[Any]:
+        return [each async for each in service.stream("Sun. 10:30. Star moon bear", Ask("en", "de"))]
+
+    *growing, whole = run(told())
+    text = whole.translations[0].text
+    assert " 10:30. " in text
+    assert growing == sorted(growing, key=len)
+    assert all(text.startswith(each) for each in growing)
 
 
 def test_a_third_language_joins_two_models(service: Service, models: list[ServedModel]) -> None:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import NamedTuple
 
 from allyouneed.inference.minimum_bayes_risk import rank_by_expected_utility
@@ -56,27 +57,36 @@ def least_risk(drawn: Sequence[Translation]) -> list[Translation]:
     return [replace(drawn[index], score=utility) for index, utility in ranked]
 
 
-def join_parts(parts: Sequence[Part], language: str) -> list[Translation]:
+def join_parts(parts: Sequence[Part], separators: Sequence[str]) -> list[Translation]:
     """Join the translations of the parts of a text.
 
     The n-th best joins the n-th best of each part, or the last one if a part has fewer.
 
     Args:
         parts: Parts in the order of the text.
-        language: Code of the target language, which decides whether a space separates sentences.
+        separators: What stands before each part, and after the last.
     """
-    return _joined(parts, space_between_sentences(language))
+    if len(parts) == 1 and not any(separators):
+        return parts[0].translations
+    ranks = range(max(len(part.translations) for part in parts))
+    return [
+        _join(parts, [part.translations[min(rank, len(part.translations) - 1)] for part in parts], separators)
+        for rank in ranks
+    ]
 
 
-def join_lines(lines: Sequence[Sequence[Part]], space: str) -> list[Translation]:
+def join_lines(lines: Sequence[Sequence[Part]], separators: Sequence[Sequence[str]]) -> list[Translation]:
     """Join the translations of the parts of each line, and those of the lines by line breaks.
 
     Args:
         lines: Parts of each line, at least one.
-        space: What separates the parts of a line.
+        separators: What stands before each part of a line, and after its last.
     """
-    whole = [Part(_joined(parts, space), " ".join(_own_words(parts))) for parts in lines]
-    return _joined(whole, "\n")
+    whole = [
+        Part(join_parts(parts, around), " ".join(_own_words(parts)))
+        for parts, around in zip(lines, separators, strict=True)
+    ]
+    return join_parts(whole, ["", *["\n"] * (len(lines) - 1), ""])
 
 
 def space_between_sentences(language: str) -> str:
@@ -84,26 +94,16 @@ def space_between_sentences(language: str) -> str:
     return "" if language in _WRITTEN_WITHOUT_SPACES else " "
 
 
-def _joined(parts: Sequence[Part], space: str) -> list[Translation]:
-    if len(parts) == 1:
-        return parts[0].translations
-    ranks = range(max(len(part.translations) for part in parts))
-    return [
-        _join(parts, [part.translations[min(rank, len(part.translations) - 1)] for part in parts], space)
-        for rank in ranks
-    ]
-
-
-def _join(parts: Sequence[Part], found: Sequence[Translation], space: str) -> Translation:
+def _join(parts: Sequence[Part], found: Sequence[Translation], separators: Sequence[str]) -> Translation:
     num_tokens = [len(each.tokens) for each in found]
     scores = [translation.score for translation in found]
     total = sum(score * num for score, num in zip(scores, num_tokens, strict=True) if num)
     return Translation(
-        space.join(translation.text for translation in found),
+        "".join(chain(*zip(separators, (each.text for each in found), strict=False), separators[-1:])),
         -math.inf if -math.inf in scores else total / max(1, sum(num_tokens)),
         [token for translation in found for token in translation.tokens],
         [log_prob for translation in found for log_prob in translation.token_log_probs],
-        _join_alignments(parts, found, space),
+        _join_alignments(parts, found, separators),
         any(translation.is_cut for translation in found),
     )
 
@@ -115,7 +115,7 @@ def _own_words(parts: Sequence[Part]) -> list[str]:
 
 
 def _join_alignments(
-    parts: Sequence[Part], found: Sequence[Translation], space: str
+    parts: Sequence[Part], found: Sequence[Translation], separators: Sequence[str]
 ) -> list[tuple[int, int]] | None:
     alignment: list[tuple[int, int]] = []
     num_source_words = num_target_words = 0
@@ -124,7 +124,7 @@ def _join_alignments(
         if translation.alignment is None:
             return None
         if text := translation.text:
-            meet = before + space + text[0]
+            meet = before + separators[number] + text[0]
             if before and len(meet) == len("".join(meet.split())):  # one word goes on
                 num_target_words -= 1
             before = text[-1]

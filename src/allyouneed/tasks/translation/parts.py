@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from allyouneed.config.run import SearchConfig
+from allyouneed.data.sentences import TextPart
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.inference.alignment import align_words
 from allyouneed.inference.beams import Hypothesis
@@ -42,22 +43,34 @@ class PartMaker:
         self._source_tokenizer, self._target_tokenizer = source_tokenizer, target_tokenizer
         self._search, self._n_best = search, n_best
 
-    def part(self, source: Sequence[int], hypotheses: Sequence[Hypothesis]) -> Part:
+    def part(self, part: TextPart, hypotheses: Sequence[Hypothesis]) -> Part:
         """The translations of a part, best first, or samples as drawn.
 
         Args:
-            source: Token ids of the part.
-            hypotheses: What was found for them.
+            part: The part of the text.
+            hypotheses: What was found for its ids.
         """
-        translations = [self._translation(source, each) for each in hypotheses]
+        source = part.kept or self._source_tokenizer.decode(part.ids)
+        num_repeated = len(self._source_tokenizer.language_of(source).split())
+        if part.kept:
+            return Part([self._kept(self.kept_text(part), num_repeated)], source, num_repeated)
+        translations = [self._translation(part.ids, each) for each in hypotheses]
         if self._search.mbr is not None:
             translations = least_risk(translations)[: self._n_best]
-        text = self._source_tokenizer.decode(source)
-        return Part(translations, text, len(self._source_tokenizer.language_of(text).split()))
+        return Part(translations, source, num_repeated)
 
     def certain_text(self, ids: Sequence[int]) -> str:
         """The text of the first ids of a translation; see `certain_text`."""
         return certain_text(self._target_tokenizer, ids)
+
+    def kept_text(self, part: TextPart) -> str:
+        """The text of a part that stays as it is; empty for another."""
+        return part.kept[len(self._source_tokenizer.language_of(part.kept)) :]
+
+    def _kept(self, text: str, num_before: int) -> Translation:
+        words = range(len(text.split()))
+        links = [(word + num_before, word) for word in words] if self._search.alignments else None
+        return Translation(text, 0.0, alignment=links)
 
     def _translation(self, source: Sequence[int], hypothesis: Hypothesis) -> Translation:
         tokenizer, ids, alignment = self._target_tokenizer, hypothesis.ids, None

@@ -6,6 +6,7 @@ from concurrent.futures import Future
 from typing import Unpack
 
 from allyouneed.config.run import RunConfig
+from allyouneed.data.lines import has_letters
 from allyouneed.inference.beams import Hypothesis
 from allyouneed.inference.engine import Engine
 from allyouneed.inference.ensemble import Ensemble
@@ -71,11 +72,10 @@ class QueuedTranslator:
         divider = self._encoder.divider(config)
         divided = [divider.divide(line) for line in text.split("\n")]
         ids = self._encoder.prefix(prefix) if isinstance(prefix, str) else prefix
-        notices = tuple(notice for line in divided for notice in line.notices)
         return submit_lines(
             self._scheduler,
             SearchPlan(self._engine, search, search.mbr or n_best),
-            EncodedLines([line.parts for line in divided], notices, ids),
+            EncodedLines(divided, ids),
             PartMaker(self._encoder.source_tokenizer, self._encoder.target_tokenizer, search, n_best),
             space_between_sentences(self._config.data.target_language),
             deadline=deadline,
@@ -101,6 +101,8 @@ class QueuedTranslator:
             DataError: The text or the prefix is not Unicode, or too long.
         """
         source, ids = self._encoder.source(text), self._encoder.prefix(prefix)
+        if not has_letters(text):
+            source = []  # it stays as it is
         options = {"beam_size": num, "max_length": len(ids) + 1, "min_length": 0, "early_stopping": False}
         search = self._config.search.replace(
             **options, sampling=False, mbr=None, coverage_penalty=0.0, alignments=False

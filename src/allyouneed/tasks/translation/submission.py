@@ -6,6 +6,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from allyouneed.data.sentences import Divided, TextPart
 from allyouneed.inference.beams import Hypothesis
 from allyouneed.inference.futures import gather
 from allyouneed.inference.scheduler import Scheduler, Source, Watch
@@ -20,9 +21,8 @@ class Segment(NamedTuple):
     source: str
     text: str
     """Its best translation."""
-    line: int
-    """Number of its line, from 0. The translations of a line's segments are joined by spaces, where the
-    language has spaces."""
+    before: str
+    """What stands before its translation: white space and line breaks of the text."""
 
 
 @dataclass(frozen=True)
@@ -37,20 +37,24 @@ class TranslatedText:
     """Number of tokens of the source and of the best translation, without end symbols."""
 
 
-@dataclass(frozen=True)
-class EncodedLines:
+class EncodedLines(NamedTuple):
     """A text, ready to be translated."""
 
-    lines: list[list[list[int]]]
-    """Token ids of each part of each line; a blank line has one empty part."""
-    notices: tuple[str, ...] = ()
+    lines: list[Divided]
+    """The parts of each line."""
     prefix: Sequence[int] = ()
     """Token ids that the translation begins with."""
 
     @property
-    def parts(self) -> list[list[int]]:
-        """The parts of all lines."""
-        return [part for line in self.lines for part in line]
+    def whole(self) -> Divided:
+        """The parts of all lines, with line breaks between them."""
+        parts, before = list[TextPart](), ""
+        for line in self.lines:
+            first, *others = line.parts
+            parts += [first._replace(before=before + first.before), *others]
+            before = line.after + "\n"
+        notices = tuple(notice for line in self.lines for notice in line.notices)
+        return Divided(parts, before[:-1], notices)
 
 
 def submit_lines(
@@ -75,13 +79,15 @@ def submit_lines(
         tell: Called by a worker with the beginning of the translation that can no longer change, whenever it
             has become longer; not with sampling or a coverage penalty.
     """
-    parts = encoded.parts
-    first = next((number for number, ids in enumerate(parts) if ids), 0)  # blank ones are not searched
-    sources = [Source(ids, encoded.prefix if number == first else ()) for number, ids in enumerate(parts)]
+    whole = encoded.whole
+    sources = [
+        Source(part.ids, encoded.prefix if number == whole.first else ())
+        for number, part in enumerate(whole.parts)
+    ]
     if tell is None:
         futures = scheduler.submit_all(plan, sources, deadline=deadline)
     else:
-        certain = _CertainText(_separators(encoded, space), maker.certain_text, tell)
+        certain = _CertainText(whole, space, maker, tell)
         futures = [
             scheduler.submit(plan, source, deadline=deadline, watch=certain.watch(number))
             for number, source in enumerate(sources)
@@ -90,61 +96,57 @@ def submit_lines(
             future.add_done_callback(certain.when_done(number))
 
     def join(found: list[list[Hypothesis]]) -> TranslatedText:
-        made = iter([maker.part(ids, each) for ids, each in zip(parts, found, strict=True)])
-        lines = [[next(made) for _ in line] for line in encoded.lines]
-        return _text(lines, encoded, space)
+        made = [maker.part(part, each) for part, each in zip(whole.parts, found, strict=True)]
+        return _text(made, encoded, space)
 
     return gather(futures, join)
 
 
-def _text(lines: Sequence[Sequence[Part]], encoded: EncodedLines, space: str) -> TranslatedText:
-    translations = join_lines(lines, space)
-    segments = [
-        Segment(part.source, part.translations[0].text, number)
-        for number, parts in enumerate(lines)
-        for part in parts
-        if part.source
-    ]
-    notices = (*encoded.notices, CUT) if translations[0].is_cut else encoded.notices
-    written = (token for parts in lines for part in parts for token in part.translations[0].tokens)
+def _text(made: Sequence[Part], encoded: EncodedLines, space: str) -> TranslatedText:
+    whole, remaining = encoded.whole, iter(made)
+    lines = [[next(remaining) for _ in line.parts] for line in encoded.lines]
+    translations = join_lines(lines, [line.separators(space) for line in encoded.lines])
+    segments, before = list[Segment](), ""
+    for part, separator in zip(made, whole.separators(space), strict=False):
+        before += separator
+        if part.source:
+            segments.append(Segment(part.source, part.translations[0].text, before))
+            before = ""
+    notices = (*whole.notices, CUT) if translations[0].is_cut else whole.notices
+    written = (token for part in made for token in part.translations[0].tokens)
     num_written = sum(token != END_PIECE for token in written)
-    num_tokens = sum(map(len, encoded.parts)), num_written
+    num_tokens = sum(len(part.ids) for part in whole.parts), num_written
     return TranslatedText(translations, segments, notices, num_tokens)
-
-
-def _separators(encoded: EncodedLines, space: str) -> list[str]:
-    """What stands before each part."""
-    separators = ["\n" if number == 0 else space for line in encoded.lines for number in range(len(line))]
-    return ["", *separators[1:]]
 
 
 class _CertainText:
     """Puts together the beginning of a translation that can no longer change."""
 
-    def __init__(
-        self, separators: Sequence[str], decode: Callable[[Sequence[int]], str], tell: Callable[[str], None]
-    ) -> None:
-        self._separators, self._decode, self._tell = separators, decode, tell
-        self._texts, self._is_done = [""] * len(separators), [False] * len(separators)
+    def __init__(self, text: Divided, space: str, maker: PartMaker, tell: Callable[[str], None]) -> None:
+        self._separators, self._maker, self._tell = text.separators(space), maker, tell
+        self._texts = [maker.kept_text(part) for part in text.parts]
+        self._is_done = [not part.ids for part in text.parts]
         self._told = ""
         self._lock = threading.Lock()
 
     def watch(self, number: int) -> Watch:
         """Follows a part that is searched."""
-        return lambda ids: self._set(number, self._decode(ids), is_done=False)
+        return lambda ids: self._set(number, ids, is_done=False)
 
     def when_done(self, number: int) -> Callable[[Future[list[Hypothesis]]], None]:
         """Follows the end of a part."""
 
         def done(future: Future[list[Hypothesis]]) -> None:
             if not future.cancelled() and future.exception() is None:
-                self._set(number, self._decode(future.result()[0].ids), is_done=True)
+                self._set(number, future.result()[0].ids, is_done=True)
 
         return done
 
-    def _set(self, number: int, text: str, *, is_done: bool) -> None:
+    def _set(self, number: int, ids: Sequence[int], *, is_done: bool) -> None:
         with self._lock:
-            self._texts[number], self._is_done[number] = text, is_done
+            if ids:
+                self._texts[number] = self._maker.certain_text(ids)
+            self._is_done[number] = is_done
             first_open = self._is_done.index(False) if False in self._is_done else len(self._texts) - 1
             certain = "".join(
                 separator + text

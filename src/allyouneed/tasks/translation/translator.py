@@ -8,6 +8,8 @@ from typing import Literal, Unpack
 from allyouneed.config.bounds import require_counts
 from allyouneed.config.documented import takes
 from allyouneed.config.run import DecodingPrecision, RunConfig, SearchConfig, SearchSettings
+from allyouneed.data.lines import has_letters, is_blank
+from allyouneed.data.sentences import TextPart
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.inference.attention_capture import capture_attention, only_model
 from allyouneed.inference.batching import Batching
@@ -76,8 +78,9 @@ class Translator:
         """The best translation of each text, in order.
 
         Args:
-            texts: Texts of one sentence each, or of any number with `split_sentences=True`. The translation
-                of a blank text is empty.
+            texts: Texts of one sentence each, or of any number with `split_sentences=True`, which keeps the
+                white space around sentences. The translation of a blank text is empty. Sentences without
+                letters, such as "---" and "10:30", stay as they are.
             **options: See below.
 
         Raises:
@@ -170,8 +173,8 @@ class Translator:
             UsageError: A setting is out of range.
         """
         source, (_, config) = self.encode(text), configured({"sampling": False} | search, self.config.search)
-        if not source:
-            return iter([""])
+        if not has_letters(text):
+            return iter(["" if is_blank(text) else text])
         return growing_texts(self._target_tokenizer, follow(self.engine, source, config))
 
     def encode(self, text: str) -> list[int]:
@@ -314,7 +317,7 @@ class Translator:
 
     def _each_translated(
         self,
-        parts: Iterable[tuple[list[int], list[int]]],
+        parts: Iterable[tuple[TextPart, list[int]]],
         n_best: int,
         config: SearchConfig,
         batching: Batching,
@@ -322,7 +325,7 @@ class Translator:
         first, second, again = tee(parts, 3)
         found = generate(
             self.engine,
-            (source for source, _ in first),
+            (part.ids for part, _ in first),
             config,
             n_best=config.mbr or n_best,
             prefixes=(prefix for _, prefix in second),
@@ -330,4 +333,4 @@ class Translator:
         )
 
         maker = PartMaker(self._source_tokenizer, self._target_tokenizer, config, n_best)
-        return (maker.part(source, hypotheses) for (source, _), hypotheses in zip(again, found, strict=False))
+        return (maker.part(part, hypotheses) for (part, _), hypotheses in zip(again, found, strict=False))

@@ -82,7 +82,7 @@ def test_each_line_has_its_translation_in_a_line(open_socket: Connect, offline: 
         "sun": [sun],
         "sun\n": [sun],
         "sun\r\nmoon star\r\n": [sun, moon],
-        "\n\nsun\n \t\nmoon star\n\n": ["", "", sun, "", moon, ""],
+        "\n\nsun\n \t\nmoon star\n\n": ["", "", sun, " \t", moon, ""],
         "": [""],
         "\n": [""],
     }.items():

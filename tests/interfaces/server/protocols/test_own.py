@@ -31,7 +31,7 @@ def test_one_text_and_many_are_translated(client: httpx.Client, models: list[Ser
         "source": "en",
         "target": "de",
         "models": ["ende"],
-        "segments": [{"source": "sun", "text": sun.text, "line": 0}],
+        "segments": [{"source": "sun", "text": sun.text, "before": ""}],
         "notices": [],
     }
     assert response.json() == {"results": [expected]}

@@ -138,7 +138,7 @@ class _Connection:
         for start in range(0, len(texts), MOST_TEXTS):
             found += await self._translate_when_there_is_room(texts[start : start + MOST_TEXTS])
         translations = iter(found)
-        answers = [next(translations).translations[0].text if line.strip() else "" for line in lines]
+        answers = [next(translations).translations[0].text if line.strip() else line for line in lines]
         return "\n".join(answers) + "\n"
 
     async def _translate_when_there_is_room(self, texts: Sequence[str]) -> list[Translated]:

@@ -5,7 +5,7 @@ export const wordsOf = (text) => text.split(/\s+/).filter(Boolean);
 
 /**
  * The segments of a result of `/api/translate`, with the links of each.
- * @returns {{source: string, text: string, line: number, links: [number, number][]}[]}
+ * @returns {{source: string, text: string, before: string, links: [number, number][]}[]}
  */
 export function segmentsOf(result) {
   const links = result.translations[0].alignment ?? [];
@@ -21,12 +21,8 @@ export function segmentsOf(result) {
   });
 }
 
-/** The whole translation of some segments. */
-export function textOf(segments, numLines, space) {
-  const lines = Array.from({ length: numLines }, () => []);
-  for (const { text, line } of segments) lines[line].push(text);
-  return lines.map((parts) => parts.join(space)).join("\n");
-}
+/** The whole translation of some segments, each after the white space before it. */
+export const textOf = (segments) => segments.map(({ before, text }) => before + text).join("");
 
 /** Links between all words of the text and of the translation. */
 export function linksOf(segments) {

@@ -12,7 +12,6 @@ import { targetField } from "./target.js";
 
 const HINT = "Click a word of the translation for alternatives", POINT = "; point at it to see what it translates";
 const PAUSE = 300; // milliseconds without a key before the text is sent
-const WITHOUT_SPACES = ["bo", "dz", "ja", "km", "lo", "my", "th", "wuu", "yue", "zh"]; // between sentences
 const written = kept(() => sessionStorage, "allyouneed-text"); // the text and its languages, as JSON
 
 /** The nodes of the translator, and what to do when it is shown. */
@@ -123,8 +122,9 @@ export function translatorView(served) {
   function show(next) {
     put(next, textIn(next));
   }
-  function textIn({ result, segments, sent }) {
-    return textOf(segments, sent.split("\n").length, WITHOUT_SPACES.includes(result.target) ? "" : " ");
+  function textIn({ result, segments }) {
+    const [{ text: whole }] = result.translations;
+    return textOf(segments) + whole.slice(whole.trimEnd().length);
   }
   async function copyText() {
     try {
