@@ -54,6 +54,47 @@ def test_without_a_total_only_the_count_and_the_rate_are_told(capsys: pytest.Cap
     assert capsys.readouterr().err == "allyouneed: translate: 1,234 lines, 30.85 lines/s\n"
 
 
+def test_seconds_have_no_speed_and_never_less_than_no_time_left(capsys: pytest.CaptureFixture[str]) -> None:
+    clock = Clock()
+    lines = ProgressLines(70, "seconds", "training", clock=clock)
+    for seconds in (35, 36):  # the update that ends the budget ends after it
+        clock.now += 35
+        lines.advance(seconds, "2.1 updates/s")
+    assert capsys.readouterr().err.split("\n")[:2] == [
+        "allyouneed: training: 35/70 seconds (50%), 0:00:35 left, 2.1 updates/s",
+        "allyouneed: training: 71/70 seconds (101%), 0:00:00 left, 2.1 updates/s",
+    ]
+
+
+def test_what_an_earlier_process_did_does_not_count_as_speed(capsys: pytest.CaptureFixture[str]) -> None:
+    clock = Clock()
+    lines = ProgressLines(20_000, "lines", "translate", done=5_000, clock=clock)
+    lines.skip(9_000)
+    clock.now += 40
+    lines.advance(1_000)
+    told = "15,000/20,000 lines (75%), 0:03:20 left, 25 lines/s"
+    assert capsys.readouterr().err == f"allyouneed: translate: {told}\n"
+
+
+@pytest.mark.parametrize(
+    ("count", "unit", "told"),
+    [
+        (1, "lines", "1 line, 0.02 lines/s"),
+        (50, "lines", "50 lines, 1 line/s"),
+        (1_234_567_890, "bytes", "1.2 GB, 24.7 MB/s"),
+        (60, "bytes", "60 bytes, 1 byte/s"),
+    ],
+)
+def test_one_is_told_in_the_singular_and_bytes_in_larger_units(
+    count: int, unit: str, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clock = Clock()
+    lines = ProgressLines(None, unit, "job", clock=clock)
+    clock.now += 50
+    lines.advance(count)
+    assert capsys.readouterr().err == f"allyouneed: job: {told}\n"
+
+
 @pytest.mark.parametrize("total", [10**15, 2**63 - 1])
 def test_a_time_beyond_all_sense_is_told_as_such(total: int, capsys: pytest.CaptureFixture[str]) -> None:
     clock = Clock()
@@ -108,8 +149,37 @@ def test_a_terminal_gets_a_bar_and_standard_output_stays_clean(run_on_terminal: 
 
 def test_a_terminal_of_eighty_columns_has_room_for_all_figures(run_on_terminal: RunOnTerminal) -> None:
     _, shown = run_on_terminal(SHORT_JOB, COLUMNS="80", NO_COLOR="1")
-    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown)
-    assert re.search(r"train \[x\] 5/5 loss 3.21, 11,200 tokens/s, 47% of peak, 1.9 GiB 0:00:00", plain)
+    told = r"train \[x\] 5/5 loss 3.21, 11,200 tokens/s, 47% of peak, 1.9 GiB 0:00:00"
+    assert re.search(told, plain(shown))
+
+
+def plain(shown: str) -> str:
+    """What a terminal has shown, without its control sequences."""
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown)
+
+
+@pytest.mark.parametrize("columns", ["40", "60"])
+def test_a_narrow_terminal_cuts_off_the_remark_and_keeps_the_time_left(
+    columns: str, run_on_terminal: RunOnTerminal
+) -> None:
+    _, shown = run_on_terminal(SHORT_JOB, COLUMNS=columns)
+    assert re.search(r"train \[x\] 5/5 loss 3\.2[^\r]*… 0:00:00", plain(shown))
+
+
+COPY = """
+from allyouneed.interfaces.progress import progress
+with progress(None, unit="bytes", description="copy") as bar:
+    bar.skip(1_000_000_000)
+    bar.advance(234_567_890)
+"""
+
+
+def test_of_an_unknown_total_a_terminal_shows_what_is_done_and_the_time_it_took(
+    run_on_terminal: RunOnTerminal,
+) -> None:
+    _, shown = run_on_terminal(COPY, COLUMNS="80")
+    assert re.search(r"copy 1\.2 GB +0:00:0\d", plain(shown))
+    assert "?" not in plain(shown)
 
 
 def test_no_color_is_respected(run_on_terminal: RunOnTerminal) -> None:

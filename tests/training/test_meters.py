@@ -10,9 +10,10 @@ def test_the_loss_of_an_interval_is_the_mean_over_its_tokens() -> None:
     interval = Interval(torch.device("cpu"))
     interval.add(torch.tensor(6.0), tokens=2, flops=30)
     interval.add(torch.tensor(1.0), tokens=5, flops=10)
-    loss, speed, flops_speed = interval.read()
+    loss, update_speed, speed, flops_speed = interval.read()
     assert loss == 1.0
     assert flops_speed / speed == pytest.approx(40 / 7)
+    assert update_speed / speed == pytest.approx(2 / 7)
 
 
 def test_an_update_that_was_not_finite_is_left_out_of_the_loss() -> None:

@@ -6,15 +6,18 @@ from collections import deque
 from collections.abc import Callable, Iterator
 
 from rich.console import Console
+from rich.filesize import decimal
 from rich.progress import (
     BarColumn,
-    MofNCompleteColumn,
     ProgressColumn,
+    Task,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
 from rich.progress import Progress as Bar
+from rich.table import Column
+from rich.text import Text
 
 from allyouneed.errors import duration
 from allyouneed.interfaces.console import notice, talk
@@ -32,7 +35,8 @@ def progress(total: int | None, *, unit: str, description: str, done: int = 0) -
 
     Args:
         total: Number of units, or None if unknown.
-        unit: Name of the units, in the plural: "updates", "lines".
+        unit: Name of the units, in the plural: "updates", "lines". Bytes are shown as kB, MB, etc. Seconds
+            have no speed, so the remark should tell one.
         description: Name of the job, in a word or two.
         done: Number of units done before this process started, for example before a resume.
     """
@@ -44,10 +48,10 @@ def progress(total: int | None, *, unit: str, description: str, done: int = 0) -
     columns: list[ProgressColumn] = [  # on a narrow terminal only the figures
         TextColumn("{task.description}", markup=False),
         *([BarColumn(bar_width=None)] if wide else []),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[remark]}", markup=False),
-        *([TimeElapsedColumn()] if wide else []),
-        TimeRemainingColumn(),
+        _Position(unit),
+        _Remark(),
+        *([TimeElapsedColumn()] if wide or total is None else []),
+        *([] if total is None else [TimeRemainingColumn()]),
     ]
     with Bar(
         *columns,
@@ -73,10 +77,14 @@ class ProgressLines:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._total, self._unit, self._description = total, unit, description
-        self._done = done
+        self._done_before, self._done = done, 0
         self._every_seconds, self._clock = every_seconds, clock
-        self._reports = deque([(clock(), done)])
+        self._reports = deque([(clock(), 0)])
         """When a line was written, and how much was done then: the last before the window, and all in it."""
+
+    def skip(self, count: int) -> None:
+        """Report that an earlier process did `count` units, which say nothing about the speed of this one."""
+        self._done_before += count
 
     def advance(self, count: int = 1, remark: str = "") -> None:
         """Report that `count` more units are done, with a status (`loss 3.21, 11,200 tokens/s`)."""
@@ -85,18 +93,18 @@ class ProgressLines:
         if now - self._reports[-1][0] >= self._every_seconds:
             while len(self._reports) > 1 and self._reports[1][0] <= now - _ESTIMATED_OVER_SECONDS:
                 self._reports.popleft()
-            began, done_before = self._reports[0]
+            began, done_then = self._reports[0]
             self._reports.append((now, self._done))
-            rate = (self._done - done_before) / (now - began)
-            shown = f"{rate:,.0f}" if rate >= 1000 else f"{rate:.4g}"
-            parts = (self._position(rate), f"{shown} {self._unit}/s", remark)
-            notice(f"{self._description}: {', '.join(filter(None, parts))}")
+            rate = (self._done - done_then) / (now - began)
+            speed = "" if self._unit == "seconds" else f"{counted(rate, unit=self._unit)}/s"
+            notice(f"{self._description}: {', '.join(filter(None, (self._position(rate), speed, remark)))}")
 
     def _position(self, rate: float) -> str:
+        done = self._done_before + self._done
         if self._total is None:
-            return f"{self._done:,} {self._unit}"
-        position = f"{self._done:,}/{self._total:,} {self._unit} ({self._done / max(self._total, 1):.0%})"
-        seconds_left = (self._total - self._done) / rate if rate else 0.0
+            return counted(done, unit=self._unit)
+        position = f"{counted(done, self._total, unit=self._unit)} ({done / max(self._total, 1):.0%})"
+        seconds_left = max(self._total - done, 0) / rate if rate else 0.0
         return f"{position}, {duration(seconds_left)} left" if rate else position
 
 
@@ -105,10 +113,40 @@ class _ProgressBar:
         self._bar = bar
         self._task = bar.add_task(description, total=total, completed=done, remark="")
 
+    def skip(self, count: int) -> None:
+        self._bar.tasks[0].completed += count  # `update` would count it as speed
+
     def advance(self, count: int = 1, remark: str = "") -> None:
         self._bar.update(self._task, advance=count)
         if remark:
             self._bar.update(self._task, remark=remark)
+
+
+class _Position(ProgressColumn):
+    """How much is done, and how much there is."""
+
+    def __init__(self, unit: str) -> None:
+        super().__init__(Column(no_wrap=True))
+        self._unit = unit if unit == "bytes" else ""
+
+    def render(self, task: Task) -> Text:
+        counts = (count for count in (task.completed, task.total) if count is not None)
+        return Text(counted(*counts, unit=self._unit).rstrip())
+
+
+class _Remark(ProgressColumn):
+    """The status of the job: the only column that a narrow terminal cuts off, as the others may not wrap."""
+
+    def render(self, task: Task) -> Text:
+        return Text(task.fields["remark"], no_wrap=True, overflow="ellipsis")
+
+
+def counted(*counts: float, unit: str) -> str:
+    """Numbers of units, such as `3/1,200 updates`, `1 line` or `3.4 GB`."""
+    if unit == "bytes":
+        return "/".join(decimal(int(count)) for count in counts)
+    figures = "/".join(f"{count:,.0f}" if count >= 1000 else f"{count:.4g}" for count in counts)
+    return f"{figures} {unit.removesuffix('s') if counts[-1] == 1 else unit}"
 
 
 Progress = ProgressLines | _ProgressBar

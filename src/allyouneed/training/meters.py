@@ -16,6 +16,8 @@ class Reading(NamedTuple):
 
     loss: float | None
     """Mean loss in nats per target token; None if no update was finite."""
+    updates_per_second: float
+    """Updates per second."""
     tokens_per_second: float
     """Target tokens per second."""
     flops_per_second: float
@@ -27,7 +29,7 @@ class Interval:
 
     def __init__(self, device: torch.device) -> None:
         self._loss_and_tokens = torch.zeros(2, device=device)
-        self._tokens = self._flops = 0
+        self._updates = self._tokens = self._flops = 0
         self._began = time.monotonic()
 
     @property
@@ -45,6 +47,7 @@ class Interval:
         """
         counted = torch.stack((loss, torch.full_like(loss, tokens)))
         self._loss_and_tokens += torch.where(loss.isfinite(), counted, 0.0)
+        self._updates += 1
         self._tokens += tokens
         self._flops += flops
 
@@ -56,9 +59,10 @@ class Interval:
         """Return the mean loss and the speed, and begin a new interval."""
         loss, tokens = self._loss_and_tokens.tolist()
         seconds = self.seconds
-        reading = Reading(loss / tokens if tokens else None, self._tokens / seconds, self._flops / seconds)
+        speeds = (count / seconds for count in (self._updates, self._tokens, self._flops))
+        reading = Reading(loss / tokens if tokens else None, *speeds)
         self._loss_and_tokens.zero_()
-        self._tokens = self._flops = 0
+        self._updates = self._tokens = self._flops = 0
         self._began = time.monotonic()
         return reading
 

@@ -267,6 +267,7 @@ class Trainer:
             loss=reading.loss,
             perplexity=perplexity_of(reading.loss),
             learning_rate=self._learner.learning_rate(self.step),
+            updates_per_second=reading.updates_per_second,
             target_tokens_per_second=reading.tokens_per_second,
             share_of_peak=reading.flops_per_second / self._peak,
             memory_bytes=memory_bytes(self._device),

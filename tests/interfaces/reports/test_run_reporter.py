@@ -1,8 +1,14 @@
 """A run's events are shown as progress; figures that an older log does not have are left out."""
 
+import functools
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+
+from allyouneed.interfaces import progress
+from allyouneed.interfaces.progress import ProgressLines
+from allyouneed.interfaces.reports.run_reporter import run_reporter
 
 RunOnTerminal = Callable[..., tuple[str, str]]
 
@@ -48,7 +54,8 @@ with contextlib.ExitStack() as stack:
     budgets = {budgets}
     report({{"event": "start", "step": 9, "num_steps": 10_000_000, "parameters": 1234, "budgets": budgets}})
     used = {{"seconds": 150.7, "matmul_flops": 8.25e12}}
-    report({{"event": "train", "step": 70, "loss": 3.2, "target_tokens_per_second": 11_204, **used}})
+    report({{"event": "train", "step": 70, "loss": 3.2, "target_tokens_per_second": 11_204, **used,
+            "updates_per_second": 2.1342}})
 """
 
 
@@ -56,7 +63,7 @@ with contextlib.ExitStack() as stack:
     ("budgets", "ends", "position"),
     [
         ({"seconds": [100.4, 600.0]}, "600 seconds or 10,000,000 updates in all", "150/600"),
-        ({"matmul_flops": [0.0, 3.3e13]}, "33,000 GFLOPs or 10,000,000 updates in all", "8250/33000"),
+        ({"matmul_flops": [0.0, 3.3e13]}, "33,000 GFLOPs or 10,000,000 updates in all", "8,250/33,000"),
         (
             {"seconds": [100.4, 600.0], "matmul_flops": [0.0, 3.3e13]},
             "600 seconds or 33,000 GFLOPs or 10,000,000 updates in all",
@@ -70,3 +77,23 @@ def test_the_bar_of_a_run_with_a_budget_counts_what_is_used_of_it(
     _, shown = run_on_terminal(BUDGET.format(budgets=budgets), NO_COLOR="1", COLUMNS="140")
     assert f"1,234 parameters, {ends}" in shown
     assert position in shown
+    assert "loss 3.20, 2.134 updates/s, 11,204 tokens/s" in shown
+
+
+def test_a_budget_of_seconds_tells_updates_and_tokens_per_second_off_a_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = functools.partial(ProgressLines, clock=iter([0.0, 40.0]).__next__)
+    monkeypatch.setattr(progress, "ProgressLines", lines)
+    with run_reporter(Path("runs/x")) as report:
+        budgets = {"seconds": [100.0, 600.0]}
+        start = {"event": "start", "step": 9, "num_steps": 1, "parameters": 1234, "budgets": budgets}
+        report(start)
+        speeds = {"updates_per_second": 2.1342, "target_tokens_per_second": 11_204}
+        report({"event": "train", "step": 70, "loss": 3.2, "seconds": 140.0, **speeds})
+    assert capsys.readouterr().err.split("\n") == [
+        "allyouneed: runs/x: 1,234 parameters, 600 seconds or 1 update in all",
+        "allyouneed: training: 140/600 seconds (23%), 0:07:40 left, loss 3.20, 2.134 updates/s, "
+        "11,204 tokens/s",
+        "",
+    ]

@@ -1,13 +1,14 @@
 """Live report of a training run: progress, a line per validation, and up-to-date curves."""
 
 import contextlib
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from allyouneed.errors import UserError
 from allyouneed.interfaces.console import notice
-from allyouneed.interfaces.progress import Progress, progress
+from allyouneed.interfaces.progress import Progress, counted, progress
 
 if TYPE_CHECKING:
     from allyouneed.storage.run_log import Event
@@ -32,7 +33,7 @@ class RunReporter:
                 self._start(event)
             case "train" if self._bar is not None:
                 done = int(event[self._counted] / self._size)
-                self._bar.advance(done - self._done, _how_it_goes(event))
+                self._bar.advance(done - self._done, _how_it_goes(event, with_pace=self._counted != "step"))
                 self._done = done
             case "validate":
                 notice(_described(event))
@@ -45,13 +46,13 @@ class RunReporter:
         """Announce the limits of the run, and start a bar for the first budget, or else for the updates."""
         limits = {**event["budgets"], "step": (event["step"], event["num_steps"])}
         units = {field: _UNITS[field] for field in limits}
-        ends = [f"{limits[field][1] / size:,.0f} {unit}" for field, (unit, size) in units.items()]
+        ends = [counted(limits[field][1] / size, unit=unit) for field, (unit, size) in units.items()]
         notice(f"{self._run}: {event['parameters']:,} parameters, {' or '.join(ends)} in all")
         self._counted, (used, limit) = next(iter(limits.items()))
         unit, self._size = _UNITS[self._counted]
         self._done = int(used / self._size)
         self._bar = self._stack.enter_context(
-            progress(round(limit / self._size), unit=unit, description="training", done=self._done)
+            progress(math.ceil(limit / self._size), unit=unit, description="training", done=self._done)
         )
 
     def _draw(self) -> None:
@@ -70,9 +71,15 @@ def run_reporter(run: Path) -> Iterator[RunReporter]:
         yield RunReporter(run, stack)
 
 
-def _how_it_goes(event: "Event") -> str:
-    """`loss 3.21, 11,200 tokens/s, 47% of peak, 1.9 GiB`, as far as the event has these fields."""
-    parts = [f"loss {event['loss']:.2f}", f"{event['target_tokens_per_second']:,.0f} tokens/s"]
+def _how_it_goes(event: "Event", *, with_pace: bool) -> str:
+    """`loss 3.21, 2.5 updates/s, 11,200 tokens/s, 47% of peak, 1.9 GiB`: the last two if the event has them.
+
+    The pace is updates per second, which progress that counts updates shows itself.
+    """
+    parts = [f"loss {event['loss']:.2f}"]
+    if with_pace:
+        parts.append(f"{counted(event['updates_per_second'], unit='updates')}/s")
+    parts.append(f"{event['target_tokens_per_second']:,.0f} tokens/s")
     if "share_of_peak" in event:
         parts.append(f"{event['share_of_peak']:.0%} of peak")
     if "memory_bytes" in event:
