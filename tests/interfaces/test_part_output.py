@@ -52,6 +52,14 @@ def test_an_interrupted_run_goes_on_with_the_next_part(tmp_path: Path, first: in
     assert whole(tmp_path / "out") == EXPECTED
 
 
+def test_progress_tells_parts_that_were_there_from_those_that_are_written(tmp_path: Path) -> None:
+    answer(PartsOutput(tmp_path, "model"), LINES, 12)
+    written: list[int] = []
+    there: list[int] = []
+    answer(PartsOutput(tmp_path, "model", written.append, there.append), LINES)
+    assert (there, written) == ([5, 5], [5, 5, 3])
+
+
 def test_a_part_that_is_lost_is_made_again_and_no_other(tmp_path: Path) -> None:
     answer(PartsOutput(tmp_path, "model"), LINES)
     [lost] = tmp_path.glob("part-000002-*")

@@ -73,8 +73,11 @@ def test_an_interrupted_copy_sends_only_what_is_missing(files: type[FlakyFiles],
     assert f"/place/data/{MANIFEST}" not in files.store
     there = {name: file.modified for name, file in files.store.items() if "unfinished" not in name}
     assert len(there) == 5
-    copy_published(data, URL)
+    sent: list[int] = []
+    skipped: list[int] = []
+    copy_published(data, URL, advance=sent.append, skip=skipped.append)
     assert {name: files.store[name].modified for name in there} == there
+    assert (len(skipped), sum(skipped + sent)) == (5, 60_000)
     assert len(files.store) == 13
     before = {name: file.modified for name, file in files.store.items()}
     copy_published(data, URL)
@@ -97,7 +100,9 @@ def test_an_interrupted_fetch_goes_on(files: type[FlakyFiles], data: Path, tmp_p
     content = tmp_path / "back.tmp-unfinished" / "content"
     inodes = {path.name: path.stat().st_ino for path in content.rglob("file*")}
     assert len(inodes) == 5
-    copy_published(URL, tmp_path / "back")
+    skipped: list[int] = []
+    copy_published(URL, tmp_path / "back", skip=skipped.append)
+    assert skipped == seen
     assert contents(tmp_path / "back") == contents(data)
     assert (
         inodes.items() <= {path.name: path.stat().st_ino for path in tmp_path.rglob("back/*/file*")}.items()

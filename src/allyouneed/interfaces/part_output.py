@@ -29,6 +29,13 @@ _NAME = re.compile(r"part-\d{6,}-[0-9a-f]{16}\.txt")
 _LEFTOVER = re.compile(rf"{re.escape(ASIDE)}.*|({_NAME.pattern}|parts\.json)\.tmp-[0-9a-f]{{32}}")
 
 
+Advance = Callable[[int], None]
+
+
+def _ignore(count: int) -> None:
+    """The default of an `Advance`."""
+
+
 class _Part(NamedTuple):
     name: str
     num_lines: int
@@ -40,7 +47,8 @@ class PartsOutput:
     Args:
         where: A local folder or a URL.
         request: What answers depend on but the input: models and options.
-        advance: Receives the number of lines of each part that is there or has been written.
+        advance: Receives the number of lines of each part that has been written.
+        skip: Receives the number of lines of each part that was there.
 
     Raises:
         UsageError: The folder holds something else.
@@ -48,9 +56,9 @@ class PartsOutput:
     """
 
     def __init__(
-        self, where: Path, request: str, advance: Callable[[int], None] = lambda count: None
+        self, where: Path, request: str, advance: Advance = _ignore, skip: Advance = _ignore
     ) -> None:
-        self._request, self._advance = request, advance
+        self._request, self._advance, self._skip = request, advance, skip
         self._location = Location(where)
         self._location.make()
         self._has_list = False
@@ -91,7 +99,7 @@ class PartsOutput:
                 self._pending.append(_Part(name, len(together)))
                 yield from together
             else:
-                self._advance(len(together))
+                self._skip(len(together))
 
     def write(self, rows: Sequence[str]) -> None:
         """Take the rows that answer a line; the last answer of a part writes it.
@@ -147,7 +155,9 @@ class PartsOutput:
 
 
 @contextlib.contextmanager
-def parts_output(where: Path, request: str, advance: Callable[[int], None]) -> Iterator[PartsOutput]:
+def parts_output(
+    where: Path, request: str, advance: Advance = _ignore, skip: Advance = _ignore
+) -> Iterator[PartsOutput]:
     """The output of parts; of a local folder, it is the only one.
 
     Raises:
@@ -155,13 +165,13 @@ def parts_output(where: Path, request: str, advance: Callable[[int], None]) -> I
         LockedError: Another run is writing the folder.
     """
     if url_of(where):
-        yield PartsOutput(where, request, advance)
+        yield PartsOutput(where, request, advance, skip)
         return
     with disk_errors(where):
         where.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(where, os.O_RDONLY)
     try:
         lock_output(descriptor, where)
-        yield PartsOutput(where, request, advance)
+        yield PartsOutput(where, request, advance, skip)
     finally:
         os.close(descriptor)

@@ -36,6 +36,7 @@ def copy_published(
     target: Path | str,
     say: Say = lambda line: None,
     advance: Advance = lambda count: None,
+    skip: Advance = lambda count: None,
 ) -> None:
     """Copy a published directory; one that was interrupted goes on where it ended.
 
@@ -43,7 +44,8 @@ def copy_published(
         source: A local directory or a URL.
         target: A local directory or a URL, but not a URL if `source` is one.
         say: Receives a line about what an interrupted copy has left.
-        advance: Receives numbers of bytes that have been copied, or were there.
+        advance: Receives numbers of bytes that have been copied.
+        skip: Receives numbers of bytes that were there.
 
     Raises:
         UsageError: The target has something else, or neither place is local.
@@ -55,10 +57,10 @@ def copy_published(
     if source_url and target_url:
         raise UsageError(f"{target_url}: one of the two places must be local; copy to a local folder first")
     if target_url:
-        _upload(Path(source), target_url, advance)
+        _upload(Path(source), target_url, advance, skip)
     else:
         location = Location(source_url or source)
-        _download(location, _manifest_at(location), Path(target), say, advance)
+        _download(location, _manifest_at(location), Path(target), say, advance, skip)
 
 
 def local_copy(path: Path | str) -> Path:
@@ -103,7 +105,7 @@ def _is_complete(directory: Path) -> bool:
     return True
 
 
-def _upload(directory: Path, url: str, advance: Advance) -> None:
+def _upload(directory: Path, url: str, advance: Advance, skip: Advance) -> None:
     manifest = read_manifest(directory)
     seal = (directory / MANIFEST).read_bytes()
     location = Location(url)
@@ -117,7 +119,9 @@ def _upload(directory: Path, url: str, advance: Advance) -> None:
     for name, entry in manifest["files"].items():
         if there.get(name) != entry["size"] or location.sha256_of(name, entry["size"]) != entry["sha256"]:
             location.put(directory / name, name)
-        advance(entry["size"])
+            advance(entry["size"])
+        else:
+            skip(entry["size"])
     if not is_complete:
         location.write(MANIFEST, seal)
         location.remove(_UNFINISHED)
@@ -138,6 +142,7 @@ def _download(
     target: Path,
     say: Say = lambda line: None,
     advance: Advance = lambda count: None,
+    skip: Advance = lambda count: None,
 ) -> None:
     manifest = parse_manifest(seal, f"{location.name}/{MANIFEST}", location.name)
     entries = manifest["files"]
@@ -154,7 +159,9 @@ def _download(
             for name, entry in entries.items():
                 if name in missing:
                     _fetch(location, name, entry, aside / name)
-                advance(entry["size"])
+                    advance(entry["size"])
+                else:
+                    skip(entry["size"])
 
 
 def _fetch(location: Location, name: str, entry: dict[str, Any], path: Path) -> None:

@@ -28,5 +28,5 @@ def copy(source: Path, target: Path, /) -> None:
     from allyouneed.storage.urls import url_of
 
     with progress(None, unit="bytes", description="copy") as shown:
-        copy_published(source, target, notice, shown.advance)
+        copy_published(source, target, notice, shown.advance, shown.skip)
     print(f"{url_of(target) or target}: a copy of {url_of(source) or source}")

@@ -245,7 +245,7 @@ def _output(lines: LineOptions, request: Callable[[], str]) -> Iterator[LineOutp
 
         with (
             progress(None, unit="lines", description="translate") as shown,
-            parts_output(lines.parts, request(), shown.advance) as parts,
+            parts_output(lines.parts, request(), shown.advance, shown.skip) as parts,
         ):
             if parts.num_parts:
                 notice(f"--parts: continuing; {parts.num_parts:,} of the parts are there")
