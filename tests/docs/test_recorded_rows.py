@@ -7,8 +7,8 @@ import pytest
 from allyouneed.interfaces.reports.results_text import as_csv
 from allyouneed.paper.catalogue import EXPERIMENTS
 from allyouneed.paper.experiment import DATE, PROCESSOR
-from allyouneed.paper.identity import read_facts
-from allyouneed.paper.kept_rows import kept_identity, take_up
+from allyouneed.paper.identity import identity_of_scale, read_facts
+from allyouneed.paper.kept_rows import find_kept, take_up
 from allyouneed.paper.reproduction import read_results
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
@@ -22,10 +22,11 @@ def test_a_recorded_table_is_that_of_its_rows(folder: Path, tmp_path: Path) -> N
     for kept in folder.rglob("*.xz"):
         assert kept.stat().st_size <= MOST_BYTES
     facts = read_facts(folder / "experiment.json")
-    experiment, out = EXPERIMENTS[facts["experiment"]], tmp_path / folder.name
+    experiment, out = EXPERIMENTS[facts["experiment"]], tmp_path / "of any name"
     scale = experiment.scale(facts["scale"])
-    kept_identity(experiment, scale, out, folder.parent)
-    take_up(experiment, out, folder.parent)
+    place, _ = find_kept(identity_of_scale(experiment, scale), out, folder.parent)
+    assert place == folder
+    take_up(experiment, out, place)
     results = read_results(experiment, out, scale)
     found = [outcome for of_row in results.outcomes.values() for outcome in of_row.values()]
     assert len(found) == len(list(folder.rglob("*.xz")))

@@ -4,6 +4,7 @@ import io
 import json
 import lzma
 import math
+import re
 import shutil
 import tarfile
 from collections.abc import Callable, Mapping
@@ -129,8 +130,10 @@ def test_a_row_that_another_process_computes_is_left_to_it(tmp_path: Path) -> No
 
 def test_rows_of_other_settings_and_folders_without_rows_are_refused(tmp_path: Path) -> None:
     run(tmp_path / "toy", num_seeds=1, keep=tmp_path / "rows")
-    with pytest.raises(UsageError, match="has no kept rows; name with from a folder that has a folder other"):
-        run(tmp_path / "other", taken_from=tmp_path / "rows")
+    with pytest.raises(
+        UsageError, match="nowhere: has no kept rows of toy tiny; name another folder with from"
+    ):
+        run(tmp_path / "other", taken_from=tmp_path / "nowhere")
     record = tmp_path / "rows" / "toy" / "experiment.json"
     facts = json.loads(record.read_bytes())
     record.write_bytes(json.dumps({**facts, "settings": {**facts["settings"], "narrower": 3}}).encode())
@@ -140,7 +143,9 @@ def test_rows_of_other_settings_and_folders_without_rows_are_refused(tmp_path: P
         run(tmp_path / "new" / "toy", keep=tmp_path / "rows")
     assert not (tmp_path / "new" / "toy" / "base").exists(), "refused before any row"
     record.write_bytes(json.dumps({**facts, "scale": "small"}).encode())
-    with pytest.raises(UsageError, match="has rows of scale small"):
+    with pytest.raises(
+        UsageError, match="rows: has no kept rows of toy tiny, only of toy small; name another"
+    ):
         run(tmp_path / "elsewhere" / "toy", taken_from=tmp_path / "rows")
     record.write_bytes(json.dumps(facts).encode())
     revised = replace(TOY, revision=2)
@@ -150,6 +155,56 @@ def test_rows_of_other_settings_and_folders_without_rows_are_refused(tmp_path: P
         run(tmp_path / "elsewhere" / "toy", revised, taken_from=tmp_path / "rows")
     with pytest.raises(UsageError, match="toy: began with another revision of the experiment, by another"):
         run(tmp_path / "toy", revised)
+
+
+def test_rows_are_found_by_experiment_and_scale_whatever_their_folders_are_called(tmp_path: Path) -> None:
+    computed = run(tmp_path / "first", num_seeds=1, keep=tmp_path / "rows")
+    run(tmp_path / "toy", replace(TOY, name="other"), num_seeds=1, keep=tmp_path / "rows")
+    (tmp_path / "rows" / "unrelated").mkdir()
+    (tmp_path / "rows" / "unrelated" / "experiment.json").write_bytes(b'{"title": "of another program"}')
+    for number, folder in enumerate((tmp_path / "rows", tmp_path / "rows" / "first")):
+        taken = run(tmp_path / f"elsewhere-{number}" / "toy", num_seeds=1, taken_from=folder)
+        assert taken.outcomes == computed.outcomes
+
+
+def test_of_two_kept_tables_that_fit_both_are_named_unless_one_has_the_name_of_out(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        run(tmp_path / name, num_seeds=1, only=["base"], keep=tmp_path / "rows")
+    both = re.escape(f"{tmp_path}/rows/one and {tmp_path}/rows/two: have rows of toy tiny; name one of them")
+    with pytest.raises(UsageError, match=both):
+        run(tmp_path / "three", taken_from=tmp_path / "rows")
+    assert not (tmp_path / "three").exists()
+    run(tmp_path / "elsewhere" / "two", num_seeds=1, only=["base"], taken_from=tmp_path / "rows")
+    run(tmp_path / "three", num_seeds=1, only=["base"], taken_from=tmp_path / "rows" / "one")
+
+
+@pytest.mark.parametrize(("fact", "value"), [("revision", 2), ("settings", {}), ("text", ["0"])])
+def test_of_two_kept_tables_the_one_is_taken_whose_record_fits(fact: str, value: Any, tmp_path: Path) -> None:
+    text = tmp_path / "text"
+    text.write_bytes(b"A text.")
+    rows = [replace(row, needs_text=row.name == "like") for row in TOY.rows(TINY)]
+    reads, inputs = replace(TOY, rows=lambda scale: rows), Inputs(text=[text])
+    computed = run(tmp_path / "toy", reads, num_seeds=1, inputs=inputs, keep=tmp_path / "rows")
+    for name in ("a variant", "variant"):
+        record = shutil.copytree(tmp_path / "rows" / "toy", tmp_path / "rows" / name) / "experiment.json"
+        record.write_bytes(json.dumps({**json.loads(record.read_bytes()), fact: value}).encode())
+    said: list[str] = []
+    options = {"num_seeds": 1, "inputs": inputs, "taken_from": tmp_path / "rows", "say": said.append}
+    assert run(tmp_path / "elsewhere" / "variant", reads, **options).outcomes == computed.outcomes
+    assert said == []
+    shutil.rmtree(tmp_path / "rows" / "toy")
+    with pytest.raises(UsageError) as refused:
+        run(tmp_path / "elsewhere" / "new", reads, **options)
+    assert [message.partition(": has rows of ")[0] for message in refused.value.messages] == [
+        str(tmp_path / "rows" / name) for name in ("a variant", "variant")
+    ]
+
+
+def test_a_record_without_rows_makes_no_table(tmp_path: Path) -> None:
+    needs_data = replace(TOY, require=lambda data: None)
+    run(tmp_path / "toy", num_seeds=1, only=["base"], keep=tmp_path / "rows")
+    with pytest.raises(UsageError, match="toy: has no finished rows; name another folder with from"):
+        run(tmp_path / "elsewhere", needs_data, taken_from=tmp_path / "toy")
 
 
 def test_rows_of_versions_that_knew_no_revisions_are_of_the_first(tmp_path: Path) -> None:

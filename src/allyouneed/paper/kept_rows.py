@@ -37,7 +37,6 @@ from allyouneed.paper.identity import (
     EXPERIMENT,
     OTHER_INPUTS,
     OTHER_REVISION,
-    identity_of_scale,
     read_facts,
     read_json,
     require_same,
@@ -48,6 +47,8 @@ from allyouneed.storage.run_directory import RunDirectory
 from allyouneed.tasks.catalogue import TASKS
 
 _SUFFIX = ".tar.xz"
+_NAMED_BY = "experiment", "scale"
+"""Facts by which kept rows are found."""
 _NAME = re.compile(r"[a-z0-9_]+\.(json|tsv|txt)")
 _MOST_FILES, _MOST_BYTES = 100, 100_000_000
 """Most files of a row, and bytes of all of them, so that a hostile archive does not fill memory or disk."""
@@ -123,56 +124,78 @@ def keep_rows(experiment: Experiment, scale: Scale, out: Path, folder: Path) -> 
     return written
 
 
-def kept_identity(experiment: Experiment, scale: Scale, out: Path, folder: Path) -> dict[str, Any]:
-    """The facts that the rows kept for an experiment share.
+def find_kept(facts: Mapping[str, Any], out: Path, folder: Path) -> tuple[Path, dict[str, Any]]:
+    """Find the kept rows of an experiment and scale, whatever the name of their folder.
+
+    Of several, those are chosen whose other facts fit, and of these, those under the name of `out`.
+
+    Args:
+        facts: The identity of the experiment and scale, and of inputs that are given.
+        out: The folder that the rows are taken up in.
+        folder: A folder of kept rows of several experiments, or of one.
+
+    Returns:
+        The folder of the rows, and the facts that they share.
 
     Raises:
-        UsageError: There are none, or they are of another experiment, scale or settings.
+        UsageError: There are none, or they are of other settings or inputs, or several fit.
+        DataError: The record of some rows is damaged.
     """
-    record = folder / _name(out) / EXPERIMENT
-    if not record.is_file():
+    records = sorted([*folder.glob(EXPERIMENT), *folder.glob(f"*/{EXPERIMENT}")])
+    found = {record.parent: {"revision": 1, "settings": None} | read_facts(record) for record in records}
+    named = " ".join(str(facts[name]) for name in _NAMED_BY)
+    kept = {
+        place: of for place, of in found.items() if all(of.get(name) == facts[name] for name in _NAMED_BY)
+    }
+    if not kept:
+        there = sorted({" ".join(str(of.get(name)) for name in _NAMED_BY) for of in found.values()})
+        told = f", only of {', '.join(there)}" if there else ""
         raise UsageError(
-            f"{record.parent}: has no kept rows; name with from a folder that has a folder {_name(out)}",
-            settings=["from", "out"],
+            f"{folder}: has no kept rows of {named}{told}; name another folder with from", settings=["from"]
         )
-    facts = read_facts(record)
-    other = {"settings": "other settings", "revision": OTHER_REVISION}
-    for name, value in identity_of_scale(experiment, scale).items():
-        if facts.get(name, 1 if name == "revision" else None) != value:
-            told = f"of {other.get(name, f'{name} {facts.get(name)}')}"
-            raise UsageError(
-                f"{record.parent}: has rows {told}; name another folder with from, or another out",
-                settings=["from", "out"],
-            )
-    return facts
+    faults = {place: _other_facts(of, facts) for place, of in kept.items()}
+    fitting = [place for place, fault in faults.items() if not fault]
+    if not fitting:
+        raise UsageError(
+            [f"{place}: has rows of {fault}" for place, fault in faults.items()], settings=["from"]
+        )
+    [place, *others] = [place for place in fitting if place.name == _name(out)] or fitting
+    if others:
+        raise UsageError(
+            f"{' and '.join(map(str, [place, *others]))}: have rows of {named}; name one of them with from",
+            settings=["from"],
+        )
+    return place, kept[place]
 
 
-def require_of(facts: Mapping[str, Any], out: Path, folder: Path, kept: Mapping[str, Any]) -> None:
-    """Check that kept rows are of the given inputs.
-
-    Raises:
-        UsageError: They are of others.
-    """
+def _other_facts(kept: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
+    """The first difference of kept rows from the facts, with what to do about it; empty if there is none."""
     for name, value in facts.items():
         if kept.get(name, value) != value:
-            other = OTHER_INPUTS.get(name, name)
-            raise UsageError(
-                f"{folder / _name(out)}: has rows of {other}; give theirs, or leave out from",
-                settings=["from"],
-            )
+            if name in OTHER_INPUTS:
+                return f"{OTHER_INPUTS[name]}; give theirs, or leave out from"
+            told = OTHER_REVISION if name == "revision" else "other settings"
+            return f"{told}; name another folder with from"
+    return ""
 
 
-def take_up(experiment: Experiment, out: Path, folder: Path) -> None:
-    """Unpack the kept rows that are not finished in `out`; rows that another process computes are left to it.
+def kept_files(place: Path) -> list[Path]:
+    """The files of the rows kept in `place`."""
+    return sorted(place.glob(f"*/seed-*{_SUFFIX}"))
 
-    A row made of others is taken up if it was made of the results in `out`.
+
+def take_up(experiment: Experiment, out: Path, place: Path) -> None:
+    """Unpack the rows kept in `place` that are not finished in `out`.
+
+    Rows that another process computes are left to it. A row made of others is taken up if it was
+    made of the results in `out`.
 
     Raises:
         DataError: A kept row is damaged.
         DiskError: A file cannot be read or written.
     """
     waiting: list[tuple[Path, dict[str, bytes], dict[str, str]]] = []
-    for kept in sorted((folder / _name(out)).glob(f"*/seed-*{_SUFFIX}")):
+    for kept in kept_files(place):
         row = out / kept.parent.name / kept.name.removesuffix(_SUFFIX)
         if not (row / RESULT).is_file():
             contents = _contents(kept, experiment)

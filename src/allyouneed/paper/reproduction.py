@@ -41,8 +41,15 @@ from allyouneed.paper.experiment import (
     WeightsMissingError,
     Work,
 )
-from allyouneed.paper.identity import EXPERIMENT, identity, other_settings, read_json, require_same
-from allyouneed.paper.kept_rows import keep_rows, kept_identity, require_keepable, require_of, take_up
+from allyouneed.paper.identity import (
+    EXPERIMENT,
+    identity,
+    identity_of_scale,
+    other_settings,
+    read_json,
+    require_same,
+)
+from allyouneed.paper.kept_rows import find_kept, keep_rows, kept_files, require_keepable, take_up
 from allyouneed.paper.scales import Scale
 from allyouneed.storage.publish import sha256_of, write_text
 from allyouneed.storage.run_directory import RunDirectory
@@ -154,15 +161,21 @@ def _begin(
         Whether rows can be computed: not if there are kept ones in place of the inputs that they need.
     """
     can_compute = taken_from is None or inputs != NOTHING_GIVEN or experiment.require is None
-    kept = None if taken_from is None else kept_identity(experiment, scale, out, taken_from)
-    facts = identity(experiment, scale, rows, inputs) if kept is None or can_compute else kept
-    if kept is not None and taken_from is not None:
-        require_of(facts, out, taken_from, kept)
-    require_same(out, {**(kept or {}), **facts})
+    facts = identity_of_scale(experiment, scale)
+    if can_compute:
+        facts = identity(experiment, scale, rows, inputs)
+    if taken_from is not None:
+        place, kept = find_kept(facts, out, taken_from)
+        facts = {**kept, **facts}
+        if not can_compute and not kept_files(place):
+            raise UsageError(
+                f"{place}: has no finished rows; name another folder with from", settings=["from"]
+            )
+    require_same(out, facts)
     if keep is not None:
         require_keepable(experiment, out, keep, facts)
     if taken_from is not None:
-        take_up(experiment, out, taken_from)
+        take_up(experiment, out, place)
     return can_compute
 
 

@@ -47,7 +47,7 @@ def test_rows_that_were_kept_are_printed_again_elsewhere_without_data(
 ) -> None:
     steps = {"batch_tokens": 400, "num_steps": 4, "warmup_steps": 4, "precision": "float32"}
     monkeypatch.setitem(SCALES, "tiny", Scale("tiny", 8, 2, {**steps, "validate_every_steps": 2}))
-    rows, first, second = (str(tmp_path / name) for name in ("rows", "one/table", "two/table"))
+    rows, first, second = (str(tmp_path / name) for name in ("rows", "one/table", "two/other"))
     asked = ["--rows", "layers_2", "--seeds", "2"]
     command = ["reproduce", "table3", "--data", str(toy_data), *asked, "--out", first, "--keep", rows]
     assert main(command) == 0
@@ -68,7 +68,9 @@ def test_rows_that_were_kept_are_printed_again_elsewhere_without_data(
         capsys.readouterr().err
     )
     assert main(["reproduce", "table3", "--from", str(tmp_path / "nothing"), "--out", second]) == 2
-    assert "has no kept rows; name with --from a folder that has a folder table" in capsys.readouterr().err
+    assert (
+        "nothing: has no kept rows of table3 tiny; name another folder with --from" in capsys.readouterr().err
+    )
 
 
 def test_a_row_that_fails_ends_in_an_exit_code_of_its_own(

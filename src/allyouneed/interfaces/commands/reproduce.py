@@ -68,8 +68,8 @@ class KeptRows:
     """Finished rows as small files."""
 
     taken_from: Annotated[Path | None, Parameter(name="--from")] = None
-    """Folder written by `--keep`, whose rows are reused. Without `--data`, an experiment that needs data
-    trains no further rows."""
+    """Folder written by `--keep`, whose rows of this experiment and scale are reused, whatever OUT is called.
+    Without `--data`, an experiment that needs data trains no further rows."""
     keep: Path | None = None
     """A folder to keep finished rows in, below the name of the folder OUT: a small file for each row and
     seed, enough to compare it, so that a table can be computed on several machines."""
