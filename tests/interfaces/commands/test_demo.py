@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from allyouneed.interfaces.commands.demo import _program
+from allyouneed.demo.run import Example
+from allyouneed.interfaces.commands.demo import _program, _suggestion
 
 
 @pytest.mark.parametrize("is_on_the_path", [True, False])
@@ -25,3 +26,17 @@ def test_the_command_that_is_told_can_be_run_from_here(
     )
     assert shown.stdout.strip()
     assert shlex.split(told)[0] == told or told.endswith("-m allyouneed")
+
+
+RIGHT, WRONG = Example("A dog.", "Ein Hund.", "Ein Hund."), Example("A cat.", "Eine Katze.", "Ein Hund.")
+
+
+@pytest.mark.parametrize(
+    ("examples", "tried"), [([WRONG, RIGHT, RIGHT], "A dog."), ([WRONG], "A cat."), ([RIGHT], "A dog.")]
+)
+def test_the_sentence_to_try_is_one_that_the_model_translates_rightly_if_there_is_any(
+    examples: list[Example], tried: str
+) -> None:
+    told = _suggestion(examples, Path("my runs/model"))
+    assert shlex.split(told)[:4] == ["Try", "it:", "echo", tried]
+    assert shlex.split(told)[-2:] == ["translate", "my runs/model"]

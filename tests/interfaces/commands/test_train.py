@@ -27,6 +27,15 @@ def train(run_command: RunCommand, tmp_path: Path, toy_data: Path) -> RunCommand
     return run
 
 
+def test_the_next_command_is_told_as_it_can_be_typed(
+    run_command: RunCommand, tmp_path: Path, toy_data: Path
+) -> None:
+    run = tmp_path / "a run"
+    code, _, err = run_command("train", run, "--data", toy_data, "--set", *TINY, "--steps", "1")
+    assert code == 0
+    assert f"{run}: finished; make a model with `allyouneed average '{run}' --out MODEL`" in err
+
+
 def test_a_run_holds_its_configuration_log_curves_and_checkpoint(train: RunCommand, tmp_path: Path) -> None:
     code, out, err = train("--steps", "2")
     run = tmp_path / "run"

@@ -11,7 +11,9 @@ from allyouneed.interfaces.device import Device, torch_device
 from allyouneed.interfaces.reports.run_reporter import run_reporter
 
 if TYPE_CHECKING:
-    from allyouneed.demo.run import DemoResult
+    from collections.abc import Sequence
+
+    from allyouneed.demo.run import DemoResult, Example
 
 _NUM_SHOWN = 6
 
@@ -43,9 +45,14 @@ def demo(*, out: Path = Path("runs/demo"), device: Device = "auto") -> None:
     weights, picture = found.weights.cross[-1].numpy(), out / "attention.png"
     plot_attention(weights, found.source.pieces, found.written.pieces, picture)
     print(f"\nScores: {out / 'evaluate.json'}\nAttention: {picture}\nCurves: {out / 'run' / 'loss.png'}")
-    right = (example for example in result.examples if example.translation == example.reference)
-    tried = next(right, result.examples[0])
-    print(f'Try it: echo "{tried.source}" | {_program()} translate {out / "model"}')
+    print(_suggestion(result.examples, out / "model"))
+
+
+def _suggestion(examples: "Sequence[Example]", model: Path) -> str:
+    """How to translate a sentence, one that the model translates rightly if there is any."""
+    right = (example for example in examples if example.translation == example.reference)
+    tried = next(right, examples[0])
+    return f'Try it: echo "{tried.source}" | {_program()} translate {shlex.quote(str(model))}'
 
 
 def _program() -> str:

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -121,7 +122,7 @@ def _notice_end(run: Path) -> None:
         notice(f"{run}: best on the validation data: {directory.checkpoint(best)}")
     finished = ended["reason"] == "finished"
     how = "finished" if finished else f"stopped at step {ended['step']:,}, {ended['reason']}"
-    notice(f"{run}: {how}; make a model with `allyouneed average {run} --out MODEL`")
+    notice(f"{run}: {how}; make a model with `allyouneed average {shlex.quote(str(run))} --out MODEL`")
 
 
 def _print_rehearsal(
