@@ -176,6 +176,49 @@ def test_pages_of_other_sites_can_neither_ask_nor_read(start_server: StartServer
         permitted = client.options("/api/translate", headers=good)
         assert permitted.status_code == 204
         assert permitted.headers["access-control-allow-methods"] == "GET, POST"
+        assert permitted.headers["access-control-allow-headers"] == "authorization, content-type, x-api-key"
+
+
+OPENAI = (
+    "authorization,content-type,openai-organization,openai-project,user-agent,x-stainless-arch,"
+    "x-stainless-lang,x-stainless-os,x-stainless-package-version,x-stainless-retry-count,"
+    "x-stainless-runtime,x-stainless-runtime-version"
+)
+"""What a browser asks for a request of the npm package openai, in its form: sorted, without spaces."""
+
+
+@pytest.mark.parametrize(
+    ("path", "asked"),
+    [
+        ("/v1/chat/completions", OPENAI),
+        ("/v1/models", "authorization,http-referer,openai-beta,traceparent,x-title"),
+        ("/v2/translate", "authorization,content-type,user-agent,x-requested-with"),
+        ("/translate", "api-key, cache-control, content-type"),
+        ("/api/stream", "accept,content-type,x-api-key"),
+    ],
+)
+def test_pages_of_allowed_sites_may_send_the_headers_of_their_clients(
+    start_server: StartServer, path: str, asked: str
+) -> None:
+    address = start_server(allowed_origins=("https://good.example",), token=TOKEN)
+    preflight = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": asked}
+    with httpx.Client(base_url=address) as client:
+        permitted = client.options(path, headers=preflight | {"Origin": "https://good.example"})
+        assert (permitted.status_code, permitted.headers["access-control-allow-headers"]) == (204, asked)
+        assert permitted.headers["access-control-allow-origin"] == "https://good.example"
+        refused = client.options(path, headers=preflight | {"Origin": "https://evil.example"})
+        assert refused.status_code == 403
+        assert not any(name.startswith("access-control") for name in refused.headers)
+
+
+@pytest.mark.parametrize("asked", ["a b", "a,,b", "a,", "ä", "a\tb", "a:b", "x" * 5_000, ""])
+def test_a_list_of_headers_that_no_browser_sends_is_not_repeated(
+    start_server: StartServer, asked: str
+) -> None:
+    address = start_server(allowed_origins=("https://good.example",))
+    headers = {b"Origin": b"https://good.example", b"Access-Control-Request-Headers": asked.encode()}
+    permitted = httpx.options(f"{address}/v1/models", headers=headers)
+    assert permitted.headers["access-control-allow-headers"] == "authorization, content-type, x-api-key"
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Which hosts, web sites and clients a request may name: keeps pages from reaching into local networks."""
 
 import ipaddress
+import re
 from collections.abc import Mapping
 
 from starlette.datastructures import Headers
@@ -10,6 +11,9 @@ from allyouneed.interfaces.server.settings import ServerSettings
 
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _ALLOWED_HEADERS = "authorization, content-type, x-api-key"
+_NAMES = re.compile(r"[\w!#$%&'*+.^`|~-]+( *, *[\w!#$%&'*+.^`|~-]+)*", re.ASCII)
+_MOST_CHARACTERS = 4_096
+"""Length of a list of headers above which it is not permitted."""
 _SECONDS_TO_REMEMBER = "600"
 
 
@@ -70,11 +74,13 @@ class Origins:
         return scope["type"] == "http" and scope["method"] == "OPTIONS" and "origin" in headers
 
     @staticmethod
-    def permission() -> dict[str, str]:
-        """The headers that permit requests to an allowed origin."""
+    def permission(headers: Headers) -> dict[str, str]:
+        """The headers that permit requests to an allowed origin, with whatever headers its clients send."""
+        asked = headers.get("access-control-request-headers", "")
+        is_valid = len(asked) <= _MOST_CHARACTERS and _NAMES.fullmatch(asked)
         return {
             "Access-Control-Allow-Methods": "GET, POST",
-            "Access-Control-Allow-Headers": _ALLOWED_HEADERS,
+            "Access-Control-Allow-Headers": asked if is_valid else _ALLOWED_HEADERS,
             "Access-Control-Max-Age": _SECONDS_TO_REMEMBER,
         }
 

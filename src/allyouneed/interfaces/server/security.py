@@ -81,7 +81,7 @@ class Guard:
                 self._rates.require(address, is_claimed=may_be_claimed)
             sending.headers |= self._origins.require(scope, headers)
             if self._origins.is_preflight(scope, headers):
-                sending.headers |= self._origins.permission()
+                sending.headers |= self._origins.permission(headers)
                 await sending.empty(204)
                 return
             body = await self._body(scope, headers, receive)
