@@ -10,6 +10,8 @@ import httpx
 import openai
 import pytest
 from fastapi import FastAPI
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.interfaces.server.conftest import DECODING, SETTINGS, StartServer, running
 from tests.patience import PATIENCE_SECONDS
 
@@ -18,6 +20,7 @@ from allyouneed.interfaces.server.application import create_app
 from allyouneed.interfaces.server.decoding import serving
 from allyouneed.interfaces.server.models import ServedModel
 from allyouneed.interfaces.server.protocols import openai as protocol
+from allyouneed.interfaces.server.protocols.openai_request import read_completion
 from allyouneed.interfaces.server.refusal import Refusal
 from allyouneed.interfaces.server.service import Service
 
@@ -173,6 +176,8 @@ def test_a_stream_is_of_events_and_ends_with_done(http: httpx.Client) -> None:
     ("fields", "param", "code"),
     [
         ({"model": "gpt-4o"}, "model", "model_not_found"),
+        ({"model": "de-en"}, "model", "model_not_found"),
+        ({"model": "-" * 9_999}, "model", "model_not_found"),
         ({"model": None}, None, None),
         ({"model": 3}, "model", "invalid_type"),
         ({"messages": None}, "messages", "missing_required_parameter"),
@@ -193,7 +198,12 @@ def test_a_stream_is_of_events_and_ends_with_done(http: httpx.Client) -> None:
         ({"stream_options": {"include_usage": True}}, "stream_options", None),
         ({"tools": [{"type": "function"}]}, "tools", "unsupported_parameter"),
         ({"response_format": {"type": "json_object"}}, "response_format", "unsupported_parameter"),
-        ({"stop": "."}, "stop", "unsupported_parameter"),
+        ({"stop": 3}, "stop", "invalid_type"),
+        ({"stop": ["a", None]}, "stop", "invalid_type"),
+        ({"stop": {"a": "b"}}, "stop", "invalid_type"),
+        ({"stop": ["a", "b", "c", "d", "e"]}, "stop", "array_above_max_length"),
+        ({"audio": {"voice": "ash"}}, "audio", "unsupported_parameter"),
+        ({"tool_choice": "required"}, "tool_choice", "unsupported_parameter"),
         ({"logprobs": True}, "logprobs", "unsupported_parameter"),
         ({"messages": [{"role": "user", "content": "sun " * 26}]}, None, "context_length_exceeded"),
     ],
@@ -216,7 +226,6 @@ def test_wrong_fields_are_named(
 def test_values_that_ask_for_nothing_are_accepted(http: httpx.Client) -> None:
     fields: dict[str, Any] = {
         "n": 1,
-        "stop": None,
         "tools": [],
         "response_format": {"type": "text"},
         "logprobs": False,
@@ -231,9 +240,88 @@ def test_what_is_no_json_is_refused(http: httpx.Client, body: bytes) -> None:
     assert "could not parse the JSON body" in response.json()["error"]["message"]
 
 
-def test_an_unknown_field_is_refused_as_by_openai(client: openai.OpenAI) -> None:
-    with pytest.raises(openai.BadRequestError, match="Unrecognized request argument supplied: beams"):
-        client.chat.completions.create(**BODY, extra_body={"beams": 3})
+@pytest.mark.parametrize("stream", [False, True])
+def test_fields_of_sampling_and_of_other_servers_have_no_effect(
+    http: httpx.Client, offline: Offline, stream: bool
+) -> None:
+    ignored = {
+        **{
+            "temperature": 0,
+            "top_p": 0.9,
+            "top_k": 20,
+            "min_p": 0.1,
+            "typical_p": 1,
+            "repetition_penalty": 1.1,
+        },
+        **{"frequency_penalty": 1, "presence_penalty": 1, "logit_bias": {"50256": -100}, "seed": 1},
+        **{
+            "max_tokens": 5,
+            "max_completion_tokens": 5,
+            "ignore_eos": False,
+            "guided_json": {"type": "object"},
+        },
+        **{"thinking": {"type": "disabled"}, "enable_thinking": False, "reasoning_effort": "low"},
+        **{"chat_template_kwargs": {"enable_thinking": False}, "keep_alive": "5m", "options": {"num_ctx": 9}},
+        **{"provider": {"order": ["x"]}, "service_tier": "auto", "store": True, "metadata": {"a": "b"}},
+        **{
+            "user": "me",
+            "safety_identifier": "me",
+            "prompt_cache_key": "k",
+            "verbosity": "low",
+            "x" * 99: None,
+        },
+    }
+    response = http.post("/chat/completions", json=BODY | ignored | {"stream": stream})
+    assert response.status_code == 200
+    assert response.text == "" or offline("sun moon").split()[0] in response.text
+
+
+@pytest.mark.parametrize(
+    ("stop", "expected"),
+    [
+        ("###", "noomo ratso\nnuso"),
+        (["so", "o r"], "noom"),
+        ("\n", "noomo ratso"),
+        (["", "\nn"], "noomo ratso"),
+        (["mo ratso\nnuso", "ats"], "noomo r"),
+        ("noo", ""),
+        ([], "noomo ratso\nnuso"),
+        (None, "noomo ratso\nnuso"),
+    ],
+)
+def test_a_translation_ends_before_the_first_stop_sequence(
+    client: openai.OpenAI, stop: Any, expected: str
+) -> None:
+    asked: dict[str, Any] = {
+        "model": "en-de",
+        "messages": [{"role": "user", "content": "moon star\nsun"}],
+        "stop": stop,
+    }
+    [choice] = client.chat.completions.create(**asked).choices
+    assert (choice.message.content, choice.finish_reason) == (expected, "stop")
+    with client.chat.completions.create(**asked, stream=True) as stream:
+        chunks = [chunk.choices[0] for chunk in stream]
+    assert "".join(each.delta.content or "" for each in chunks) == expected
+    assert chunks[-1].finish_reason == "stop"
+
+
+@given(st.text("ab", max_size=12), st.lists(st.text("ab", max_size=3), max_size=4))
+def test_what_a_stream_has_shown_is_the_beginning_of_what_is_cut(text: str, stops: list[str]) -> None:
+    body = {"model": "m", "messages": [{"role": "user", "content": "x"}], "stop": stops}
+    asked = read_completion(json.dumps(body).encode())
+    whole, is_cut = asked.cut(text)
+    shown = [asked.certain(text[:end]) for end in range(len(text) + 1)]
+    assert all(whole.startswith(each) for each in shown)
+    assert shown == sorted(shown, key=len)
+    ends = [
+        text[:end] for end in range(len(text) + 1) for stop in stops if stop and text[:end].endswith(stop)
+    ]
+    assert is_cut == bool(ends)
+    assert whole == (
+        min((ends[0].removesuffix(stop) for stop in stops if ends[0].endswith(stop)), key=len)
+        if ends
+        else text
+    )
 
 
 @pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])

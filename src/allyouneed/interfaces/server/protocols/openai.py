@@ -2,7 +2,7 @@
 
 The model is the name of a served model, or a direction such as "en-de". The last message of the user is
 translated; all others are ignored, as a translation model follows no instructions. `n` is the number of
-translations.
+translations, and `stop` cuts them.
 """
 
 import json
@@ -150,11 +150,11 @@ def _completion(asked: Completion, found: Translated) -> dict[str, Any]:
     choices: list[dict[str, Any]] = [
         {
             "index": number,
-            "message": {"role": "assistant", "content": each.text, "refusal": None, "annotations": []},
+            "message": {"role": "assistant", "content": text, "refusal": None, "annotations": []},
             "logprobs": None,
-            "finish_reason": _reason(each),
+            "finish_reason": reason,
         }
-        for number, each in enumerate(found.translations)
+        for number, (text, reason) in enumerate(_ended(asked, each) for each in found.translations)
     ]
     return _frame(asked, "chat.completion") | {"choices": choices, "usage": _usage(found)}
 
@@ -169,15 +169,17 @@ async def _events(
         told: str | Translated = first
         sent = ""
         while isinstance(told, str):
-            yield _event(frame | _choice({"content": told[len(sent) :]}))
-            sent = told
+            if len(certain := asked.certain(told)) > len(sent):
+                yield _event(frame | _choice({"content": certain[len(sent) :]}))
+                sent = certain
             told = await anext(growing)
-        if told.translations[0].text[len(sent) :]:
-            yield _event(frame | _choice({"content": told.translations[0].text[len(sent) :]}))
+        text, reason = _ended(asked, told.translations[0])
+        if text[len(sent) :]:
+            yield _event(frame | _choice({"content": text[len(sent) :]}))
     except Refusal as refusal:
         yield _event(_error(refusal))
         return
-    yield _event(frame | _choice({}, _reason(told.translations[0])))
+    yield _event(frame | _choice({}, reason))
     if asked.has_usage:
         yield _event(frame | {"choices": [], "usage": _usage(told)})
     yield _DONE
@@ -193,8 +195,10 @@ def _choice(delta: Mapping[str, Any], finish_reason: str | None = None) -> dict[
     return {"choices": [choice]}
 
 
-def _reason(found: Translation) -> str:
-    return "length" if found.is_cut else "stop"
+def _ended(asked: Completion, found: Translation) -> tuple[str, str]:
+    """The text of a translation up to a stop sequence, and why it ends."""
+    text, is_stopped = asked.cut(found.text)
+    return text, "length" if found.is_cut and not is_stopped else "stop"
 
 
 def _usage(found: Translated) -> dict[str, int]:

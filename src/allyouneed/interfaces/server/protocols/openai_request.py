@@ -9,31 +9,19 @@ from allyouneed.errors import DataError
 from allyouneed.interfaces.server.refusal import Refusal
 from allyouneed.interfaces.server.settings import MOST_BEAMS, MOST_FIELDS
 
-_READ: Final = frozenset({"model", "messages", "n", "stream", "stream_options"})
-_WITHOUT_EFFECT: Final = frozenset(
-    {
-        *("frequency_penalty", "max_completion_tokens", "max_tokens", "metadata", "parallel_tool_calls"),
-        *("prediction", "presence_penalty", "prompt_cache_key", "prompt_cache_retention"),
-        *("reasoning_effort", "safety_identifier", "seed", "service_tier", "store", "temperature"),
-        *("top_p", "user", "verbosity", "web_search_options"),
-    }
-)
-"""Settings of sampling, accounts and other things that a search for the best translation has no use for."""
 _DEMANDING: Final[Mapping[str, tuple[Any, ...]]] = {
     "audio": (),
     "function_call": ("none", "auto"),
     "functions": ([],),
-    "logit_bias": ({},),
     "logprobs": (False,),
     "modalities": (["text"],),
     "response_format": ({"type": "text"},),
-    "stop": ([], ""),
     "tool_choice": ("none", "auto"),
     "tools": ([],),
     "top_logprobs": (0,),
 }
 """Settings that ask for what a translator does not do, with the values that do not."""
-_MOST_CHARACTERS_OF_NAME: Final = 40
+_MOST_STOPS: Final = 4
 
 
 class Wrong(Refusal):
@@ -62,13 +50,29 @@ class Completion:
     is_streamed: bool
     has_usage: bool
     """Whether a stream ends with the usage."""
+    stops: tuple[str, ...]
+    """Sequences before the first of which a translation is cut."""
+
+    def cut(self, text: str) -> tuple[str, bool]:
+        """Cut a translation at the stop sequence that is complete first; return whether there is one."""
+        found = [(start + len(stop), start) for stop in self.stops if (start := text.find(stop)) >= 0]
+        return (text[: min(found)[1]], True) if found else (text, False)
+
+    def certain(self, text: str) -> str:
+        """What is shown of a translation that goes on: not its last characters, which may begin a stop."""
+        shown, is_cut = self.cut(text)
+        kept = 0 if is_cut else max(map(len, self.stops), default=1) - 1
+        return shown[: max(0, len(shown) - kept)]
 
 
 def read_completion(body: bytes) -> Completion:
     """Read a request for a chat completion.
 
+    Fields of sampling, accounts and other servers are ignored, as by other servers of this protocol: a search
+    for the best translation has no use for them.
+
     Raises:
-        Wrong: It is not JSON, or has a field that is missing, unknown or has a value that is not supported.
+        Wrong: It is not JSON, or a field is missing or has a value that is not supported.
     """
     fields = _fields(body)
     is_streamed = _boolean(fields, "stream")
@@ -78,6 +82,7 @@ def read_completion(body: bytes) -> Completion:
         _num_choices(fields.get("n", 1), is_streamed),
         is_streamed,
         _has_usage(fields.get("stream_options"), is_streamed),
+        _stops(fields.get("stop")),
     )
 
 
@@ -88,8 +93,6 @@ def _fields(body: bytes) -> dict[str, Any]:
     except (UnicodeDecodeError, DataError):
         raise Wrong(None, "We could not parse the JSON body of your request.") from None
     fields = {name: value for name, value in fields.items() if value is not None}
-    for name in fields.keys() - _READ - _WITHOUT_EFFECT - _DEMANDING.keys():
-        raise Wrong(None, f"Unrecognized request argument supplied: {name[:_MOST_CHARACTERS_OF_NAME]}")
     for name, harmless in _DEMANDING.items():
         if name in fields and fields[name] not in harmless:
             raise Wrong(name, f"'{name}' is not supported with this model.", label="unsupported_parameter")
@@ -150,6 +153,17 @@ def _has_usage(options: Any, is_streamed: bool) -> bool:
         message = "'stream_options' is an object, and only allowed when 'stream' is true."
         raise Wrong("stream_options", message)
     return _boolean(options, "include_usage")
+
+
+def _stops(value: Any) -> tuple[str, ...]:
+    stops = [value] if isinstance(value, str) else [] if value is None else value
+    if not isinstance(stops, list) or not all(isinstance(each, str) for each in stops):
+        message = "Invalid type for 'stop': expected a string or an array of strings."
+        raise Wrong("stop", message, label="invalid_type")
+    if len(stops) > _MOST_STOPS:
+        message = f"Invalid 'stop': expected at most {_MOST_STOPS} strings."
+        raise Wrong("stop", message, label="array_above_max_length")
+    return tuple(filter(None, stops))
 
 
 def _boolean(fields: Mapping[str, Any], name: str) -> bool:
