@@ -17,6 +17,9 @@ from allyouneed.interfaces.server.language_names import language_name
         ("zh_Hans", "Chinese (Simplified)"),
         ("zh-Hant-HK", "Chinese (Traditional, Hong Kong)"),
         ("en-IN", "English (IN)"),
+        ("deu", "German"),
+        ("pb", "Portuguese (Brazil)"),
+        ("zh_TW", "Chinese (Traditional)"),
     ],
 )
 def test_a_language_has_its_english_name(code: str, name: str) -> None:

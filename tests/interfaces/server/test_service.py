@@ -174,6 +174,27 @@ def test_the_rest_of_a_direction_is_found(service: Service) -> None:
     assert detected.confidence > 0.5
 
 
+def test_a_text_in_the_target_language_stays_as_it_is(service: Service) -> None:
+    texts = ["  Das ruhige Kind kennt die Frau.\n\nSie ist jung. ", "The weather is very nice today."]
+    german, english = run(service.translate(texts, Ask("auto", "de", n_best=2, alignments=True)))
+    assert [each.text for each in german.translations] == texts[:1]
+    assert (german.source, german.target, german.models) == ("de", "de", ())
+    assert [each.line for each in german.segments] == [0, 2]
+    assert german.notices == ("the text is in the target language already and stays as it is",)
+    assert german.confidence is not None
+    assert german.confidence > 0.9
+    assert (english.source, english.models) == ("en", ("ende",))
+
+    async def streamed() -> list[str | Translated]:
+        return [each async for each in service.stream(texts[0], Ask("auto", "de", n_best=2))]
+
+    assert run(streamed()) == [german]
+    sentence = "Das ruhige Kind kennt die junge Frau."
+    assert [each.text for each in run(service.alternatives(sentence, Ask("auto", "de")))] == [sentence]
+    assert refused(lambda: service.attention(sentence, None, Ask("auto", "de"))).label == "several_models"
+    assert service.num_translated_characters == len(texts[1])
+
+
 def test_long_texts_and_many_are_refused(service: Service) -> None:
     refusal = refused(lambda: service.translate(["a" * 5_001], Ask("en", "de")))
     assert (refusal.status, refusal.label) == (413, "too_long")
@@ -263,7 +284,19 @@ def test_admission_learns_the_speed_of_a_busy_server_only(monkeypatch: pytest.Mo
 
 def test_a_direction_on_the_command_line() -> None:
     assert direction_of("en-de=runs/a=b") == ModelSource(Path("runs/a=b"), ("en", "de"))
-    for wrong in ("en=runs/a", "en-de", "en-de=", "-de=runs/a", "en-d/e=x"):
+    for codes, pair in (
+        ("EN-DE", ("en", "de")),
+        ("zh_Hans-en", ("zh_hans", "en")),
+        ("en-pt_BR", ("en", "pt_br")),
+        ("en-pt-BR", ("en", "pt-br")),
+        ("zh-Hans-es-419", ("zh-hans", "es-419")),
+    ):
+        assert direction_of(f"{codes}=m").direction == pair
+    ambiguous = (
+        "en-pt-br=m",
+        "EN-PT-BR=m",
+    )  # from English to Brazilian Portuguese, or as in Portugal to Breton
+    for wrong in ("en=runs/a", "en-de", "en-de=", "-de=runs/a", "en-d/e=x", *ambiguous):
         with pytest.raises(UsageError, match=r"--direction .*: not of the form SOURCE-TARGET=MODEL"):
             direction_of(wrong)
 

@@ -83,7 +83,8 @@ def serve(
 
     Args:
         models: Runs, checkpoints in them, or model folders, of translation models and parsers.
-        direction: A translation model and its languages, SOURCE-TARGET=MODEL; may be repeated.
+        direction: A translation model and its languages, SOURCE-TARGET=MODEL, with variants as in
+            en-pt_BR=MODEL; may be repeated.
         access: Who may connect.
         limits: How much clients may ask for.
         precision: Precision of matrix products; by default int8 where it is fast, else float32.

@@ -38,7 +38,7 @@ class Translated:
     target: str
     """Code of the target language."""
     models: tuple[str, ...]
-    """Names of the models."""
+    """Names of the models; none if the text is in the target language already."""
     segments: list[Segment] = field(default_factory=list)
     """The parts of the text that were translated separately; over a third language, those of the second
     step."""
@@ -48,3 +48,23 @@ class Translated:
     """Confidence of the detection of the source language, from 0 to 1; None if it was not detected."""
     notices: tuple[str, ...] = ()
     """What the user should know, such as that a text was split because it is too long."""
+
+
+def unchanged(text: str, language: str, confidence: float | None = None) -> Translated:
+    """The "translation" of a text that is in the target language already: the text itself.
+
+    Args:
+        text: The text.
+        language: Code of its language.
+        confidence: Confidence of the detection of the language, from 0 to 1.
+    """
+    lines = [Segment(line, line, number) for number, line in enumerate(text.split("\n")) if line.strip()]
+    return Translated(
+        [Translation(text, 0.0)],
+        language,
+        language,
+        (),
+        lines,
+        confidence=confidence,
+        notices=("the text is in the target language already and stays as it is",),
+    )

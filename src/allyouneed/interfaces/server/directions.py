@@ -5,12 +5,18 @@ from dataclasses import dataclass
 from itertools import product
 
 from allyouneed.interfaces.server.ask import Ask
+from allyouneed.interfaces.server.language_variants import are_same, closest_code, distance
 from allyouneed.interfaces.server.models import ServedModel
 from allyouneed.interfaces.server.refusal import Refusal
 from allyouneed.tasks.translation.translator import Translator
 
 AUTO = "auto"
 """Asks for the detection of the source language."""
+_WEIGHT = 2.0
+"""Weight of languages that are translated, beside 1 of the target's own: a word that may be of either is
+translated, because people rarely ask for the translation of text in the target language."""
+_SHOWN = 0.005
+"""Least confidence for a text to be in the target language, as a lower one is shown as 0%."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +28,7 @@ class Direction:
     target: str
     """Code of the target language."""
     models: tuple[str, ...]
-    """Names of the models that translate one after the other."""
+    """Names of the models that translate one after the other; none if source and target are the same."""
 
 
 @dataclass(frozen=True)
@@ -41,11 +47,44 @@ def directions_of(models: Sequence[ServedModel]) -> list[Direction]:
     for model in translators:
         pair = model.source, model.target
         found.setdefault(pair, Direction(*pair, (model.name,)))
-    for first, second in product(list(found.values()), repeat=2):
+    over = [
+        (distance(first.target, second.source) or 0, first, second)
+        for first, second in product(list(found.values()), repeat=2)
+        if are_same(first.target, second.source) and not are_same(first.source, second.target)
+    ]
+    for _, first, second in sorted(over, key=lambda each: each[0]):
         pair = first.source, second.target
-        if first.target == second.source and first.source != second.target:
-            found.setdefault(pair, Direction(*pair, first.models + second.models))
+        found.setdefault(pair, Direction(*pair, first.models + second.models))
     return list(found.values())
+
+
+def closest(directions: Sequence[Direction], source: str | None, target: str | None) -> list[Direction]:
+    """The directions between two languages (None: any) whose codes are closest to the given ones."""
+    if exact := [
+        each for each in directions if source in (None, each.source) and target in (None, each.target)
+    ]:
+        return exact  # fast, as a page may have thousands of texts
+    found: dict[int, list[Direction]] = {}
+    for each in directions:
+        from_source = distance(source, each.source, is_source=True) if source else 0
+        from_target = distance(target, each.target) if target else 0
+        if from_source is not None is not from_target:
+            found.setdefault(from_source + from_target, []).append(each)
+    return found[min(found)] if found else []
+
+
+def to_itself(code: str) -> Direction:
+    """The direction of a text that is in its target language already; it has no models."""
+    return Direction(code, code, ())
+
+
+def between(directions: Sequence[Direction], source: str, target: str) -> Direction | None:
+    """The direction between two languages as clients name them; None if no model translates in it."""
+    sources, targets = [each.source for each in directions], [each.target for each in directions]
+    to = closest_code(target, targets + sources)
+    if to != closest_code(source, sources + targets) and (fitting := closest(directions, source, target)):
+        return fitting[0]
+    return to_itself(to) if to and are_same(source, to) else None
 
 
 class Router:
@@ -54,7 +93,7 @@ class Router:
     Args:
         models: The served models by name.
         directions: Their directions, in order of preference.
-        detect: Source languages of a text by falling probability.
+        detect: All languages of the directions by falling probability for a text.
     """
 
     def __init__(
@@ -66,50 +105,55 @@ class Router:
         self._models, self._directions, self._detect = models, directions, detect
 
     def route(self, text: str, ask: Ask) -> Route:
-        """The direction of a text.
+        """The direction of a text; one without models if the detected language is the target.
 
         Raises:
             Refusal: No model translates in this direction (404), or several do and the request names none
                 (422).
         """
-        if ask.model is not None:
-            return self._by_name(ask.model, ask)
-        if ask.source != AUTO:
-            return Route(self._only(ask.source, ask.target))
-        for code, confidence in self._detect(text):
-            if any(self._fits(each, code, ask.target) for each in self._directions):
-                return Route(self._only(code, ask.target), confidence)
-        return Route(self._only(None, ask.target), 0.0)
+        directions = self._directions if ask.model is None else [self._of_model(ask.model, ask)]
+        if ask.source == AUTO:
+            return self._detected(text, ask.target, directions)
+        return Route(_only(directions, ask.source, ask.target))
 
-    def _by_name(self, name: str, ask: Ask) -> Route:
+    def _of_model(self, name: str, ask: Ask) -> Direction:
         model = self._models.get(name)
         if model is None or not isinstance(model.loaded, Translator):
             raise Refusal(404, "no_model", "no such translation model; GET /api/models lists them")
         direction = Direction(model.source, model.target, (name,))
-        source = None if ask.source == AUTO else ask.source
-        if not self._fits(direction, source, ask.target):
+        if not closest([direction], None if ask.source == AUTO else ask.source, ask.target):
             raise Refusal(
                 422, "other_languages", f"the model translates from {model.source} to {model.target}"
             )
-        return Route(direction)
+        return direction
 
-    def _only(self, source: str | None, target: str | None) -> Direction:
-        fitting = [each for each in self._directions if self._fits(each, source, target)]
-        if not fitting:
-            raise Refusal(
-                404, "no_direction", "no model translates that; GET /api/models lists the languages"
-            )
-        if len(fitting) > 1 and not (source and target) and len(self._direct(fitting)) != 1:
-            missing = "target" if source else "source"
-            raise Refusal(422, "which_direction", f"several models fit; name the {missing} language")
-        return self._direct(fitting)[0] if self._direct(fitting) else fitting[0]
-
-    @staticmethod
-    def _direct(directions: Sequence[Direction]) -> list[Direction]:
-        return [each for each in directions if len(each.models) == 1]
-
-    @staticmethod
-    def _fits(direction: Direction, source: str | None, target: str | None) -> bool:
-        return direction.source == (source or direction.source) and direction.target == (
-            target or direction.target
+    def _detected(self, text: str, target: str | None, directions: Sequence[Direction]) -> Route:
+        """The route from the likeliest language that is the target or is translated to it."""
+        found = self._detect(text)
+        sources, targets = [each.source for each in directions], [each.target for each in directions]
+        there = {closest_code(target, targets + sources) or ""} if target else {*targets} - {*sources}
+        onward = {
+            code: closest([each for each in directions if each.source == code], None, target)
+            for code, _ in found
+            if code not in there
+        }
+        likeliest = max(
+            (each for each in found if onward.get(each[0]) or (each[0] in there and each[1] >= _SHOWN)),
+            key=lambda each: each[1] * (_WEIGHT if each[0] in onward else 1.0),
+            default=None,
         )
+        if likeliest is None:
+            return Route(_only(directions, None, target), 0.0)
+        code, confidence = likeliest
+        return Route(_only(onward[code], code, target) if code in onward else to_itself(code), confidence)
+
+
+def _only(directions: Sequence[Direction], source: str | None, target: str | None) -> Direction:
+    fitting = closest(directions, source, target)
+    if not fitting:
+        raise Refusal(404, "no_direction", "no model translates that; GET /api/models lists the languages")
+    direct = [each for each in fitting if len(each.models) == 1]
+    if len(fitting) > 1 and not (source and target) and len(direct) != 1:
+        missing = "target" if source else "source"
+        raise Refusal(422, "which_direction", f"several models fit; name the {missing} language")
+    return (direct or fitting)[0]

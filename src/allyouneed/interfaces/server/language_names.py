@@ -2,6 +2,8 @@
 
 from typing import Final
 
+from allyouneed.interfaces.server.language_variants import language_parts
+
 _NAMES: Final = """
 aa Afar, ab Abkhazian, ae Avestan, af Afrikaans, ak Akan, am Amharic, an Aragonese, ar Arabic, as Assamese,
 av Avaric, ay Aymara, az Azerbaijani, ba Bashkir, be Belarusian, bg Bulgarian, bi Bislama, bm Bambara,
@@ -46,10 +48,10 @@ def language_name(code: str) -> str:
     """Return the English name of a language, such as "German" for "de".
 
     Args:
-        code: A code of ISO 639, alone or with scripts and regions, as in "zh-Hans" and "pt_BR". An unknown
-            code is its own name.
+        code: A code of ISO 639, alone or with scripts and regions, as in "zh-Hans", "pt_BR" and "deu". An
+            unknown code is its own name.
     """
-    language, *variants = code.lower().replace("_", "-").split("-")
+    language, *variants = language_parts(code)
     if language not in _LANGUAGES:
         return code
     described = ", ".join(_VARIANTS.get(variant, variant.upper()) for variant in variants)

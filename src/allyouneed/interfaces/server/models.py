@@ -12,6 +12,7 @@ import torch
 
 from allyouneed.config.run import DecodingPrecision
 from allyouneed.errors import UsageError
+from allyouneed.interfaces.server.language_variants import are_same
 from allyouneed.native.library import available, instructions
 from allyouneed.storage.run_directory import resolve_model
 from allyouneed.tasks.loading import load
@@ -20,6 +21,8 @@ from allyouneed.tasks.parsing.penn_words import penn_words
 from allyouneed.tasks.translation.translator import Translator
 
 _LONGEST_NAME = 64
+_CODE = re.compile(r"[A-Za-z]{2,8}(_\w+)?|[A-Za-z]{2,3}(-([A-Za-z]{4}|[A-Z]{2}|[0-9]{3}))+")
+"""A language code on the command line."""
 
 
 class Version(NamedTuple):
@@ -75,15 +78,21 @@ class ModelSource:
 
 
 def direction_of(text: str) -> ModelSource:
-    """Read `en-de=PATH`.
+    """Read `en-de=PATH`; a variant follows "_", or "-" if it looks like one, as in "pt-BR" and "zh-Hans".
 
     Raises:
         UsageError: The text has another form.
     """
-    matched = re.fullmatch(r"([A-Za-z]{2,8}(?:_\w+)?)-([A-Za-z]{2,8}(?:_\w+)?)=(.+)", text)
-    if matched is None:
-        raise UsageError(f"--direction {text}: not of the form SOURCE-TARGET=MODEL, such as en-de=runs/first")
-    return ModelSource(Path(matched[3]), (matched[1].lower(), matched[2].lower()))
+    codes, _, path = text.partition("=")
+    pairs = [(codes[: dash.start()], codes[dash.end() :]) for dash in re.finditer("-", codes)]
+    fitting = [(source, target) for source, target in pairs if all(map(_CODE.fullmatch, (source, target)))]
+    if len(fitting) != 1 or not path:
+        raise UsageError(
+            f"--direction {text}: not of the form SOURCE-TARGET=MODEL, such as en-de=runs/first "
+            "and en-pt_BR=runs/second"
+        )
+    [(source, target)] = fitting
+    return ModelSource(Path(path), (source.lower(), target.lower()))
 
 
 def load_models(
@@ -120,7 +129,7 @@ def newer(model: ServedModel, device: torch.device) -> ServedModel | None:
     stated, expected = _stated_languages(found), _stated_languages(model)
     if not all(expected):
         expected = model.source, model.target
-    if all(stated) and stated != expected:
+    if all(stated) and not all(map(are_same, stated, expected)):
         raise UsageError(
             f"it translates {'-'.join(stated)}, not {'-'.join(expected)}; "
             "put it in another place, and start the server with both"

@@ -12,7 +12,7 @@ from allyouneed.data.languages import Detector
 from allyouneed.explorer.page import pack_weights
 from allyouneed.inference.scheduler import Scheduler
 from allyouneed.interfaces.server.admission import Admission
-from allyouneed.interfaces.server.ask import Ask, Translated
+from allyouneed.interfaces.server.ask import Ask, Translated, unchanged
 from allyouneed.interfaces.server.awaiting import all_of, alone, submitted
 from allyouneed.interfaces.server.directions import AUTO, Direction, Route, Router, directions_of
 from allyouneed.interfaces.server.language_names import language_name
@@ -76,7 +76,7 @@ class Service:
         """Number of characters of all texts that were translated since the start."""
         self._scheduler = scheduler
         self._admission = Admission(settings.queue_tokens, settings.most_wait_seconds, speed)
-        self._detector = Detector(sorted({each.source for each in self.directions}))
+        self._detector = Detector(self.languages)
         self._router = Router(self.models, self.directions, self._detector.detect)
         self._attending = asyncio.Semaphore(1)
 
@@ -91,9 +91,14 @@ class Service:
         return self._scheduler.num_tokens
 
     def detect(self, text: str) -> list[tuple[str, float]]:
-        """Source languages of the served models by falling probability (from 0 to 1) for a text."""
+        """Languages of the served models by falling probability (from 0 to 1) for a text."""
         self._require([text])
         return self._detector.detect(text)
+
+    def route(self, text: str, target: str) -> Route:
+        """The direction of a text whose source language is to be detected, and its confidence."""
+        self._require([text])
+        return self._router.route(text, Ask(AUTO, target))
 
     async def translate(self, texts: Sequence[str], ask: Ask = Ask()) -> list[Translated]:
         """Translate texts of any number of sentences and lines; line breaks are kept."""
@@ -106,7 +111,7 @@ class Service:
         self._require(texts, ask)
         await self._load_detector(ask)
         routed = [(text, self._router.route(text, ask)) for text in texts]
-        beam_size = self._beam_size(routed[0][1].direction.models[0], ask) if routed else 1
+        beam_size = max((self._beam_size(route.direction.models, ask) for _, route in routed), default=1)
 
         async def in_batches(when_queued: WhenQueued) -> list[Translated]:
             found: list[Translated] = []
@@ -130,7 +135,7 @@ class Service:
         def tell(certain: str) -> None:
             loop.call_soon_threadsafe(told.put_nowait, certain)
 
-        with self._admitted([text], self._beam_size(route.direction.models[0], ask)) as when_queued:
+        with self._admitted([text], self._beam_size(route.direction.models, ask)) as when_queued:
             made = self._translated(text, route, ask, partial(when_queued, text), tell)
             work = asyncio.ensure_future(self._in_time(made))
             work.add_done_callback(lambda _: told.put_nowait(None))
@@ -149,7 +154,10 @@ class Service:
                 422, "several_lines", "alternatives are for one sentence; send it without line breaks"
             )
         await self._load_detector(ask)
-        [*before, name] = self._router.route(text, ask).direction.models
+        names = self._router.route(text, ask).direction.models
+        if not names:
+            return unchanged(text, "").translations
+        [*before, name] = names
         queued = self._queued(name)  # once: the model may be replaced meanwhile, by one with other ids
 
         async def seek(when_queued: WhenQueued) -> list[TranslatedText]:
@@ -162,7 +170,7 @@ class Service:
             asked, arrived = replace(_of_last_step(ask, before), n_best=1), partial(when_queued, text)
             return await all_of([self._step(queued, passed, asked, arrived, prefix=ids) for ids in begun])
 
-        with self._admitted([text] * _ALTERNATIVES, self._beam_size(name, ask)) as when_queued:
+        with self._admitted([text] * _ALTERNATIVES, self._beam_size([name], ask)) as when_queued:
             found = await self._in_time(seek(when_queued))
         return [each.translations[0] for each in found]
 
@@ -229,6 +237,9 @@ class Service:
     ) -> Translated:
         """Translate a text, with one model after the other where several are needed."""
         direction, passed, notices = route.direction, text, list[str]()
+        if not direction.models:
+            when_queued()
+            return unchanged(text, direction.target, route.confidence)
         *before, last = direction.models
         num_read = 0
         for name in before:
@@ -290,12 +301,15 @@ class Service:
         if ask.model is not None and ask.model in self.models:
             return self.models[ask.model].loaded
         names = self._router.route(text, ask).direction.models
-        if len(names) > 1:
-            raise Refusal(422, "several_models", "only the attention of a single model can be shown")
+        if len(names) != 1:
+            raise Refusal(
+                422, "several_models", "only the attention of a single model can be shown; name one"
+            )
         return self.models[names[0]].loaded
 
-    def _beam_size(self, name: str, ask: Ask) -> int:
-        return ask.search.get("beam_size") or self.models[name].loaded.config.search.beam_size
+    def _beam_size(self, names: Sequence[str], ask: Ask) -> int:
+        own = self.models[names[0]].loaded.config.search.beam_size if names else 1
+        return ask.search.get("beam_size") or own
 
     def _deadline(self) -> float:
         return time.monotonic() + self.settings.request_seconds

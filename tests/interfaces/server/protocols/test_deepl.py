@@ -89,6 +89,14 @@ def test_the_source_language_of_each_text_is_detected(client: deepl.DeepLClient,
     assert [each.text for each in found] == [offline(GERMAN), ENGLISH, offline(GERMAN)]
 
 
+def test_a_text_in_a_language_that_is_only_translated_to_stays_as_it_is(client: deepl.DeepLClient) -> None:
+    french = "Deux chiens courent sur la plage avec un ballon rouge."
+    for source in (None, "FR"):
+        found = client.translate_text(french, source_lang=source, target_lang="FR-CA")
+        assert isinstance(found, deepl.TextResult)
+        assert (found.text, found.detected_source_lang) == (french, "FR")
+
+
 def test_the_client_may_send_all_its_options(client: deepl.DeepLClient, offline: Offline) -> None:
     found = client.translate_text(
         "sun moon",
@@ -195,7 +203,6 @@ def test_unknown_fields_and_empty_values_are_ignored(http: httpx.Client, offline
         ({"target_lang": None}, 400, "Value for 'target_lang' not supported."),
         ({"target_lang": "XX"}, 400, "Value for 'target_lang' not supported."),
         ({"target_lang": ["DE"]}, 400, "Value for 'target_lang' not supported."),
-        ({"target_lang": "DE-US"}, 400, "Value for 'target_lang' not supported."),
         ({"source_lang": "auto"}, 400, "Value for 'source_lang' not supported."),
         ({"source_lang": "FR"}, 400, "Value for 'source_lang' not supported."),
         ({"formality": "more"}, 400, "'formality' is not supported for given 'target_lang'."),
@@ -226,13 +233,14 @@ def test_wrong_fields_are_refused_as_by_deepl(
 
 
 def test_a_direction_without_a_model_is_named(models: list[ServedModel]) -> None:
-    with serving([models[0], replace(models[1], target="en")], DECODING, SETTINGS) as service:
+    served = [models[0], replace(models[1], source="fr", target="en")]
+    with serving(served, DECODING, SETTINGS) as service:
         directions = [each for each in service.directions if len(each.models) == 1]
         languages = Languages(service.languages, directions)
-        languages.require_direction("en", "de")
-        languages.require_direction("de", "de")
-        with pytest.raises(Refusal, match=r"^Unsupported language pair: 'EN' => 'FR'\.$"):
-            languages.require_direction("en", "fr")
+        assert languages.direction("EN-GB", "de") == directions[0]
+        assert languages.direction("DE", "de-AT").models == ()
+        with pytest.raises(Refusal, match=r"^Unsupported language pair: 'FR' => 'DE'\.$"):
+            languages.direction("fr", "de")
 
 
 @pytest.mark.parametrize("body", [b"[]", b"{", b"\xff", b'{"text": "a", "text": "b"}', b'{"text": NaN}'])
@@ -275,10 +283,11 @@ def test_refusals_have_deepls_form(status: int, expected: int) -> None:
         ("EN-GB", ["de", "en"], "en"),
         ("en-us", ["en_GB", "en"], "en"),
         ("EN-GB", ["en", "en_GB"], "en_GB"),
-        ("EN-US", ["en_GB"], None),
+        ("EN-US", ["en_GB"], "en_GB"),
+        ("DE-US", ["de"], "de"),
         ("PT-BR", ["pt"], "pt"),
         ("PT", ["pt_BR"], "pt_BR"),
-        ("PT-PT", ["pt_BR"], None),
+        ("PT-PT", ["pt_BR"], "pt_BR"),
         ("ZH-HANS", ["zh"], "zh"),
         ("ZH-HANT", ["zh"], None),
         ("ZH-HANT", ["zh", "zh_TW"], "zh_TW"),

@@ -140,6 +140,21 @@ def test_html_may_have_more_texts_than_a_request(client: httpx.Client, offline: 
     assert translated == [f"<p>{sun}</p>" * 100, "", "<hr>", f"<p>{offline('moon')}</p>"]
 
 
+GERMAN = "zwei Hunde laufen mit einem roten Ball über den Strand"
+
+
+@pytest.mark.parametrize("fields", [{}, {"format": "html"}, {"alternatives": 3}])
+def test_a_text_in_a_language_that_is_only_translated_to_is_detected(
+    client: httpx.Client, fields: dict[str, Any]
+) -> None:
+    body = {"q": [GERMAN, GERMAN], "source": "auto", "target": "DE-at", **fields}
+    answer = client.post("/translate", json=body).json()
+    detected = {"confidence": 100.0, "language": "de"}
+    assert (answer["translatedText"], answer["detectedLanguage"]) == ([GERMAN] * 2, [detected] * 2)
+    assert answer.get("alternatives", [[], []]) == [[], []]
+    assert client.post("/detect", json={"q": GERMAN}).json() == [detected]
+
+
 def test_codes_of_variants_are_libretranslates(client: httpx.Client, offline: Offline) -> None:
     for code in ("pb", "pt-BR", "pt-br", "PT-BR", "pt_BR"):
         answer = client.post("/translate", json={"q": "sun", "source": "ES", "target": code}).json()
@@ -180,7 +195,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"q": ["sun"] * 65}, "Invalid request: request (65) exceeds text limit (64)"),
     (
         {"source": "pb"},
-        "Spanish (es) is not available as a target language from Portuguese (Brazil) (pb)",
+        "Spanish (es) is not available as a target language from Portuguese (Brazil) (pt-BR)",
     ),
 ]
 
@@ -387,6 +402,7 @@ def test_a_request_past_its_deadline_is_refused(serve: Serve, text_format: str) 
         (Refusal(401, "no_token", "x"), 400, "Please contact the server operator to get an API key"),
         (Refusal(401, "wrong_token", "x"), 403, "Invalid API key"),
         (Refusal(422, "unicode", "x"), 400, "x"),
+        (Refusal(404, "no_direction", "x"), 400, "x"),
         (Refusal(413, "too_large", "x"), 413, "x"),
         (Refusal(503, "draining", "x"), 503, "x"),
     ],

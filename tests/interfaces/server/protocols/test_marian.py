@@ -182,6 +182,7 @@ def test_the_query_names_the_direction(models: list[ServedModel], offline: Offli
             "": offline("sun"),
             "?source=en": offline("sun"),
             "?source=DE&target=fr": french,
+            "?source=deu&target=fr-CA": french,
             "?source=de": french,
             "?source=en&target=fr": over_german,
         }.items():

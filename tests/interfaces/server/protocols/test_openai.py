@@ -324,6 +324,13 @@ def test_what_a_stream_has_shown_is_the_beginning_of_what_is_cut(text: str, stop
     )
 
 
+@pytest.mark.parametrize("model", ["EN-DE", "eng-deu", "en-GB-de-AT", "en_us-de"])
+def test_a_direction_may_be_named_by_other_codes(client: openai.OpenAI, offline: Offline, model: str) -> None:
+    found = client.chat.completions.create(model=model, messages=[{"role": "user", "content": "sun"}])
+    assert (found.choices[0].message.content, found.model) == (offline("sun"), model)
+    assert client.models.retrieve(model).id == model
+
+
 @pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
 def test_other_paths_are_answered_in_the_same_form(http: httpx.Client, method: str) -> None:
     for path in ("/embeddings", "/", "/audio/speech"):

@@ -71,6 +71,24 @@ def test_a_stream_has_events(client: httpx.Client) -> None:
     assert (refused.status_code, refused.json()["error"]["label"]) == (404, "no_direction")
 
 
+def test_a_text_in_the_target_language_stays_as_it_is(client: httpx.Client) -> None:
+    french = "Deux chiens courent sur la plage avec un ballon rouge."
+    body = {"text": french, "source": "auto", "target": "fr-CA"}
+    [found] = client.post("/api/translate", json=body).json()["results"]
+    assert 0.9 < found.pop("confidence") <= 1
+    assert found == {
+        "translations": [{"text": french, "score": 0.0}],
+        "source": "fr",
+        "target": "fr",
+        "models": [],
+        "segments": [{"source": french, "text": french, "line": 0}],
+        "notices": ["the text is in the target language already and stays as it is"],
+    }
+    [(name, result)] = events_of(client.post("/api/stream", json=body))
+    assert (name, result["translations"]) == ("done", found["translations"])
+    assert client.post("/api/detect", json={"text": french}).json()["languages"][0]["language"] == "fr"
+
+
 def test_alternatives_go_on_differently_after_the_prefix(client: httpx.Client) -> None:
     # The toy model has never read the first word, so it is not sure.
     body = {"model": "ende", "text": "a star bear sees wolf", "alignments": True}

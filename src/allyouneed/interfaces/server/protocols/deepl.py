@@ -14,6 +14,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 
 from allyouneed.interfaces.server.ask import Ask
+from allyouneed.interfaces.server.directions import Direction
 from allyouneed.interfaces.server.html_text import HtmlText
 from allyouneed.interfaces.server.protocols.answers import Answer, always, in_json
 from allyouneed.interfaces.server.protocols.deepl_languages import Languages, shown
@@ -67,16 +68,16 @@ class _Endpoints:
     async def translate(self, request: Request) -> dict[str, Any]:
         """Translate texts."""
         asked = read_translation(await read_values(request), self._settings.most_characters)
-        target = self._languages.target(asked.target)
+        self._languages.target(asked.target)  # is served
         passages = await asyncio.to_thread(lambda: [_Passage(text, asked) for text in asked.texts])
-        sources = await self._sources(passages, asked.source, target)
-        for source in dict.fromkeys(sources):
-            ones = [passage for passage, its in zip(passages, sources, strict=True) if its == source]
-            await self._translate(ones, source, target)
+        directions = await self._directions(passages, asked)
+        for direction in dict.fromkeys(directions):
+            ones = [passage for passage, its in zip(passages, directions, strict=True) if its == direction]
+            await self._translate(ones, direction)
         return {
             "translations": [
-                _result(asked, passage, shown(source))
-                for passage, source in zip(passages, sources, strict=True)
+                _result(asked, passage, shown(direction.source))
+                for passage, direction in zip(passages, directions, strict=True)
             ]
         }
 
@@ -95,25 +96,23 @@ class _Endpoints:
             "character_limit": _UNLIMITED,
         }
 
-    async def _sources(self, passages: Sequence["_Passage"], given: str | None, target: str) -> list[str]:
-        """The source language of each text, given or detected."""
-        if given is not None:
-            source = self._languages.source(given)
-            self._languages.require_direction(source, target)
-            return [source] * len(passages)
+    async def _directions(self, passages: Sequence["_Passage"], asked: Asked) -> list[Direction]:
+        """The direction of each text, whose source language is given or detected."""
+        if asked.source is not None:
+            return [self._languages.direction(asked.source, asked.target)] * len(passages)
 
-        def detect() -> list[str]:
+        def detect() -> list[Direction]:
             texts = ["\n".join(each.parts)[: self._settings.most_characters] for each in passages]
-            return [self._languages.likeliest_source(self._service.detect(text), target) for text in texts]
+            return [self._service.route(text, asked.target).direction for text in texts]
 
         return await asyncio.to_thread(detect)  # the first time, it takes a second
 
-    async def _translate(self, passages: Sequence["_Passage"], source: str, target: str) -> None:
+    async def _translate(self, passages: Sequence["_Passage"], direction: Direction) -> None:
         """Translate the parts of passages."""
-        if source == target:
+        if not direction.models:
             return
         parts = [part for each in passages for part in each.parts]
-        translations = iter(await self._service.translate_all(parts, Ask(source, target)))
+        translations = iter(await self._service.translate_all(parts, Ask(direction.source, direction.target)))
         for each in passages:
             each.translations = [next(translations).translations[0].text for _ in each.parts]
 

@@ -1,30 +1,23 @@
-"""The language codes of DeepL, which asks for variants of some target languages."""
+"""The served languages as DeepL lists them: with variants of some target languages."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from allyouneed.interfaces.server.directions import Direction
+from allyouneed.interfaces.server.directions import Direction, between
+from allyouneed.interfaces.server.language_variants import closest_code, standard_code
 from allyouneed.interfaces.server.refusal import Refusal
 
-_NAMED_OTHERWISE: Final = {
-    **{"no": "nb", "iw": "he", "pb": "pt-br", "zt": "zh-hant"},
-    **{"zh-cn": "zh-hans", "zh-sg": "zh-hans", "zh-hk": "zh-hant", "zh-tw": "zh-hant"},
-}
-_VARIANTS: Final = frozenset(
-    {"de-at", "de-ch", "en-gb", "en-us", "es-419", "fr-ca", "pt-br", "pt-pt", "zh-hans"}
-)
-"""Variants that a model of the language stands in for; traditional Chinese is none, as its script differs."""
 _SHOWN: Final[Mapping[str, Mapping[str, str]]] = {
-    "en": {"EN-GB": "English (British)", "EN-US": "English (American)"},
-    "en-gb": {"EN-GB": "English (British)"},
-    "en-us": {"EN-US": "English (American)"},
-    "nb": {"NB": "Norwegian (bokmål)"},
-    "pt": {"PT-BR": "Portuguese (Brazilian)", "PT-PT": "Portuguese (European)"},
-    "pt-br": {"PT-BR": "Portuguese (Brazilian)"},
-    "pt-pt": {"PT-PT": "Portuguese (European)"},
-    "zh": {"ZH": "Chinese (simplified)", "ZH-HANS": "Chinese (simplified)"},
-    "zh-hans": {"ZH": "Chinese (simplified)", "ZH-HANS": "Chinese (simplified)"},
-    "zh-hant": {"ZH-HANT": "Chinese (traditional)"},
+    "EN": {"EN-GB": "English (British)", "EN-US": "English (American)"},
+    "EN-GB": {"EN-GB": "English (British)"},
+    "EN-US": {"EN-US": "English (American)"},
+    "NB": {"NB": "Norwegian (bokmål)"},
+    "PT": {"PT-BR": "Portuguese (Brazilian)", "PT-PT": "Portuguese (European)"},
+    "PT-BR": {"PT-BR": "Portuguese (Brazilian)"},
+    "PT-PT": {"PT-PT": "Portuguese (European)"},
+    "ZH": {"ZH": "Chinese (simplified)", "ZH-HANS": "Chinese (simplified)"},
+    "ZH-HANS": {"ZH": "Chinese (simplified)", "ZH-HANS": "Chinese (simplified)"},
+    "ZH-HANT": {"ZH-HANT": "Chinese (traditional)"},
 }
 """Target languages that DeepL lists under other codes or names than ours."""
 
@@ -39,51 +32,41 @@ class Languages:
 
     def __init__(self, names: Mapping[str, str], directions: Sequence[Direction]) -> None:
         self._names = names
-        self._sources = _by_normal_code(each.source for each in directions)
-        self._targets = _by_normal_code(each.target for each in directions)
-        self._pairs = {(each.source, each.target) for each in directions}
-
-    def source(self, code: str) -> str:
-        """Return the models' code of a source language.
-
-        Raises:
-            Refusal: The language is not served.
-        """
-        return _found(code, self._sources, "source_lang")
+        self._directions = directions
+        self._sources = list(dict.fromkeys(each.source for each in directions))
+        self._targets = list(dict.fromkeys(each.target for each in directions))
 
     def target(self, code: str) -> str:
-        """Return the models' code of a target language or of the language that it is a variant of.
+        """Return the models' code of a target language or of the closest variant.
 
         Raises:
             Refusal: The language is not served.
         """
-        return _found(code, self._targets, "target_lang")
+        return _served(closest_code(code, self._targets), "target_lang")
 
-    def require_direction(self, source: str, target: str) -> None:
-        """Check that texts can be translated between two languages, given by the models' codes.
+    def direction(self, source: str, target: str) -> Direction:
+        """Return the direction between two languages; between one and itself, it has no models.
 
         Raises:
-            Refusal: No model does.
+            Refusal: A language is not served, or no model translates in this direction.
         """
-        if source != target and (source, target) not in self._pairs:
-            pair = f"'{shown(source)}' => '{_normal(target).upper()}'"
-            raise Refusal(400, "no_direction", f"Unsupported language pair: {pair}.")
-
-    def likeliest_source(self, detected: Sequence[tuple[str, float]], target: str) -> str:
-        """Return the most probable detected language that is the target or is translated to it."""
-        fitting = (code for code, _ in detected if code == target or (code, target) in self._pairs)
-        return next(fitting, target)
+        to = self.target(target)
+        origin = _served(closest_code(source, [*self._sources, to], is_source=True), "source_lang")
+        if found := between(self._directions, source, target):
+            return found
+        pair = f"'{shown(origin)}' => '{_code(to)}'"
+        raise Refusal(400, "no_direction", f"Unsupported language pair: {pair}.")
 
     def sources(self) -> list[dict[str, Any]]:
         """Return the source languages, as DeepL lists them."""
-        listed = {shown(code): self._names[code].partition(" (")[0] for code in self._sources.values()}
+        listed = {shown(code): self._names[code].partition(" (")[0] for code in self._sources}
         return [{"language": code, "name": name} for code, name in sorted(listed.items())]
 
     def targets(self) -> list[dict[str, Any]]:
         """Return the target languages, as DeepL lists them."""
         listed: dict[str, str] = {}
-        for normal, code in self._targets.items():
-            listed |= _SHOWN.get(normal, {normal.upper(): self._names[code]})
+        for code in self._targets:
+            listed |= _SHOWN.get(_code(code), {_code(code): self._names[code]})
         return [
             {"language": code, "name": name, "supports_formality": False}
             for code, name in sorted(listed.items())
@@ -92,27 +75,14 @@ class Languages:
 
 def shown(source: str) -> str:
     """DeepL's code for a source language."""
-    return _normal(source).partition("-")[0].upper()
+    return _code(source).partition("-")[0]
 
 
-def _by_normal_code(codes: Iterable[str]) -> dict[str, str]:
-    return {_normal(code): code for code in codes}
+def _code(code: str) -> str:
+    return "NB" if code.lower() == "no" else standard_code(code).upper()
 
 
-def _normal(code: str) -> str:
-    lower = code.lower().replace("_", "-")
-    return _NAMED_OTHERWISE.get(lower, lower)
-
-
-def _found(code: str, served: Mapping[str, str], field: str) -> str:
-    """The served code for a language, or for one that differs from it in the variant."""
-    normal = _normal(code)
-    base = normal.partition("-")[0]
-    if normal in served:
-        return served[normal]
-    if normal in _VARIANTS and base in served:
-        return served[base]
-    for each in served:
-        if normal == each.partition("-")[0]:
-            return served[each]
-    raise Refusal(400, "no_language", f"Value for '{field}' not supported.")
+def _served(found: str | None, field: str) -> str:
+    if found is None:
+        raise Refusal(400, "no_language", f"Value for '{field}' not supported.")
+    return found

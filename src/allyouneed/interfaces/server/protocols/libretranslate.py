@@ -11,7 +11,7 @@ from fastapi.responses import JSONResponse
 
 from allyouneed.config.run import SearchSettings
 from allyouneed.interfaces.server.ask import Ask
-from allyouneed.interfaces.server.directions import AUTO, Direction
+from allyouneed.interfaces.server.directions import AUTO, Direction, Route, to_itself
 from allyouneed.interfaces.server.html_text import HtmlText
 from allyouneed.interfaces.server.protocols.answers import Answer, always, in_json
 from allyouneed.interfaces.server.protocols.libretranslate_languages import UNKNOWN, Languages, detection
@@ -61,7 +61,7 @@ def worded(refusal: Refusal) -> JSONResponse:
     """
     if refusal.status == 401:
         refusal = _NO_KEY if refusal.label.startswith("no") else _WRONG_KEY
-    status = 400 if refusal.status == 422 else refusal.status
+    status = 400 if refusal.status == 422 or refusal.label == "no_direction" else refusal.status
     message = f"Slowdown: {refusal.message}" if status == 429 else refusal.message
     return JSONResponse({"error": message}, status, refusal.headers)
 
@@ -95,16 +95,17 @@ class _Endpoints:
         texts, source, target = fields.texts(), fields.language("source"), fields.language("target")
         num_alternatives = fields.num_alternatives()
         require_sizes(texts, self._settings.most_characters)
-        given = None if source.lower() == AUTO else self._languages.require(source)
-        to = self._languages.require(target)
+        given = None if source.lower() == AUTO else self._languages.direction(source, target)
+        self._languages.require(target)
         passages = await asyncio.to_thread(_Passages, _listed(texts), fields.is_html())
-        origin, confidence = (given, 1.0) if given else await self._detect(passages.parts, to)
+        route = Route(given) if given else await self._detect(passages.parts, target)
         hypotheses = passages.joined(
-            await self._translations(passages.parts, origin, to, num_alternatives + 1)
+            await self._translations(passages.parts, route.direction, num_alternatives + 1)
         )
         answer: dict[str, list[Any]] = {"translatedText": [best for best, *_ in hypotheses]}
         if given is None:
-            answer["detectedLanguage"] = [detection(origin, confidence)] * len(hypotheses)
+            detected = detection(route.direction.source, route.confidence or 0.0)
+            answer["detectedLanguage"] = [detected] * len(hypotheses)
         if num_alternatives:
             answer["alternatives"] = [_alternatives(each) for each in hypotheses]
         return answer if isinstance(texts, list) else {name: values[0] for name, values in answer.items()}
@@ -112,7 +113,10 @@ class _Endpoints:
     async def detect(self, request: Request) -> list[dict[str, Any]]:
         """The languages of a text, or of several together."""
         texts = _listed((await read_fields(request)).texts())
-        found = [detection(*each) for each in await self._detected(texts)][:_MOST_DETECTIONS]
+        detected = await asyncio.to_thread(
+            self._service.detect, self._joined(texts)
+        )  # takes a second at first
+        found = [detection(*each) for each in detected[:_MOST_DETECTIONS]]
         return [each for each in found if each["confidence"]] or found[:1] or [detection(UNKNOWN, 0)]
 
     async def languages(self, _: Request) -> list[dict[str, Any]]:
@@ -136,25 +140,22 @@ class _Endpoints:
             },
         }
 
-    async def _detect(self, texts: Sequence[str], target: str) -> tuple[str, float]:
-        """The source language of texts, and its probability."""
+    async def _detect(self, texts: Sequence[str], target: str) -> Route:
+        """The direction of texts in the same language, which is detected."""
         if not any(map(_has_words, texts)):
-            return UNKNOWN, 0.0
-        return self._languages.likeliest_source(await self._detected(texts), target)
+            return Route(to_itself(UNKNOWN))
+        return await asyncio.to_thread(self._service.route, self._joined(texts), target)
 
-    async def _detected(self, texts: Sequence[str]) -> list[tuple[str, float]]:
-        text = "\n".join(texts)[: self._settings.most_characters]
-        return await asyncio.to_thread(self._service.detect, text)  # the first time, it takes a second
+    def _joined(self, texts: Sequence[str]) -> str:
+        return "\n".join(texts)[: self._settings.most_characters]
 
-    async def _translations(
-        self, texts: Sequence[str], source: str, target: str, n_best: int
-    ) -> list[list[str]]:
+    async def _translations(self, texts: Sequence[str], direction: Direction, n_best: int) -> list[list[str]]:
         """The translations of each text, best first; a text without words has itself."""
         asked = [text for text in texts if _has_words(text)]
-        direction = self._languages.direction(source, target) if asked else None
-        if direction is None:
+        if not direction.models or not asked:
             return [[text] for text in texts]
-        ask = Ask(source, target, n_best=n_best, search=self._search(direction, n_best))
+        search = self._search(direction, n_best)
+        ask = Ask(direction.source, direction.target, n_best=n_best, search=search)
         translated = await self._service.translate_all(asked, ask)
         found = iter([[hypothesis.text for hypothesis in each.translations] for each in translated])
         return [next(found) if _has_words(text) else [text] for text in texts]

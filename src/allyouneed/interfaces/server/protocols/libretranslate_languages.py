@@ -1,13 +1,12 @@
-"""The language codes of LibreTranslate, which differ from those of models for variants."""
+"""The served languages as LibreTranslate lists them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from allyouneed.interfaces.server.directions import Direction
+from allyouneed.interfaces.server.directions import Direction, between
+from allyouneed.interfaces.server.language_variants import closest_code, standard_code
 from allyouneed.interfaces.server.refusal import Refusal
 
-_SHOWN: Final = {"pb": "pt-BR", "zh": "zh-Hans", "zt": "zh-Hant"}
-_READ: Final = {shown.lower(): code for code, shown in _SHOWN.items()}
 _MOST_CHARACTERS: Final = 40
 UNKNOWN: Final = "en"
 """The language that LibreTranslate names, with confidence 0, for a text that has none."""
@@ -25,55 +24,46 @@ class Languages:
 
     def __init__(self, names: Mapping[str, str], directions: Sequence[Direction]) -> None:
         self._names = names
-        self._codes = {_normal(code): code for code in names}
-        self._directions = {(each.source, each.target): each for each in directions}
+        self._directions = directions
 
-    def require(self, code: str) -> str:
+    def direction(self, source: str, target: str) -> Direction:
+        """Return the direction between two languages; between one and itself, it has no models.
+
+        Raises:
+            Refusal: A language is not served, or no model translates in this direction.
+        """
+        codes = self.require(source, is_source=True), self.require(target)
+        if found := between(self._directions, source, target):
+            return found
+        origin, to = (f"{self._names[code]} ({shown(code)})" for code in codes)
+        message = f"{to} is not available as a target language from {origin}"
+        raise Refusal(400, "no_direction", message)
+
+    def require(self, code: str, *, is_source: bool = False) -> str:
         """Return the models' code of a language.
 
         Raises:
             Refusal: The language is not served.
         """
-        normal = _normal(code)
-        if normal not in self._codes:
-            raise Refusal(400, "no_language", f"{normal[:_MOST_CHARACTERS]} is not supported")
-        return self._codes[normal]
-
-    def direction(self, source: str, target: str) -> Direction | None:
-        """Return the direction between two languages by the models' codes; None if they are the same.
-
-        Raises:
-            Refusal: No model translates in this direction.
-        """
-        if source == target:
-            return None
-        if (source, target) not in self._directions:
-            to, origin = (f"{self._names[code]} ({_normal(code)})" for code in (target, source))
-            message = f"{to} is not available as a target language from {origin}"
-            raise Refusal(400, "no_direction", message)
-        return self._directions[source, target]
-
-    def likeliest_source(self, detected: Sequence[tuple[str, float]], target: str) -> tuple[str, float]:
-        """Return the most probable detected language that is the target or is translated to it."""
-        fitting = [each for each in detected if each[0] == target or (each[0], target) in self._directions]
-        return (fitting or [*detected, (target, 0.0)])[0]
+        if (found := closest_code(code, self._names, is_source=is_source)) is None:
+            raise Refusal(400, "no_language", f"{code.lower()[:_MOST_CHARACTERS]} is not supported")
+        return found
 
     def description(self) -> list[dict[str, Any]]:
         """Return the languages, each with its targets, as LibreTranslate describes them."""
+        pairs = {(each.source, each.target) for each in self._directions}
         return [
             {
                 "code": shown(code),
                 "name": name,
-                "targets": sorted(
-                    shown(to) for to in self._names if to == code or (code, to) in self._directions
-                ),
+                "targets": sorted(shown(to) for to in self._names if to == code or (code, to) in pairs),
             }
             for code, name in self._names.items()
         ]
 
     def first_target(self) -> dict[str, str]:
         """Return the target language of the first model."""
-        code = next((target for _, target in self._directions), UNKNOWN)
+        code = next((each.target for each in self._directions), UNKNOWN)
         return {"code": shown(code), "name": self._names.get(code, "English")}
 
 
@@ -84,9 +74,4 @@ def detection(code: str, probability: float) -> dict[str, Any]:
 
 def shown(code: str) -> str:
     """LibreTranslate's code for a language."""
-    return _SHOWN.get(_normal(code), _normal(code))
-
-
-def _normal(code: str) -> str:
-    lower = code.lower().replace("_", "-")
-    return _READ.get(lower, lower)
+    return "zh-Hans" if standard_code(code) == "zh" else standard_code(code)

@@ -19,7 +19,7 @@ from fastapi import APIRouter
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from allyouneed.interfaces.server.ask import Ask, Translated
-from allyouneed.interfaces.server.directions import Direction
+from allyouneed.interfaces.server.directions import Direction, closest
 from allyouneed.interfaces.server.error_forms import own_form
 from allyouneed.interfaces.server.refusal import Refusal
 from allyouneed.interfaces.server.service import Service
@@ -156,10 +156,9 @@ class _Connection:
 
 def _direction(service: Service, socket: WebSocket) -> Direction:
     """The first direction with the languages of the query."""
-    query = {name: socket.query_params.get(name, "").lower() for name in ("source", "target")}
-    for each in service.directions:
-        if query["source"] in ("", each.source) and query["target"] in ("", each.target):
-            return each
+    source, target = (socket.query_params.get(name) or None for name in ("source", "target"))
+    if fitting := closest(service.directions, source, target):
+        return fitting[0]
     raise Refusal(404, "no_direction", "no model translates that; GET /api/models lists the languages")
 
 

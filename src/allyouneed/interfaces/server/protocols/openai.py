@@ -16,6 +16,7 @@ from fastapi.responses import JSONResponse, Response, StreamingResponse
 
 from allyouneed.config.run import SearchSettings
 from allyouneed.interfaces.server.ask import Ask, Translated
+from allyouneed.interfaces.server.directions import closest
 from allyouneed.interfaces.server.protocols.openai_request import Completion, Wrong, read_completion
 from allyouneed.interfaces.server.refusal import Refusal
 from allyouneed.interfaces.server.service import Service
@@ -32,6 +33,8 @@ _CODES: Final = {
     "too_long": "context_length_exceeded",
 }
 """Labels of refusals that OpenAI names otherwise."""
+_MOST_PARTS: Final = 8
+"""Number of parts of the name of a direction: two languages, each with a script, a region and a variant."""
 _DONE: Final = "data: [DONE]\n\n"
 
 
@@ -70,9 +73,7 @@ class _Endpoints:
 
     async def model(self, request: Request) -> Response:
         """One of them."""
-        name = request.path_params["name"]
-        self._ask(name)
-        return JSONResponse(self._described(name))
+        return JSONResponse(self._described(request.path_params["name"]))
 
     async def complete(self, request: Request) -> Response:
         """Translate the last message of the user."""
@@ -94,11 +95,16 @@ class _Endpoints:
         return by_name | {name: ask for name, ask in by_direction.items() if name not in by_name}
 
     def _ask(self, name: str) -> Ask:
-        try:
-            return self._asks()[name]
-        except KeyError:
-            message = "The model does not exist; GET /v1/models lists the models and directions."
-            raise Wrong("model", message, 404, "model_not_found") from None
+        """What a name of a model asks for; the codes of a direction may name other variants."""
+        if found := self._asks().get(name):
+            return found
+        parts = name.split("-", _MOST_PARTS)
+        for number in range(1, len(parts)):
+            source, target = "-".join(parts[:number]), "-".join(parts[number:])
+            if fitting := closest(self._service.directions, source, target):
+                return Ask(fitting[0].source, fitting[0].target)
+        message = "The model does not exist; GET /v1/models lists the models and directions."
+        raise Wrong("model", message, 404, "model_not_found")
 
     def _names_of_models(self, ask: Ask) -> tuple[str, ...]:
         if ask.model is not None:
@@ -114,7 +120,7 @@ class _Endpoints:
         return Ask(ask.source, ask.target, ask.model, num_choices, search=search)
 
     def _described(self, name: str) -> dict[str, Any]:
-        models = [self._service.models[each] for each in self._names_of_models(self._asks()[name])]
+        models = [self._service.models[each] for each in self._names_of_models(self._ask(name))]
         created = max(model.version.changed for model in models) // _NANOSECONDS
         return {"id": name, "object": "model", "created": created, "owned_by": "allyouneed"}
 

@@ -30,7 +30,8 @@ class TranslateOptions(Body):
     """Which models translate, and how."""
 
     source: Language | None = None
-    """Code of the source language; "auto": detected. Not needed if it is clear from the rest."""
+    """Code of the source language; "auto": detected, and a text in the target language stays as it is. Not
+    needed if it is clear from the rest."""
     target: Language | None = None
     """Code of the target language. Not needed if it is clear from the rest."""
     model: Name | None = None
@@ -177,7 +178,7 @@ def _analyse(router: APIRouter, service: Service) -> None:
 
     @router.post("/detect")
     async def detect(body: DetectBody) -> dict[str, Any]:
-        """The language of a text, among the source languages of the models."""
+        """The language of a text, among those of the models."""
         found = await asyncio.to_thread(service.detect, body.text)
         return {"languages": [{"language": code, "confidence": share} for code, share in found]}
 

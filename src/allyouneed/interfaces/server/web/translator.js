@@ -66,9 +66,10 @@ export function translatorView(served) {
   function put(next, text) {
     shown = next;
     target.show(text, true);
-    target.node.lang = languages.to;
+    target.node.lang = languages.to.replaceAll("_", "-");
     mark(null, 0);
-    for (const button of [copy, look]) button.disabled = !shown;
+    copy.disabled = !shown;
+    look.disabled = !shown?.result.models.length; // a text in the target language stays as it is
     undo.hidden = !before.length;
     clear.hidden = !source.text;
   }
@@ -93,7 +94,7 @@ export function translatorView(served) {
   }
   async function showAlternatives(word, node) {
     menu?.shut();
-    const place = shown && placeOf(shown.segments, word);
+    const place = shown?.result.models.length && placeOf(shown.segments, word);
     if (!place) return;
     const segment = shown.segments[place.number];
     const leaving = new AbortController();
