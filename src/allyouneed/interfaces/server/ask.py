@@ -58,13 +58,12 @@ def unchanged(text: str, language: str, confidence: float | None = None) -> Tran
         language: Code of its language.
         confidence: Confidence of the detection of the language, from 0 to 1.
     """
-    lines = [Segment(line, line, number) for number, line in enumerate(text.split("\n")) if line.strip()]
     return Translated(
         [Translation(text, 0.0)],
         language,
         language,
         (),
-        lines,
+        [Segment(text, text, "")] if text.strip() else [],
         confidence=confidence,
         notices=("the text is in the target language already and stays as it is",),
     )

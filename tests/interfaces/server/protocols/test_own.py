@@ -81,7 +81,7 @@ def test_a_text_in_the_target_language_stays_as_it_is(client: httpx.Client) -> N
         "source": "fr",
         "target": "fr",
         "models": [],
-        "segments": [{"source": french, "text": french, "line": 0}],
+        "segments": [{"source": french, "text": french, "before": ""}],
         "notices": ["the text is in the target language already and stays as it is"],
     }
     [(name, result)] = events_of(client.post("/api/stream", json=body))
