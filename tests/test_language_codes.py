@@ -2,7 +2,7 @@
 
 import pytest
 
-from allyouneed.language_codes import primary_language
+from allyouneed.language_codes import is_language_code, primary_language
 
 
 @pytest.mark.parametrize(
@@ -23,3 +23,9 @@ def test_a_code_with_a_region_a_script_capitals_or_three_letters_means_its_langu
     language: str, codes: list[str]
 ) -> None:
     assert {primary_language(code) for code in codes} == {language}
+
+
+@pytest.mark.parametrize("code", ["de", "DE", "pt-BR", "deu", "iw", "yue", "tlh", "zh_Hans", "sr-Latn-RS"])
+def test_codes_of_languages_are_told_from_words(code: str) -> None:
+    assert is_language_code(code)
+    assert not any(map(is_language_code, ["", "german", "germn", "xx", "cn", "jp", "d3", "c++"]))

@@ -33,6 +33,12 @@ _OTHER_NAMES: Final = {
 }
 
 
+WITHOUT_SPACES: Final = frozenset(
+    ["bo", "dz", "gan", "ja", "km", "lo", "lzh", "my", "shn", "th", "wuu", "yue", "zh"]
+)
+"""Languages that are written without spaces between words and between sentences."""
+
+
 def primary_language(code: str) -> str:
     """The language of a code: its code of ISO 639-1 if it has one, without script, region and capitals.
 
@@ -42,3 +48,9 @@ def primary_language(code: str) -> str:
     """
     language = re.split(r"[-_]", code.strip().lower(), maxsplit=1)[0]
     return _OTHER_NAMES.get(language, language)
+
+
+def is_language_code(code: str) -> bool:
+    """Whether a code can be one of ISO 639: two letters of 639-1, or any three, as 639-3 has thousands."""
+    language = primary_language(code)
+    return language in _OTHER_NAMES.values() or re.fullmatch("[a-z]{3}", language) is not None

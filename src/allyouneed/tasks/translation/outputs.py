@@ -7,10 +7,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from allyouneed.inference.minimum_bayes_risk import rank_by_expected_utility
-
-_WRITTEN_WITHOUT_SPACES = {"bo", "dz", "ja", "km", "lo", "my", "th", "wuu", "yue", "zh"}
-"""Languages (ISO 639) without spaces between sentences."""
-
+from allyouneed.language_codes import WITHOUT_SPACES
 
 CUT = "its translation did not end within the maximum length and was cut"
 """The message about a translation that was cut."""
@@ -91,7 +88,7 @@ def join_lines(lines: Sequence[Sequence[Part]], separators: Sequence[Sequence[st
 
 def space_between_sentences(language: str) -> str:
     """What separates sentences in a language: a space, or nothing."""
-    return "" if language in _WRITTEN_WITHOUT_SPACES else " "
+    return "" if language in WITHOUT_SPACES else " "
 
 
 def _join(parts: Sequence[Part], found: Sequence[Translation], separators: Sequence[str]) -> Translation:
