@@ -35,7 +35,7 @@ from allyouneed.config.model import ModelConfig
 from allyouneed.config.run import SearchConfig
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import DataError, ModelError
-from allyouneed.evaluation import bleu_13a
+from allyouneed.evaluation import Tokens, bleu_13a, bleu_of
 from allyouneed.tasks.units import TARGET_TOKENIZER
 
 PEERS = ("ctranslate2", "huggingface")
@@ -84,6 +84,9 @@ def test_bleu_compares_outputs_with_the_references(toy_task: Task, toy_data: Pat
     assert toy_task.bleu(ids) == pytest.approx(100)
     swapped = [*ids[1:], ids[0]]
     assert toy_task.bleu(swapped) == bleu_13a([*references[1:], references[0]], references).value < 50
+    unspaced = replace(toy_task, target_language="th")
+    expected = bleu_of(Tokens("char"))([*references[1:], references[0]], references).value
+    assert unspaced.bleu(swapped) == expected != toy_task.bleu(swapped)
 
 
 @pytest.mark.parametrize("name", CONTENDERS)

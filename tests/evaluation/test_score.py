@@ -1,4 +1,7 @@
-from allyouneed.evaluation.score import Score, format_scores, scores_to_json
+import pytest
+
+from allyouneed.errors import DataError
+from allyouneed.evaluation.score import Score, aligned_references, format_scores, scores_to_json
 
 SCORES = [Score("bleu_13a", 34.567, "nrefs:1|tok:13a"), Score("perplexity", 1234.5, "per:word-piece")]
 
@@ -15,3 +18,14 @@ def test_json_maps_each_name_to_score_and_signature() -> None:
         "bleu_13a": {"score": 34.567, "signature": "nrefs:1|tok:13a"},
         "perplexity": {"score": 1234.5, "signature": "per:word-piece"},
     }
+
+
+def test_an_empty_line_is_no_reference_unless_there_is_no_other() -> None:
+    given = [["a", "", " ", ""], ["b", "c", "", ""]]
+    assert aligned_references(["h"] * 4, given) == [["a", None, "", ""], ["b", "c", None, None]]
+    assert aligned_references(["h"] * 4, given[:1]) == [["a", "", "", ""]]
+
+
+def test_every_list_of_references_has_a_line_for_each_hypothesis() -> None:
+    with pytest.raises(DataError, match="2 hypotheses but 1 references, so that line 2 is alone"):
+        aligned_references(["a", "b"], [["a", "b"], ["a"]])

@@ -17,7 +17,7 @@ import torch
 
 from allyouneed.errors import DataError, UsageError
 from allyouneed.evaluation import bleu_13a
-from allyouneed.evaluation.significance import BLEU_13A
+from allyouneed.evaluation.significance import bleu_of_counts
 from allyouneed.interfaces.reports.reproduction import write_report
 from allyouneed.paper.experiment import (
     HYPOTHESES,
@@ -327,7 +327,7 @@ def test_what_a_row_has_computed_itself_comes_before_counts_that_were_taken_up(t
     assert computed.values("worse", "bleu")[0] > 90.0
     kept = kept_of("bleu", out / "worse" / "seed-1")
     assert kept is not None
-    assert BLEU_13A.score(kept.counts().sum(axis=0)) > 80
+    assert bleu_of_counts(kept.counts().sum(axis=0)) > 80
 
 
 def with_a_sum() -> Experiment:

@@ -6,21 +6,26 @@ import re
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
 
 from allyouneed.errors import DataError
-from allyouneed.evaluation.significance import resampled_scores
+from allyouneed.evaluation import Tokens, bleu_of
+from allyouneed.evaluation.significance import bleu_of_counts, resampled_scores
 from allyouneed.interfaces.reports.reproduction import write_report
 from allyouneed.interfaces.reports.results_table import results_table
 from allyouneed.interfaces.reports.results_text import as_terminal_table
-from allyouneed.paper import figure_tests
+from allyouneed.paper import figure_tests, training_rows
 from allyouneed.paper.catalogue import EXPERIMENTS
 from allyouneed.paper.experiment import HYPOTHESES, LOSSES, REFERENCES, Experiment, Results, Row
-from allyouneed.paper.figure_tests import find_test
+from allyouneed.paper.figure_tests import find_test, kept_of
 from allyouneed.paper.scales import SCALES
 from allyouneed.paper.verdicts import Judgement, Verdict, are_sentences_drawn, control, judge, scores_of
+from allyouneed.tasks.translation.outputs import Translation
+from allyouneed.tasks.translation.pair_scores import PairScore
+from allyouneed.tasks.translation.translator import Translator
 
 TINY = SCALES["tiny"]
 TEXT = [f"sentence {n} has the words {n * 7} and {n * 13}" for n in range(120)]
@@ -283,6 +288,28 @@ def test_parsers_are_tested_on_their_brackets(tmp_path: Path) -> None:
     assert test.count_outputs is not None
     counts = test.count_outputs([*flat[:30], *gold[30:]], gold)
     assert test.score(counts.sum(axis=0)) == pytest.approx(f1["base"][0])
+
+
+class OneOfThreeWrong:
+    """A translator into Chinese."""
+
+    def translate(self, sources: Sequence[str], **options: str) -> list[Translation]:
+        return [
+            Translation(text, 0.0) for text in ["今天天气很好。", "我喜欢喝红茶。", "他住在一座小城市里。"]
+        ]
+
+    def score(self, sources: Sequence[str], references: Sequence[str]) -> list[PairScore]:
+        return [PairScore(-1.0, -1.0, ["_"], [-1.0])] * len(sources)
+
+
+def test_figures_and_drawn_test_sets_of_text_without_spaces_count_characters(tmp_path: Path) -> None:
+    references = ["今天天气很好。", "我喜欢喝绿茶。", "他住在一座小城市里。"]
+    figures = training_rows.score(cast(Translator, OneOfThreeWrong()), ["a", "b", "c"], references, tmp_path)
+    found = [each.text for each in OneOfThreeWrong().translate([])]
+    assert figures["bleu"] == bleu_of(Tokens("char"))(found, references).value > 80
+    kept = kept_of("bleu", tmp_path)
+    assert kept is not None
+    assert bleu_of_counts(kept.counts().sum(axis=0)) == pytest.approx(figures["bleu"])
 
 
 def test_figures_of_lengths_are_tested_like_those_of_all_sentences() -> None:

@@ -14,7 +14,7 @@ from allyouneed.config.run import RunConfig, SearchConfig
 from allyouneed.data.lines import is_blank, read_lines
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import DataError
-from allyouneed.evaluation import bleu_13a
+from allyouneed.evaluation import bleu_of, choose_tokens
 from allyouneed.interop.export import export_model
 from allyouneed.model import Transformer
 from allyouneed.storage.checkpoint import save_checkpoint
@@ -53,6 +53,8 @@ class Task:
     """Token ids of each source, at least one, without the end symbol."""
     references: Sequence[str] | None = None
     """The reference translation of each source, if known."""
+    target_language: str = ""
+    """Code of the language of the references."""
 
     def num_tokens(self, outputs: Sequence[Sequence[int]]) -> int:
         """The number of target tokens produced, end symbols included."""
@@ -64,7 +66,8 @@ class Task:
         if self.references is None:
             return None
         tokenizer = Tokenizer.load(self.folders[OURS] / TARGET_TOKENIZER)
-        return bleu_13a([tokenizer.decode(ids) for ids in outputs], self.references).value
+        metric = bleu_of(choose_tokens(self.target_language, self.references))
+        return metric([tokenizer.decode(ids) for ids in outputs], self.references).value
 
 
 def task_of_model(
@@ -108,6 +111,7 @@ def task_of_model(
         SearchConfig.checked(**config.search.model_dump() | dict(search)),
         tokenizer.encode_batch([texts[number] for number in filled]),
         references and [references[number] for number in filled],
+        config.data.target_language,
     )
 
 

@@ -51,7 +51,7 @@ class DataConfig(Config):
     source_language: str = ""
     """Code of the source language, such as "en", if known; selects the rules for splitting sentences."""
     target_language: str = ""
-    """Code of the target language, such as "de"; Moses-tokenised scores need it."""
+    """Code of the target language, such as "de" or "zh"; BLEU counts the tokens of this language."""
     tags: Literal["normalised", "predicted", "endings", "words"] = "normalised"
     """Symbol of a word in a tree: the same for all words, its part of speech, its last letter, or its part of
     speech and the word itself."""

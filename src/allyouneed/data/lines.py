@@ -157,7 +157,7 @@ def read_aligned(*paths: Path) -> list[list[str]]:
         if len(lines) != len(texts[-1]):
             raise DataError(
                 f"{path} has {len(lines)} lines, but {paths[-1]} has {len(texts[-1])}; "
-                "give two files that match line by line"
+                "give files that match line by line"
             )
     return texts
 

@@ -5,32 +5,38 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from allyouneed.errors import UsageError
-from allyouneed.evaluation.score import Metric, Score, require_aligned
+from allyouneed.evaluation.bleu_tokens import WORDS, Tokens
+from allyouneed.evaluation.score import Metric, Score, aligned_references
 
 
 def sacrebleu_metric(name: str, tokenizer: str, *, lowercase: bool) -> Metric:
     """BLEU as sacreBLEU computes it on plain text with one of its tokenisers."""
 
-    def metric(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
+    def metric(hypotheses: Sequence[str], *references: Sequence[str]) -> Score:
         from sacrebleu import BLEU
 
-        require_aligned(hypotheses, references)
         # `force` only silences a warning that the text may be tokenised.
         bleu = BLEU(tokenize=tokenizer, lowercase=lowercase, force=True)
-        value = bleu.corpus_score(hypotheses, [references]).score
+        value = bleu.corpus_score(hypotheses, aligned_references(hypotheses, references)).score
         return Score(name, value, str(bleu.get_signature()))
 
     metric.__name__ = name
     return metric
 
 
-def bleu_13a(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
+def bleu_of(tokens: Tokens) -> Metric:
+    """BLEU as sacreBLEU computes it on some tokens; named by them, such as `bleu_13a` and `bleu_ja_mecab`."""
+    name = f"bleu_{tokens.tokenizer.replace('-', '_')}"
+    return sacrebleu_metric(name, tokens.tokenizer, lowercase=False)
+
+
+def bleu_13a(hypotheses: Sequence[str], *references: Sequence[str]) -> Score:
     """BLEU as sacreBLEU computes it by default, on plain text: cased, with the tokens of WMT's mteval-v13a.
 
     Raises:
         DataError: The counts of hypotheses and references differ, or are 0.
     """
-    return sacrebleu_metric("bleu_13a", "13a", lowercase=False)(hypotheses, references)
+    return bleu_of(WORDS)(hypotheses, *references)
 
 
 def moses_bleu(language: str) -> Metric:
@@ -60,13 +66,13 @@ def multi_bleu(name: str, tokenize: Callable[[str], str], told: Mapping[str, str
         told: Entries of the signature that describe the tokens.
     """
 
-    def metric(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
+    def metric(hypotheses: Sequence[str], *references: Sequence[str]) -> Score:
         from sacrebleu import BLEU
 
-        require_aligned(hypotheses, references)
+        aligned = aligned_references(hypotheses, references)
         bleu = BLEU(tokenize="none", smooth_method="none", force=True)
-        tokenized = [tokenize(line) for line in hypotheses], [[tokenize(line) for line in references]]
-        value = bleu.corpus_score(*tokenized).score
+        tokenized = [[line and tokenize(line) for line in lines] for lines in aligned]
+        value = bleu.corpus_score([tokenize(line) for line in hypotheses], tokenized).score
         signature = bleu.get_signature()
         for key, text in told.items():
             signature.update(key, text)
@@ -100,9 +106,8 @@ def moses_tools(language: str) -> tuple[Any, Any]:
         from sacremoses.corpus import NonbreakingPrefixes
     except ImportError:
         raise UsageError("Moses tokens need sacremoses: pip install 'allyouneed[moses]'") from None
-    known = sorted(set(NonbreakingPrefixes().available_langs.values()))
-    if language not in known:
-        raise UsageError(f"Moses has no rules for the language {language!r}; take one of {', '.join(known)}")
+    if language not in NonbreakingPrefixes().available_langs.values():
+        raise UsageError(f"Moses has no rules for the language {language!r}")
     # Without perl_parity the port corrects two rules of the script, and tokens differ from published ones.
     normalizer = sacremoses.MosesPunctNormalizer(language, perl_parity=True)
     return normalizer, sacremoses.MosesTokenizer(language)

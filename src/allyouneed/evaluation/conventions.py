@@ -9,7 +9,7 @@ from allyouneed.evaluation.score import Metric
 _COMPOUND = re.compile(r"(\S)-(\S)")
 
 EXPLANATIONS = {
-    "bleu_13a": "cased, mteval-v13a tokens: the default of sacreBLEU, recommended for reports",
+    "bleu_13a": "cased, mteval-v13a tokens: the default of sacreBLEU",
     "bleu_13a_lowercased": "as bleu_13a, but ignores case",
     "bleu_intl": "cased, mteval-v14 tokens: also splits off Unicode punctuation",
     "bleu_intl_lowercased": "as bleu_intl, but ignores case",
@@ -18,29 +18,38 @@ EXPLANATIONS = {
     "bleu_lowercased_moses": "lower-cased, punctuation normalised, Moses tokens: as papers on Multi30k",
     "bleu_moses_compounds_split": "as bleu_moses, but split at hyphens: used by the paper on newstest2014; "
     "every hyphen becomes a token that is easy to match",
+    "bleu_zh": "Chinese characters and other words: the default of sacreBLEU for Chinese",
+    "bleu_ja_mecab": "words that MeCab finds: the default of sacreBLEU for Japanese",
+    "bleu_ko_mecab": "words that MeCab finds: the default of sacreBLEU for Korean",
+    "bleu_char": "characters, as sacreBLEU knows no words of the language, or needs MeCab (pip install "
+    "'allyouneed[ja]' or 'allyouneed[ko]'); report chrF, too",
 }
 """Name of a metric -> how it tokenises, and where it is used."""
 
 
-def bleu_in_every_convention(target_language: str | None) -> list[Metric]:
-    """The metrics of `EXPLANATIONS`; those on Moses tokens only if the target language is given.
-
-    Raises:
-        UsageError: sacremoses is not installed, or has no rules for the language.
-    """
-    plain = [
+def bleu_on_plain_text() -> list[Metric]:
+    """The metrics on words that need no rules for the language."""
+    return [
         bleu_13a,
         sacrebleu_metric("bleu_13a_lowercased", "13a", lowercase=True),
         sacrebleu_metric("bleu_intl", "intl", lowercase=False),
         sacrebleu_metric("bleu_intl_lowercased", "intl", lowercase=True),
     ]
-    if not target_language:
-        return plain
+
+
+def bleu_on_moses_tokens(language: str) -> list[Metric]:
+    """The metrics on Moses tokens.
+
+    Args:
+        language: Code of the target language, such as "de".
+
+    Raises:
+        UsageError: sacremoses is not installed, or has no rules for the language.
+    """
     return [
-        *plain,
-        _cased_moses("bleu_moses", target_language, str, ""),
-        moses_bleu(target_language),
-        _cased_moses("bleu_moses_compounds_split", target_language, split_compounds, "-compounds-split"),
+        _cased_moses("bleu_moses", language, str, ""),
+        moses_bleu(language),
+        _cased_moses("bleu_moses_compounds_split", language, split_compounds, "-compounds-split"),
     ]
 
 

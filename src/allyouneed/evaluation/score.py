@@ -1,7 +1,8 @@
 """A score: its name, its value, and a signature that tells how it was computed (paper 6.1)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 from allyouneed.errors import DataError
 
@@ -21,24 +22,36 @@ class Score:
     signature: str
 
 
-Metric = Callable[[Sequence[str], Sequence[str]], Score]
-"""A function of hypotheses and line-aligned references."""
+class Metric(Protocol):
+    """A function of hypotheses and one or more line-aligned lists of references."""
+
+    __name__: str
+
+    def __call__(self, hypotheses: Sequence[str], /, *references: Sequence[str]) -> Score:
+        """Score hypotheses, each by the references of its line."""
+        ...
 
 
-def require_aligned(hypotheses: Sequence[str], references: Sequence[str]) -> None:
-    """Require one hypothesis for each reference.
+def aligned_references(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> list[list[Any]]:
+    """Lists of references as sacreBLEU takes them, each as long as the hypotheses.
+
+    An empty line means that a sentence has no such reference, and becomes None; one stays if all are empty.
 
     Raises:
         DataError: The counts differ, or there is nothing to score.
     """
-    if len(hypotheses) != len(references):
-        first = min(len(hypotheses), len(references)) + 1
-        raise DataError(
-            f"{len(hypotheses)} hypotheses but {len(references)} references, so that line {first} is alone; "
-            "give one hypothesis for each reference"
-        )
+    for lines in references:
+        if len(hypotheses) != len(lines):
+            first = min(len(hypotheses), len(lines)) + 1
+            raise DataError(
+                f"{len(hypotheses)} hypotheses but {len(lines)} references, so that line {first} is alone; "
+                "give one hypothesis for each reference"
+            )
     if not hypotheses:
         raise DataError("0 hypotheses and 0 references: there is nothing to score; give at least one line")
+    rows = ([line if line.strip() else None for line in row] for row in zip(*references, strict=True))
+    found = [row if any(row) else ["", *row[1:]] for row in rows]
+    return [list(column) for column in zip(*found, strict=True)]
 
 
 def format_scores(scores: Sequence[Score]) -> str:

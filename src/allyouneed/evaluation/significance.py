@@ -4,11 +4,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import sacrebleu
 from numpy.typing import NDArray
 from sacrebleu import BLEU
 
-from allyouneed.evaluation.score import require_aligned
+from allyouneed.evaluation.bleu import bleu_of
+from allyouneed.evaluation.bleu_tokens import WORDS, Tokens
+from allyouneed.evaluation.score import aligned_references
 
 NUM_SAMPLES = 1_000
 SIGNIFICANT = 0.05
@@ -22,38 +23,24 @@ Counts = NDArray[np.int64] | NDArray[np.float64]
 """Counts, or other sums, from which a metric is computed."""
 
 
-@dataclass(frozen=True)
-class SummedMetric:
-    """A metric of a test set, computed from the sums of counts per sentence."""
-
-    counts: Callable[[Sequence[str], Sequence[str]], Counts]
-    """Outputs, references -> counts per sentence, [sentences, counts]."""
-    score: Callable[[Counts], float]
-    """The score, from the sums of the counts."""
-    signature: str
-
-
-def _bleu_counts(hypotheses: Sequence[str], references: Sequence[str]) -> NDArray[np.int64]:
+def bleu_counts(
+    hypotheses: Sequence[str], *references: Sequence[str], tokens: Tokens = WORDS
+) -> NDArray[np.int64]:
     """Counts per sentence: matches and n-grams of each order, lengths of hypothesis and reference."""
-    require_aligned(hypotheses, references)
-    metric = BLEU(force=True)
-    pairs = zip(hypotheses, references, strict=True)
-    scores = [metric.corpus_score([line], [[right]]) for line, right in pairs]
+    metric = BLEU(tokenize=tokens.tokenizer, force=True)
+    rows = zip(hypotheses, *aligned_references(hypotheses, references), strict=True)
+    scores = [
+        metric.corpus_score([line], [[right] for right in row if right is not None]) for line, *row in rows
+    ]
     return np.array([[*s.counts, *s.totals, s.sys_len, s.ref_len] for s in scores])
 
 
-def _bleu(counts: Counts) -> float:
+def bleu_of_counts(counts: Counts) -> float:
     """BLEU from the sums of counts over a test set."""
     matches, totals = counts[:_MAX_ORDER].tolist(), counts[_MAX_ORDER : 2 * _MAX_ORDER].tolist()
     hypothesis_length, reference_length = counts[2 * _MAX_ORDER :].tolist()
     score = BLEU.compute_bleu(matches, totals, hypothesis_length, reference_length, smooth_method="exp")
     return float(score.score)
-
-
-BLEU_13A = SummedMetric(
-    _bleu_counts, _bleu, f"nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:{sacrebleu.__version__}"
-)
-"""BLEU with sacreBLEU's defaults and signature."""
 
 
 @dataclass(frozen=True)
@@ -83,9 +70,13 @@ class Comparison:
 
 
 def paired_bootstrap(
-    baseline: Sequence[str], system: Sequence[str], references: Sequence[str], num_samples: int = NUM_SAMPLES
+    baseline: Sequence[str],
+    system: Sequence[str],
+    *references: Sequence[str],
+    tokens: Tokens = WORDS,
+    num_samples: int = NUM_SAMPLES,
 ) -> Comparison:
-    """BLEU (13a) of two systems, and the significance of their difference.
+    """BLEU of two systems, and the significance of their difference.
 
     Test sets are drawn from this one with replacement. Their differences, shifted to mean 0, simulate equally
     good systems; the p-value is the share of them that are at least as large as the observed difference,
@@ -95,20 +86,22 @@ def paired_bootstrap(
     Args:
         baseline: Translations by one system.
         system: Translations of the same sentences by the other system.
-        references: Reference translations.
+        *references: Reference translations, or several lists of them.
+        tokens: Tokens that BLEU counts.
         num_samples: Number of test sets to draw.
 
     Raises:
         DataError: The numbers of lines differ, or are 0.
     """
-    counts = [BLEU_13A.counts(lines, references) for lines in (baseline, system)]
-    of_baseline, of_system = (BLEU_13A.score(found.sum(axis=0)) for found in counts)
-    first, second = (resampled_scores(found, BLEU_13A.score, num_samples) for found in counts)
+    counts = [bleu_counts(lines, *references, tokens=tokens) for lines in (baseline, system)]
+    of_baseline, of_system = (bleu_of_counts(found.sum(axis=0)) for found in counts)
+    first, second = (resampled_scores(found, bleu_of_counts, num_samples) for found in counts)
     differences = second - first
     p_value = share_as_large(differences - differences.mean(), of_system - of_baseline)
     low, high = np.percentile(differences, (2.5, 97.5))
-    signature = f"{BLEU_13A.signature}|bs:{num_samples}|seed:{_SEED}|test:riezler-maxwell"
-    return Comparison(of_baseline, of_system, p_value, (float(low), float(high)), signature, len(references))
+    scored = bleu_of(tokens)(baseline, *references).signature
+    signature = f"{scored}|bs:{num_samples}|seed:{_SEED}|test:riezler-maxwell"
+    return Comparison(of_baseline, of_system, p_value, (float(low), float(high)), signature, len(baseline))
 
 
 def resampled_scores(

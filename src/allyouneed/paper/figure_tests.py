@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from allyouneed.data.lines import read_lines
 from allyouneed.errors import DataError
-from allyouneed.evaluation.significance import BLEU_13A, Counts, resampled_scores
+from allyouneed.evaluation import choose_tokens
+from allyouneed.evaluation.significance import Counts, bleu_counts, bleu_of_counts, resampled_scores
 from allyouneed.paper.experiment import HYPOTHESES, LOSSES, REFERENCES, RESULT, kept_file
 from allyouneed.tasks.parsing.bracket_f1 import Brackets, score_tree
 from allyouneed.tasks.parsing.trees import tree_of
@@ -30,6 +31,10 @@ def _losses_in(lines: Sequence[str]) -> NDArray[np.float64]:
 
 def _mean_loss(sums: Counts) -> float:
     return float(sums[0] / sums[1])
+
+
+def _bleu_counts(outputs: Sequence[str], references: Sequence[str]) -> Counts:
+    return bleu_counts(outputs, references, tokens=choose_tokens("", references))
 
 
 def _bracket_counts(trees: Sequence[str], references: Sequence[str]) -> NDArray[np.int64]:
@@ -76,11 +81,11 @@ TESTS = {
     ),
     "bleu": FigureTest(
         "bleu.tsv",
-        BLEU_13A.score,
+        bleu_of_counts,
         0.5,
         "0.5 BLEU",
         lambda deviation: f"{deviation:.2f} BLEU",
-        count_outputs=BLEU_13A.counts,
+        count_outputs=_bleu_counts,
         outputs_are_ours=True,
     ),
     "bracket_f1": FigureTest(

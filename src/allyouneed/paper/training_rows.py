@@ -12,7 +12,7 @@ from allyouneed.cost.ledger import read_ledger
 from allyouneed.cost.plan import PUBLISHED, count_parameters
 from allyouneed.data.lines import read_aligned
 from allyouneed.errors import UsageError
-from allyouneed.evaluation import bleu_13a, perplexity
+from allyouneed.evaluation import bleu_of, choose_tokens, perplexity
 from allyouneed.paper.experiment import (
     AVERAGED,
     CURVE,
@@ -171,7 +171,7 @@ def score_held_out(work: Work, translator: Translator, data: Path) -> dict[str, 
 def score(
     translator: Translator, sources: Sequence[str], references: Sequence[str], keep: Path, suffix: str = ""
 ) -> dict[str, float]:
-    """Perplexity and BLEU (13a).
+    """Perplexity and BLEU, on tokens that the references tell, as rows are compared by text alone.
 
     Args:
         translator: The system.
@@ -189,7 +189,7 @@ def score(
     loss, num_tokens = -sum(score.log_prob for score in scores), sum(len(score.tokens) for score in scores)
     return {
         f"perplexity{suffix}": perplexity(loss, num_tokens).value,
-        f"bleu{suffix}": bleu_13a(found, references).value,
+        f"bleu{suffix}": bleu_of(choose_tokens("", references))(found, references).value,
     }
 
 

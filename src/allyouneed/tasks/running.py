@@ -27,6 +27,7 @@ from allyouneed.tasks.training_pairs import training_pairs
 from allyouneed.training.averaging import average as average_checkpoints
 from allyouneed.training.averaging import last_checkpoints
 from allyouneed.training.distributed import Processes, device_of_process, joined_processes, num_restarts
+from allyouneed.training.meters import Best
 from allyouneed.training.saves import save_bytes
 from allyouneed.training.trainer import Corpus, Report, Trainer
 from allyouneed.training.validation import LOSS_ALONE, Validation
@@ -100,17 +101,23 @@ def _trainer(
     steps = directory.resumable_steps() if processes.is_first else []
     pairs = training_pairs(prepared, config.training)
     processes.gather()  # the data to replay may have been far away
+    validation = _validation(prepared, config)
     trainer = Trainer(
         config,
         Corpus(pairs.store, prepared.valid, prepared.tokenizers, pairs.facts),
         directory,
         device,
         processes=processes,
-        validation=_validation(prepared, config),
+        validation=validation,
         report=report,
         is_resumed=bool(steps) or config.training.init_from is not None,
     )
-    processes.first_alone(lambda: _load(trainer, prepared, steps, say))
+
+    def load() -> None:
+        _load(trainer, prepared, steps, say)
+        _judge_by(validation, trainer, say)
+
+    processes.first_alone(load)
     return trainer
 
 
@@ -119,8 +126,18 @@ def _validation(prepared: PreparedData, config: RunConfig) -> Validation:
     if prepared.valid is None:
         return LOSS_ALONE
     lines = prepared.lines("valid", "source"), prepared.lines("valid", "target")
-    scores = prepared.task.validation(*lines, prepared.units, config)
-    return Validation(scores, prepared.task.score)
+    return prepared.task.validation(*lines, prepared.units, config)
+
+
+def _judge_by(validation: Validation, trainer: Trainer, say: Callable[[str], None]) -> None:
+    """Tell how validations are scored, and forget a best one that was scored otherwise."""
+    name, run = validation.best_by, trainer.run.path
+    if validation.reason:
+        say(f"{run}: the {name} of validations is {validation.convention}: {validation.reason}")
+    if trainer.best.convention != validation.convention:
+        if trainer.best.step:
+            say(f"{run}: {name} is computed otherwise than before, so the best validation is sought anew")
+        trainer.best = Best(convention=validation.convention)
 
 
 def _load(trainer: Trainer, prepared: PreparedData, steps: list[int], say: Callable[[str], None]) -> None:

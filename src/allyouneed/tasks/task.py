@@ -1,6 +1,6 @@
 """The definition of a task, from the files that it reads to the scores of its outputs."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,10 +12,7 @@ from allyouneed.tasks.training_text import TrainingText
 from allyouneed.tasks.units import Units
 
 if TYPE_CHECKING:
-    from allyouneed.model import EncoderDecoder
-
-Validate = Callable[["EncoderDecoder"], Mapping[str, float]]
-"""Scores a model while it is trained: name of a score -> value."""
+    from allyouneed.training.validation import Validation
 
 
 class Choice(tuple[tuple[str, ...], ...]):
@@ -70,7 +67,7 @@ class Task:
     build: Callable[..., Any]
     """Makes the object that users work with, such as a `Translator`, given an ensemble's models and the first
     one's directory: `build(models, config, units, directory=...)`. Further options are those of `load`."""
-    validation: Callable[[Sequence[str], Sequence[str], Units, RunConfig], Validate]
+    validation: Callable[[Sequence[str], Sequence[str], Units, RunConfig], "Validation"]
     """Makes a function that scores a model on held-out sources and targets, as stored by `prepare`."""
     evaluate: Callable[..., list[Score]]
-    """Scores the result of `build` on sources and references; further options depend on the task."""
+    """Scores the result of `build` on sources and lists of references; further options depend on the task."""

@@ -76,6 +76,8 @@ class Best:
     step: int = 0
     since: int = 0
     """Number of validations since then."""
+    convention: str = ""
+    """How the score is computed, if not as usual."""
 
     def __post_init__(self) -> None:
         if self.value == 0:  # in states that earlier versions wrote while BLEU or F1 was 0

@@ -31,6 +31,7 @@ class _Best(BaseModel):
     value: float
     step: _Count
     since: _Count
+    convention: str = ""
 
 
 class _Progress(BaseModel):

@@ -93,7 +93,7 @@ class Trainer:
         self.schedule = schedule_of(corpus.train, config.training)
         facts = {"corpus": dict(corpus.facts), "environment": environment(device)}
         self._saves = Saves(run, config, corpus.tokenizers, facts)
-        self.best = Best()
+        self.best = Best(convention=validation.convention)
         self._cost = CostMeter(device, self.processes.size)
         self._saved_at = time.monotonic()
         # A batch system may signal both the launcher, which passes the signal on, and each process.

@@ -21,6 +21,10 @@ class Validation(NamedTuple):
     """Function that returns the scores by name."""
     best_by: str
     """Name of the score whose maximum is the best validation; if absent, the lowest loss is best."""
+    convention: str = ""
+    """How that score is computed, such as "bleu_zh", if not as usual; others are not compared with it."""
+    reason: str = ""
+    """Why it is computed so, for the user."""
 
 
 LOSS_ALONE = Validation(lambda model: {}, "")

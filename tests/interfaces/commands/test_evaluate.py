@@ -30,7 +30,7 @@ def test_a_file_has_each_score_with_its_signature(
 ) -> None:
     assert main(["evaluate", *files, "--target-language", "de", "--json"]) == 0
     out, err = capsys.readouterr()
-    expected = [metric(HYPOTHESES, REFERENCES) for metric in translation_metrics("de")]
+    expected = [metric(HYPOTHESES, REFERENCES) for metric in translation_metrics("de", REFERENCES)]
     assert json.loads(out) == {s.name: {"score": s.value, "signature": s.signature} for s in expected}
     assert err == ""
 
@@ -39,7 +39,7 @@ def test_people_see_one_line_a_score(files: list[str], capsys: pytest.CaptureFix
     assert main(["evaluate", *files, "--target-language", "de"]) == 0
     out, err = capsys.readouterr()
     names = [line.split()[0] for line in out.strip().split("\n")]
-    assert names == [metric.__name__ for metric in translation_metrics("de")]
+    assert names == [metric.__name__ for metric in translation_metrics("de", REFERENCES)]
     for name in names[:-1]:
         assert f"allyouneed: {name} (" in err, "each convention is explained"
 
@@ -79,13 +79,108 @@ def test_without_a_language_a_notice_says_what_is_left_out(
 ) -> None:
     assert main(["evaluate", *files, "--json"]) == 0
     out, err = capsys.readouterr()
-    assert list(json.loads(out)) == [metric.__name__ for metric in translation_metrics(None)]
+    assert list(json.loads(out)) == [metric.__name__ for metric in translation_metrics("", REFERENCES)]
     assert err == "allyouneed: BLEU on Moses tokens is left out: give --target-language\n"
 
 
-def test_an_unknown_language_is_a_usage_error(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["evaluate", *files, "--target-language", "german"]) == 2
-    assert "error[E-USAGE]: Moses has no rules for the language 'german'" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("language", "reason"),
+    [
+        ("tr", "Moses has no rules for the language 'tr'"),
+        ("germn", "give another --target-language than 'germn', which is no code of ISO 639"),
+    ],
+)
+def test_a_language_without_moses_tokens_has_the_other_scores_and_one_notice(
+    language: str, reason: str, files: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["evaluate", *files, "--target-language", language, "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert [*json.loads(out)] == [metric.__name__ for metric in translation_metrics("", REFERENCES)]
+    assert err == f"allyouneed: BLEU on Moses tokens is left out: {reason}\n"
+
+
+@pytest.fixture
+def chinese(tmp_path: Path) -> list[str]:
+    """The options of a good and a perfect translation into Chinese, and of a reference."""
+    text = {"near": "今天天气非常好。", "same": "今天天气很好。", "ref": "今天天气很好。"}
+    for name, line in text.items():
+        (tmp_path / name).write_bytes(f"{line}\n".encode())
+    near, same, reference = (str(tmp_path / name) for name in text)
+    return ["--hypotheses", near, same, "--reference", reference]
+
+
+def test_chinese_is_scored_on_sacrebleus_tokens_of_it_which_are_recommended(
+    chinese: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    one = [chinese[0], *chinese[2:], "--target-language", "zh-CN"]
+    assert main(["evaluate", *one]) == 0
+    out, err = capsys.readouterr()
+    assert [line.split()[:2] for line in out.strip().split("\n")] == [
+        ["bleu_zh", "100.00"],
+        ["chrf", "100.00"],
+    ]
+    assert "bleu_zh (+0.00): " in err
+    assert err.count("recommended") == 1
+    assert err.count("left out") == 1
+
+
+def test_two_translations_into_a_language_without_spaces_are_compared_on_its_tokens(
+    chinese: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for language, tokens in (["--target-language", "zh"], "zh"), ([], "char"):
+        assert main(["evaluate", *chinese, *language, "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        near, same = (system[f"bleu_{tokens}"]["score"] for system in found["systems"])
+        assert found[f"bleu_{tokens}"]["difference"] == pytest.approx(same - near)
+        assert 0 < near < same
+        assert f"tok:{tokens}" in found[f"bleu_{tokens}"]["signature"]
+    assert main(["evaluate", *chinese]) == 0
+    out, err = capsys.readouterr()
+    assert "bleu_char differs by +" in out
+    assert "hardly any spaces; report chrF, or give --target-language\n" in err
+    assert "recommended" not in err
+
+
+def test_a_sentence_may_have_several_references(
+    files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    others = ["Ein Mann läuft schnell.", "", "Zwei Hunde spielen."]
+    (tmp_path / "others").write_bytes("".join(f"{line}\n" for line in others).encode())
+    given = [*files, str(tmp_path / "others")]
+    assert main(["evaluate", *given, "--target-language", "de", "--json"]) == 0
+    expected = [metric(HYPOTHESES, REFERENCES, others) for metric in translation_metrics("de", REFERENCES)]
+    found = json.loads(capsys.readouterr().out)
+    assert found == {s.name: {"score": s.value, "signature": s.signature} for s in expected}
+    assert all(score["signature"].startswith("nrefs:var|") for score in found.values())
+    assert main(["evaluate", given[0], given[1], *given[1:], "--json"]) == 0
+    test = paired_bootstrap(HYPOTHESES, HYPOTHESES, REFERENCES, others)
+    assert json.loads(capsys.readouterr().out)["bleu_13a"]["signature"] == test.signature
+    (tmp_path / "others").write_bytes(b"one\ntwo\n")
+    assert main(["evaluate", *given]) == 3
+    assert f"{tmp_path}/out has 3 lines, but {tmp_path}/others has 2" in capsys.readouterr().err
+
+
+def test_a_model_is_scored_by_several_references_and_its_perplexity_by_the_first(
+    toy_model: Path, toy_text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, reference, others = toy_text / "valid.en", toy_text / "valid.toy", tmp_path / "others"
+    others.write_bytes(
+        b"".join(b" ".join(line.split()[::-1]) + b"\n" for line in source.read_bytes().split(b"\n")[:-1])
+    )
+    found, errors = [], []
+    for references in ([reference], [reference, others]):
+        given = ["--source", str(source), "--reference", *map(str, references), "--beam-size", "1"]
+        assert main(["evaluate", str(toy_model), *given, "--json"]) == 0
+        out, err = capsys.readouterr()
+        found.append(json.loads(out))
+        errors.append(err)
+    assert found[0]["perplexity"] == found[1]["perplexity"]
+    texts = [t.text for t in load_translator(toy_model).translate([*read_lines(source)], beam_size=1)]
+    for metric in translation_metrics("", []):
+        score = metric(texts, [*read_lines(reference)], [*read_lines(others)])
+        assert found[1][metric.__name__] == {"score": score.value, "signature": score.signature}
+    assert "the perplexity is that of the first reference" in errors[1]
+    assert "perplexity" not in errors[0]
 
 
 def test_different_numbers_of_lines_are_a_data_error_with_both_files(
@@ -133,7 +228,9 @@ def test_a_model_is_scored_by_what_it_translates_and_by_its_perplexity(
     translator = load_translator(toy_model)
     texts = [translation.text for translation in translator.translate(sources, beam_size=2)]
     total, num_tokens = translator.negative_log_likelihood(sources, references)
-    expected = {metric.__name__: metric(texts, references).value for metric in translation_metrics(None)}
+    expected = {
+        metric.__name__: metric(texts, references).value for metric in translation_metrics("", references)
+    }
     scores = {name: score["score"] for name, score in json.loads(out).items()}
     assert scores.pop("perplexity") == pytest.approx(math.exp(total / num_tokens))
     assert scores == expected

@@ -7,7 +7,7 @@ import pytest
 
 from allyouneed import load_translator
 from allyouneed.data.lines import read_lines
-from allyouneed.evaluation import bleu_13a
+from allyouneed.evaluation import Tokens, bleu_13a, bleu_of
 from allyouneed.evaluation.significance import paired_bootstrap
 from allyouneed.interfaces.cli import main
 
@@ -44,6 +44,30 @@ def test_every_pair_is_tried_and_the_best_named(
     assert "best: --beam-size" in out
     table = "".join(out.split("\n")[1:3])
     assert table.count("~") == sum(p is None or p >= 0.05 for p in p_values)
+
+
+@pytest.mark.parametrize(("language", "tokens"), [("zh", "zh"), ("tha", "char"), ("de", "13a")])
+def test_pairs_are_compared_on_the_tokens_of_the_target_language_and_by_all_references(
+    language: str,
+    tokens: str,
+    toy_model: Path,
+    toy_text: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    source, reference, others = toy_text / "valid.en", toy_text / "valid.toy", tmp_path / "others"
+    references = [[*read_lines(reference)], ["nuso" if n % 2 else "" for n in range(20)]]
+    others.write_bytes("".join(f"{line}\n" for line in references[1]).encode())
+    command = ["sweep", str(toy_model), "--source", str(source), "--reference", str(reference), str(others)]
+    command += ["--target-language", language, "--beam-sizes", "1", "--length-penalties", "0.6"]
+    assert main([*command, "--json"]) == 0
+    out, err = capsys.readouterr()
+    texts = [t.text for t in load_translator(toy_model).translate([*read_lines(source)], beam_size=1)]
+    (tried,) = json.loads(out)["tried"]
+    assert tried[f"bleu_{tokens}"] == bleu_of(Tokens(tokens))(texts, *references).value
+    assert ("is written without spaces" in err) == (tokens != "13a")
+    assert main(command) == 0
+    assert f", BLEU ({tokens}) {tried[f'bleu_{tokens}']:.2f}\n" in capsys.readouterr().out
 
 
 def test_a_value_out_of_range_is_refused_before_anything_is_translated(

@@ -10,9 +10,10 @@ from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.evaluation import Score
 from allyouneed.inference import Engine, generate
 from allyouneed.model import EncoderDecoder, Transformer
-from allyouneed.tasks.task import Choice, Task, Validate
+from allyouneed.tasks.task import Choice, Task
 from allyouneed.tasks.training_text import TrainingText
 from allyouneed.tasks.units import SOURCE_TOKENIZER, Units
+from allyouneed.training.validation import Validation
 
 
 class Reverser:
@@ -51,12 +52,12 @@ def share_right(found: Sequence[str], references: Sequence[str]) -> float:
 
 def validation(
     sources: Sequence[str], references: Sequence[str], units: Units, config: RunConfig
-) -> Validate:
+) -> Validation:
     def validate(model: EncoderDecoder) -> Mapping[str, float]:
         reverser = build([model], config, units)
         return {"right": share_right(reverser.reverse(sources), references)}
 
-    return validate
+    return Validation(validate, "right")
 
 
 def evaluate(

@@ -5,21 +5,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
 from allyouneed.data.lines import read_aligned
 from allyouneed.errors import UsageError
-from allyouneed.evaluation import Metric, Score, format_scores, scores_to_json
+from allyouneed.evaluation import Score, choose_tokens, format_scores, scores_to_json, translation_metrics
 from allyouneed.evaluation.conventions import EXPLANATIONS
 from allyouneed.interfaces.console import notice
 from allyouneed.interfaces.device import Device, torch_device
 from allyouneed.interfaces.held_out import read_held_out
+from allyouneed.interfaces.number_options import SEVERAL
 from allyouneed.interfaces.reports.tree_scores import print_scores, score_parser, score_tree_file
 from allyouneed.interfaces.search_options import AS_THE_MODEL_SAYS, SearchOptions
 from allyouneed.storage.publish import require_file
-from allyouneed.tasks.translation.scores import metrics_for
 
 _notice = partial(notice, settings=["target_language"])
 
@@ -45,10 +45,10 @@ def evaluate(
     model: Path | None = None,
     /,
     *,
-    reference: Path | None = None,
+    reference: Annotated[list[Path] | None, SEVERAL] = None,
     source: Path | None = None,
     pairs: Path | None = None,
-    hypotheses: Annotated[list[Path] | None, Parameter(consume_multiple=True)] = None,
+    hypotheses: Annotated[list[Path] | None, SEVERAL] = None,
     target_language: str | None = None,
     trees: TreeOptions = TreeOptions(),
     search: Annotated[SearchOptions, Parameter(name="*")] = AS_THE_MODEL_SAYS,
@@ -60,55 +60,51 @@ def evaluate(
     ```
     allyouneed evaluate runs/multi30k --source test.en --reference test.de
     allyouneed evaluate runs/multi30k --pairs test.tsv
-    allyouneed evaluate --hypotheses out.de --reference test.de --json
+    allyouneed evaluate --hypotheses out.de --reference one.de other.de --json
     allyouneed evaluate --hypotheses one.de other.de --reference test.de
     allyouneed evaluate runs/parser --trees dev.mrg --labels
     allyouneed evaluate runs/parser --trees dev.mrg --lengths --length-plot lengths.png
     ```
 
     Prints BLEU in every convention, with the reasons for the differences, chrF and, for a model, the
-    perplexity. Compare two scores only if their signatures are equal. Given two files of translations, it
-    also tests whether their BLEU scores differ significantly (paired bootstrap). With `--trees` it scores
-    labelled brackets by EVALB's rules.
+    perplexity; the first BLEU is sacreBLEU's for the language, which is alone where no spaces part words.
+    Compare two scores only if their signatures are equal. Given two files of translations, it also tests
+    whether their BLEU scores differ significantly (paired bootstrap). With `--trees` it scores labelled
+    brackets by EVALB's rules.
 
     Args:
         model: A run, a checkpoint in it, or a model folder, which translates the source.
-        reference: Reference translations, one per line, not tokenised. Files may be plain, .gz or .zst.
+        reference: Reference translations, one per line, not tokenised; several files if a sentence has more
+            (an empty line: none). The perplexity is that of the first. Files may be plain, .gz or .zst.
         source: Source sentences, line by line with the reference.
         pairs: Lines of source TAB reference, instead of `--source` and `--reference`.
         hypotheses: A file of translations, line by line with the reference, instead of a model and a source;
             two such files to compare; or a file of trees.
-        target_language: Language code of the references, such as `de`, for BLEU on Moses tokens; by default
-            the one recorded in the model.
+        target_language: Language code of the references, such as `de` or `zh`, for BLEU on its tokens; by
+            default the one recorded in the model.
         trees: Trees to score instead of translations.
         search: Search settings; by default the model's own.
         json_: Print one JSON object: name -> {"score", "signature"}; for two files, one object per file and
             their comparison.
     """
-    _check_options(trees, hypotheses, search, reference or source or pairs, target_language)
+    _check_options(trees, hypotheses, search, bool(reference or source or pairs or target_language))
     if trees.trees is not None:
         _evaluate_trees(trees.trees, model, hypotheses, trees, search, device, json_)
     elif reference is None and pairs is None:
         raise UsageError("give --reference, a file of translations, or --trees, a file of gold trees")
     elif model is not None and hypotheses is None and (source or pairs):
-        from allyouneed.tasks.loading import load, task_of
-
         texts, given = read_held_out(source, reference, pairs), search.settings()
-        task, loaded = task_of(model), load(model, device=torch_device(device))
-        scores = task.evaluate(loaded, *texts, target_language=target_language, say=_notice, **given)
-        _print(scores, json_)
+        _score_model(model, texts, target_language, device, json_, **given)
     elif reference and not (model or source or pairs) and hypotheses and len(hypotheses) <= 2:
-        _score_files(hypotheses, reference, metrics_for(target_language, say=_notice), json_)
+        _score_files(hypotheses, reference, target_language or "", json_)
     else:
-        raise UsageError("give a MODEL and --source, or --hypotheses with one or two files to score")
+        raise UsageError(
+            "give a MODEL and --source, the MODEL first, or --hypotheses with one or two files to score"
+        )
 
 
 def _check_options(
-    trees: TreeOptions,
-    hypotheses: Sequence[Path] | None,
-    search: SearchOptions,
-    text: Path | None,
-    target_language: str | None,
+    trees: TreeOptions, hypotheses: Sequence[Path] | None, search: SearchOptions, are_for_text: bool
 ) -> None:
     """Reject options that have no effect, and a plot that cannot be written."""
     if trees.trees is None and trees != TreeOptions():
@@ -119,7 +115,7 @@ def _check_options(
         raise UsageError("--hypotheses: search settings have no effect on them; leave these out")
     if trees.length_plot:
         require_file(trees.length_plot)
-    if trees.trees is not None and (text is not None or target_language is not None):
+    if trees.trees is not None and are_for_text:
         raise UsageError(
             "--trees: --source, --reference, --pairs, --target-language have no effect here; leave them out"
         )
@@ -135,26 +131,48 @@ def _print(scores: Sequence[Score], json_: bool) -> None:
 
 
 def _explain(scores: Sequence[Score]) -> None:
-    values = {score.name: score.value for score in scores}
-    for name, value in values.items():
-        if name in EXPLANATIONS:
-            notice(f"{name} ({value - values['bleu_13a']:+.2f}): {EXPLANATIONS[name]}")
+    first = scores[0]
+    for score in scores:
+        if score.name in EXPLANATIONS:
+            is_recommended = score is first and score.name != "bleu_char"
+            explanation = EXPLANATIONS[score.name] + ", recommended for reports" * is_recommended
+            notice(f"{score.name} ({score.value - first.value:+.2f}): {explanation}")
 
 
-def _score_files(systems: Sequence[Path], reference: Path, metrics: Sequence[Metric], json_: bool) -> None:
+def _score_model(
+    model: Path,
+    texts: Sequence[Sequence[str]],
+    target_language: str | None,
+    device: Device,
+    json_: bool,
+    **search: Any,
+) -> None:
+    """Print the scores of a model's translations of the first text, by the others as references."""
+    from allyouneed.tasks.loading import load, task_of
+
+    task, loaded = task_of(model), load(model, device=torch_device(device))
+    _print(task.evaluate(loaded, *texts, target_language=target_language, say=_notice, **search), json_)
+
+
+def _score_files(
+    systems: Sequence[Path], references: Sequence[Path], target_language: str, json_: bool
+) -> None:
     """Print the scores of one system, or of two side by side with a significance test."""
-    *texts, references = read_aligned(*systems, reference)
+    lines = read_aligned(*systems, *references)
+    texts, given = lines[: len(systems)], lines[len(systems) :]
+    metrics = translation_metrics(target_language, given[0], _notice)
+    scores = [[metric(text, *given) for metric in metrics] for text in texts]
     if len(texts) == 1:
-        _print([metric(texts[0], references) for metric in metrics], json_)
+        _print(scores[0], json_)
         return
     from allyouneed.evaluation.significance import paired_bootstrap
 
-    scores = [[metric(lines, references) for metric in metrics] for lines in texts]
-    test = paired_bootstrap(texts[0], texts[1], references)
+    test = paired_bootstrap(*texts, *given, tokens=choose_tokens(target_language, given[0]))
+    name = scores[0][0].name
     if json_:
         comparison = {"difference": test.difference, "p_value": test.p_value, "interval_95": test.interval}
         comparison |= {"signature": test.signature, "sentences": test.num_sentences}
-        print(json.dumps({"systems": [scores_to_json(each) for each in scores], "bleu_13a": comparison}))
+        print(json.dumps({"systems": [scores_to_json(each) for each in scores], name: comparison}))
         return
     width = max(len(score.name) for score in scores[0])
     for one, other in zip(*scores, strict=True):
@@ -162,7 +180,7 @@ def _score_files(systems: Sequence[Path], reference: Path, metrics: Sequence[Met
         print(f"{one.name:<{width}}  {one.value:8.2f}  {other.value:8.2f}  {change:>7}  {one.signature}")
     low, high = test.interval
     print(
-        f"bleu_13a differs by {test.difference:+.2f} (95% interval {low:+.2f} to {high:+.2f}), "
+        f"{name} differs by {test.difference:+.2f} (95% interval {low:+.2f} to {high:+.2f}), "
         f"p = {test.p_value:.3f}: {test.verdict}"
     )
     _explain(scores[0])

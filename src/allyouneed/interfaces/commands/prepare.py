@@ -57,7 +57,7 @@ class DataOptions:
     source_language: str | None = None
     """Language code such as `en`; its rules split texts into sentences."""
     target_language: str | None = None
-    """Language code such as `de`; with it, `evaluate` also reports BLEU on Moses tokens."""
+    """Language code such as `de` or `zh`; BLEU, in validation, too, counts the tokens of this language."""
     tags: Literal["normalised", "predicted", "endings", "words"] | None = None
     """Symbol of a word in a tree: the same for all (as in the paper), its part of speech, its last letter, or
     its part of speech and, before its brackets, the word itself."""

@@ -3,12 +3,18 @@
 import json
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from allyouneed.interfaces.console import notice
 from allyouneed.interfaces.device import Device, torch_device
 from allyouneed.interfaces.held_out import read_held_out
 from allyouneed.interfaces.number_options import SEVERAL, AtLeastOne
+
+if TYPE_CHECKING:
+    from allyouneed.evaluation import Tokens
+    from allyouneed.tasks.translation.translator import Translator
+
+_Pair = tuple[int, float]
 
 
 def sweep(
@@ -16,8 +22,9 @@ def sweep(
     /,
     *,
     source: Path | None = None,
-    reference: Path | None = None,
+    reference: Annotated[list[Path] | None, SEVERAL] = None,
     pairs: Path | None = None,
+    target_language: str | None = None,
     beam_sizes: Annotated[list[AtLeastOne], SEVERAL] = [1, 2, 4, 8],  # noqa: B006
     length_penalties: Annotated[list[float], SEVERAL] = [0.0, 0.3, 0.6, 1.0],  # noqa: B006
     device: Device = "auto",
@@ -37,47 +44,50 @@ def sweep(
     Args:
         model: A run, a checkpoint in it, or a model folder.
         source: Source sentences, one per line.
-        reference: Reference translations, line by line.
+        reference: Reference translations, line by line; of several files, BLEU takes the best matches.
         pairs: Lines of source TAB reference, instead of `--source` and `--reference`.
+        target_language: Language code of the references, such as `zh`; by default the model's own.
         beam_sizes: Beam sizes to try.
         length_penalties: Values of alpha to try.
         json_: Print one JSON object; each `p_value` compares a pair with the best one.
     """
-    from allyouneed.evaluation import bleu_13a
-    from allyouneed.evaluation.significance import SIGNIFICANT, paired_bootstrap
+    from allyouneed.evaluation import bleu_of, choose_tokens
+    from allyouneed.evaluation.significance import SIGNIFICANT
+    from allyouneed.tasks.loading import load_translator
 
-    sources, references = read_held_out(source, reference, pairs)
+    sources, *references = read_held_out(source, reference, pairs)
+    translator = load_translator(model, device=torch_device(device))
+    tokens = choose_tokens(target_language or translator.config.data.target_language, references[0])
+    metric = bleu_of(tokens)
+    if tokens.why_not_words:
+        notice(f"the pairs are compared by {metric.__name__}: {tokens.why_not_words}")
     settings = [(beam_size, alpha) for beam_size in beam_sizes for alpha in length_penalties]
-    found = _translations(model, device, sources, settings)
-    bleu = {pair: bleu_13a(texts, references).value for pair, texts in found.items()}
+    found = _translations(translator, sources, settings)
+    bleu = {pair: metric(texts, *references).value for pair, texts in found.items()}
     best = max(bleu, key=lambda pair: bleu[pair])
-    p_values = {
-        pair: None if pair == best else paired_bootstrap(texts, found[best], references).p_value
-        for pair, texts in found.items()
-    }
+    p_values = _p_values(found, best, references, tokens)
     if json_:
         tried = [
-            {"beam_size": b, "length_penalty": a, "bleu_13a": bleu[b, a], "p_value": p_values[b, a]}
+            {"beam_size": b, "length_penalty": a, metric.__name__: bleu[b, a], "p_value": p_values[b, a]}
             for b, a in found
         ]
         print(json.dumps({"tried": tried, "best": {"beam_size": best[0], "length_penalty": best[1]}}))
         return
     _print_table(bleu, {pair for pair, p in p_values.items() if p is None or p >= SIGNIFICANT})
-    print(f"best: --beam-size {best[0]} --length-penalty {best[1]:g}, BLEU (13a) {bleu[best]:.2f}")
+    shown = f"BLEU ({tokens.tokenizer}) {bleu[best]:.2f}"
+    print(f"best: --beam-size {best[0]} --length-penalty {best[1]:g}, {shown}")
     print("~ is not significantly worse than the best (paired bootstrap, p >= 0.05)")
 
 
 def _translations(
-    model: Path, device: Device, sources: Sequence[str], settings: Sequence[tuple[int, float]]
-) -> dict[tuple[int, float], list[str]]:
+    translator: "Translator", sources: Sequence[str], settings: Sequence[_Pair]
+) -> dict[_Pair, list[str]]:
     """Translations for each beam size and length penalty."""
     from allyouneed.config.run import SearchConfig
-    from allyouneed.tasks.loading import load_translator
 
-    translator = load_translator(model, device=torch_device(device))
     for beam_size, alpha in settings:  # before the first is tried
         SearchConfig.checked(beam_size=beam_size, length_penalty=alpha)
-    found: dict[tuple[int, float], list[str]] = {}
+    found: dict[_Pair, list[str]] = {}
     for beam_size, alpha in settings:
         translations = translator.translate(sources, beam_size=beam_size, length_penalty=alpha)
         found[beam_size, alpha] = [translation.text for translation in translations]
@@ -85,7 +95,21 @@ def _translations(
     return found
 
 
-def _print_table(bleu: Mapping[tuple[int, float], float], as_good: Collection[tuple[int, float]]) -> None:
+def _p_values(
+    found: Mapping[_Pair, Sequence[str]], best: _Pair, references: Sequence[Sequence[str]], tokens: "Tokens"
+) -> dict[_Pair, float | None]:
+    """P-value of the difference between each pair and the best; None for that one."""
+    from allyouneed.evaluation.significance import paired_bootstrap
+
+    tests = {
+        pair: paired_bootstrap(texts, found[best], *references, tokens=tokens).p_value
+        for pair, texts in found.items()
+        if pair != best
+    }
+    return {pair: tests.get(pair) for pair in found}
+
+
+def _print_table(bleu: Mapping[_Pair, float], as_good: Collection[_Pair]) -> None:
     """Print BLEU by beam size and length penalty; a mark shows values as good as the best."""
     beam_sizes, length_penalties = (list(dict.fromkeys(values)) for values in zip(*bleu, strict=True))
     print(f"{'beam':>6}" + "".join(f"{f'alpha {alpha:g}':>11}" for alpha in length_penalties))

@@ -12,7 +12,7 @@ _LEGEND = {
         "perplexity",
         "exp of the mean loss per sub-word, without label smoothing",
     ),
-    "bleu": ("BLEU", "sacreBLEU (13a) of beam search"),
+    "bleu": ("BLEU", "sacreBLEU (13a; characters if the text has no spaces) of beam search"),
     "parameters_millions": ("10⁶ parameters", "number of trained weights, in millions"),
     "rate": ("rate", "factor of the scale's learning rate that was best on the validation text"),
     "updates": ("updates", "number of updates within the budget"),

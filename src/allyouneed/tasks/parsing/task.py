@@ -16,13 +16,14 @@ from allyouneed.tasks.parsing.treebank import UNTAGGED, TreeFiles
 from allyouneed.tasks.parsing.trees import tree_of
 from allyouneed.tasks.parsing.word_features import WordFeatures
 from allyouneed.tasks.requests import results
-from allyouneed.tasks.task import Choice, Task, Validate
+from allyouneed.tasks.task import Choice, Task
 from allyouneed.tasks.training_text import TrainingText
 from allyouneed.tasks.units import SOURCE_TOKENIZER, TARGET_TOKENIZER, Units
 
 if TYPE_CHECKING:
     from allyouneed.model import EncoderDecoder
     from allyouneed.tasks.parsing.parser import Parser
+    from allyouneed.training.validation import Validation
 
 
 def _require_settings(config: DataConfig) -> None:
@@ -98,9 +99,10 @@ def _build(
 
 def _validation(
     sources: Sequence[str], references: Sequence[str], units: Units, config: RunConfig
-) -> Validate:
+) -> "Validation":
     """F1 of greedy trees, which are fast; a sentence that is too long gets a tree without constituents."""
     from allyouneed.tasks.parsing.parser import NO_PARSE
+    from allyouneed.training.validation import Validation
 
     gold = [tree_of(line) for line in references]
 
@@ -109,11 +111,11 @@ def _validation(
         found = results(parse_words(parser, gold), NO_PARSE)
         return {"f1": score_trees(gold, [parse.tree for parse in found]).brackets.f1}
 
-    return validate
+    return Validation(validate, PARSING.score)
 
 
 def _evaluate(
-    parser: "Parser", sources: Sequence[str], references: Sequence[str], **options: Any
+    parser: "Parser", sources: Sequence[str], *references: Sequence[str], **options: Any
 ) -> list[Score]:
     raise ModelError("the model is a parser; score it with trees", settings=["trees"])
 

@@ -1,10 +1,9 @@
 """Evaluation of a translator on sentences with reference translations."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Unpack
 
-from allyouneed.errors import UsageError
-from allyouneed.evaluation import Metric, Score, bleu_13a, chrf, perplexity, translation_metrics
+from allyouneed.evaluation import Metric, Score, bleu_of, choose_tokens, chrf, perplexity
 
 if TYPE_CHECKING:
     from allyouneed.tasks.translation.options import TranslateOptions
@@ -14,8 +13,8 @@ if TYPE_CHECKING:
 def evaluate(
     translator: "Translator",
     sources: Sequence[str],
-    references: Sequence[str],
-    metrics: Sequence[Metric] = (bleu_13a, chrf),
+    *references: Sequence[str],
+    metrics: Sequence[Metric] | None = None,
     **options: "Unpack[TranslateOptions]",
 ) -> list[Score]:
     """Scores of a translator on sentences with reference translations; the last score is the perplexity.
@@ -23,36 +22,17 @@ def evaluate(
     Args:
         translator: The translator to evaluate.
         sources: Source sentences.
-        references: One reference translation per source.
-        metrics: Metrics that compare translations with references; see `translation_metrics`.
+        *references: One reference translation per source, or several lists of them, in which an empty line
+            stands for none. The perplexity is that of the first.
+        metrics: Metrics that compare translations with references; by default BLEU on the tokens of the
+            model's target language, and chrF.
         **options: Options of `Translator.translate`.
 
     Raises:
         DataError: A sentence is too long, or the numbers of references and sources differ.
     """
-    likelihood = translator.negative_log_likelihood(sources, references)
+    if metrics is None:
+        metrics = bleu_of(choose_tokens(translator.config.data.target_language, references[0])), chrf
+    likelihood = translator.negative_log_likelihood(sources, references[0])
     texts = [translation.text for translation in translator.translate(sources, **options)]
-    return [*(metric(texts, references) for metric in metrics), perplexity(*likelihood)]
-
-
-def metrics_for(given: str | None, recorded: str = "", *, say: Callable[[str], None]) -> list[Metric]:
-    """The metrics for translations into a language.
-
-    Args:
-        given: Language code from the user; all metrics must support it.
-        recorded: Language code of the model; some metrics may not support it.
-        say: Receives a line if BLEU on Moses tokens is left out.
-
-    Raises:
-        UsageError: There are no tokenisation rules for the language `given`.
-    """
-    if given:
-        return translation_metrics(given)
-    reason = "give target_language"
-    try:
-        if recorded:
-            return translation_metrics(recorded)
-    except UsageError as error:
-        reason = str(error)
-    say(f"BLEU on Moses tokens is left out: {reason}")
-    return translation_metrics(None)
+    return [*(metric(texts, *references) for metric in metrics), perplexity(*likelihood)]

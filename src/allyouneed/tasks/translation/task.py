@@ -10,16 +10,17 @@ from allyouneed.config.run import DataConfig, RunConfig
 from allyouneed.data.corpus_files import CorpusFiles
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import UsageError
-from allyouneed.evaluation import Score, bleu_13a
+from allyouneed.evaluation import WORDS, Score, bleu_of, choose_tokens, translation_metrics
 from allyouneed.tasks.requests import TranslationRequest, results
-from allyouneed.tasks.task import Choice, Task, Validate
+from allyouneed.tasks.task import Choice, Task
 from allyouneed.tasks.training_text import TrainingText
-from allyouneed.tasks.translation.scores import evaluate, metrics_for
+from allyouneed.tasks.translation.scores import evaluate
 from allyouneed.tasks.units import SOURCE_TOKENIZER, TARGET_TOKENIZER, Units
 
 if TYPE_CHECKING:
     from allyouneed.model import EncoderDecoder
     from allyouneed.tasks.translation.translator import Translator
+    from allyouneed.training.validation import Validation
 
 
 def _require_settings(config: DataConfig) -> None:
@@ -80,33 +81,40 @@ def _tokenizers(units: Units) -> tuple[Tokenizer, Tokenizer]:
 
 def _validation(
     sources: Sequence[str], references: Sequence[str], units: Units, config: RunConfig
-) -> Validate:
+) -> "Validation":
     """BLEU of greedy translations, which are fast; a source that is too long gets an empty translation."""
-
     from allyouneed.tasks.translation.outputs import Translation
     from allyouneed.tasks.translation.translator import Translator
+    from allyouneed.training.validation import Validation
+
+    tokens = choose_tokens(config.data.target_language, references)
+    metric = bleu_of(tokens)
 
     def validate(model: "EncoderDecoder") -> Mapping[str, float]:
         translator = Translator(model, config.greedy(), *_tokenizers(units))
         requests = map(TranslationRequest, count(1), sources)
         found = results(translator.answer(requests), [Translation("", 0.0)])
-        return {"bleu": bleu_13a([translations[0].text for translations in found], references).value}
+        return {"bleu": metric([translations[0].text for translations in found], references).value}
 
-    return validate
+    return Validation(
+        validate, TRANSLATION.score, "" if tokens == WORDS else metric.__name__, tokens.why_not_words
+    )
 
 
 def _evaluate(
     translator: "Translator",
     sources: Sequence[str],
-    references: Sequence[str],
-    *,
+    *references: Sequence[str],
     say: Callable[[str], None],
     target_language: str | None = None,
     **search: Any,
 ) -> list[Score]:
     """All translation metrics, and the perplexity."""
-    metrics = metrics_for(target_language, translator.config.data.target_language, say=say)
-    return evaluate(translator, sources, references, metrics, **search)
+    language = target_language or translator.config.data.target_language
+    metrics = translation_metrics(language, references[0], say)
+    if len(references) > 1:
+        say("the perplexity is that of the first reference")
+    return evaluate(translator, sources, *references, metrics=metrics, **search)
 
 
 TRANSLATION = Task(
