@@ -206,6 +206,12 @@ def test_a_parser_and_a_file_of_trees_are_scored(
         ),
         (["prepare", "OUT", "--task", "parsing", "--trees", "EMPTY"], 3, "holds no tree; give"),
         (
+            ["prepare", "OUT", "--task", "parsing", "--trees", "TREES", "UNPARSED"],
+            3,
+            "UNPARSED: holds no tree",
+        ),
+        (["evaluate", "PARSER", "--trees", "UNPARSED"], 3, "UNPARSED: holds no tree; give"),
+        (
             ["prepare", "OUT", "--task", "parsing", "--trees", "TREES", "TRACES"],
             3,
             "TRACES: holds only trees of traces (2); give a file of trees in brackets, with words",
@@ -235,6 +241,7 @@ def test_wrong_inputs_are_told(
     fault: str,
 ) -> None:
     (tmp_path / "EMPTY").write_bytes(b"\n")
+    (tmp_path / "UNPARSED").write_bytes(b"(())\n(CODE <P_1>)\n")
     (tmp_path / "OPEN").write_bytes(b"(S (NN a))\n(S (NN b)\n")
     (tmp_path / "TWO").write_bytes(b"(S (NN a))\n(S (NN b))\n")
     (tmp_path / "BROKEN").write_bytes(b"(S\n(NN a))\n")
@@ -245,7 +252,7 @@ def test_wrong_inputs_are_told(
         "PARSER": toy_parser,
         **{
             name: tmp_path / name
-            for name in ("EMPTY", "OPEN", "NONE", "OUT", "UNTAGGED", "TWO", "BROKEN", "TRACES")
+            for name in ("EMPTY", "OPEN", "NONE", "OUT", "UNTAGGED", "TWO", "BROKEN", "TRACES", "UNPARSED")
         },
     }
     found, _, err = run_command(*(files.get(argument, argument) for argument in arguments))
@@ -320,18 +327,24 @@ def test_silver_trees_repetitions_and_exchanges_are_mixed_in(
     run_command: "RunCommand", toy_treebank: Path, tmp_path: Path
 ) -> None:
     silver = tmp_path / "silver.mrg"
-    silver.write_bytes(f"{TREES[0]}\n\n{TREES[2]}\n".encode())
+    coded = "( (CODE <P_1>))(TOP (META (CODE <b>) (NN wolf)) (ID X,1))"
+    silver.write_bytes(f"{TREES[0]}\n\n(())\n{TREES[2]}\n(TOP)\n{coded}\n".encode())
     arguments = ["--task", "parsing", "--trees", toy_treebank / "dev.mrg", "--vocab-size", "280"]
     arguments += ["--silver-trees", silver, "--repeat-trees", "3", "--exchange", "7"]
     code, out, err = run_command("prepare", tmp_path / "data", *arguments)
-    assert (code, out.split(b": ")[1].split(b" trees")[0]) == (0, b"69")
-    for line in ("40 repetitions of trees", "2 silver trees", "7 trees made by exchange of constituents"):
+    assert (code, out.split(b": ")[1].split(b" trees")[0]) == (0, b"70")
+    for line in (
+        *("40 repetitions of trees", "3 silver trees", "7 trees made by exchange of constituents"),
+        "2 sentences without a tree, left out",
+        "1 trees of nothing but IDs, codes or metadata, left out",
+        "2 IDs, codes, metadata, comments and marks of disfluencies removed",
+    ):
         assert f"train: {line}" in err
     data = PreparedData(tmp_path / "data")
     trees = data.lines("train", "target")
     assert trees[:20] == trees[20:40] == trees[40:60]
-    assert trees[60:62] == [TREES[0], TREES[2]]
-    assert not set(trees[62:]) & set(trees[:20])
+    assert trees[60:63] == [TREES[0], TREES[2], "(TOP (META (NN wolf)))"]
+    assert not set(trees[63:]) & set(trees[:20])
     # Words are as frequent as in the trees that are given.
     run_command("prepare", tmp_path / "plain", *arguments[:-4])
     assert PreparedData(tmp_path / "plain").tokenizers == data.tokenizers

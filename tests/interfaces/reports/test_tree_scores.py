@@ -12,8 +12,8 @@ from allyouneed.interfaces.reports.tree_scores import score_tree_file
 GOLD = ["(TOP (S (NP (DT the) (NN sun)) (VP (VBZ shines))))", "(TOP (NP (NN rain)))"]
 
 
-def scores_of(folder: Path, hypotheses: str) -> dict[str, float]:
-    (folder / "gold.mrg").write_bytes("".join(f"{tree}\n" for tree in GOLD).encode())
+def scores_of(folder: Path, hypotheses: str, gold: str = "\n".join([*GOLD, ""])) -> dict[str, float]:
+    (folder / "gold.mrg").write_bytes(gold.encode())
     (folder / "found.mrg").write_bytes(hypotheses.encode())
     _, scores = score_tree_file(folder / "found.mrg", folder / "gold.mrg")
     return {score.name: score.value for score in scores}
@@ -27,6 +27,11 @@ def scores_of(folder: Path, hypotheses: str) -> dict[str, float]:
         (f"{GOLD[0]}\n\n", 75, 50),
         (f"\n{GOLD[1]}\n", 25, 50),
         ("\n\n", 0, 0),
+        (f"{GOLD[0]}\n(())\n", 75, 50),
+        (f"{GOLD[0]}(TOP (S))", 75, 50),
+        ("(ROOT\n)\n\n(ROOT\n  (NP (NN rain)))\n", 25, 50),
+        (f"( (CODE <P_1>))\n{GOLD[0]}\n\n(ROOT )\n", 75, 50),  # nothing but codes is no sentence
+        ("()\n(TOP)\n", 0, 0),
     ],
 )
 def test_an_empty_line_is_a_tree_without_constituents(
@@ -35,6 +40,38 @@ def test_an_empty_line_is_a_tree_without_constituents(
     scores = scores_of(tmp_path, hypotheses)
     assert (scores["bracket_recall"], scores["well_formed"]) == (recall, well_formed)
     assert scores["exact_match"] == well_formed
+
+
+FOUR = f"{GOLD[0]}\n(())\n( (CODE <P_1>))\n{GOLD[1]}\n"  # three sentences, two of which have trees
+
+
+@pytest.mark.parametrize(
+    ("gold", "hypotheses"),
+    [
+        (FOUR, f"{GOLD[0]}\n{GOLD[0]}\n\n{GOLD[1]}\n"),  # a line for each line
+        (FOUR, f"{GOLD[0]}\n{GOLD[0]}\n{GOLD[1]}\n"),  # one for each sentence
+        (FOUR, f"{GOLD[0]}\n\n{GOLD[1]}\n"),
+        (FOUR, f"{GOLD[0]}(){GOLD[1]}"),
+        (FOUR, "\n".join(GOLD)),  # only for those with a gold tree
+        (FOUR, FOUR),
+        (f"{GOLD[0]}\n\n{GOLD[1]}(TOP)", f"{GOLD[0]}{GOLD[1]}()"),
+        (f"{GOLD[0]}\n\n{GOLD[1]}\n(TOP)", f"{GOLD[0]}\n{GOLD[0]}\n{GOLD[1]}\n{GOLD[0]}"),  # as empty lines
+    ],
+)
+def test_a_gold_sentence_without_a_tree_is_left_out_with_its_hypothesis_and_counted(
+    tmp_path: Path, gold: str, hypotheses: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scores = scores_of(tmp_path, hypotheses, gold)
+    assert (scores["bracket_f1"], scores["exact_match"], scores["well_formed"]) == (100, 100, 100)
+    notices = [line for line in capsys.readouterr().err.split("\n") if "without a tree" in line]
+    assert notices == [f"allyouneed: {tmp_path}/gold.mrg: 1 sentences without a tree, left out"]
+
+
+def test_a_fault_names_the_number_of_a_sentence_among_all(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="sentence 3: word 1 is 'rain'"):
+        scores_of(tmp_path, f"{GOLD[0]}\n()\n{GOLD[0]}\n", FOUR)
+    with pytest.raises(DataError, match=r"gold\.mrg: holds no tree; give a file"):
+        scores_of(tmp_path, "()\n", "()\n")
 
 
 @pytest.mark.parametrize(

@@ -107,6 +107,16 @@ def test_a_sentence_without_a_tree_counts_with_nothing_found() -> None:
     assert score_trees([nothing_to_find] * 2, [nothing_to_find, None]).num_exact == 1
 
 
+def test_a_sentence_without_a_gold_tree_keeps_its_number_but_is_not_scored() -> None:
+    gold, other = tree_of(GOLD), tree_of("(S (NN Fire))")
+    total = score_trees([None, gold, None], [other, gold, None])
+    assert (total.num_sentences, total.brackets.matched, total.brackets.test) == (1, 4, 4)
+    with pytest.raises(DataError, match="sentence 2: word 1"):
+        score_trees([None, gold], [None, other])
+    with pytest.raises(DataError, match="there are no trees to score"):
+        score_trees([None], [gold])
+
+
 def test_a_sentence_of_punctuation_alone_is_skipped_as_evalb_skips_it() -> None:
     dots = tree_of("(TOP (S (. .)))")
     scores = {

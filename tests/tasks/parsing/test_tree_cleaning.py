@@ -17,11 +17,18 @@ def test_cleaning_takes_traces_and_functions_away_and_counts_them() -> None:
     assert str(tree_of("(S (-NONE- *T*-1))")) == "(TOP (S (-NONE- *T*-1)))"
 
 
-def test_trees_of_traces_alone_are_left_out_and_counted() -> None:
+def test_trees_without_words_are_left_out_and_counted_by_the_reason() -> None:
     notes: Counter[str] = Counter()
-    kept = clean_trees(trees_in(["(S (-NONE- *))", "(S (NN a))"], "the file"), notes)
-    assert [line for _, line in kept] == [2]
-    assert notes["trees of nothing but traces, left out"] == 1
+    codes = ["( (CODE <P_1>))", "( (METADATA (AUTHOR Ann)) (NP *pro*) (ID X,1))"]
+    lines = ["(S (-NONE- *))", "(())", "(S (NN a))", *codes, "(TOP)", "()"]
+    assert [line for _, line in clean_trees(trees_in(lines, "the file"), notes)] == [3]
+    assert notes == {
+        "trees of nothing but traces, left out": 1,
+        "trees of nothing but IDs, codes or metadata, left out": 2,
+        "sentences without a tree, left out": 3,
+        "function tags removed": 0,
+        "traces removed": 0,
+    }
 
 
 def test_unary_cycles_keep_each_label_once_the_outermost() -> None:

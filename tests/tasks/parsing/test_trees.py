@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 
 from allyouneed.errors import DataError
 from allyouneed.tasks.parsing.tree_cleaning import clean, clean_trees
-from allyouneed.tasks.parsing.trees import Constituent, Tree, escaped, read_trees, tree_of, unescaped
+from allyouneed.tasks.parsing.trees import (
+    NO_TREE,
+    Constituent,
+    Tree,
+    escaped,
+    read_trees,
+    tree_of,
+    unescaped,
+)
 
 if TYPE_CHECKING:
     from tests.tasks.parsing.conftest import RandomTrees
@@ -108,7 +116,10 @@ def test_every_root_is_called_top(root: str) -> None:
         ("(S (NN a)) word", "1:12", "'word' outside of brackets"),
         ("(S (NP) (NN a))", "1:4", "(NP) holds no word"),
         ("(S (NN a) ())", "1:11", "() holds no word"),
-        ("(())", "1:2", "() holds no word"),
+        ("(())(S ())", "1:8", "() holds no word"),
+        ("(TOP (S (NP)) (NN a))", "1:9", "(NP) holds no word"),
+        ("(TOP (()) (NN a))", "1:6", "a constituent without a label"),
+        ("(S)", "1:1", "(S) holds no word"),
         ("( a)", "1:1", "(a) holds no word"),
         ("(S (NN a b))", "1:10", "'b' without a tag"),
         ("(S (NN a) b)", "1:11", "'b' without a tag"),
@@ -123,7 +134,44 @@ def test_what_is_no_tree_is_told_by_line_and_column(read, text: str, place: str,
     assert caught.value.exit_code == 3
 
 
-@pytest.mark.parametrize("text", ["", "(S (NN a)) (S (NN b))", "(S"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("(())", "()", "( )", "(TOP)", "(ROOT )", "(S1 (S))", "(TOP (S (NP) (VP (V))))", "(ROOT (()))"),
+        *("(\n(\n)\n)", "(ROOT\n  (S\n))", "SENTENCE_SKIPPED_OR_UNPARSABLE"),
+    ],
+)
+def test_a_tree_of_a_parser_that_failed_is_no_tree_in_its_place(read, text: str) -> None:  # type: ignore[no-untyped-def]
+    a, b = tree_of("(S (NN a))"), tree_of("(S (NN b))")
+    last = 3 + text.count("\n")
+    assert read(f"(S (NN a))\n{text}\n(S (NN b))\n") == [(a, 1), (NO_TREE, 2), (b, last)]
+    if "(" in text:
+        assert [tree for tree, _ in read(f"(S (NN a)){text}(S (NN b))")] == [a, NO_TREE, b]
+
+
+def test_comments_between_trees_are_skipped_and_counted(read) -> None:  # type: ignore[no-untyped-def]
+    notes: Counter[str] = Counter()
+    comments = [
+        "*x* (C) 1995 *x*",
+        "%% Sent 1",
+        ";; (S",
+        "  # a",
+        "<S ID=1>",
+        "Sentence skipped: no PCFG fallback.",
+    ]
+    blocks = ["/~*", "he went", "(ID X,1) /*", "*~/", "/* 1 IP-MAT: 1 IP-MAT */"]
+    found = read("\n".join([*comments, "(S (NN a))", *blocks, "(S", "(NN %%) (NN ;;))", "</S>"]), notes)
+    assert [(tree.words, line) for tree, line in found] == [(("a",), 7), (("%%", ";;"), 13)]
+    assert notes == {"lines of comments skipped": 12}
+    for text, fault in [
+        ("(S (NN a))\n/* no end\n(S (NN b))", "2:1: the comment that begins here lacks its `*/`"),
+        ("<b> (S (NN a))", "1:1: '<b>' outside of brackets"),
+    ]:
+        with pytest.raises(DataError, match=re.escape(fault)):
+            read(text)
+
+
+@pytest.mark.parametrize("text", ["", "(S (NN a)) (S (NN b))", "(S", "(())"])
 def test_a_text_that_is_not_one_tree_is_refused(text: str) -> None:
     with pytest.raises(DataError):
         tree_of(text)

@@ -2,7 +2,8 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
@@ -13,8 +14,8 @@ from allyouneed.interfaces.console import notice
 from allyouneed.interfaces.device import Device, torch_device
 from allyouneed.tasks.parsing.bracket_f1 import BracketScores, score_trees, words_of
 from allyouneed.tasks.parsing.linearisation import WORD
-from allyouneed.tasks.parsing.tree_cleaning import clean_trees
-from allyouneed.tasks.parsing.trees import PlacedTree, Tree, trees_in
+from allyouneed.tasks.parsing.tree_cleaning import UNPARSED, clean_trees
+from allyouneed.tasks.parsing.trees import Tree, trees_in
 from allyouneed.tasks.requests import Failure, results
 
 if TYPE_CHECKING:
@@ -44,27 +45,25 @@ def score_parser(
 def score_tree_file(hypotheses: Path, trees: Path) -> tuple[BracketScores, list[Score]]:
     """Compare a file of trees with the gold trees; score their tags too, if they have any.
 
-    `parse` leaves an empty line for a sentence that it cannot parse. In a file with one tree per line, such a
-    line is scored as a tree without constituents.
+    A sentence without a tree is an empty line, if each tree is on one line, or a tree without words, such as
+    `(())`. It is scored as a tree without constituents. A gold sentence without a tree is not scored.
     """
-    gold = _trees_of(trees)
-    lines = list(read_lines(hypotheses, allow_nul=False))
-    placed = _cleaned(hypotheses, lines)
-    tree_of_line = {line_number: tree for tree, line_number in placed}
-    written = [number for number, line in enumerate(lines, start=1) if not is_blank(line)]
-    found: Sequence[Tree | None] = [tree for tree, _ in placed]
-    if len(lines) == len(gold) and written == [line_number for _, line_number in placed]:
-        found = [tree_of_line.get(number) for number in range(1, len(lines) + 1)]
-    elif not placed:
+    gold, found = _read(trees), _read(hypotheses, left_out=False)
+    if not gold.trees:
+        raise _no_tree(trees)
+    numberings = ((wanted, given) for given in found.numberings() for wanted in gold.numberings())
+    pairs = next((pair for pair in numberings if len(pair[0]) == len(pair[1])), None)
+    if pairs is None and not found.entries:
         raise _no_tree(hypotheses)
-    elif len(placed) != len(gold):
+    if pairs is None:
         raise DataError(
-            f"{len(gold):,} gold trees but {len(placed):,} on {len(lines):,} lines of {hypotheses}; "
-            "give one for each, or a line for each, empty where there is no tree"
+            f"{len(gold.sentences):,} gold trees but {len(found.sentences):,} on {found.num_lines:,} lines "
+            f"of {hypotheses}; give one for each, or a line for each, empty where there is no tree"
         )
-    sums = score_trees(gold, found)
-    scores = sums.scores(tagged=any(tag != WORD for tree, _ in placed for tag in tree.tags))
-    share_found = 100 * len(placed) / len(gold)
+    sums = score_trees(*pairs)
+    scored = [tree for wanted, tree in zip(*pairs, strict=True) if wanted]
+    scores = sums.scores(tagged=any(tag != WORD for tree in scored if tree for tag in tree.tags))
+    share_found = 100 * sum(tree is not None for tree in scored) / len(scored)
     return sums, [*scores, Score("well_formed", share_found, "trees:on-lines-that-are-not-empty")]
 
 
@@ -86,8 +85,8 @@ def print_scores(
 
 
 def _trees_of(path: Path) -> list[Tree]:
-    if trees := _cleaned(path, read_lines(path, allow_nul=False)):
-        return [tree for tree, _ in trees]
+    if trees := _read(path).trees:
+        return trees
     raise _no_tree(path)
 
 
@@ -95,11 +94,49 @@ def _no_tree(path: Path) -> DataError:
     return DataError(f"{path}: holds no tree; give a file of trees in brackets")
 
 
-def _cleaned(path: Path, lines: Iterable[str]) -> list[PlacedTree]:
-    """The cleaned trees in the lines of a file; a notice tells what was removed."""
-    notes = Counter[str]()
-    trees = list(clean_trees(trees_in(lines, str(path), notes), notes))
+@dataclass
+class _TreeFile:
+    """The trees of a file, cleaned; None for each that has no word."""
+
+    entries: list[Tree | None] = field(default_factory=list)
+    """All trees, also those that are no sentence: codes or traces alone."""
+    sentences: list[Tree | None] = field(default_factory=list)
+    """The trees of sentences; None if the parser failed."""
+    starts: list[int] = field(default_factory=list)
+    """Number of the line where each of `entries` begins."""
+    num_lines: int = 0
+    written: list[int] = field(default_factory=list)
+    """Numbers of the lines that are not blank."""
+
+    @property
+    def trees(self) -> list[Tree]:
+        """The trees that have words."""
+        return [tree for tree in self.entries if tree]
+
+    def numberings(self) -> Iterator[Sequence[Tree | None]]:
+        """The trees by line, if each has its own; then as numbered in files that lack some of them."""
+        if self.starts == self.written:
+            tree_of_line = dict(zip(self.starts, self.entries, strict=True))
+            yield [tree_of_line.get(number) for number in range(1, self.num_lines + 1)]
+        yield from (self.entries, self.sentences, self.trees)
+
+
+def _read(path: Path, *, left_out: bool = True) -> _TreeFile:
+    """The trees of a file; notices tell what was removed.
+
+    Args:
+        path: The file.
+        left_out: Whether sentences without a tree are left out, which is told.
+    """
+    notes, lines = Counter[str](), list(read_lines(path, allow_nul=False))
+    written = [number for number, line in enumerate(lines, start=1) if not is_blank(line)]
+    file = _TreeFile(num_lines=len(lines), written=written)
+    for placed in trees_in(lines, str(path), notes):
+        tree = next((cleaned for cleaned, _ in clean_trees([placed], notes)), None)
+        file.entries.append(tree)
+        file.starts.append(placed.line_number)
+        file.sentences += [tree] if tree or not placed.tree.words else []
     for what, number in notes.items():
-        if number:
+        if number and (left_out or what != UNPARSED):
             notice(f"{path}: {number:,} {what}")
-    return trees
+    return file

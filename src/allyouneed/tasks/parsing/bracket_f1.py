@@ -220,21 +220,24 @@ def _row(name: str, brackets: Brackets | None = None) -> str:
 
 
 def score_trees(
-    gold: Sequence[ScoredTree], test: Sequence[ScoredTree | None], rules: Rules = COLLINS
+    gold: Sequence[ScoredTree | None], test: Sequence[ScoredTree | None], rules: Rules = COLLINS
 ) -> BracketScores:
     """Compare trees with their gold trees, one by one; see `score_tree`.
+
+    A sentence without a gold tree, None, keeps its number but is not scored.
 
     Raises:
         DataError: The numbers of trees differ or are 0, or a pair of trees has different words.
     """
     if len(gold) != len(test):
         raise DataError(f"{len(gold)} gold trees but {len(test)} to be scored; give one for each")
-    if not gold:
+    if not any(gold):
         raise DataError("there are no trees to score; give at least one")
     total = BracketScores()
-    for number, pair in enumerate(zip(gold, test, strict=True), start=1):
+    for number, (wanted, found) in enumerate(zip(gold, test, strict=True), start=1):
         try:
-            total.add(score_tree(*pair, rules))
+            if wanted is not None:
+                total.add(score_tree(wanted, found, rules))
         except DataError as error:
             raise DataError(
                 f"sentence {number}: {error.messages[0]}; score trees of the same words"

@@ -12,20 +12,24 @@ from typing import NamedTuple
 
 from allyouneed.data.lines import LineCounts, read_lines
 from allyouneed.errors import DataError
+from allyouneed.tasks.parsing.non_words import TRACE, recognised
 
 ROOT = "TOP"
 """The label of every tree's root."""
 
-TRACE = "-NONE-"
-"""Tag of a trace, which stands for no written word, such as the place that a question word was moved from."""
-
 _NAMES_OF_ROOTS = {"", "ROOT", "S1", "VROOT", ROOT}  # in existing treebanks and parser outputs
 _BRACKET_NAMES = {"(": "-LRB-", ")": "-RRB-", "[": "-LSB-", "]": "-RSB-", "{": "-LCB-", "}": "-RCB-"}
-_BRACKETS = {name: bracket for bracket, name in _BRACKET_NAMES.items()}
-_ESCAPED = re.compile("|".join([*_BRACKETS, r"\\[/*]"]))
+_BRACKETS_OF_NEGRA = {"*LRB*": "(", "*RRB*": ")"}
+_BRACKETS = {name: bracket for bracket, name in _BRACKET_NAMES.items()} | _BRACKETS_OF_NEGRA
+_ESCAPED = re.compile("|".join([*map(re.escape, _BRACKETS), r"\\[/*]"]))
 _TO_ESCAPE = re.compile(r"[][(){}/*]")
 _SPACE = re.compile(r"[ \t\n\r\f\v]")
-_TOKEN = re.compile(r"[()]|[^() \t\n\r\f\v]+")
+_TIGER_TAG = r"(?<=\()\$\((?=[ \t]+([^() \t]+|[()])[ \t]*\))"  # `$(`, also of a bracket itself
+_TOKEN = re.compile(rf"(?P<name>{_TIGER_TAG}|(?<=\(\$\( )[()](?=\))|[^() \t\n\r\f\v]+)|[()]")
+_COMMENT = re.compile(r"[ \t]*(%%|[;#]|\*x\*|Sentence skipped:|<[^(]*$|(?P<block>/~?\*))")
+_END_OF_BLOCK = re.compile(r"\*~?/")
+_UNPARSED = "SENTENCE_SKIPPED_OR_UNPARSABLE"
+"""The line that Stanford's parser writes for a sentence without a tree."""
 
 
 class Constituent(NamedTuple):
@@ -54,6 +58,10 @@ class Tree:
     def indented(self) -> str:
         """Penn brackets with one constituent per line."""
         return "".join(_pieces(self, lambda depth: "\n" + "  " * depth)).lstrip()
+
+
+NO_TREE = Tree((), (), ())
+"""What a parser writes for a sentence that it cannot parse, such as `(())` or `(TOP)`."""
 
 
 def _pieces(tree: Tree, before: Callable[[int], str]) -> Iterator[str]:
@@ -121,6 +129,8 @@ def read_trees(
 ) -> Iterator[PlacedTree]:
     """Read bracketed trees completely; a tree may span several lines, and a line may hold several trees.
 
+    Nodes that are no words are tagged `TRACE` or `CODE`. A sentence whose parser failed is `NO_TREE`.
+
     Args:
         file: A plain file, or one named `.gz` or `.zst`; `Path("-")` is stdin.
         counts: Counts of lines read, updated here.
@@ -147,7 +157,7 @@ def tree_of(text: str) -> Tree:
     Raises:
         DataError: The text holds no tree, a malformed one, or several.
     """
-    trees = list(trees_in([text], "the tree"))
+    trees = [placed for placed in trees_in([text], "the tree") if placed.tree.words]
     if len(trees) != 1:
         raise DataError(f"{len(trees)} trees where one is wanted; write one in brackets")
     return trees[0].tree
@@ -178,23 +188,32 @@ class _Reader:
     _constituents: list[Constituent] = field(default_factory=list)
     _previous: str = ""
     """The previous token, on this line or an earlier one."""
+    _fault: DataError | None = None
+    """The first fault of the tree, as long as no word shows that it is meant to be one."""
+    _comment: int = 0
+    """Number of the line where the open block of comments begins; 0 outside of blocks."""
 
     def feed(self, number: int, line: str) -> Iterator[PlacedTree]:
         """The trees that end on this line."""
+        if not self._open and self._skips(number, line):
+            return
+        if not self._open and line.strip() == _UNPARSED:
+            yield PlacedTree(NO_TREE, number)
+            return
         begun = 0
         for match in _TOKEN.finditer(line):
             token, column = match[0], match.start() + 1
-            if token == "(":
+            if match["name"]:
+                if not self._open:
+                    raise self._outside(number, column, f"{token!r} outside of brackets")
+                self._add(token, self._previous == "(", number, column)
+            elif token == "(":
                 begun += not self._open
                 self._begin(number, column)
             elif not self._open:
-                fault = "`)` without a `(`" if token == ")" else f"{token!r} outside of brackets"
-                raise self._error(number, column, f"{fault}; take it out, or add what is missing before it")
-            elif token == ")":
-                if root := self._end(number, column):
-                    yield PlacedTree(self._take(root), root.line)
-            else:
-                self._add(token, self._previous == "(", number, column)
+                raise self._outside(number, column, "`)` without a `(`")
+            elif root := self._end():
+                yield PlacedTree(self._take(root), root.line)
             self._previous = token
         if begun > 1:
             self.notes["lines with more than one tree, all of which are read"] += 1
@@ -206,6 +225,20 @@ class _Reader:
             raise self._error(
                 root.line, root.column, f"the tree that begins here lacks {len(self._open)} `)`; add them"
             )
+        if self._comment:
+            raise self._error(self._comment, 1, "the comment that begins here lacks its `*/`; add it")
+
+    def _skips(self, number: int, line: str) -> bool:
+        """Whether a line between trees is a comment."""
+        match = _COMMENT.match(line)
+        if not self._comment and match is None:
+            return False
+        self.notes["lines of comments skipped"] += 1
+        if match and match["block"]:
+            self._comment = self._comment or number
+        if self._comment and _END_OF_BLOCK.search(line):
+            self._comment = 0
+        return True
 
     def _begin(self, number: int, column: int) -> None:
         if self._open:
@@ -214,9 +247,7 @@ class _Reader:
                 raise self._error(number, column, f"a bracket beside the word {parent.word!r}; give it a tag")
             if parent.place is None:
                 if not parent.label and len(self._open) > 1:
-                    raise self._error(
-                        parent.line, parent.column, "a constituent without a label; give it one"
-                    )
+                    self._doubt(parent, "a constituent without a label; give it one")
                 parent.place = len(self._constituents)
                 self._constituents.append(Constituent(parent.label, parent.start, -1))
         self._open.append(_Node(number, column, len(self._words)))
@@ -224,34 +255,51 @@ class _Reader:
     def _add(self, token: str, is_label: bool, number: int, column: int) -> None:
         node = self._open[-1]
         if is_label:
-            node.label = token
+            node.label = token.replace("(", "-LRB-")
         elif node.place is not None or node.word is not None or not node.label:
             raise self._error(number, column, f"the word {token!r} without a tag; write (TAG {token})")
         else:
-            node.word = token if node.label == TRACE else unescaped(token)
+            node.word = token
 
-    def _end(self, number: int, column: int) -> _Node | None:
+    def _end(self) -> _Node | None:
         """Close a bracket; return the root's node if that ends the tree."""
         node = self._open.pop()
         if node.word is not None:
+            if self._fault:
+                raise self._fault
             self._words.append(node.word)
             self._tags.append(node.label)
         elif node.place is None:
-            fault = f"({node.label}) holds no word; take it out, or write (TAG WORD)"
-            raise self._error(node.line, node.column, fault)
+            self._doubt(node, f"({node.label}) holds no word; take it out, or write (TAG WORD)")
         else:
             self._constituents[node.place] = Constituent(node.label, node.start, len(self._words))
         return None if self._open else node
 
+    def _doubt(self, node: _Node, fault: str) -> None:
+        """Refuse a node of a tree with words; without any, the tree may be that of a parser that failed."""
+        self._fault = self._fault or self._error(node.line, node.column, fault)
+        if self._words:
+            raise self._fault
+
     def _take(self, root: _Node) -> Tree:
         """Return the finished tree, and start afresh."""
-        if root.place is not None and root.label in _NAMES_OF_ROOTS:
-            self._constituents[0] = self._constituents[0]._replace(label=ROOT)
-        else:
-            self._constituents.insert(0, Constituent(ROOT, 0, len(self._words)))
-        tree = Tree(tuple(self._words), tuple(self._tags), tuple(self._constituents))
+        words, tags, constituents = self._words, self._tags, self._constituents
         self._words, self._tags, self._constituents = [], [], []
-        return tree
+        if self._fault and root.label not in _NAMES_OF_ROOTS:
+            raise self._fault
+        if self._fault:
+            self._fault = None
+            return NO_TREE
+        if root.place is not None and root.label in _NAMES_OF_ROOTS:
+            constituents[0] = constituents[0]._replace(label=ROOT)
+        else:
+            constituents.insert(0, Constituent(ROOT, 0, len(words)))
+        words, tags = recognised(words, tags, constituents, self.notes)
+        spelled = (word if tag == TRACE else unescaped(word) for word, tag in zip(words, tags, strict=True))
+        return Tree(tuple(spelled), tuple(tags), tuple(constituents))
+
+    def _outside(self, line: int, column: int, fault: str) -> DataError:
+        return self._error(line, column, f"{fault}; take it out, or add what is missing before it")
 
     def _error(self, line: int, column: int, fault: str) -> DataError:
         return DataError(f"{self.file}:{line}:{column}: {fault}", label="E-TREE")
