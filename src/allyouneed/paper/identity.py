@@ -14,6 +14,7 @@ from allyouneed.paper.scales import SCALES, Scale
 from allyouneed.storage.publish import MANIFEST, disk_errors, read_manifest, sha256_of, write_text
 from allyouneed.storage.run_directory import resolve_model
 from allyouneed.tasks.parsing.penn_words import penn_words
+from allyouneed.tasks.parsing.tree_cleaning import clean_trees
 from allyouneed.tasks.parsing.trees import read_trees
 from allyouneed.tasks.prepared_data import PreparedData
 
@@ -200,7 +201,7 @@ def _facts_of_silver(rows: Sequence[Row], silver: Path | None) -> dict[str, str]
     if not needed_by:
         raise UsageError("silver_trees: no row trains on them; leave it out", settings=["silver_trees"])
     require_rereadable([silver])
-    if not any(True for _ in read_trees(silver)):
+    if not any(True for _ in clean_trees(read_trees(silver))):
         raise DataError(f"{silver}: is empty; give silver trees, or leave them out")
     return {"silver": sha256_of(silver)}
 
@@ -218,7 +219,7 @@ def _facts_of_test(experiment: Experiment, inputs: Inputs) -> list[str]:
         )
     files = list(inputs.test.values())
     require_rereadable(files)
-    lines = read_aligned(files[0], files[1])[0] if len(files) > 1 else [*read_trees(files[0])]
-    if not lines:
+    is_text = len(files) > 1
+    if not (read_aligned(files[0], files[1])[0] if is_text else [*clean_trees(read_trees(files[0]))]):
         raise DataError(f"{files[0]}: is empty; give a test set, or leave it out")
     return [sha256_of(file) for file in files]

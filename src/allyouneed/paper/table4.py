@@ -42,6 +42,7 @@ from allyouneed.tasks.parsing.linearisation import Tags, symbols_per_word
 from allyouneed.tasks.parsing.parser import NO_PARSE, Parser
 from allyouneed.tasks.parsing.scores import evaluate_parser, parse_words, score_parses
 from allyouneed.tasks.parsing.task import PARSING
+from allyouneed.tasks.parsing.tree_cleaning import clean_trees
 from allyouneed.tasks.parsing.treebank import AUGMENTED, TreeFiles
 from allyouneed.tasks.parsing.trees import Tree, read_trees, tree_of
 from allyouneed.tasks.prepared_data import PreparedData
@@ -115,7 +116,8 @@ def parser_figures(work: Work, config: RunConfig, data: Path, scored_on: Path) -
     """
     valid = [tree_of(line) for line in PreparedData(scored_on).lines("valid", "target")]
     parser = load_parser(average_in(work, config, data), device=work.device)
-    gold = [placed.tree for file in work.inputs.test.values() for placed in read_trees(file)] or valid
+    test = (placed for file in work.inputs.test.values() for placed in clean_trees(read_trees(file)))
+    gold = [tree for tree, _ in test] or valid
     on_valid = {}
     if work.inputs.test:
         _, scores = evaluate_parser(parser, valid)
@@ -186,7 +188,7 @@ def _other_parser(work: Work) -> Mapping[str, Any]:
 
 def _with_silver(work: Work, silver: Path) -> Mapping[str, Any]:
     """Train on gold and silver trees, the gold ones repeated to the same number."""
-    given, num_silver = PreparedData(work.data), sum(1 for _ in read_trees(silver))
+    given, num_silver = PreparedData(work.data), sum(1 for _ in clean_trees(read_trees(silver)))
     data = _prepared(
         work,
         vocab_size=given.config.vocab_size * (2 if work.scale.name == "paper" else 1),
