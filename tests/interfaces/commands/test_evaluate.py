@@ -168,9 +168,9 @@ def test_a_model_is_scored_by_several_references_and_its_perplexity_by_the_first
         b"".join(b" ".join(line.split()[::-1]) + b"\n" for line in source.read_bytes().split(b"\n")[:-1])
     )
     found, errors = [], []
-    for references in ([reference], [reference, others]):
-        given = ["--source", str(source), "--reference", *map(str, references), "--beam-size", "1"]
-        assert main(["evaluate", str(toy_model), *given, "--json"]) == 0
+    for references in ([reference, toy_model], [reference, others, toy_model]):  # the MODEL may stand last
+        given = ["--source", str(source), "--beam-size", "1", "--reference", *map(str, references)]
+        assert main(["evaluate", "--json", *given]) == 0
         out, err = capsys.readouterr()
         found.append(json.loads(out))
         errors.append(err)

@@ -87,6 +87,8 @@ def evaluate(
         json_: Print one JSON object: name -> {"score", "signature"}; for two files, one object per file and
             their comparison.
     """
+    if model is None and reference and reference[-1].is_dir():  # the MODEL follows the references
+        *reference, model = reference
     _check_options(trees, hypotheses, search, bool(reference or source or pairs or target_language))
     if trees.trees is not None:
         _evaluate_trees(trees.trees, model, hypotheses, trees, search, device, json_)
@@ -98,9 +100,7 @@ def evaluate(
     elif reference and not (model or source or pairs) and hypotheses and len(hypotheses) <= 2:
         _score_files(hypotheses, reference, target_language or "", json_)
     else:
-        raise UsageError(
-            "give a MODEL and --source, the MODEL first, or --hypotheses with one or two files to score"
-        )
+        raise UsageError("give a MODEL and --source, or --hypotheses with one or two files to score")
 
 
 def _check_options(
