@@ -84,6 +84,10 @@ def test_the_last_update_of_a_run_that_ended_is_on_the_schedule(run: Path) -> No
     assert directory.scheduled_steps(10) == [10, 20]
     directory.write_exit(0, 27, "finished")
     assert directory.scheduled_steps(10) == [10, 20, 27]
+    (directory.path / "exit.json").unlink()
+    os.mkfifo(directory.path / "exit.json")  # which nobody writes to
+    assert directory.scheduled_steps(10) == [10, 20]
+    (directory.path / "exit.json").unlink()
     directory.write_exit(0, 13, "finished")
     directory.forget_exit()
     assert directory.scheduled_steps(10) == [10, 20]

@@ -1,10 +1,11 @@
 """Models and training states on disk: safetensors, TOML and JSON, published atomically; no pickle."""
 
 import json
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import torch
 from safetensors.torch import load as load_tensors
@@ -13,12 +14,20 @@ from torch import Tensor
 
 from allyouneed.config.run import RunConfig
 from allyouneed.errors import ModelError, UserError
-from allyouneed.storage.publish import publish_directory, read_manifest, read_published
+from allyouneed.storage.publish import (
+    MAX_WEIGHT_BYTES,
+    open_regular,
+    publish_directory,
+    read_manifest,
+    read_published,
+)
 
 WEIGHTS = "model.safetensors"
 CONFIG = "config.toml"
 _MOMENTS = "state.safetensors"
 _PROGRESS = "state.json"
+_MAX_HEADER_BYTES = 100_000_000
+"""What safetensors itself allows."""
 
 Weights = dict[str, Tensor]
 Attachments = Mapping[str, bytes]
@@ -89,7 +98,7 @@ def load_checkpoint(directory: Path, attachments: Iterable[str] = ()) -> Checkpo
     except UserError as error:
         raise ModelError(error.messages) from None
     carried = {name: read_published(directory / name) for name in names}
-    return Checkpoint(directory, config, _read_tensors(directory / WEIGHTS), carried, manifest)
+    return Checkpoint(directory, config, read_tensors(directory / WEIGHTS), carried, manifest)
 
 
 def save_training_state(
@@ -117,7 +126,7 @@ def load_training_state(directory: Path, optimizer: torch.optim.Optimizer) -> di
     """
     read_manifest(directory, "state", (_MOMENTS, _PROGRESS))
     progress = _read_progress(directory / _PROGRESS)
-    moments = _read_tensors(directory / _MOMENTS)
+    moments = read_tensors(directory / _MOMENTS)
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     state: dict[int, dict[str, Tensor]] = {}
     for index, parameter in enumerate(parameters):
@@ -147,10 +156,32 @@ def _read_progress(path: Path) -> dict[str, Any]:
     return progress
 
 
-def _read_tensors(path: Path) -> Weights:
+def read_tensors(path: Path) -> Weights:
+    """Read a file of safetensors.
+
+    Raises:
+        ModelError: The file is missing, no regular file, larger than any model, or damaged.
+    """
     try:
-        return load_tensors(path.read_bytes())
+        with open_regular(path, MAX_WEIGHT_BYTES) as file:
+            _require_size(file)
+            return load_tensors(file.read())
+    except UserError:
+        raise
     except Exception as error:  # safetensors raises its own type, ValueError, KeyError or MemoryError
         raise ModelError(
             f"{path}: is not a valid tensor file: {error}; take another copy of {path.parent}"
         ) from None
+
+
+def _require_size(file: BinaryIO) -> None:
+    """Refuse a file that has another size than its header says, before all of it is read."""
+    size = os.fstat(file.fileno()).st_size
+    length = int.from_bytes(file.read(8), "little")
+    if not 2 <= length <= min(_MAX_HEADER_BYTES, size - 8):
+        raise ValueError(f"its header has {length:,} bytes")
+    header = json.loads(file.read(length))
+    ends = [each["data_offsets"][1] for name, each in header.items() if name != "__metadata__"]
+    if max(ends, default=0) != size - 8 - length:
+        raise ValueError(f"it has {size:,} bytes, other than its header says")
+    file.seek(0)

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from allyouneed.errors import DiskError, ModelError, UsageError
+from allyouneed.errors import DiskError, ModelError, UsageError, UserError
 from allyouneed.storage.publish import (
     MANIFEST,
     discard,
@@ -17,6 +17,7 @@ from allyouneed.storage.publish import (
     is_leftover,
     put_back,
     read_manifest,
+    read_published,
     remove_directory,
     require_space,
     require_unlocked,
@@ -76,9 +77,9 @@ class RunDirectory:
     def _ended_at(self) -> int | None:
         """The last step of a run that ended normally; None for any other run."""
         try:
-            ended = json.loads(self._exit.read_bytes())
+            ended = json.loads(read_published(self._exit))
             return int(ended["step"]) if ended["code"] == 0 else None
-        except (OSError, ValueError, TypeError, KeyError):
+        except (UserError, ValueError, TypeError, KeyError):
             return None
 
     def resumable_steps(self) -> list[int]:

@@ -7,14 +7,13 @@ from allyouneed.storage.publish.lock import lock_output, require_unlocked, same_
 from allyouneed.storage.publish.manifest import (
     FORMAT_VERSION,
     MANIFEST,
-    MAX_WEIGHT_BYTES,
     is_intact,
     read_manifest,
-    read_published,
     require_intact,
     sha256_of,
     unlisted,
 )
+from allyouneed.storage.publish.regular import MAX_WEIGHT_BYTES, open_regular, read_published
 from allyouneed.storage.publish.workplace import discard, is_leftover, put_back
 
 __all__ = [
@@ -26,6 +25,7 @@ __all__ = [
     "is_intact",
     "is_leftover",
     "lock_output",
+    "open_regular",
     "publish_directory",
     "put_back",
     "read_manifest",

@@ -19,9 +19,6 @@ from allyouneed.version import __version__
 MANIFEST = "MANIFEST.json"
 FORMAT_VERSION = 1
 MAX_MANIFEST_BYTES = 1 << 24
-MAX_WEIGHT_BYTES = 1 << 34
-"""Number of bytes that a file of weights may have where it is read whole."""
-_MAX_READ_BYTES = 1 << 27
 _MAX_NAME_BYTES = 255
 _SEAL = "manifest_sha256"
 
@@ -89,29 +86,6 @@ def unlisted(directory: Path, manifest: Mapping[str, Any], reads: Iterable[str])
         f"{directory / name}: is not listed in {MANIFEST}; take another copy of {directory}"
         for name in sorted(set(reads) - set(manifest["files"]))
     ]
-
-
-def read_published(path: Path, max_bytes: int | None = None) -> bytes:
-    """Read a whole file of a published directory, such as a tokeniser.
-
-    Args:
-        path: The file.
-        max_bytes: Number of bytes that it may have; by default 128 MiB.
-
-    Raises:
-        ModelError: The file is missing or larger.
-        DiskError: There is no permission to read the file.
-    """
-    if not path.exists():
-        raise ModelError(f"{path}: no such file; take another copy of {path.parent}")
-    max_bytes = _MAX_READ_BYTES if max_bytes is None else max_bytes
-    with disk_errors(path):
-        if (size := path.stat().st_size) > max_bytes:
-            raise ModelError(
-                f"{path}: has {size:,} bytes, more than the {max_bytes:,} that it may have; "
-                f"take another copy of {path.parent}"
-            )
-        return path.read_bytes()
 
 
 def sha256_of(path: Path) -> str:
