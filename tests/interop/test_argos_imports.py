@@ -59,6 +59,70 @@ def test_an_empty_prefix_is_none(package: Path, prefix: str | None, tmp_path: Pa
     assert load_for(tmp_path / "model", TRANSLATION).config.data.target_language == "fr"
 
 
+def repacked(package: Path, out: Path, rename: Callable[[str], str], **more: bytes) -> Path:
+    """A copy with other names of members, and further members."""
+    with zipfile.ZipFile(package) as before, zipfile.ZipFile(out, "w") as after:
+        for member in before.namelist():
+            after.writestr(rename(member), before.read(member))
+        for name, content in more.items():
+            after.writestr(name, content)
+    return out
+
+
+def imported(path: Path) -> bytes:
+    """The weights of the model, whose languages are those of its metadata."""
+    out = path.with_name(f"{path.name}-model")
+    assert import_model(path, out).format == "argos"
+    data = load_for(out, TRANSLATION).config.data
+    assert (data.source_language, data.target_language) == ("en", "fr")
+    return (out / "model.safetensors").read_bytes()
+
+
+def test_a_package_may_have_any_outer_folder_or_none(package: Path, tmp_path: Path) -> None:
+    shadow = {"__MACOSX/metadata.json": b"x", "__MACOSX/en_fr/._metadata.json": b"x", ".DS_Store": b"x"}
+    bare = repacked(package, tmp_path / "bare.argosmodel", lambda name: name.removeprefix("en_fr/"), **shadow)
+    other = repacked(
+        package,
+        tmp_path / "other.argosmodel",
+        lambda name: name.replace("en_fr/", "translate-en_fr-1_9/"),
+        **shadow,
+        **{"translate-en_fr-1_9/stanza/a/metadata.json": b"x", "translate-en_fr-1_9/model": b""},
+    )
+    assert imported(bare) == imported(other)
+
+
+def test_an_installed_package_is_read_as_its_zip(package: Path, tmp_path: Path) -> None:
+    with zipfile.ZipFile(package) as archive:
+        archive.extractall(tmp_path)  # as Argos Translate does
+    copy = tmp_path / "a.argosmodel"
+    copy.write_bytes(package.read_bytes())
+    assert imported(tmp_path / "en_fr") == imported(copy)
+    facts = json.loads((tmp_path / "en_fr-model" / "MANIFEST.json").read_bytes())
+    assert [*facts["imported_sha256"]] == ["model.bin"]
+
+
+@pytest.mark.parametrize(
+    ("code", "stored"), [("pb", "pt"), ("zh-Hans", "zh"), ("fra", "fr"), ("x!", ""), (7, "")]
+)
+def test_codes_of_languages_have_one_spelling(
+    package: Path, code: object, stored: str, tmp_path: Path
+) -> None:
+    metadata = json.dumps({"from_code": "en", "to_code": code}).encode()
+    path = changed(package, tmp_path / "a.argosmodel", "metadata.json", lambda content: metadata)
+    import_model(path, tmp_path / "model")
+    assert load_for(tmp_path / "model", TRANSLATION).config.data.target_language == stored
+
+
+def test_a_package_with_another_tokeniser_is_refused_by_the_file_it_lacks(
+    package: Path, tmp_path: Path
+) -> None:
+    path = repacked(
+        package, tmp_path / "a.argosmodel", lambda name: name.replace("sentencepiece.model", "bpe.model")
+    )
+    end = "only packages with SentencePiece models are supported, not those with a bpe.model"
+    assert refusal(path) == f"{path}: has no sentencepiece.model; {end}"
+
+
 def test_models_of_older_versions_are_refused_by_the_name_of_the_package(
     package: Path, tmp_path: Path
 ) -> None:

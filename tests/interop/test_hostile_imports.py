@@ -115,6 +115,13 @@ def only_a_pickle(folder: Path) -> None:
     (folder / "pytorch_model.bin").write_bytes(pickle.dumps(Payload()))
 
 
+def header_of(num_bytes: int) -> bytes:
+    """A file of weights that claims a tensor of so many bytes, and has none."""
+    entry = {"dtype": "F32", "shape": [num_bytes // 4], "data_offsets": [0, num_bytes]}
+    header = json.dumps({"model.shared.weight": entry}).encode()
+    return struct.pack("<Q", len(header)) + header
+
+
 def vocabulary(alter: Callable[[dict[str, Any]], Any]) -> Spoil:
     def spoil(folder: Path) -> None:
         ids = json.loads((folder / "vocab.json").read_text())
@@ -147,6 +154,36 @@ HUGGING_FACE: dict[str, tuple[Spoil, str]] = {
     "millions of layers": (
         change("config.json", encoder_layers=10**6),
         "has no tensor model.encoder.layers.2.",
+    ),
+    "billions of positions": (
+        change("config.json", max_position_embeddings=10**9),
+        "max_position_embeddings is 1000000000, not a size",
+    ),
+    "billions of labels": (change("config.json", num_labels=10**9), "num_labels is 1000000000, not a size"),
+    "billions of layers": (change("config.json", num_hidden_layers=10**9), "num_hidden_layers is 1000000000"),
+    "heads that do not divide": (
+        change("config.json", encoder_attention_heads=5, decoder_attention_heads=5),
+        "num_heads = 5 does not divide d_model = 24",
+    ),
+    "an infinite beam": (
+        write("generation_config.json", b'{"num_beams": 1e999}'),
+        "is not JSON (1e999 is too large",
+    ),
+    "no number": (write("generation_config.json", b'{"num_beams": NaN}'), "is not JSON (NaN is no JSON"),
+    "a setting twice": (
+        write("config.json", b'{"d_model": 1, "d_model": 2}'),
+        "the key 'd_model' occurs twice",
+    ),
+    "half a character": (write("config.json", b'{"a": "\\ud800"}'), "a string has half a surrogate pair"),
+    "settings of megabytes": (
+        lambda folder: (folder / "config.json").write_bytes(
+            b" " * (1 << 20) + (folder / "config.json").read_bytes()
+        ),
+        "bytes, more than the 1,048,576 that it may have",
+    ),
+    "a tensor of exabytes": (
+        write("model.safetensors", header_of(2**60)),
+        "is not a valid tensor file: it has ",
     ),
     "no layers": (change("config.json", decoder_layers=0), "decoder_layers is 0, not a size"),
     "heads that differ": (
@@ -297,6 +334,24 @@ def variables(**added: "np.ndarray[Any, Any]") -> Spoil:
     return spoil
 
 
+def in_plain_text(folder: Path) -> None:
+    (folder / "shared_vocabulary.json").unlink()
+    (folder / "shared_vocabulary.txt").write_bytes(b"<unk>\n\n")
+
+
+def number(name: str, value: float) -> Spoil:
+    """Set a variable that is a single number."""
+
+    def spoil(folder: Path) -> None:
+        content = (folder / "model.bin").read_bytes()
+        start = content.index(struct.pack("<H", len(name) + 1) + name.encode() + b"\0")
+        [size] = struct.unpack_from("<I", content, (end := start + 2 + len(name) + 1 + 2))
+        written = _variable(name, np.array(value, np.float32))
+        (folder / "model.bin").write_bytes(content[:start] + written + content[end + 4 + size :])
+
+    return spoil
+
+
 def _variable(name: str, array: "np.ndarray[Any, Any]") -> bytes:
     kind, data = {"f": 0, "i": 1}[array.dtype.kind], array.tobytes()
     shape = struct.pack(f"<B{array.ndim}I", array.ndim, *array.shape)
@@ -336,6 +391,21 @@ CTRANSLATE2: dict[str, tuple[Spoil, str]] = {
     "a start symbol in the source": (
         change("config.json", add_source_bos=True),
         "add_source_bos = True is not supported",
+    ),
+    "infinite heads": (
+        number("encoder/num_heads", math.inf),
+        "encoder/num_heads is inf, not a finite number",
+    ),
+    "heads that are no number": (number("encoder/num_heads", math.nan), "encoder/num_heads is nan, not a"),
+    "an infinite activation": (number("decoder/activation", math.inf), "decoder/activation is inf, not a"),
+    "half a head": (
+        lambda folder: [number(f"{stack}/num_heads", 2.5)(folder) for stack in ("encoder", "decoder")],
+        "num_heads is 2.5, which does not divide 24",
+    ),
+    "a pre-norm of two": (number("encoder/pre_norm", 2.0), "pre_norm = 2.0 is not supported"),
+    "a vocabulary of an empty line": (
+        in_plain_text,
+        "shared_vocabulary.txt: line 2 is empty, not an entry",
     ),
     "a negative epsilon": (change("config.json", layer_norm_epsilon=-1.0), "layer_norm_epsilon is -1.0"),
     "a vocabulary that is a text": (
@@ -401,6 +471,38 @@ def aliases_of_aliases() -> bytes:
     return b"k0: &k0 [x]\n" + b"".join(chain)
 
 
+def zipped(content: bytes, compression: int) -> Spoil:
+    """Put another array into the file, compressed somehow."""
+
+    def spoil(folder: Path) -> None:
+        with zipfile.ZipFile(folder / "model.npz", "a") as archive:
+            archive.writestr("more.npy", content, compression)
+
+    return spoil
+
+
+def npy(content: bytes) -> Spoil:
+    return zipped(content, zipfile.ZIP_STORED)
+
+
+def claims(shape: str) -> Spoil:
+    """Put in an array that claims a shape, and has the data of another."""
+    header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}\n".encode()
+    return npy(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + bytes(64))
+
+
+def text_vocabulary(content: bytes, name: str = "a.txt") -> Spoil:
+    """Name another vocabulary for both sides."""
+
+    def spoil(folder: Path) -> None:
+        (folder / name).write_bytes(content)
+        (folder / "decoder.yml").write_text(f"vocabs: [{name}, {name}]\n")
+        for side in ("source", "target"):
+            shutil.copy(folder / "vocab.spm", folder / f"{side}.spm")
+
+    return spoil
+
+
 def binary(alter: Callable[[bytearray], Any], kind: int = 0x0404, factor: float | None = None) -> Spoil:
     """The model in Marian's other container, altered; each array followed by a factor, if there is one."""
 
@@ -431,7 +533,44 @@ def half(content: bytearray) -> None:
 MARIAN: dict[str, tuple[Spoil, str]] = {
     "cut off": (cut("model.npz", 0.6), "is no valid .npz file (BadZipFile)"),
     "no zip": (write("model.npz", b"PK\x03\x04 and no more"), "is no valid .npz file (BadZipFile)"),
-    "a pickle": (write("model.npz", pickle.dumps(Payload())), "is no valid .npz file (ValueError)"),
+    "a pickle": (write("model.npz", pickle.dumps(Payload())), "is no valid .npz file (BadZipFile)"),
+    "an array of other bytes than it claims": (
+        claims("(10000000000, 32)"),
+        "is no valid .npz file (ValueError)",
+    ),
+    "an array below zero": (claims("(-88, -32)"), "is no valid .npz file (ValueError)"),
+    "an array in another version": (npy(b"\x93NUMPY\x09\x00"), "is no valid .npz file (KeyError)"),
+    "an array compressed a thousandfold": (
+        zipped(bytes(1 << 25), zipfile.ZIP_DEFLATED),
+        "compressed beyond belief",
+    ),
+    "an array compressed otherwise": (
+        zipped(b"x", zipfile.ZIP_BZIP2),
+        "compressed otherwise than by DEFLATE",
+    ),
+    "a size of thousands of digits": (setting("dim-emb", "9" * 5_000), "dim-emb = '999"),
+    "a size in other digits": (setting("dim-emb", "\u0663\u0662"), "dim-emb = "),
+    "heads that do not divide": (
+        setting("transformer-heads", "5"),
+        "num_heads = 5 does not divide d_model = 32",
+    ),
+    "a configuration of megabytes": (
+        configuration(b"a: [" + b"x," * 600_000 + b"]"),
+        "has 1,200,005 bytes of settings, more than 1,048,576",
+    ),
+    "a configuration nested deep": (configuration(b"a: " + b"[" * 5_000), "is no YAML"),
+    "search of megabytes": (write("decoder.yml", b"a: b\n" * 250_000), "decoder.yml: has 1,250,000 bytes"),
+    "a vocabulary with empty lines": (
+        text_vocabulary(b"</s>\n\n<unk>\n"),
+        "a.txt: line 2 is empty, not an entry",
+    ),
+    "a vocabulary that is no text": (text_vocabulary(b"\xff\xfe"), "a.txt: is not UTF-8"),
+    "a vocabulary of one entry": (text_vocabulary(b"</s>"), "a.txt: has no entry <unk>"),
+    "a vocabulary of factors": (text_vocabulary(b"", "a.fsv"), "a.fsv: is a vocabulary of factors"),
+    "a vocabulary with ids of thousands of digits": (
+        text_vocabulary(b"a: " + b"9" * 5_000, "a.yml"),
+        "a.yml: its ids are no numbers",
+    ),
     "an array that is a pickle": (
         arrays(lambda found: found.update(Wemb=np.array([Payload()], dtype=object))),
         "is no valid .npz file (ValueError)",
@@ -523,6 +662,16 @@ def bomb(package: zipfile.ZipFile) -> None:
     package.writestr("m/model/model.bin", bytes(50_000_000), zipfile.ZIP_DEFLATED)
 
 
+def empty(*names: str) -> Callable[[zipfile.ZipFile], None]:
+    """Add files that hold nothing but an empty object of JSON."""
+
+    def fill(package: zipfile.ZipFile) -> None:
+        for name in names:
+            package.writestr(name, b"{}")
+
+    return fill
+
+
 def many(package: zipfile.ZipFile) -> None:
     for number in range(1_001):
         package.writestr(f"m/model/{number}", b"")
@@ -541,9 +690,25 @@ ARGOS: dict[str, tuple[Callable[[zipfile.ZipFile], Any], str]] = {
         lambda package: package.writestr("m\\..\\escaped", b"x"),
         r"the file 'm\\..\\escaped' lies outside of the package",
     ),
-    "a bomb": (bomb, "the file 'm/model/model.bin' is compressed beyond belief"),
+    "a bomb": (bomb, "is compressed beyond belief: "),
     "a thousand files": (many, "has more than 1,000 files"),
-    "no model": (lambda package: package.writestr("m/metadata.json", b"{}"), "has no sentencepiece.model"),
+    "two packages": (
+        empty("a/metadata.json", "b/metadata.json"),
+        "has 2 folders with a metadata.json, not one",
+    ),
+    "no package": (
+        lambda package: package.writestr("m/README.md", b""),
+        "has 0 folders with a metadata.json",
+    ),
+    "compressed otherwise": (
+        lambda package: package.writestr("m/metadata.json", b"{}", zipfile.ZIP_LZMA),
+        "is compressed otherwise than by DEFLATE",
+    ),
+    "a file in place of the model": (
+        empty("m/metadata.json", "m/model"),
+        "has no sentencepiece.model",
+    ),
+    "no model": (empty("m/metadata.json"), "has no sentencepiece.model"),
 }
 
 

@@ -1,6 +1,7 @@
 """Folders of Hugging Face as they are found: their settings of search, rounded tables, other tokenisers."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -161,6 +162,20 @@ def test_the_folder_does_not_choose_the_class_of_its_tokeniser(folder: Path) -> 
     require_proof(import_model(folder, folder.parent / "model"))
 
 
+def test_the_folder_does_not_name_other_files_for_transformers_to_open(folder: Path) -> None:
+    """Read, each of these would take all memory, or wait for ever."""
+    os.mkfifo(folder / "pipe")
+    set_in(
+        folder / "tokenizer_config.json",
+        **dict.fromkeys(("source_spm", "target_spm", "vocab"), "/dev/zero"),
+        sp_model_kwargs={"model_file": str(folder / "pipe")},
+    )
+    for name in ("adapter_config.json", "model.safetensors.index.json", "chat_template.jinja"):
+        os.mkfifo(folder / name)
+    set_in(folder / "config.json", _attn_implementation="org/kernel", quantization_config={"a": 1})
+    require_proof(import_model(folder, folder.parent / "model"))
+
+
 def test_out_of_memory_is_no_fault_of_the_model(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -175,9 +190,9 @@ def test_out_of_memory_is_no_fault_of_the_model(
 def test_what_transformers_cannot_run_is_told_in_a_line(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    set_in(folder / "tokenizer_config.json", sp_model_kwargs={"nonsense": 1})
+    set_in(folder / "tokenizer_config.json", added_tokens_decoder="nonsense")
     assert main(["import", str(folder), str(folder.parent / "model")]) == 4
     [line] = capsys.readouterr().err.strip().splitlines()
     assert "error[E-MODEL]: transformers cannot run the model (" in line
-    assert "'nonsense'" in line
+    assert "AttributeError: 'str' object" in line
     assert not (folder.parent / "model").exists()

@@ -62,6 +62,10 @@ def yaml_of(spm: bytes) -> bytes:
     return "".join(f'"{entry}": {number}\n' for number, entry in enumerate(quoted)).encode()
 
 
+def text_of(spm: bytes) -> bytes:
+    return "".join(f"{entry}\n" for entry in SentencePieceTokenizer.entries_of(spm)).encode()
+
+
 def refusal(folder: Path) -> tuple[str, ...]:
     with pytest.raises(ModelError) as refused:
         import_model(folder, folder.parent / "out")
@@ -80,6 +84,49 @@ def test_a_vocabulary_that_is_named_and_missing_is_refused_by_name(tmp_path: Pat
 def test_a_list_that_is_complete_is_enough(tmp_path: Path) -> None:
     lists = {"decoder.yml": b"vocabs: [gone.spm, gone.spm]\n", "model.npz.yml": b"vocabs: [a.spm, a.spm]\n"}
     import_model(folder_of(tmp_path / "in", {"a.spm": SPM, **lists}), tmp_path / "out")
+
+
+def tokenisers_and_weights(model: Path) -> list[bytes]:
+    names = "source_tokenizer.json", "target_tokenizer.json", "model.safetensors"
+    return [(model / name).read_bytes() for name in names]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.vocab", text_of(SPM)),
+        ("a.txt", text_of(SPM).removesuffix(b"\n")),
+        ("vocab", text_of(SPM).replace(b"\n", b"\r\n")),
+        ("a.deen", text_of(SPM) + b"</s>\n"),  # which Marian leaves out
+        ("a.yaml", yaml_of(SPM)),
+        ("a.json", b"{%s}" % yaml_of(SPM).removesuffix(b"\n").replace(b"\n", b",")),
+    ],
+)
+def test_a_vocabulary_of_any_ending_is_that_in_yaml(name: str, content: bytes, tmp_path: Path) -> None:
+    files = {"source.spm": SPM, "target.spm": SPM}
+    listed = {name: content, "decoder.yml": f"vocabs: [{name}, {name}]\n".encode()}
+    import_model(folder_of(tmp_path / "text", {**files, **listed}), tmp_path / "a")
+    import_model(folder_of(tmp_path / "yaml", {**files, "vocab.yml": yaml_of(SPM)}), tmp_path / "b")
+    assert tokenisers_and_weights(tmp_path / "a") == tokenisers_and_weights(tmp_path / "b")
+
+
+@pytest.mark.parametrize("names", [["opus.src.vocab", "opus.trg.vocab"], ["srcvocab.txt", "trgvocab.txt"]])
+def test_vocabularies_in_plain_text_are_found_by_their_names(names: list[str], tmp_path: Path) -> None:
+    """The entries of the target are those of the source from the end on, and so are their vectors."""
+    lines = text_of(SPM).split(b"\n")[:-1]
+    contents = b"\n".join(lines), b"\n".join(lines[::-1])
+    files = {"source.spm": SPM, "target.spm": SPM, **dict(zip(names, contents, strict=True))}
+    import_model(folder_of(tmp_path / "in", files, target_tied()), tmp_path / "out")
+    weights = load_checkpoint(tmp_path / "out").weights
+    sides = [
+        Tokenizer.load(tmp_path / "out" / f"{side}_tokenizer.json").names for side in ("source", "target")
+    ]
+    assert sides[0] != sides[1]
+    rows = (
+        weights[f"embeddings.matrices.{side}"][names.index("\u2581sun")]
+        for side, names in zip(("source", "target"), sides, strict=True)
+    )
+    assert next(rows).equal(next(rows))
 
 
 def test_one_file_is_for_both_sides_only_if_they_share_a_matrix(tmp_path: Path) -> None:

@@ -4,8 +4,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from allyouneed.interop.foreign import Order, Scored
+from allyouneed.interop.foreign_files import folder_with
 from allyouneed.interop.parity import Ids
 from allyouneed.symbols import END
+
+FILES = (
+    *("config.json", "model.bin"),
+    *(f"{side}_vocabulary.{end}" for side in ("source", "target", "shared") for end in ("json", "txt")),
+)
+"""Files that CTranslate2 reads here; it would also read a `vmap.txt`."""
 
 
 class RealCTranslate2:
@@ -28,7 +35,8 @@ class RealCTranslate2:
     ) -> None:
         from ctranslate2 import Translator
 
-        self._translator = Translator(str(path), device="cpu", compute_type="float32")
+        with folder_with(path, FILES, {}) as folder:
+            self._translator = Translator(str(folder), device="cpu", compute_type="float32")
         self._orders, self._names = orders, names
         self._end = self._pieces(0, [END]) if ends else []
         self._ids = {name: number for number, name in enumerate(names[1])}

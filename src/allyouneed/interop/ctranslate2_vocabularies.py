@@ -4,16 +4,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from allyouneed.data.lines import read_lines
 from allyouneed.data.sentencepiece_tokenizer import SentencePieceTokenizer
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import ModelError
 from allyouneed.interop.foreign import Order
-from allyouneed.interop.huggingface_folder import json_value, sentencepiece_of
+from allyouneed.interop.foreign_files import MAX_VOCABULARY_BYTES, json_value, read_entries
+from allyouneed.interop.huggingface_folder import sentencepiece_of
 from allyouneed.symbols import CONTROL_SYMBOLS
 from allyouneed.tasks.units import SOURCE_TOKENIZER, TARGET_TOKENIZER
 
 _SENTENCEPIECE = ("source.spm", "target.spm"), ("sentencepiece.model", "sentencepiece.model")
+TOKENIZERS = SOURCE_TOKENIZER, TARGET_TOKENIZER, "source.spm", "target.spm"
+"""Files of tokenisers that a folder may have."""
 
 
 def vocabulary_of(path: Path, side: str) -> list[str]:
@@ -23,17 +25,17 @@ def vocabulary_of(path: Path, side: str) -> list[str]:
         ModelError: They are missing or damaged.
     """
     for name in (f"{side}_vocabulary", "shared_vocabulary"):
-        if (file := path / f"{name}.json").is_file():
+        if (file := path / f"{name}.json").exists():
             return _list(file)
-        if (file := path / f"{name}.txt").is_file():
-            return [*read_lines(file)]
+        if (file := path / f"{name}.txt").exists():
+            return read_entries(file)
     raise ModelError(
         f"{path}: has no {side}_vocabulary.json and no shared_vocabulary.json; take another copy"
     )
 
 
 def _list(path: Path) -> list[str]:
-    found = json_value(path)
+    found = json_value(path, MAX_VOCABULARY_BYTES)
     if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
         raise ModelError(f"{path}: is no list of texts; take another copy")
     return found
@@ -56,12 +58,12 @@ def tokenizers_of(
         ModelError: There are none, or they are damaged or of another model.
     """
     own = path / SOURCE_TOKENIZER, path / TARGET_TOKENIZER
-    if all(file.is_file() for file in own):
+    if all(file.exists() for file in own):
         source, target = (Tokenizer.load(file, len(order)) for file, order in zip(own, orders, strict=True))
         return (source, target), "sentencepiece" if isinstance(source, SentencePieceTokenizer) else "bpe"
     for names in _SENTENCEPIECE:
         files = [folder / name for name in names]
-        if all(file.is_file() for file in files):
+        if all(file.exists() for file in files):
             source, target = (
                 sentencepiece_of(file, order.pieces) for file, order in zip(files, orders, strict=True)
             )

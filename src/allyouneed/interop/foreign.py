@@ -1,5 +1,6 @@
 """What all readers of other software's models share: checked tensors, and vocabularies in our order."""
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,13 +11,16 @@ from torch import Tensor
 
 from allyouneed.config.run import RunConfig
 from allyouneed.data.tokenizer import Tokenizer
-from allyouneed.errors import ModelError
+from allyouneed.errors import ModelError, UsageError
+from allyouneed.interop.foreign_files import require_finite
 from allyouneed.interop.parity import Ids
+from allyouneed.language_codes import primary_language
 from allyouneed.symbols import CONTROL_SYMBOLS, END, PADDING, START, UNKNOWN
 
 NEVER = -1_000.0
 """Bias of the logit of a symbol that the other software does not have: e^-1000 is no probability, and unlike
 minus infinity it can be trained on."""
+_CODE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]+)*")
 _ROUNDED = torch.float16, torch.bfloat16
 _FLOATS = torch.float32, torch.float16, torch.bfloat16, torch.float64
 
@@ -46,6 +50,8 @@ class Original(Protocol):
 class Imported:
     """A model that has been read."""
 
+    file: Path
+    """File of its weights, or of all of it."""
     config: RunConfig
     weights: dict[str, Tensor]
     source: Tokenizer
@@ -108,13 +114,20 @@ class Tensors:
         return torch.finfo(tensor.dtype).eps if tensor is not None and tensor.is_floating_point() else 0.0
 
     def numbers(self, prefix: str) -> dict[str, float]:
-        """Take all single numbers whose names begin with `prefix` and have no further slash."""
+        """Take all single numbers whose names begin with `prefix` and have no further slash.
+
+        Raises:
+            ModelError: One of them is not finite.
+        """
         names = [
             name
             for name, tensor in self._left.items()
             if name.startswith(prefix) and "/" not in name.removeprefix(prefix) and not tensor.dim()
         ]
-        return {name.removeprefix(prefix): self._left.pop(name).item() for name in names}
+        return {
+            name.removeprefix(prefix): require_finite(self._left.pop(name).item(), name, self.path)
+            for name in names
+        }
 
     def drop(self, *names: str) -> None:
         """Leave these out, if they are there."""
@@ -207,6 +220,32 @@ class Order:
         if unknown is not None:
             return [self._ours.get(number, unknown) for number in ids]
         return [self._ours[number] for number in ids]
+
+
+def config_of(path: Path, **sections: Mapping[str, Any]) -> RunConfig:
+    """The configuration of a model.
+
+    Args:
+        path: File that the settings are from.
+        sections: Settings that differ from the defaults, by section.
+
+    Raises:
+        ModelError: A setting has a value that no model of ours can have.
+    """
+    try:
+        return RunConfig().replace(**sections)
+    except UsageError as error:
+        raise ModelError([f"{path}: cannot be a model ({message})" for message in error.messages]) from None
+
+
+def language_settings(source: object, target: object) -> dict[str, str]:
+    """The settings of `DataConfig` for the languages of both sides, as far as these are codes."""
+    codes = {"source_language": source, "target_language": target}
+    return {
+        name: primary_language(code)
+        for name, code in codes.items()
+        if isinstance(code, str) and _CODE.fullmatch(code)
+    }
 
 
 def require_settings(

@@ -1,29 +1,38 @@
-"""Reads packages of Argos Translate (`.argosmodel`): a zip of a CTranslate2 folder and a tokeniser."""
+"""Reads packages of Argos Translate: `.argosmodel`, or the folder that such a zip is installed as.
+
+A package is a folder of `metadata.json`, a CTranslate2 folder `model`, and a tokeniser.
+"""
 
 import dataclasses
 import shutil
 import weakref
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from tempfile import mkdtemp
 
 from allyouneed.errors import ModelError, UserError
 from allyouneed.interop import from_ctranslate2
-from allyouneed.interop.foreign import Imported, Original
-from allyouneed.interop.huggingface_folder import json_object
-from allyouneed.storage.publish import disk_errors
+from allyouneed.interop.foreign import Imported, Original, language_settings
+from allyouneed.interop.foreign_files import json_object, require_members
+from allyouneed.storage.publish import MAX_WEIGHT_BYTES, disk_errors, open_regular
 
 _METADATA, _TOKENIZER, _MODEL = "metadata.json", "sentencepiece.model", "model"
-_MOST_BYTES = 8 * 2**30
+_FILES = {
+    *(_METADATA, _TOKENIZER),
+    *(f"{_MODEL}/{name}" for name in from_ctranslate2.FILES),
+}
+"""Files of a package that are read."""
 _MOST_MEMBERS = 1_000
-_MOST_RATIO = 1_000
-"""Largest factor by which a member may be compressed; weights hardly are."""
+_OF_THE_SYSTEM = "__MACOSX"
+"""Folder that macOS adds to zips; it holds a shadow of every file."""
 
 
 def is_one(path: Path) -> bool:
-    """Whether a file looks like a package of Argos Translate."""
-    return path.suffix == ".argosmodel" and path.is_file()
+    """Whether a file or folder looks like a package of Argos Translate."""
+    if path.is_dir():
+        return (path / _METADATA).exists() and (path / _MODEL).is_dir()
+    return path.suffix == ".argosmodel"
 
 
 def read(path: Path) -> Imported:
@@ -32,6 +41,8 @@ def read(path: Path) -> Imported:
     Raises:
         ModelError: It is damaged, unsafe, or its model is not supported; the message names the package.
     """
+    if path.is_dir():
+        return _installed(path)
     root = Path(mkdtemp(prefix="allyouneed-argos-"))
 
     def load() -> Original:
@@ -40,17 +51,25 @@ def read(path: Path) -> Imported:
     weakref.finalize(load, shutil.rmtree, root, ignore_errors=True)  # it is read again only by `load`
     _extract(path, root)
     try:
-        metadata = json_object(root / _METADATA)
-        _require_no_prefix(metadata, root / _METADATA)
-        imported = from_ctranslate2.read(root / _MODEL, tokenizers=root)
+        imported = _installed(root)
     except ModelError as error:  # the user knows the package, not the folder that it was extracted to
         raise ModelError([each.replace(str(root), str(path)) for each in error.messages]) from None
-    codes = {
-        f"{side}_language": metadata.get(key)
-        for side, key in (("source", "from_code"), ("target", "to_code"))
-    }
-    languages = {name: code for name, code in codes.items() if isinstance(code, str) and code.isalpha()}
-    return dataclasses.replace(imported, config=imported.config.replace(data=languages), load=load)
+    return dataclasses.replace(imported, file=path, load=load)
+
+
+def _installed(root: Path) -> Imported:
+    """The model in the folder of a package."""
+    for name in (_METADATA, _TOKENIZER, f"{_MODEL}/model.bin"):
+        if not (root / name).exists():
+            raise ModelError(
+                f"{root}: has no {name}; only packages with SentencePiece models are supported, "
+                "not those with a bpe.model"
+            )
+    metadata = json_object(root / _METADATA)
+    _require_no_prefix(metadata, root / _METADATA)
+    imported = from_ctranslate2.read(root / _MODEL, tokenizers=root)
+    languages = language_settings(metadata.get("from_code"), metadata.get("to_code"))
+    return dataclasses.replace(imported, config=imported.config.replace(data=languages))
 
 
 def _require_no_prefix(metadata: Mapping[str, object], path: Path) -> None:
@@ -64,39 +83,36 @@ def _require_no_prefix(metadata: Mapping[str, object], path: Path) -> None:
 def _extract(path: Path, root: Path) -> None:
     """Extract the files that are needed; their names are chosen here, not by the package."""
     try:
-        with zipfile.ZipFile(path) as package:
-            for member in _checked(package, path):
-                target = root.joinpath(*PurePosixPath(member.filename).parts[1:])
-                content = package.read(member)
-                with disk_errors(target):
-                    target.parent.mkdir(parents=True, exist_ok=True)
-                    target.write_bytes(content)
+        with open_regular(path, MAX_WEIGHT_BYTES) as file, zipfile.ZipFile(file) as package:
+            for name, member in _wanted(require_members(package, path, _MOST_MEMBERS), path).items():
+                member.filename = name
+                with disk_errors(root / name):
+                    package.extract(member, root)
     except UserError:
         raise
     except Exception as error:  # zipfile and zlib have several
         raise ModelError(f"{path}: is no valid package ({type(error).__name__}); take another copy") from None
-    for name in (_METADATA, _TOKENIZER, f"{_MODEL}/model.bin"):
-        if not (root / name).is_file():
-            raise ModelError(f"{path}: has no {name}; only packages with SentencePiece models are supported")
 
 
-def _checked(package: zipfile.ZipFile, path: Path) -> list[zipfile.ZipInfo]:
-    """The members to extract.
+def _wanted(members: Sequence[zipfile.ZipInfo], path: Path) -> dict[str, zipfile.ZipInfo]:
+    """The members to extract, by their names in the package's folder, which may be the whole of the zip.
 
     Raises:
-        ModelError: A member lies outside of the package's folder, or is too large.
+        ModelError: A member lies outside of the package, or there is no folder of a package, or several.
     """
-    members = package.infolist()
-    if len(members) > _MOST_MEMBERS or sum(each.file_size for each in members) > _MOST_BYTES:
-        raise ModelError(f"{path}: has more than {_MOST_MEMBERS:,} files or {_MOST_BYTES:,} bytes")
-    wanted = []
+    files = {}
     for member in members:
         parts = PurePosixPath(member.filename).parts
         if ".." in parts or member.filename.startswith("/") or "\\" in member.filename:
             raise ModelError(f"{path}: the file {member.filename!r} lies outside of the package")
-        if member.file_size > _MOST_RATIO * max(1, member.compress_size):
-            raise ModelError(f"{path}: the file {member.filename!r} is compressed beyond belief")
-        inside = parts[1:]
-        if inside in ((_METADATA,), (_TOKENIZER,)) or inside[:1] == (_MODEL,):
-            wanted.append(member)
-    return [each for each in wanted if not each.is_dir()]
+        if not member.is_dir() and parts[0] != _OF_THE_SYSTEM:
+            files[parts] = member
+    folders = [parts[:-1] for parts in files if parts[-1] == _METADATA and len(parts) <= 2]
+    outermost = [folder for folder in folders if not folder] or folders
+    if len(outermost) != 1:
+        raise ModelError(
+            f"{path}: has {len(outermost)} folders with a {_METADATA}, not one; take another copy"
+        )
+    depth = len(outermost[0])
+    inside = {parts[depth:]: member for parts, member in files.items() if parts[:depth] == outermost[0]}
+    return {name: found for parts, found in inside.items() if (name := "/".join(parts)) in _FILES}

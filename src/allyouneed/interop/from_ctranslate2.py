@@ -8,22 +8,25 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from allyouneed.config.run import RunConfig
 from allyouneed.errors import ModelError
 from allyouneed.interop.ctranslate2_file import read_variables
+from allyouneed.interop.ctranslate2_original import FILES as THEIR_FILES
 from allyouneed.interop.ctranslate2_original import RealCTranslate2
-from allyouneed.interop.ctranslate2_vocabularies import order_of, tokenizers_of, vocabulary_of
-from allyouneed.interop.foreign import Imported, Order, Tensors, require_settings
-from allyouneed.interop.huggingface_folder import json_object
+from allyouneed.interop.ctranslate2_vocabularies import TOKENIZERS, order_of, tokenizers_of, vocabulary_of
+from allyouneed.interop.foreign import Imported, Order, Tensors, config_of, require_settings
+from allyouneed.interop.foreign_files import json_object
 from allyouneed.interop.marian_binary import is_binary
 from allyouneed.model.positional_encoding import concatenated_sinusoids, sinusoids
 from allyouneed.symbols import START
 
+FILES = *THEIR_FILES, *TOKENIZERS
+"""Files of a folder that are read."""
 _ACTIVATIONS = {0: "relu", 2: "swish", 3: "gelu"}
 _KNOWN: dict[str, tuple[object, ...]] = {"add_source_bos": (False,)}
 _NUMBERS: dict[str, tuple[float, ...]] = {
     **dict.fromkeys(("alibi", "multi_query_attention", "layernorm_embedding", "no_final_norm"), (0,)),
     "activation": tuple(_ACTIVATIONS),
+    "pre_norm": (0, 1),
     "start_from_zero_embedding": (0, 1),
 }
 """Variables that are single numbers -> values that are supported."""
@@ -36,7 +39,7 @@ _POSITIONS_TOLERANCE = 1e-3
 def is_one(path: Path) -> bool:
     """Whether a folder looks like a model of CTranslate2."""
     model = path / "model.bin"  # which may also be Marian's
-    return model.is_file() and not is_binary(model)
+    return model.exists() and not is_binary(model)
 
 
 def read(path: Path, tokenizers: Path | None = None) -> Imported:
@@ -71,7 +74,8 @@ def read(path: Path, tokenizers: Path | None = None) -> Imported:
     epsilon = settings.get("layer_norm_epsilon") or 1e-5
     if not isinstance(epsilon, float) or not 0 < epsilon < 1:
         raise ModelError(f"{file}: layer_norm_epsilon is {epsilon!r}; take another copy")
-    config = RunConfig().replace(
+    config = config_of(
+        file,
         model={
             **{"source_vocab_size": len(orders[0]), "target_vocab_size": len(orders[1])},
             **model,
@@ -86,6 +90,7 @@ def read(path: Path, tokenizers: Path | None = None) -> Imported:
         },
     )
     return Imported(
+        path / "model.bin",
         config,
         weights,
         *sides,
@@ -105,9 +110,7 @@ def _numbers(tensors: Tensors) -> dict[str, dict[str, float]]:
     for stack in ("encoder", "decoder"):
         values = tensors.numbers(f"{stack}/")
         require_settings(values, _NUMBERS, tensors.path, f"of the {stack}: it changes what a model computes")
-        unknown = (
-            values.keys() - _NUMBERS.keys() - _WITHOUT_EFFECT - {"num_heads", "pre_norm", "scale_embeddings"}
-        )
+        unknown = values.keys() - _NUMBERS.keys() - _WITHOUT_EFFECT - {"num_heads", "scale_embeddings"}
         if unknown:
             raise ModelError(f"{tensors.path}: {stack}/{min(unknown)} is not known to this version")
         found[stack] = values
@@ -135,13 +138,13 @@ def _weights(
             weights[f"{stack}_norm.bias"] = tensors.take(f"{stack}/layer_norm/beta", width)
     positions = _positions(tensors, weights, width)
     tensors.require_empty()
-    heads = int(numbers["encoder"].get("num_heads", 0))
+    heads = numbers["encoder"].get("num_heads", 0)
     if heads < 1 or width % heads:
         raise ModelError(
-            f"{tensors.path}: num_heads is {heads}, which does not divide {width}; take another copy"
+            f"{tensors.path}: num_heads is {heads:g}, which does not divide {width}; take another copy"
         )
     return weights, {
-        **{"d_model": width, "d_ff": inner, "num_heads": heads, "num_layers": depths["encoder"]},
+        **{"d_model": width, "d_ff": inner, "num_heads": int(heads), "num_layers": depths["encoder"]},
         "num_decoder_layers": None if depths["decoder"] == depths["encoder"] else depths["decoder"],
         "activation": _ACTIVATIONS[int(numbers["encoder"].get("activation", 0))],
         "norm": "pre" if pre_norm else "post",

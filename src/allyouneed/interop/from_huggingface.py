@@ -9,18 +9,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from safetensors.torch import load as load_tensors
 from torch import Tensor
 
-from allyouneed.config.run import RunConfig
 from allyouneed.errors import ModelError
-from allyouneed.interop.foreign import Imported, Order, Tensors, require_settings
-from allyouneed.interop.huggingface_folder import json_object, languages_of, sides_of
-from allyouneed.interop.huggingface_original import TransformersMarian
+from allyouneed.interop.foreign import Imported, Order, Tensors, config_of, require_settings
+from allyouneed.interop.foreign_files import is_whole, json_object
+from allyouneed.interop.huggingface_folder import languages_of, sides_of
+from allyouneed.interop.huggingface_original import TransformersMarian, known_settings
 from allyouneed.interop.huggingface_search import search_of
 from allyouneed.interop.marian_weights import MARIAN_EPSILON
 from allyouneed.model.positional_encoding import SinusoidalPositions
-from allyouneed.storage.publish import MAX_WEIGHT_BYTES, read_published
+from allyouneed.storage.checkpoint import read_tensors
 from allyouneed.symbols import PADDING, START
 
 _KNOWN: dict[str, tuple[object, ...]] = {
@@ -32,6 +31,8 @@ _KNOWN: dict[str, tuple[object, ...]] = {
     "add_bias_logits": (False,),
     "static_position_embeddings": (True,),
 }
+_LARGEST = {"max_position_embeddings": 1 << 15, "num_labels": 1_000, "num_hidden_layers": 1_000}
+"""Sizes from which transformers builds something -> the largest that is taken; we have no use for them."""
 _ACTIVATIONS = {"silu": "swish"}
 _WEIGHTS, _PICKLE = "model.safetensors", "pytorch_model.bin"
 _POSITIONS_TOLERANCE = 1e-5
@@ -49,7 +50,7 @@ def read(path: Path) -> Imported:
     Raises:
         ModelError: It is damaged, or holds a model of another architecture.
     """
-    if not (path / _WEIGHTS).is_file():
+    if not (path / _WEIGHTS).exists():
         raise ModelError(
             f"{path}: its weights are a pickle ({_PICKLE}), which could run code, and are not read; if you "
             "trust it, write another folder with transformers, and import that: "
@@ -59,8 +60,9 @@ def read(path: Path) -> Imported:
     settings = json_object(path / "config.json")
     require_settings(settings, _KNOWN, path / "config.json", "only Marian's architecture is known")
     sizes = _sizes(settings, path / "config.json")
+    known = known_settings(path, settings)
     sides = sides_of(path, settings)
-    tensors = Tensors(_tensors(path / _WEIGHTS), path / _WEIGHTS)
+    tensors = Tensors(read_tensors(path / _WEIGHTS), path / _WEIGHTS)
     model = {
         **{"source_vocab_size": len(sides.orders[0]), "target_vocab_size": len(sides.orders[1])},
         **{"d_model": sizes.d_model, "d_ff": sizes.d_ff, "num_heads": sizes.num_heads},
@@ -70,7 +72,8 @@ def read(path: Path) -> Imported:
         "scaled_embeddings": bool(settings.get("scale_embedding", False)),
     }
     weights = _weights(tensors, sides.orders, sizes, model, settings)
-    config = RunConfig().replace(
+    config = config_of(
+        path / "config.json",
         model=model,
         data={
             "tokenizer": sides.kind,
@@ -82,11 +85,12 @@ def read(path: Path) -> Imported:
     )
     notices = ["its weights have less precision than float32"] if tensors.is_rounded else []
     return Imported(
+        path / _WEIGHTS,
         config,
         weights,
         *sides.tokenizers,
         package="transformers",
-        load=lambda: TransformersMarian(path, sides.orders),
+        load=lambda: TransformersMarian(path, known, sides.orders),
         notices=notices,
     )
 
@@ -114,6 +118,8 @@ def _sizes(settings: dict[str, Any], path: Path) -> _Sizes:
             *("d_model", "encoder_ffn_dim", "encoder_attention_heads", "encoder_layers", "decoder_layers"),
         )
     )
+    for name in _LARGEST.keys() & settings.keys():
+        _number(settings, name, path)
     if d_model % 2:
         raise ModelError(f"{path}: d_model is {d_model}, an odd number; take another copy")
     dropout = settings.get("dropout", 0.1)
@@ -124,10 +130,10 @@ def _sizes(settings: dict[str, Any], path: Path) -> _Sizes:
 
 
 def _number(settings: dict[str, Any], name: str, path: Path) -> int:
-    value = settings.get(name)
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 < value <= 1_000_000:
+    value: Any = settings.get(name)
+    if not is_whole(value, 1, _LARGEST.get(name, 1_000_000)):
         raise ModelError(f"{path}: {name} is {value!r}, not a size; take another copy")
-    return value
+    return int(value)
 
 
 def _weights(
@@ -274,11 +280,3 @@ def _reordered(name: str, tensor: Tensor, ours_of: Tensor) -> Tensor:
     if any(f"{part}." in name for part in _WRITING):
         return tensor[ours_of]
     return tensor[:, ours_of] if name.endswith("weight") else tensor
-
-
-def _tensors(path: Path) -> dict[str, Tensor]:
-    content = read_published(path, MAX_WEIGHT_BYTES)
-    try:
-        return load_tensors(content)
-    except Exception as error:  # safetensors raises its own type, ValueError, KeyError or MemoryError
-        raise ModelError(f"{path}: is not a valid tensor file: {error}; take another copy") from None

@@ -5,31 +5,27 @@ Marian's sinusoids have all sines first, its decoder starts with a zero vector, 
 pre-norm is not ours: it normalises the queries of self-attention, but not the keys and values.
 """
 
-import io
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from allyouneed.config.run import RunConfig
 from allyouneed.errors import ModelError
-from allyouneed.interop.foreign import Imported, Order, Tensors, require_settings
+from allyouneed.interop.foreign import Imported, Order, Tensors, config_of, require_settings
+from allyouneed.interop.foreign_files import whole_number
+from allyouneed.interop.marian_archive import CONFIG, read_archive
 from allyouneed.interop.marian_binary import is_binary, read_arrays
 from allyouneed.interop.marian_original import RealMarian
 from allyouneed.interop.marian_search import search_of
 from allyouneed.interop.marian_vocabularies import Vocabularies, read_vocabularies
-from allyouneed.interop.marian_yaml import read_yaml
-from allyouneed.storage.publish import MAX_WEIGHT_BYTES, read_published
+from allyouneed.interop.marian_yaml import parse_yaml
 
-CONFIG = "special:model.yml"
 _FACTOR = "_QuantMultA"
 """End of the names of factors for rounding activations, which Bergamot's models have for its own speed."""
 _OTHER_FILES = (".optimizer.npz", ".ema.npz")
-_FLOATS = np.float16, np.float32, np.float64
 
 _KNOWN: dict[str, tuple[object, ...]] = {
     "type": ("transformer",),
@@ -61,7 +57,7 @@ _CODES = {"preprocess": "", "postprocess": "dan", "postprocess-top": ""}
 
 def is_one(path: Path) -> bool:
     """Whether a file, or the only such file of a folder, looks like a model of Marian."""
-    return _is_model(path) if path.is_file() else bool(_models_in(path))
+    return bool(_models_in(path)) if path.is_dir() else _is_model(path)
 
 
 def read(path: Path) -> Imported:
@@ -71,7 +67,7 @@ def read(path: Path) -> Imported:
         ModelError: It is damaged, of another architecture, or its vocabularies are not found.
     """
     file = _file_of(path)
-    arrays, is_rounded = (_arrays(file), False) if file.suffix == ".npz" else read_arrays(file)
+    arrays, is_rounded = (read_archive(file), False) if file.suffix == ".npz" else read_arrays(file)
     is_shared = _is_shared(_settings(file, arrays))
     found = imported(file, arrays, vocabularies := read_vocabularies(file, is_shared=is_shared))
     found = replace(found, config=found.config.replace(search=search_of(file)))
@@ -105,7 +101,8 @@ def imported(file: Path, arrays: Mapping[str, Tensor | bytes], vocabularies: Voc
     weights |= layers.stacks()
     tensors.drop("decoder_c_tt", "encoder_c_tt")
     tensors.require_empty()
-    config = RunConfig().replace(
+    config = config_of(
+        file,
         model={
             "source_vocab_size": len(orders[0]),
             "target_vocab_size": len(orders[1]),
@@ -124,6 +121,7 @@ def imported(file: Path, arrays: Mapping[str, Tensor | bytes], vocabularies: Voc
         search={"length_normalization": "average"},
     )
     return Imported(
+        file,
         config,
         weights,
         *vocabularies.tokenizers,
@@ -137,7 +135,7 @@ def _settings(file: Path, arrays: Mapping[str, Tensor | bytes]) -> dict[str, Any
     description = arrays.get(CONFIG)
     if not isinstance(description, bytes):
         raise ModelError(f"{file}: has no {CONFIG}; take another copy")
-    settings = read_yaml(description.rstrip(b"\0"), file)
+    settings = parse_yaml(description.rstrip(b"\0"), file)
     require_settings(settings, _KNOWN, file, "it changes what a model computes")
     return settings
 
@@ -148,47 +146,22 @@ def _is_shared(settings: Mapping[str, Any]) -> bool:
 
 
 def _models_in(folder: Path) -> list[Path]:
-    return [each for each in sorted(folder.iterdir()) if _is_model(each)] if folder.is_dir() else []
+    return [each for each in sorted(folder.iterdir()) if _is_model(each)]
 
 
 def _is_model(path: Path) -> bool:
     if path.suffix == ".npz":
         return not path.name.endswith(_OTHER_FILES)
-    return path.suffix == ".bin" and path.is_file() and is_binary(path)
+    return path.suffix == ".bin" and not path.is_dir() and is_binary(path)
 
 
 def _file_of(path: Path) -> Path:
-    if path.is_file():
+    if not path.is_dir():
         return path
     found = _models_in(path)
     if len(found) > 1:
         raise ModelError(f"{path}: has several models ({found[0].name}, {found[1].name}..); name one of them")
     return found[0]
-
-
-def _arrays(path: Path) -> dict[str, Tensor | bytes]:
-    """The arrays of a `.npz` file, without unpickling anything."""
-    content = read_published(path, MAX_WEIGHT_BYTES)
-    try:
-        with np.load(io.BytesIO(content), allow_pickle=False) as found:
-            sizes = sum(member.file_size for member in found.zip.infolist())
-            if sizes > MAX_WEIGHT_BYTES:
-                raise ModelError(f"{path}: its arrays have {sizes:,} bytes, more than any model")
-            arrays = {name: found[name] for name in found.files}
-    except ModelError:
-        raise
-    except Exception as error:  # zipfile, zlib, numpy's reader of headers: each has errors of its own
-        raise ModelError(
-            f"{path}: is no valid .npz file ({type(error).__name__}); take another copy"
-        ) from None
-    floats = {name: _native(array) for name, array in arrays.items() if name != CONFIG}
-    found = {name: torch.from_numpy(array) for name, array in floats.items() if array.dtype in _FLOATS}
-    return {**found, CONFIG: arrays[CONFIG].tobytes()} if CONFIG in arrays else {**found}
-
-
-def _native(array: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
-    """An array in this machine's order of bytes."""
-    return np.ascontiguousarray(array, array.dtype.newbyteorder("="))
 
 
 def _embeddings(
@@ -244,10 +217,10 @@ class _Layers:
             )
 
     def _size(self, settings: Mapping[str, Any], name: str) -> int:
-        value = settings.get(name)
-        if not isinstance(value, str) or not value.isdecimal() or not 0 < int(value) <= 1_000_000:
+        size = whole_number(value := settings.get(name))
+        if size is None or not 0 < size <= 1_000_000:
             raise ModelError(f"{self._path}: {name} = {value!r} is no size; take another copy")
-        return int(value)
+        return size
 
     def config(self) -> dict[str, Any]:
         """Settings of `ModelConfig`."""

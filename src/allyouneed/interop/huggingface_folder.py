@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from allyouneed.data.sentencepiece_tokenizer import SentencePieceTokenizer
-from allyouneed.data.strict_json import JSONFault, parse_value
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.data.tokenizer_file import rebuilt
 from allyouneed.errors import ModelError
-from allyouneed.interop.foreign import Order
+from allyouneed.interop.foreign import Order, language_settings
+from allyouneed.interop.foreign_files import MAX_VOCABULARY_BYTES, json_object
 from allyouneed.storage.publish import read_published
 from allyouneed.symbols import CONTROL_SYMBOLS, END, PADDING
 
@@ -36,7 +36,7 @@ def sides_of(path: Path, settings: dict[str, Any]) -> Sides:
     Raises:
         ModelError: A file is missing, damaged, or of another kind, or `settings` contradict it.
     """
-    sides = _own(path) if (path / "tokenizer.json").is_file() else _sentencepiece(path)
+    sides = _own(path) if (path / "tokenizer.json").exists() else _sentencepiece(path)
     for name, token in (("pad_token_id", PADDING), ("eos_token_id", END)):
         if any(order.foreign[token] != settings.get(name) for order in sides.orders):
             symbol = CONTROL_SYMBOLS[token]
@@ -52,14 +52,14 @@ def _own(path: Path) -> Sides:
     files = path / "tokenizer.json", (target if target.is_dir() else path) / "tokenizer.json"
     tokenizers = [_rebuilt(file) for file in files]
     orders = [Order([*range(each.vocab_size)], each.pieces(range(5, each.vocab_size))) for each in tokenizers]
-    kind = json_object(files[0]).get("model", {}).get("type", "")
+    kind = json_object(files[0], MAX_VOCABULARY_BYTES).get("model", {}).get("type", "")
     names = {"BPE": "bpe", "WordPiece": "wordpiece"}
     return Sides((orders[0], orders[1]), (tokenizers[0], tokenizers[1]), names.get(kind, "bpe"))
 
 
 def _rebuilt(path: Path) -> Tokenizer:
     """Our tokeniser, of the form in which transformers keeps it."""
-    description = json_object(path) | {"post_processor": None, "added_tokens": []}
+    description = json_object(path, MAX_VOCABULARY_BYTES) | {"post_processor": None, "added_tokens": []}
     try:
         return Tokenizer(rebuilt(description))
     except ValueError as error:
@@ -71,7 +71,7 @@ def _rebuilt(path: Path) -> Tokenizer:
 def _sentencepiece(path: Path) -> Sides:
     """The tokenisers of OPUS-MT: a SentencePiece model per side, and the order of the entries."""
     vocabularies = [_vocabulary(path / "vocab.json")]
-    if (path / "target_vocab.json").is_file():
+    if (path / "target_vocab.json").exists():
         vocabularies.append(_vocabulary(path / "target_vocab.json"))
     orders, tokenizers = [], []
     for side, names in (("source", vocabularies[0]), ("target", vocabularies[-1])):
@@ -99,7 +99,7 @@ def sentencepiece_of(path: Path, pieces: Sequence[str]) -> SentencePieceTokenize
         ModelError: The file is missing, holds something else, or is the tokeniser of another model.
     """
     try:
-        tokenizer = SentencePieceTokenizer.from_model(read_published(path), pieces)
+        tokenizer = SentencePieceTokenizer.from_model(read_published(path, MAX_VOCABULARY_BYTES), pieces)
     except ValueError as error:
         raise ModelError(f"{path}: cannot be read: {error}; take another copy") from None
     written = [
@@ -118,7 +118,7 @@ def sentencepiece_of(path: Path, pieces: Sequence[str]) -> SentencePieceTokenize
 
 def _vocabulary(path: Path) -> list[str]:
     """The entries of a `vocab.json` in the order of their ids."""
-    ids = json_object(path)
+    ids = json_object(path, MAX_VOCABULARY_BYTES)
     places = [*ids.values()]
     if not all(type(place) is int for place in places) or sorted(places) != [*range(len(places))]:
         raise ModelError(f"{path}: its ids are not those from 0 on; take another copy")
@@ -134,34 +134,5 @@ def _entry(names: Sequence[str], name: str, path: Path) -> int:
 def languages_of(path: Path) -> dict[str, str]:
     """The codes of both languages as settings of `DataConfig`, where the tokeniser records them."""
     file = path / "tokenizer_config.json"
-    found = json_object(file) if file.is_file() else {}
-    codes = {side: found.get(f"{side}_lang") for side in ("source", "target")}
-    return {
-        f"{side}_language": code
-        for side, code in codes.items()
-        if isinstance(code, str) and code.isalpha() and 2 <= len(code) <= 3
-    }
-
-
-def json_object(path: Path) -> dict[str, Any]:
-    """The JSON object in a file.
-
-    Raises:
-        ModelError: The file is missing or holds something else.
-    """
-    value = json_value(path)
-    if not isinstance(value, dict):
-        raise ModelError(f"{path}: is no JSON object; take another copy")
-    return value
-
-
-def json_value(path: Path) -> Any:
-    """The JSON value in a file.
-
-    Raises:
-        ModelError: The file is missing or not JSON.
-    """
-    try:
-        return parse_value(read_published(path).decode())
-    except (JSONFault, UnicodeDecodeError) as error:
-        raise ModelError(f"{path}: is not JSON ({error}); take another copy") from None
+    found = json_object(file) if file.exists() else {}
+    return language_settings(found.get("source_lang"), found.get("target_lang"))

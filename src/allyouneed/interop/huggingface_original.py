@@ -1,12 +1,14 @@
 """A Marian model in transformers, with which an import is proved."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from allyouneed.interop.foreign import Order, Scored
+from allyouneed.interop.foreign_files import folder_with, json_object
 from allyouneed.interop.huggingface import no_progress_bar
 from allyouneed.interop.parity import Ids
 from allyouneed.model.positional_encoding import SinusoidalPositions
@@ -14,23 +16,44 @@ from allyouneed.model.positional_encoding import SinusoidalPositions
 _NO_TOKEN = -1
 """Stands for ids that are no entries of the vocabulary, such as those of tokens that were added later."""
 
+_FILES = "model.safetensors", "source.spm", "target.spm", "vocab.json", "target_vocab.json"
+_SETTINGS = (
+    *("model_type", "d_model", "vocab_size", "decoder_vocab_size", "max_position_embeddings"),
+    *("encoder_layers", "decoder_layers", "encoder_attention_heads", "decoder_attention_heads"),
+    *("encoder_ffn_dim", "decoder_ffn_dim", "activation_function", "scale_embedding"),
+    *("share_encoder_decoder_embeddings", "tie_word_embeddings"),
+    *("pad_token_id", "eos_token_id", "decoder_start_token_id", "forced_eos_token_id"),
+)
+"""Settings in `config.json` on which depends what a model computes."""
+_SYMBOLS = "unk_token", "eos_token", "pad_token", "additional_special_tokens"
+_OF_TOKENS: dict[str, tuple[str, ...]] = {
+    "tokenizer_config.json": (
+        *("source_lang", "target_lang", "separate_vocabs", "added_tokens_decoder", *_SYMBOLS),
+    ),
+    "special_tokens_map.json": _SYMBOLS,
+    "added_tokens.json": (),
+}
+"""Files of the tokeniser -> the settings in them on which depends how it splits; all if none is named."""
+
 
 class TransformersMarian:
     """The model in transformers; an `Original`.
 
     Args:
         path: The folder.
+        settings: What is known of the content of its JSON files; see `known_settings`.
         orders: The vocabularies of both sides in our order.
     """
 
-    def __init__(self, path: Path, orders: tuple[Order, Order]) -> None:
+    def __init__(self, path: Path, settings: Mapping[str, Any], orders: tuple[Order, Order]) -> None:
         from transformers import GenerationConfig, MarianMTModel, MarianTokenizer
 
-        # Not AutoTokenizer: a hostile folder would choose the class. Our exports have no SentencePiece model.
-        has_spm = (path / "source.spm").is_file()
-        self._tokenizer = MarianTokenizer.from_pretrained(path, local_files_only=True) if has_spm else None
-        with no_progress_bar():
-            model = MarianMTModel.from_pretrained(path, local_files_only=True, dtype=torch.float32)
+        self._tokenizer = None
+        with folder_with(path, _FILES, settings) as folder, no_progress_bar():
+            if (folder / "source.spm").exists():  # our exports have no SentencePiece model
+                # Not AutoTokenizer: a hostile folder would choose the class.
+                self._tokenizer = MarianTokenizer.from_pretrained(folder, local_files_only=True)
+            model = MarianMTModel.from_pretrained(folder, local_files_only=True, dtype=torch.float32)
         for stack in (model.get_encoder(), model.get_decoder()):
             _restore_sinusoids(stack.embed_positions.weight)
         symbols = ("pad_token_id", "eos_token_id", "decoder_start_token_id")
@@ -77,6 +100,24 @@ class TransformersMarian:
 
     def _read(self, source: Ids) -> Tensor:
         return torch.tensor([[*self._source.theirs(source), self._model.config.eos_token_id]])
+
+
+def known_settings(path: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The JSON files in a folder as transformers gets them, without settings that name other files or code.
+
+    Args:
+        path: The folder.
+        settings: The content of its `config.json`.
+
+    Raises:
+        ModelError: A file is too large, no regular file, or not JSON.
+    """
+    known = {"config.json": {name: settings[name] for name in _SETTINGS if name in settings}}
+    for name, wanted in _OF_TOKENS.items():
+        if (path / name).exists():
+            found = json_object(path / name)
+            known[name] = {key: value for key, value in found.items() if not wanted or key in wanted}
+    return known
 
 
 @torch.inference_mode()

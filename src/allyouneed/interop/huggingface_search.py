@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from allyouneed.errors import ModelError
+from allyouneed.interop.foreign_files import json_object
 from allyouneed.interop.foreign_search import search_settings
-from allyouneed.interop.huggingface_folder import json_object
 
 _BEAM, _EXPONENT = "num_beams", "length_penalty"
 _SAME = "no_repeat_ngram_size", "repetition_penalty"
@@ -25,7 +25,7 @@ def search_of(path: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
     """
     found = {name: (settings.get(name), path / "config.json") for name in (_BEAM, _EXPONENT, *_SAME)}
     file = path / "generation_config.json"
-    if file.is_file():
+    if file.exists():
         found |= {name: (value, file) for name, value in json_object(file).items() if name in found}
     numbers = {name: _number(name, value, source) for name, (value, source) in found.items()}
     beam_size, exponent = numbers[_BEAM], numbers[_EXPONENT]

@@ -15,11 +15,12 @@ from allyouneed.inference.generate import generate
 from allyouneed.inference.scoring import score_targets
 from allyouneed.interop import from_argos, from_ctranslate2, from_huggingface, from_marian
 from allyouneed.interop.foreign import Imported
+from allyouneed.interop.hub import located
 from allyouneed.interop.parity import SENTENCES, Ids, largest_difference, random_pairs
 from allyouneed.model.encoder_decoder import EncoderDecoder
 from allyouneed.model.weights import model_from_weights
-from allyouneed.storage.checkpoint import WEIGHTS, write_checkpoint
-from allyouneed.storage.publish import publish_directory, require_free, sha256_of
+from allyouneed.storage.checkpoint import CONFIG, WEIGHTS, write_checkpoint
+from allyouneed.storage.publish import publish_directory, read_manifest, require_free, sha256_of
 from allyouneed.symbols import UNKNOWN
 from allyouneed.tasks.units import Units
 
@@ -29,8 +30,6 @@ _LONGEST_REASON = 300
 """Characters of an error of the other software that a message quotes."""
 _TEXTS = [text.replace("</s> <unk> ", "") for text in SENTENCES]
 """Sentences without control symbols, which some tokenisers make of texts like `</s>`."""
-_WEIGHT_FILES = ".safetensors", ".npz", ".bin", ".argosmodel"
-"""Endings of the files whose sha256 is recorded."""
 
 
 @dataclass(frozen=True)
@@ -86,43 +85,36 @@ def import_model(
         LockedError: Another process is creating `out`.
     """
     require_free(out)
-    name = _format_of(path)
-    imported = FORMATS[name].read(path)
+    model = located(path)
+    name = _format_of(model)
+    imported = FORMATS[name].read(model)
     config = imported.config
     if languages is not None:
         source, target = languages
         config = config.replace(data={"source_language": source, "target_language": target})
-    with publish_directory(out, "model", _facts(path, name), say=say) as aside:
+    facts = {
+        "imported_from": path.name,
+        "imported_format": name,
+        "imported_sha256": {imported.file.name: sha256_of(imported.file)},
+    }
+    with publish_directory(out, "model", facts, say=say) as aside:
         weights = {name: tensor.clone() for name, tensor in imported.weights.items()}  # equal ones may be one
         write_checkpoint(aside, config, weights, {})
         Units(imported.source, imported.target).save(aside)
-        model = model_from_weights(config.model, weights, out / WEIGHTS)
-        difference = _proved(imported, model)
+        difference = _proved(imported, model_from_weights(config.model, weights, out / WEIGHTS))
     return Proof(name, difference, imported.package, imported.notices)
 
 
 def _format_of(path: Path) -> str:
-    if not path.exists():
-        raise UsageError(f"{path}: does not exist; name a folder or file of a model")
     for name, form in FORMATS.items():
         if form.is_one(path):
             return name
+    if (path / CONFIG).exists() and (path / WEIGHTS).exists():
+        read_manifest(path, "model")
+        raise UsageError(f"{path}: is a model of allyouneed already; all commands take it as it is")
     raise UsageError(
         f"{path}: is of no format that can be imported ({', '.join(FORMATS)}); docs/interop.md describes them"
     )
-
-
-def _facts(path: Path, name: str) -> dict[str, object]:
-    weights = [file for file in _files(path) if file.suffix in _WEIGHT_FILES]
-    return {
-        "imported_from": path.name,
-        "imported_format": name,
-        "imported_sha256": {file.name: sha256_of(file) for file in weights},
-    }
-
-
-def _files(path: Path) -> Iterator[Path]:
-    return (each for each in sorted(path.iterdir()) if each.is_file()) if path.is_dir() else iter([path])
 
 
 def _proved(imported: Imported, model: EncoderDecoder) -> float | None:

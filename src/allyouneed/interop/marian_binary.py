@@ -6,6 +6,7 @@ stored transposed, unless it has embeddings, and is followed by the factor that 
 """
 
 import math
+import os
 import struct
 from pathlib import Path
 from typing import NamedTuple
@@ -15,7 +16,8 @@ import torch
 from torch import Tensor
 
 from allyouneed.errors import ModelError
-from allyouneed.storage.publish import MAX_WEIGHT_BYTES, read_published
+from allyouneed.interop.foreign_files import ByteReader
+from allyouneed.storage.publish import MAX_WEIGHT_BYTES, open_regular
 
 _VERSION = 1
 _FLOAT32 = 0x0404
@@ -33,8 +35,12 @@ class _Item(NamedTuple):
 
 
 def is_binary(path: Path) -> bool:
-    """Whether a file begins as Marian's binary files do."""
-    with path.open("rb") as file:
+    """Whether a file begins as Marian's binary files do.
+
+    Raises:
+        ModelError: It is no regular file, or larger than any model.
+    """
+    with open_regular(path, MAX_WEIGHT_BYTES) as file:
         return file.read(8) == struct.pack("<Q", _VERSION)
 
 
@@ -45,40 +51,31 @@ def read_arrays(path: Path) -> tuple[dict[str, Tensor | bytes], bool]:
         ModelError: The file is damaged, or its weights are packed for one kind of processor.
     """
     try:
-        return _read(path, read_published(path, MAX_WEIGHT_BYTES))
+        with open_regular(path, MAX_WEIGHT_BYTES) as file:
+            return _read(path, ByteReader(file, os.fstat(file.fileno()).st_size))
     except (struct.error, UnicodeDecodeError, ValueError) as error:
         raise ModelError(
             f"{path}: is damaged or no binary file of Marian ({error}); take another copy"
         ) from None
 
 
-def _read(path: Path, content: bytes) -> tuple[dict[str, Tensor | bytes], bool]:
-    version, count = struct.unpack_from("<QQ", content)
+def _read(path: Path, file: ByteReader) -> tuple[dict[str, Tensor | bytes], bool]:
+    version, count = file.numbers("QQ")
     if version != _VERSION or count > _MOST_ITEMS:
         raise ValueError(f"version {version}, {count:,} items")
-    at = 16
-    items = [_Item(*struct.unpack_from("<QQQQ", content, at + 32 * number)) for number in range(count)]
-    at += 32 * count
-    names, shapes = [], []
-    for item in items:
-        if item.name_length > _MOST_NAME or item.num_dimensions > _MOST_DIMENSIONS:
-            raise ValueError("the length of a name or a shape")
-        names.append(content[at : at + item.name_length].rstrip(b"\0").decode())
-        at += item.name_length
-    for item in items:
-        shapes.append(struct.unpack_from(f"<{item.num_dimensions}i", content, at))
-        at += 4 * item.num_dimensions
-    [padding] = struct.unpack_from("<Q", content, at)
-    at += 8 + padding
+    items = [_Item(*file.numbers("QQQQ")) for _ in range(count)]
+    if any(item.name_length > _MOST_NAME or item.num_dimensions > _MOST_DIMENSIONS for item in items):
+        raise ValueError("the length of a name or a shape")
+    names = [file.take(item.name_length).rstrip(b"\0").decode() for item in items]
+    shapes = [file.numbers(f"{item.num_dimensions}i") for item in items]
+    [padding] = file.numbers("Q")
+    file.take(padding)
     if len(set(names)) < len(names):
         raise ValueError("a name occurs twice")
-    arrays: dict[str, Tensor | bytes] = {}
-    for item, name, shape in zip(items, names, shapes, strict=True):
-        data = content[at : at + item.num_bytes]
-        if len(data) < item.num_bytes:
-            raise ValueError("it ends too early")
-        at += item.num_bytes
-        arrays[name] = _array(path, name, item.type, shape, data)
+    arrays = {
+        name: _array(path, name, item.type, shape, file.take(item.num_bytes))
+        for item, name, shape in zip(items, names, shapes, strict=True)
+    }
     return arrays, any(item.type in _INTEGERS for item in items)
 
 

@@ -8,7 +8,6 @@ from typing import Any
 from allyouneed.errors import ModelError
 from allyouneed.interop.foreign_search import search_settings
 from allyouneed.interop.marian_yaml import DECODER_SETTINGS, read_yaml
-from allyouneed.storage.publish import read_published
 
 
 def search_of(model: Path) -> dict[str, Any]:
@@ -19,8 +18,8 @@ def search_of(model: Path) -> dict[str, Any]:
     """
     for pattern in DECODER_SETTINGS:
         path = model.parent / pattern.format(model=model.name)
-        if path.is_file():
-            found = read_yaml(read_published(path), path)
+        if path.exists():
+            found = read_yaml(path)
             beam_size, exponent = (_number(found, name, path) for name in ("beam-size", "normalize"))
             return search_settings(exponent, beam_size=None if beam_size is None else int(beam_size))
     return {}

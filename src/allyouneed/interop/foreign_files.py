@@ -1,0 +1,152 @@
+"""Reads files of other software's models within bounds, and shows that software nothing but what was read."""
+
+import json
+import math
+import struct
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, BinaryIO
+
+from allyouneed.data.strict_json import JSONFault, parse_value
+from allyouneed.errors import ModelError
+from allyouneed.storage.publish import MAX_WEIGHT_BYTES, read_published
+
+MAX_SETTINGS_BYTES = 1 << 20
+"""Size of a file of settings, above which it is refused."""
+MAX_VOCABULARY_BYTES = 1 << 24
+"""Size of a vocabulary or a tokeniser; one of 60,000 entries has one or two megabytes."""
+_MOST_RATIO, _ALWAYS_BYTES = 50, 1 << 24
+"""How many times its own size an archive may have when it is unpacked, and the bytes that it always may."""
+
+
+def json_object(path: Path, max_bytes: int = MAX_SETTINGS_BYTES) -> dict[str, Any]:
+    """The JSON object in a file.
+
+    Raises:
+        ModelError: The file is missing, too large, no regular file, or holds something else.
+    """
+    value = json_value(path, max_bytes)
+    if not isinstance(value, dict):
+        raise ModelError(f"{path}: is no JSON object; take another copy")
+    return value
+
+
+def json_value(path: Path, max_bytes: int = MAX_SETTINGS_BYTES) -> Any:
+    """The JSON value in a file.
+
+    Raises:
+        ModelError: The file is missing, too large, no regular file, or not JSON.
+    """
+    try:
+        return parse_value(read_published(path, max_bytes).decode())
+    except (JSONFault, UnicodeDecodeError) as error:
+        raise ModelError(f"{path}: is not JSON ({error}); take another copy") from None
+
+
+def read_entries(path: Path) -> list[str]:
+    """The entries of a vocabulary that is plain text, one a line.
+
+    Raises:
+        ModelError: The file is missing, too large, no regular file, or not UTF-8, or has an empty line.
+    """
+    try:
+        text = read_published(path, MAX_VOCABULARY_BYTES).decode()
+    except UnicodeDecodeError as error:
+        raise ModelError(f"{path}: is not UTF-8 ({error}); take another copy") from None
+    entries = [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
+    if "" in entries:
+        raise ModelError(f"{path}: line {entries.index('') + 1} is empty, not an entry; take another copy")
+    return entries
+
+
+def whole_number(value: object) -> int | None:
+    """The number that a text of up to nine digits spells; None of anything else."""
+    is_one = isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 10
+    return int(str(value)) if is_one else None
+
+
+def is_whole(value: object, least: int, most: int) -> bool:
+    """Whether a value of JSON is a whole number between two others."""
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
+
+
+class ByteReader:
+    """Reads a binary file from the front, and never more than it has.
+
+    Args:
+        file: The file.
+        size: Its number of bytes.
+    """
+
+    def __init__(self, file: BinaryIO, size: int) -> None:
+        self._file, self.left = file, size
+
+    def numbers(self, form: str) -> tuple[Any, ...]:
+        """Numbers in a form of `struct`, little-endian."""
+        return struct.unpack("<" + form, self.take(struct.calcsize("<" + form)))
+
+    def take(self, num_bytes: int) -> bytes:
+        """The next bytes.
+
+        Raises:
+            ValueError: There are fewer.
+        """
+        part = self._file.read(num_bytes) if num_bytes <= self.left else b""
+        if len(part) < num_bytes:
+            raise ValueError("it ends too early")
+        self.left -= num_bytes
+        return part
+
+
+def require_members(archive: zipfile.ZipFile, path: Path, most: int) -> Sequence[zipfile.ZipInfo]:
+    """The files in an archive, which are of bounded number and size, and compressed in a usual way.
+
+    Args:
+        archive: The archive.
+        path: Its file.
+        most: Number of files that it may have.
+
+    Raises:
+        ModelError: There are more, they are too large, or they are compressed otherwise.
+    """
+    members, size = archive.infolist(), path.stat().st_size
+    total = sum(member.file_size for member in members)
+    if len(members) > most or total > MAX_WEIGHT_BYTES:
+        raise ModelError(f"{path}: has more than {most:,} files or {MAX_WEIGHT_BYTES:,} bytes")
+    if total > max(_ALWAYS_BYTES, _MOST_RATIO * size):
+        raise ModelError(f"{path}: is compressed beyond belief: {size:,} bytes become {total:,}")
+    if any(each.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for each in members):
+        raise ModelError(f"{path}: is compressed otherwise than by DEFLATE; make it again")
+    return members
+
+
+@contextmanager
+def folder_with(path: Path, names: Sequence[str], settings: Mapping[str, Any]) -> Iterator[Path]:
+    """A temporary folder for the other software, which may open whatever a folder has.
+
+    Args:
+        path: The folder of the model.
+        names: Names of its files that have been read and checked; the temporary folder has links to them.
+        settings: JSON files that are written anew, of what is known of their content: name -> value.
+    """
+    with TemporaryDirectory(prefix="allyouneed-import-") as made:
+        for name in names:
+            if (path / name).is_file():
+                Path(made, name).symlink_to((path / name).resolve())
+        for name, value in settings.items():
+            Path(made, name).write_bytes(json.dumps(value).encode())
+        yield Path(made)
+
+
+def require_finite(value: float, name: str, path: Path) -> float:
+    """A number that is neither infinite nor NaN.
+
+    Raises:
+        ModelError: It is.
+    """
+    if not math.isfinite(value):
+        raise ModelError(f"{path}: {name} is {value}, not a finite number; take another copy")
+    return value
