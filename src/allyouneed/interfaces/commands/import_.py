@@ -1,9 +1,27 @@
 """`allyouneed import`: a model of other software."""
 
+import re
+import shlex
 from pathlib import Path
+from urllib.parse import unquote
 
 from allyouneed.errors import UsageError
 from allyouneed.interfaces.console import notice
+from allyouneed.language_codes import primary_language
+from allyouneed.storage.publish import disk_errors
+from allyouneed.storage.urls import url_of
+
+_HUB_NAME = re.compile(r"(?!datasets/|spaces/)\w[\w.-]*/\w[\w.-]*", re.ASCII)
+"""A name on the Hugging Face hub: organisation and model."""
+_HUB_URL = re.compile(
+    r"(?:https?://|hf://)?(?:www\.)?(?:huggingface\.co/|hf\.co/|(?<=hf://))"
+    rf"(?P<name>{_HUB_NAME.pattern})"
+    r"(?:/(?:tree|blob|resolve)/(?P<revision>[^/?#]+)|@(?P<other>[^/?#]+))?(?:[/?#].*)?",
+    re.ASCII | re.IGNORECASE,
+)
+_FILES = ".npz", ".bin", ".argosmodel"
+"""Endings of files, which are no names of models."""
+_PAIR = re.compile(r"([^\W\d_]+(?:_\w+)*)-([^\W\d_]+(?:_\w+)*)")
 
 
 def import_(model: Path, out: Path, /, *, languages: str | None = None) -> None:
@@ -20,11 +38,13 @@ def import_(model: Path, out: Path, /, *, languages: str | None = None) -> None:
     is unpickled.
 
     Args:
-        model: A folder or file of the other software; docs/interop.md lists the formats.
+        model: A folder or file of the other software, on this disk; docs/interop.md lists the formats. Of a
+            folder of Hugging Face's cache (models--ORG--NAME), the snapshot that refs/main names.
         out: The model folder to make.
         languages: Codes of the source and target language, such as en-de; by default what the model tells.
     """
     pair = _pair(languages)
+    _require_on_disk(model)
     from allyouneed.interop.importing import import_model
 
     proof = import_model(model, out, pair, say=notice)
@@ -39,7 +59,34 @@ def import_(model: Path, out: Path, /, *, languages: str | None = None) -> None:
 def _pair(languages: str | None) -> tuple[str, str] | None:
     if languages is None:
         return None
-    source, _, target = languages.partition("-")
-    if not (source.isalpha() and target.isalpha()):
+    found = _PAIR.fullmatch(languages)
+    if found is None:
         raise UsageError(f"--languages {languages}: is not of the form SOURCE-TARGET, such as en-de")
-    return source.lower(), target.lower()
+    return primary_language(found[1]), primary_language(found[2])
+
+
+def _require_on_disk(model: Path) -> None:
+    """Answer a name or URL of the hub by the command that downloads it; a local path of that name wins.
+
+    Raises:
+        UsageError: The path is such a name, or a URL.
+    """
+    with disk_errors(model):
+        if model.exists():
+            return
+    asked = url_of(model) or str(model)
+    found = _HUB_URL.fullmatch(asked)
+    if found is None and _HUB_NAME.fullmatch(asked) and model.suffix not in _FILES:
+        found = None if model.parent.exists() else _HUB_URL.fullmatch(f"hf.co/{asked}")
+    if found:
+        revision = unquote(found["revision"] or found["other"] or "main")
+        of_revision = "" if revision == "main" else f" --revision {shlex.quote(revision)}"
+        raise UsageError(
+            f"{asked}: is not on this disk, and nothing is downloaded; if it is a model of the Hugging Face "
+            f"hub, download it with: hf download {found['name']}{of_revision} --local-dir "
+            f"{Path(found['name']).name}"
+        )
+    if url_of(model):
+        raise UsageError(
+            f"{asked}: is not local, and nothing is downloaded; download it, then name the folder"
+        )
