@@ -6,18 +6,16 @@ separators of Unicode (U+2028, U+0085, form feed, ..) are ordinary characters.
 
 import contextlib
 import errno
-import gzip
 import io
 import re
 import sys
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from allyouneed.data.compressed import BLOCK_BYTES, open_compressed
+from allyouneed.data.compressed import BLOCK_BYTES, open_compressed, other_content
 from allyouneed.errors import MAX_REPORTED, DataError, DiskError, UserError
 from allyouneed.storage.publish import disk_errors
 
@@ -28,7 +26,6 @@ MAX_CORPUS_LINE_BYTES = 1 << 26
 """Longest line that `read_lines` accepts, to bound memory."""
 
 _STANDARD_STREAM = Path("-")
-_UTF16_BYTE_ORDER_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _SHOWN_LINES = 5
 """Maximum number of other lines that a message about one names."""
 _SKIPPED_BLOCK_BYTES = 1 << 16
@@ -64,7 +61,7 @@ def read_each_line(
     """Read every line, including unusable ones, so that lines keep their numbers.
 
     Args:
-        source: A file, plain or named `.gz` or `.zst`; a binary stream; `Path("-")` is stdin.
+        source: A file, plain or compressed (see `open_compressed`); a binary stream; `Path("-")` is stdin.
         counts: Counts to update while reading.
         max_line_bytes: Maximum length of a line; a longer one is unusable.
         allow_nul: Whether a line may contain NUL characters.
@@ -72,7 +69,7 @@ def read_each_line(
     Raises:
         DataError: The file does not exist, is a directory, or its compressed data is damaged or cut off.
         DiskError: There is no permission to read the file, or the disk failed.
-        UsageError: The file is named `.zst`, and zstandard is not installed.
+        UsageError: A package that expands the file is not installed.
     """
     counts = LineCounts() if counts is None else counts
     decoder = LineDecoder(source_name(source), counts, max_line_bytes, allow_nul)
@@ -128,12 +125,7 @@ def read_lines_or_errors(
             nonlocal num_bytes
             num_bytes += more
             if max_bytes is not None and num_bytes > max_bytes:
-                place = f"after line {counts.num_lines:,}" if counts.num_lines else "in its first lines"
-                raise DataError(
-                    f"{decoder.name}: has more than max_bytes = {max_bytes} of text, {place}; "
-                    "raise that, or check the file",
-                    settings=["max_bytes"],
-                )
+                raise too_large(decoder.name, counts.num_lines, max_bytes)
 
         for block in _blocks(stream, decoder.max_line_bytes, count):
             if (texts := decoder.decode_clean(block)) is not None:
@@ -144,6 +136,15 @@ def read_lines_or_errors(
             for raw in block.removesuffix(b"\n").split(b"\n"):
                 line = decoder.decode(raw if len(raw) <= decoder.max_line_bytes else None)
                 yield line.text if line.error is None else line.error
+
+
+def too_large(name: str, num_lines: int, max_bytes: int) -> DataError:
+    """The error of a file with more text than `max_bytes`, found after some number of lines."""
+    place = f"after line {num_lines:,}" if num_lines else "in its first lines"
+    return DataError(
+        f"{name}: has more than max_bytes = {max_bytes} of text, {place}; raise that, or check the file",
+        settings=["max_bytes"],
+    )
 
 
 def read_aligned(*paths: Path) -> list[list[str]]:
@@ -222,8 +223,8 @@ class LineDecoder:
             raw = raw[:-1]
             self.counts.num_carriage_returns += 1
         first = self.counts.num_lines == 1
-        if first and raw.startswith(_UTF16_BYTE_ORDER_MARKS):
-            return self._unusable(0, "UTF-16; convert with iconv -f UTF-16 -t UTF-8", "E-UTF16")
+        if first and (found := other_content(raw)):
+            return self._unusable(0, *found)
         if not self.allow_nul and (position := raw.find(b"\0")) >= 0:
             return self._unusable(
                 position, "NUL character; remove it, or convert the file if it is UTF-16", "E-NUL"
@@ -339,7 +340,7 @@ def reading_errors(name: str, counts: LineCounts) -> Iterator[None]:
         raise DataError(f"{name}: no such file; check the path") from None
     except IsADirectoryError:
         raise DataError(f"{name}: is a directory; name a file in it") from None
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+    except EOFError as error:
         place = f"after line {counts.num_lines:,}" if counts.num_lines else "at its start"
         raise DataError(
             f"{name}: compressed data damaged or cut off {place}; fetch the file again"

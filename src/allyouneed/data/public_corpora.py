@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from allyouneed.data.compressed import open_compressed
+from allyouneed.data.compressed import SUFFIXES, open_compressed
 from allyouneed.data.corpus_files import CorpusFiles
 from allyouneed.data.lines import LineCounts, reading_errors
 from allyouneed.errors import DataError, UsageError
@@ -143,5 +143,5 @@ def _found(folder: Path, name: str) -> Path | None:
 
 def _candidates(folder: Path, name: str) -> Iterator[Path]:
     for place in (folder / name, folder / Path(name).name):
-        for suffix in ("", ".gz", ".zst"):
+        for suffix in ("", *SUFFIXES):
             yield place.with_name(place.name + suffix)

@@ -1,6 +1,7 @@
 """The paper's corpora are found in a folder, counted, and prepared with the paper's settings."""
 
 import gzip
+import lzma
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -68,8 +69,10 @@ def test_files_may_be_compressed_and_lie_side_by_side(
     run_command: RunCommand, tmp_path: Path, corpus: PublicCorpus
 ) -> None:
     folder = tmp_path / "wmt14"
-    for path in [path for path in folder.rglob("*") if path.is_file()]:
-        (folder / f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
+    packed = (".gz", gzip.compress), (".xz", lzma.compress)
+    for number, path in enumerate([path for path in folder.rglob("*") if path.is_file()]):
+        suffix, compress = packed[number % 2]
+        (folder / f"{path.name}{suffix}").write_bytes(compress(path.read_bytes()))
         path.unlink()
     assert prepare(run_command, tmp_path, corpus)[0] == 0
     assert PreparedData(tmp_path / "data").train.num_pairs == NUM_LINES * len(corpus.train)

@@ -132,7 +132,7 @@ def read_trees(
     Nodes that are no words are tagged `TRACE` or `CODE`. A sentence whose parser failed is `NO_TREE`.
 
     Args:
-        file: A plain file, or one named `.gz` or `.zst`; `Path("-")` is stdin.
+        file: A file, plain or compressed; `Path("-")` is stdin.
         counts: Counts of lines read, updated here.
         notes: Counts of notable findings, updated here.
 
