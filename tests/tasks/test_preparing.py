@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
+from xml.sax.saxutils import escape
 
 import numpy as np
 import pytest
@@ -183,8 +184,18 @@ def as_bytes(lines: Iterable[str]) -> bytes:
     return b"".join(f"{line}\n".encode() for line in lines)
 
 
-@pytest.mark.parametrize("form", ["gz", "zst", "tsv", "tsv.gz", "crlf"])
-def test_compressed_and_tab_separated_text_gives_the_same_data_as_plain_text(
+def as_tmx(sources: Iterable[str], targets: Iterable[str]) -> bytes:
+    """A translation memory whose units stand on the lines of their pairs."""
+    units = (
+        f"<tu><tuv xml:lang='DE'><seg>{escape(source)}</seg></tuv>"
+        f"<tuv xml:lang='en-US'><seg>{escape(target)}</seg></tuv></tu>"
+        for source, target in zip(sources, targets, strict=True)
+    )
+    return b"<tmx version='1.4'><body>" + as_bytes(units) + b"</body></tmx>\n"
+
+
+@pytest.mark.parametrize("form", ["gz", "zst", "tsv", "tsv.gz", "tmx", "crlf"])
+def test_compressed_and_other_text_gives_the_same_data_as_plain_text(
     tmp_path: Path, files: CorpusFiles, form: str
 ) -> None:
     config = DataConfig(vocab_size=270)
@@ -197,12 +208,14 @@ def test_compressed_and_tab_separated_text_gives_the_same_data_as_plain_text(
         "zst": {"a.zst": zstd(sources), "b.zst": zstd(targets)},
         "tsv": {"a.tsv": pairs},
         "tsv.gz": {"a.tsv.gz": gzip.compress(pairs)},
+        "tmx": {"a.tmx": as_tmx(SOURCES, TARGETS)},
         "crlf": {"a": sources.replace(b"\n", b"\r\n"), "b": b"\xef\xbb\xbf" + targets},
     }[form]
     for name, content in written.items():
         (tmp_path / name).write_bytes(content)
     paths = [tmp_path / name for name in written]
-    other = CorpusFiles(pairs=paths) if "tsv" in form else CorpusFiles(*paths)
+    languages: dict[str, Any] = {"source_language": "de", "target_language": "en"}
+    other = CorpusFiles(*paths) if len(paths) == 2 else CorpusFiles(pairs=paths, **languages)
     again = prepare(tmp_path / "other", other, config=config).directory
     assert without_names(again) == without_names(plain)
 

@@ -35,6 +35,7 @@ class DropReason(StrEnum):
 
     BAD_LINE = "unusable line"
     LOW_SCORE = "score too low"
+    NO_TRANSLATION = "without one of the languages"
     EMPTY_SOURCE = "empty source"
     EMPTY_TARGET = "empty target"
     TOO_MANY_CHARACTERS = "too many characters"
@@ -220,7 +221,7 @@ def read_parallel(
     The call checks the files before it returns. Files may be read again by another call.
 
     Args:
-        sources: Files in the source language, plain or compressed (`.gz`, `.zst`), read in order.
+        sources: Files in the source language, plain or compressed, read in order.
         targets: Files in the target language, one for each source file, in the same order.
         report: Report to which the lines of each file are added.
         max_bad_share: Share of unusable lines in a file up to which each yields an `UnusablePair`; by default

@@ -1,6 +1,6 @@
 """Sentence pairs in files of any format. To add a format, write its reader and list it in `FORMATS`."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from itertools import chain, compress
 from pathlib import Path
@@ -9,12 +9,14 @@ from typing import Protocol, TypedDict
 from allyouneed.data.corpus import (
     CleaningLimits,
     CleaningReport,
+    DroppedPair,
     Pair,
     read_parallel,
     require_rereadable,
 )
 from allyouneed.data.languages import LanguageFilter
 from allyouneed.data.tab_separated import FIRST_TWO, Columns, read_tab_separated
+from allyouneed.data.tmx import is_xml, read_tmx
 from allyouneed.errors import DataError, UsageError
 
 MOST_WEIGHT = 1_000
@@ -32,24 +34,12 @@ class _Limits(TypedDict):
 class Format(Protocol):
     """A reader of files of pairs."""
 
-    def __call__(
-        self,
-        file: Path,
-        report: CleaningReport,
-        *,
-        max_bad_share: float | None = None,
-        max_bytes: int | None = None,
-        columns: Columns = FIRST_TWO,
-    ) -> Iterator[Pair]:
-        """The pairs of a file."""
+    def __call__(self, file: Path, report: CleaningReport, files: "CorpusFiles", /) -> Iterator[Pair]:
+        """The pairs of a file, which is one of `files`.
 
-
-FORMATS: Mapping[str, Format] = {".tsv": read_tab_separated}
-"""Suffix of a file of pairs, before any `.gz` or `.zst` -> its reader; other files are tab-separated.
-
-A reader yields the pairs of a file with their line numbers, and adds what it has read to the report. Unusable
-lines are an error or, with `max_bad_share`, an `UnusablePair` each (see `read_parallel`).
-"""
+        It yields them with their line numbers, and adds what it has read to the report. Unusable lines are an
+        error or, with `max_bad_share`, an `UnusablePair` each (see `read_parallel`).
+        """
 
 
 @dataclass(frozen=True)
@@ -61,7 +51,7 @@ class CorpusFiles:
     targets: Files = ()
     """Files with the translation of each line: one for each source file, in the same order."""
     pairs: Files = ()
-    """Files of pairs, in the format of `FORMATS` that the suffix names, by default `source TAB target`."""
+    """Files of pairs, each in one of the `FORMATS`: TMX, or lines of `source TAB target`."""
 
     _: KW_ONLY
     max_bad_share: float | None = None
@@ -75,7 +65,13 @@ class CorpusFiles:
     """Whether pairs of equal sides are dropped; they are counted in any case."""
 
     columns: Columns = FIRST_TWO
-    """What the columns of files of pairs are, and which scores are too low."""
+    """What the columns of tab-separated files are, and which scores are too low."""
+
+    source_language: str | None = None
+    """Code of the source language, for files with texts in several: TMX."""
+
+    target_language: str | None = None
+    """Code of the target language, for the same files."""
 
     languages: tuple[str, str] | None = None
     """Codes of the languages that training pairs must have; others are dropped. Needs py3langid."""
@@ -139,8 +135,7 @@ class CorpusFiles:
         parallel = read_parallel(paths(self.sources), paths(self.targets), report, **limits)
         files = paths(self.pairs)
         require_rereadable(files)
-        found = (_format_of(file)(file, report, **limits, columns=self.columns) for file in files)
-        return chain(parallel, *found)
+        return chain(parallel, *(_format_of(file)(file, report, self) for file in files))
 
     @property
     def all_files(self) -> list[Path]:
@@ -167,16 +162,42 @@ def paths(files: Files) -> list[Path]:
     return [Path(files)] if isinstance(files, str | Path) else [Path(file) for file in files]
 
 
-def read_pairs(file: Path) -> tuple[list[str], list[str]]:
+def read_pairs(
+    file: Path, source_language: str | None = None, target_language: str | None = None
+) -> tuple[list[str], list[str]]:
     """The sources and targets of a file of pairs, such as a test set.
 
+    Args:
+        file: A file in one of the `FORMATS`.
+        source_language: Code of the source language, for a TMX.
+        target_language: Code of the target language, for a TMX.
+
     Raises:
+        UsageError: The file is a TMX, and a language is not given.
         DataError: The file is missing or empty, or a line has no tab, is not UTF-8 or contains a NUL.
     """
-    pairs = list(_format_of(file)(file, CleaningReport()))
+    files = CorpusFiles(pairs=file, source_language=source_language, target_language=target_language)
+    found = _format_of(file)(file, CleaningReport(), files)
+    pairs = [pair for pair in found if not isinstance(pair, DroppedPair)]
     return [pair.source for pair in pairs], [pair.target for pair in pairs]
 
 
+def _read_tab_separated(file: Path, report: CleaningReport, files: CorpusFiles) -> Iterator[Pair]:
+    limits: _Limits = {"max_bad_share": files.max_bad_share, "max_bytes": files.max_bytes}
+    return read_tab_separated(file, report, **limits, columns=files.columns)
+
+
+def _read_tmx(file: Path, report: CleaningReport, files: CorpusFiles) -> Iterator[Pair]:
+    languages = files.source_language, files.target_language
+    return read_tmx(file, report, languages, max_bytes=files.max_bytes)
+
+
+FORMATS: Sequence[tuple[Callable[[Path], bool], Format]] = (
+    (is_xml, _read_tmx),
+    (lambda file: True, _read_tab_separated),
+)
+"""What recognises the files of a format by their content, and what reads them; the first that fits counts."""
+
+
 def _format_of(file: Path) -> Format:
-    suffixes = [suffix for suffix in file.suffixes if suffix not in (".gz", ".zst")]
-    return FORMATS.get(suffixes[-1] if suffixes else "", read_tab_separated)
+    return next(read for recognises, read in FORMATS if recognises(file))

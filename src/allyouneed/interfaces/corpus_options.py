@@ -12,6 +12,7 @@ from allyouneed.errors import UsageError
 from allyouneed.interfaces.number_options import AtLeastOne, Finite, Share, between
 
 if TYPE_CHECKING:
+    from allyouneed.config.run import DataConfig
     from allyouneed.data.corpus import Reader
     from allyouneed.data.public_corpora import PublicCorpus
     from allyouneed.data.tab_separated import Columns
@@ -57,14 +58,15 @@ class CorpusOptions:
     target: Files = ()
     """Its translation, line by line."""
     pairs: Files = ()
-    """Lines of source TAB target, instead of `--source` and `--target` or in addition to them."""
+    """Lines of source TAB target, or translation memories (TMX), instead of `--source` and `--target` or in
+    addition to them. A TMX needs `--source-language` and `--target-language`."""
     valid_source: Files = ()
     """Held-out source text, to validate with during training."""
     valid_target: Files = ()
     """Its translation, line by line."""
     valid_pairs: Files = ()
-    """Lines of source TAB target, instead of `--valid-source` and `--valid-target` or in addition
-    to them."""
+    """Lines of source TAB target, or translation memories, instead of `--valid-source` and `--valid-target`
+    or in addition to them."""
     corpus: str | None = None
     """A corpus of the paper, `wmt14-en-de` or `wmt14-en-fr`, whose files are in `--from`, instead of the
     options above. The preset and the languages are then its own, and `--on-bad-line` is drop."""
@@ -89,7 +91,7 @@ class CorpusOptions:
     """How often each training pair is wanted, for each source file and then each file of pairs, from 0 to
     1,000; by default once. 2.5 writes each pair twice, and about half of them a third time."""
     columns: tuple[AtLeastOne, AtLeastOne] | None = None
-    """The columns of `--pairs` and `--valid-pairs` with source and target, by default 1 and 2."""
+    """The columns of `--pairs` and `--valid-pairs` (not TMX) with source and target, by default 1 and 2."""
     score_column: AtLeastOne | None = None
     """Column of `--pairs` with a score that another program gave the pair, such as Bicleaner."""
     min_score: Finite | None = None
@@ -108,8 +110,12 @@ class CorpusOptions:
     exchange: Annotated[int, between(0, 1_000_000_000)] = 0
     """Number of new trees made from `--trees` by replacing a constituent with another of the same label."""
 
-    def readers(self, task: "Task") -> tuple["Reader", "Reader"]:
+    def readers(self, task: "Task", config: "DataConfig") -> tuple["Reader", "Reader"]:
         """Readers of the training files and of the validation files.
+
+        Args:
+            task: Task of the data.
+            config: Data settings, which name the languages.
 
         Raises:
             UsageError: Files are given that the task does not read.
@@ -134,13 +140,23 @@ class CorpusOptions:
             if self.on_bad_line is not None:
                 filters["max_bad_share"] = share
             return replace(train, **filters), replace(valid, max_bytes=self.max_bytes)
-        train_pairs = CorpusFiles(
-            self.source, self.target, self.pairs, max_bad_share=share, columns=columns, **filters
+        train_files = CorpusFiles(
+            self.source,
+            self.target,
+            self.pairs,
+            max_bad_share=share,
+            columns=columns,
+            source_language=config.source_language,
+            target_language=config.target_language,
         )
-        valid_files = self.valid_source, self.valid_target, self.valid_pairs
-        unscored = replace(columns, score=None, min_score=-math.inf)
-        valid_pairs = CorpusFiles(
-            *valid_files, max_bad_share=share, max_bytes=self.max_bytes, columns=unscored
+        train_pairs = replace(train_files, **filters)
+        valid_pairs = replace(
+            train_files,
+            sources=self.valid_source,
+            targets=self.valid_target,
+            pairs=self.valid_pairs,
+            max_bytes=self.max_bytes,
+            columns=replace(columns, score=None, min_score=-math.inf),
         )
         train_trees = TreeFiles(self.trees, self.silver_trees, self.repeat_trees, self.exchange)
         valid_trees = TreeFiles(self.valid_trees)

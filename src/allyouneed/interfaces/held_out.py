@@ -8,20 +8,41 @@ from allyouneed.errors import UsageError
 
 
 def read_held_out(
-    source: Path | None, references: Sequence[Path] | None, pairs: Path | None
+    source: Path | None, references: Sequence[Path] | None, pairs: Path | None, model: Path
 ) -> tuple[list[str], ...]:
     """The sources, and one or more lists of references.
 
     Raises:
-        UsageError: Neither two files nor a file of pairs is given.
+        UsageError: Neither two files nor a file of pairs is given, or see `read_pairs_for`.
         DataError: A file cannot be read, or the files have different numbers of lines.
     """
     if pairs is not None and source is None and references is None:
-        from allyouneed.data.corpus_files import read_pairs
-
-        return read_pairs(pairs)
+        return read_pairs_for(model, pairs)
     if pairs is not None or source is None or references is None:
         raise UsageError(
             "give --source and --reference, two line-aligned files, or --pairs, one file of both"
         )
     return tuple(read_aligned(source, *references))
+
+
+def read_pairs_for(model: Path, pairs: Path) -> tuple[list[str], list[str]]:
+    """The sources and targets of a file of pairs; those of a translation memory in the model's languages.
+
+    Raises:
+        UsageError: It is a translation memory, and the model does not record its languages.
+        DataError: The file cannot be read.
+    """
+    from allyouneed.data.corpus_files import read_pairs
+    from allyouneed.data.tmx import is_xml
+
+    if not is_xml(pairs):
+        return read_pairs(pairs)
+    from allyouneed.tasks.loading import config_of
+
+    data = config_of(model).data
+    if not (data.source_language and data.target_language):
+        raise UsageError(
+            f"{pairs}: is a translation memory, and {model} does not record its languages; give two "
+            "line-aligned files instead"
+        )
+    return read_pairs(pairs, data.source_language, data.target_language)

@@ -113,10 +113,26 @@ def task_of(path: Path) -> Task:
     Raises:
         ModelError: There is no model, or its task is unknown.
     """
+    name = config_of(path).data.task
+    try:
+        return task_named(name)
+    except UserError as error:
+        raise ModelError(error.messages) from None
+
+
+def config_of(path: Path) -> RunConfig:
+    """The settings of a model.
+
+    Args:
+        path: A model directory, a checkpoint, or a run.
+
+    Raises:
+        ModelError: There is no model, or its settings are invalid.
+    """
     config = resolve_model(path) / CONFIG
     try:
         require_regular(config)
-        return task_named(RunConfig.from_toml(config).data.task)
+        return RunConfig.from_toml(config)
     except UserError as error:
         raise ModelError(error.messages) from None
 

@@ -310,3 +310,28 @@ def test_pairs_in_other_languages_are_dropped_and_short_ones_pass(
     assert data.lines("train", "source") == list(pairs)[:2]
     assert data.lines("valid", "source") == list(pairs)
     assert data.report("train")["dropped"]["in another language"]["num_pairs"] == 2
+
+
+def test_a_translation_memory_is_read_by_the_codes_of_the_languages(
+    run_command: RunCommand, tmp_path: Path
+) -> None:
+    unit = '<tu><tuv xml:lang="en-US"><seg>dog {0}</seg></tuv><tuv lang="DE"><seg>Hund {0}</seg></tuv></tu>\n'
+    units = "".join(map(unit.format, range(20))) + '<tu><tuv xml:lang="fr"><seg>chien</seg></tuv></tu>\n'
+    memory, lines = tmp_path / "memory.tmx", tmp_path / "more.tsv"
+    memory.write_bytes(f'<tmx version="1.4"><body>\n{units}</body></tmx>\n'.encode())
+    lines.write_bytes(b"cat\tKatze\n")
+    pairs = "--pairs", memory, lines, "--valid-pairs", memory, "--tokenizer", "byte"
+    code, _, err = run_command("prepare", tmp_path / "data", *pairs, "--target-language", "de")
+    assert code == 2
+    assert f"{memory}: is a translation memory in DE, en-US, fr; choose two by --source-language and" in err
+    languages = "--source-language", "en", "--target-language", "de"
+    code, _, err = run_command("prepare", tmp_path / "data", *pairs, *languages)
+    assert code == 0, err
+    data = PreparedData(tmp_path / "data")
+    assert data.lines("train", "source") == [*(f"dog {number}" for number in range(20)), "cat"]
+    assert data.lines("valid", "target") == [f"Hund {number}" for number in range(20)]
+    assert f"allyouneed: train:   1 dropped: without one of the languages ({memory}:22)\n" in err
+    languages = "--source-language", "en", "--target-language", "nl"
+    code, _, err = run_command("prepare", tmp_path / "other", *pairs, *languages)
+    assert code == 3
+    assert f"{memory}: has no text of the language nl; it has DE, en-US, fr\n" in err

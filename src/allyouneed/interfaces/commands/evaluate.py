@@ -75,9 +75,9 @@ def evaluate(
     Args:
         model: A run, a checkpoint in it, or a model folder, which translates the source.
         reference: Reference translations, one per line, not tokenised; several files if a sentence has more
-            (an empty line: none). The perplexity is that of the first. Files may be plain, .gz or .zst.
+            (an empty line: none). The perplexity is that of the first. Files may be plain or compressed.
         source: Source sentences, line by line with the reference.
-        pairs: Lines of source TAB reference, instead of `--source` and `--reference`.
+        pairs: Lines of source TAB reference, or a TMX, instead of `--source` and `--reference`.
         hypotheses: A file of translations, line by line with the reference, instead of a model and a source;
             two such files to compare; or a file of trees.
         target_language: Language code of the references, such as `de` or `zh`, for BLEU on its tokens; by
@@ -95,7 +95,7 @@ def evaluate(
     elif reference is None and pairs is None:
         raise UsageError("give --reference, a file of translations, or --trees, a file of gold trees")
     elif model is not None and hypotheses is None and (source or pairs):
-        texts, given = read_held_out(source, reference, pairs), search.settings()
+        texts, given = read_held_out(source, reference, pairs, model), search.settings()
         _score_model(model, texts, target_language, device, json_, **given)
     elif reference and not (model or source or pairs) and hypotheses and len(hypotheses) <= 2:
         _score_files(hypotheses, reference, target_language or "", json_)

@@ -55,9 +55,9 @@ class DataOptions:
     """Probability, such as 0.1, that a merge of `bpe` is left out in training text, so that a word is
     segmented in several ways; best with several copies of each pair, as of `--weights 8`."""
     source_language: str | None = None
-    """Language code such as `en`; its rules split texts into sentences."""
+    """Language code such as `en`; its rules split texts into sentences. A TMX needs it."""
     target_language: str | None = None
-    """Language code such as `de` or `zh`; BLEU, in validation, too, counts the tokens of this language."""
+    """Language code such as `de` or `zh`; BLEU, in validation, too, counts its tokens. A TMX needs it."""
     tags: Literal["normalised", "predicted", "endings", "words"] | None = None
     """Symbol of a word in a tree: the same for all (as in the paper), its part of speech, its last letter, or
     its part of speech and, before its brackets, the word itself."""
@@ -111,15 +111,16 @@ def prepare(
     allyouneed prepare data --pairs train.tsv.gz --vocab-size 8000 --target-language de
     allyouneed prepare data --source news.en talks.en --target news.de talks.de --weights 1 4
     allyouneed prepare data --pairs crawl.tsv.gz --columns 3 4 --score-column 5 --min-score 0.5
+    allyouneed prepare data --pairs memory.tmx --source-language en --target-language de
     allyouneed prepare data --corpus wmt14-en-de --from wmt14
     allyouneed prepare more --source more.en --target more.de --tokenizer-from models/first
     allyouneed prepare data --preset parsing_tiny --trees train.mrg --valid-trees dev.mrg
     allyouneed prepare data --task parsing --trees train.mrg --repeat-trees 4 --silver-trees silver.mrg
     ```
 
-    Files may be plain, `.gz` or `.zst`; several files of a kind are read one after another. Counts of dropped
-    pairs, with reasons, are printed and stored in DATA/report.json. A large preparation that is killed or
-    interrupted goes on with the same command.
+    Files may be plain or compressed by gzip, bzip2, xz, zstd or zip, whatever their names; several files of a
+    kind are read one after another. Counts of dropped pairs, with reasons, are printed and stored in
+    DATA/report.json. A large preparation that is killed or interrupted goes on with the same command.
 
     Args:
         data: The folder to make.
@@ -141,7 +142,7 @@ def prepare(
     public = text.public_corpus()
     config = options.config(_defaults(public, task, preset, tokenizer_from))
     task_of_data = task_named(config.task)
-    readers, say = text.readers(task_of_data), partial(notice, settings=["vocab_sample_bytes"])
+    readers, say = text.readers(task_of_data, config), partial(notice, settings=["vocab_sample_bytes"])
     told: dict[str, Any] = {"say": say, "watch": partial(_watch, task_of_data.examples)}
     with workers_of(engine, workers) as encoders:
         told |= {"tokenizer_from": tokenizer_from, "num_workers": encoders}

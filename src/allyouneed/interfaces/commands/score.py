@@ -4,7 +4,7 @@ import json
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict
-from itertools import zip_longest
+from itertools import count, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -15,6 +15,7 @@ from allyouneed.errors import DataError, UsageError
 from allyouneed.interfaces.account import Account, Unread
 from allyouneed.interfaces.computing import AS_USUAL, Computing
 from allyouneed.interfaces.console import notice
+from allyouneed.interfaces.held_out import read_pairs_for
 from allyouneed.interfaces.line_output import StreamOutput
 from allyouneed.tasks.requests import Answer, Failure, ScoreRequest
 
@@ -53,7 +54,7 @@ def score(
         models: A run, a checkpoint in it, or a model folder; several models form an ensemble.
         source: Source sentences, one per line; - is standard input.
         target: Their translations, line by line; - is standard input.
-        pairs: Lines of source TAB target, instead of `--source` and `--target`; - is standard input.
+        pairs: Lines of source TAB target, or a TMX, instead of `--source` and `--target`; - is stdin.
         normalized: Divide the log-probability by the length penalty, which gives the score that search uses.
         tokens: Write a JSON object per line: log_prob, score (divided by the length penalty), tokens
             (sub-words and the end symbol) and token_log_probs.
@@ -70,7 +71,7 @@ def score(
         raise UsageError(
             "--length-penalty, --length-normalization: change normalized scores; add --normalized or --tokens"
         )
-    requests = _requests(source, target, pairs)
+    requests = _requests(source, target, pairs, models[0])
     translator = load_translator(*models, **computing.for_loading())
     answers = translator.answer_pairs(
         requests,
@@ -106,10 +107,14 @@ def _write(answers: "Iterator[Answer[PairScore] | Failure]", normalized: bool, t
 
 
 def _requests(
-    source: Path | None, target: Path | None, pairs: Path | None
+    source: Path | None, target: Path | None, pairs: Path | None, model: Path
 ) -> Iterator[ScoreRequest | Failure]:
     """One request per pair of lines, from one file or two."""
     if pairs is not None and source is None and target is None:
+        from allyouneed.data.tmx import is_xml  # which takes a while
+
+        if is_xml(pairs):
+            return map(ScoreRequest, count(1), *read_pairs_for(model, pairs))
         return _of_columns(pairs)
     if pairs is not None or source is None or target is None:
         raise UsageError("give --source and --target, two line-aligned files, or --pairs, one file of both")

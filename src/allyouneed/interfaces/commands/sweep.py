@@ -45,7 +45,7 @@ def sweep(
         model: A run, a checkpoint in it, or a model folder.
         source: Source sentences, one per line.
         reference: Reference translations, line by line; of several files, BLEU takes the best matches.
-        pairs: Lines of source TAB reference, instead of `--source` and `--reference`.
+        pairs: Lines of source TAB reference, or a TMX, instead of `--source` and `--reference`.
         target_language: Language code of the references, such as `zh`; by default the model's own.
         beam_sizes: Beam sizes to try.
         length_penalties: Values of alpha to try.
@@ -55,7 +55,7 @@ def sweep(
     from allyouneed.evaluation.significance import SIGNIFICANT
     from allyouneed.tasks.loading import load_translator
 
-    sources, *references = read_held_out(source, reference, pairs)
+    sources, *references = read_held_out(source, reference, pairs, model)
     translator = load_translator(model, device=torch_device(device))
     tokens = choose_tokens(target_language or translator.config.data.target_language, references[0])
     metric = bleu_of(tokens)
