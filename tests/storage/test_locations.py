@@ -175,6 +175,12 @@ def test_urls_are_told_from_paths(path: Path | str, url: str | None) -> None:
     assert url_of(path) == url
 
 
+@pytest.mark.parametrize("path", ["s3://", Path("s3://"), "file:///", Path("file:///")])
+def test_a_url_without_a_place_is_refused(path: Path | str) -> None:
+    with pytest.raises(UsageError, match=r"^(s3|file)://: names no place; write \1://PLACE/FOLDER$"):
+        url_of(path)
+
+
 def test_a_local_name_with_colons_is_no_chain_of_urls(tmp_path: Path) -> None:
     Location(tmp_path / "out::1").write("name", b"content")
     assert (tmp_path / "out::1" / "name").read_bytes() == b"content"
