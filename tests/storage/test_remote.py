@@ -56,6 +56,12 @@ def test_a_directory_comes_back_with_the_same_bytes(
     assert files.num_broken > 10
 
 
+def test_a_local_source_must_be_a_directory(data: Path, tmp_path: Path) -> None:
+    for source, fault in ((tmp_path / "absent", "no such directory"), (data / MANIFEST, "is a file")):
+        with pytest.raises(ModelError, match=f"^{source}: {fault}"):
+            copy_published(source, tmp_path / "other")
+
+
 def test_a_local_directory_is_copied_to_another(data: Path, tmp_path: Path) -> None:
     copy_published(data, tmp_path / "other")
     assert contents(tmp_path / "other") == contents(data)
@@ -163,7 +169,7 @@ def test_nothing_is_written_over(files: type[FlakyFiles], data: Path, tmp_path: 
         copy_published(URL, "flaky://place/other")
 
 
-@pytest.mark.parametrize("where", [URL, "nowhere"])
+@pytest.mark.parametrize("where", [URL, "."])
 def test_a_place_without_a_directory_says_so(files: type[FlakyFiles], tmp_path: Path, where: str) -> None:
     files.broken_share = 0.0
     with pytest.raises(ModelError, match=f"{where}: has no {MANIFEST}"):

@@ -19,7 +19,7 @@ from allyouneed.storage.publish import (
     require_free,
     require_space,
 )
-from allyouneed.storage.publish.manifest import MAX_MANIFEST_BYTES, parse_manifest
+from allyouneed.storage.publish.manifest import MAX_MANIFEST_BYTES, parse_manifest, require_directory
 from allyouneed.storage.publish.workplace import LeftoverError
 from allyouneed.storage.urls import url_of
 
@@ -59,6 +59,8 @@ def copy_published(
     if target_url:
         _upload(Path(source), target_url, advance, skip)
     else:
+        if source_url is None:
+            require_directory(Path(source))
         location = Location(source_url or source)
         _download(location, _manifest_at(location), Path(target), say, advance, skip)
 

@@ -277,6 +277,8 @@ def resolve_model(path: Path) -> Path:
         return path
     if not path.exists():
         raise ModelError(f"{path}: no such model; name a run, a checkpoint in it, or a model directory")
+    if path.is_file():
+        raise ModelError(f"{path}: is not a model but a file; name a folder, and give text as standard input")
     run = RunDirectory(path)
     latest = run.marked("latest") if path.is_dir() else None
     if latest is None and (path / "latest").exists():

@@ -275,7 +275,7 @@ def test_something_that_is_no_model_is_refused(
     for path, message in (
         (tmp_path / "absent", "no such model"),
         (tmp_path, "is not a model"),
-        (toy_text / "train.en", "is not a model"),
+        (toy_text / "train.en", "is not a model but a file; name a folder, and give text as standard input"),
         (toy_data, "is a data directory; a model directory is needed"),
     ):
         code, out, err = run_command("translate", path, stdin=TEXT)

@@ -94,6 +94,9 @@ def test_a_directory_without_a_manifest_is_refused(published: Path, tmp_path: Pa
         read_manifest(published)
     with pytest.raises(ModelError, match="absent: no such directory"):
         read_manifest(tmp_path / "absent")
+    (tmp_path / "file").touch()
+    with pytest.raises(ModelError, match="file: is a file; name a directory"):
+        read_manifest(tmp_path / "file")
 
 
 def test_another_kind_is_refused(published: Path) -> None:

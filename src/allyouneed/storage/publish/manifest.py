@@ -140,10 +140,20 @@ def foreign_files(directory: Path, kind: str, new: Path | None = None) -> list[s
     return sorted(found - ours)
 
 
+def require_directory(path: Path) -> None:
+    """Check that a path leads to a directory.
+
+    Raises:
+        ModelError: It leads to nothing, or to a file.
+    """
+    if not path.is_dir():
+        fault = "is a file; name a directory" if path.exists() else "no such directory; check the path"
+        raise ModelError(f"{path}: {fault}")
+
+
 def _load_manifest(directory: Path) -> dict[str, Any]:
     path = directory / MANIFEST
-    if not directory.is_dir():
-        raise ModelError(f"{directory}: no such directory; check the path")
+    require_directory(directory)
     if path.is_symlink() or not path.is_file():
         raise ModelError(f"{directory}: has no {MANIFEST}; it is incomplete, or was not made by allyouneed")
     with path.open("rb") as file:
