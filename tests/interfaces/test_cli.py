@@ -106,7 +106,7 @@ def test_every_command_explains_itself_with_an_example(name: str, capsys: pytest
         (["verfy"], 'Unknown command "verfy". Did you mean "verify"?'),
         (["doctor", "--jsn"], "Unknown option: --jsn. Did you mean --json? (see `allyouneed doctor --help`)"),
         (["verify"], 'Command "verify" parameter DIRECTORY requires an argument.'),
-        (["doctor", "surplus"], "Unused Tokens: ['surplus']."),
+        (["doctor", "surplus"], "error[E-USAGE]: Unexpected: surplus. (see `allyouneed doctor --help`)"),
         (["--nonsense"], '"--nonsense"'),
     ],
 )

@@ -22,7 +22,7 @@ import traceback
 from collections.abc import Sequence
 from typing import Annotated, Any, NoReturn
 
-from cyclopts import App, CycloptsError, Group, Parameter
+from cyclopts import App, CycloptsError, Group, Parameter, UnusedCliTokensError
 
 from allyouneed.config.variables import num_processes, number_given
 from allyouneed.errors import (
@@ -164,7 +164,10 @@ def explain(error: Exception) -> UserError:
         case CycloptsError():
             error.verbose = False
             command = " ".join(("allyouneed", *(error.command_chain or ())))
-            return UsageError(f"{' '.join(str(error).split())} (see `{command} --help`)")
+            told = " ".join(str(error).split())
+            if isinstance(error, UnusedCliTokensError):
+                told = f"Unexpected: {' '.join(error.unused_tokens or ())}."
+            return UsageError(f"{told} (see `{command} --help`)")
         case _ if lacking := _lacking(error):
             return ResourceError(lacking)
         case OSError():
