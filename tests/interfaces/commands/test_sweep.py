@@ -96,3 +96,17 @@ def test_pairs_may_stand_in_one_file(
     assert printed[0] == printed[1]
     assert main(["sweep", str(toy_model), *two, *one]) == 2
     assert "or --pairs, one file of both" in capsys.readouterr().err
+
+
+def test_an_empty_text_is_refused_before_and_a_value_given_twice_is_tried_once(
+    toy_model: Path, toy_text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "empty").touch()
+    command = ["sweep", str(toy_model), "--beam-sizes", "1", "1", "--length-penalties", "0", "0.0"]
+    empty = str(tmp_path / "empty")
+    assert main([*command, "--source", empty, "--reference", empty]) == 3
+    told = f"allyouneed: error[E-DATA]: {empty}: is empty; give sentences with their translations\n"
+    assert capsys.readouterr().err == told
+    text = ["--source", str(toy_text / "valid.en"), "--reference", str(toy_text / "valid.toy")]
+    assert main([*command, *text]) == 0
+    assert capsys.readouterr().err.count("done\n") == 1

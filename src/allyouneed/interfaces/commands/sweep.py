@@ -2,9 +2,11 @@
 
 import json
 from collections.abc import Collection, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from allyouneed.errors import DataError
 from allyouneed.interfaces.console import notice
 from allyouneed.interfaces.device import Device, torch_device
 from allyouneed.interfaces.held_out import read_held_out
@@ -56,12 +58,14 @@ def sweep(
     from allyouneed.tasks.loading import load_translator
 
     sources, *references = read_held_out(source, reference, pairs, model)
+    if not sources:
+        raise DataError(f"{pairs or source}: is empty; give sentences with their translations")
     translator = load_translator(model, device=torch_device(device))
     tokens = choose_tokens(target_language or translator.config.data.target_language, references[0])
     metric = bleu_of(tokens)
     if tokens.why_not_words:
         notice(f"the pairs are compared by {metric.__name__}: {tokens.why_not_words}")
-    settings = [(beam_size, alpha) for beam_size in beam_sizes for alpha in length_penalties]
+    settings = list(dict.fromkeys(product(beam_sizes, length_penalties)))
     found = _translations(translator, sources, settings)
     bleu = {pair: metric(texts, *references).value for pair, texts in found.items()}
     best = max(bleu, key=lambda pair: bleu[pair])
