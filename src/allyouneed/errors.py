@@ -168,6 +168,12 @@ def duration(seconds: float) -> str:
     return str(timedelta(seconds=round(seconds)))
 
 
+def counted(*counts: float, unit: str) -> str:
+    """Numbers of units, named in the plural, such as `3/1,200 updates` or `1 line`."""
+    figures = "/".join(f"{count:,.0f}" if count >= 1000 else f"{count:.4g}" for count in counts)
+    return f"{figures} {unit.removesuffix('s') if counts[-1] == 1 else unit}"
+
+
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether Python or torch, on any device, ran out of memory."""
     return isinstance(error, MemoryError) or any(words in str(error) for words in _OUT_OF_MEMORY)

@@ -19,7 +19,7 @@ from rich.progress import Progress as Bar
 from rich.table import Column
 from rich.text import Text
 
-from allyouneed.errors import duration
+from allyouneed.errors import counted, duration
 from allyouneed.interfaces.console import notice, talk
 
 _ESTIMATED_OVER_SECONDS = 600.0
@@ -96,14 +96,14 @@ class ProgressLines:
             began, done_then = self._reports[0]
             self._reports.append((now, self._done))
             rate = (self._done - done_then) / (now - began)
-            speed = "" if self._unit == "seconds" else f"{counted(rate, unit=self._unit)}/s"
+            speed = "" if self._unit == "seconds" else f"{_amount(rate, unit=self._unit)}/s"
             notice(f"{self._description}: {', '.join(filter(None, (self._position(rate), speed, remark)))}")
 
     def _position(self, rate: float) -> str:
         done = self._done_before + self._done
         if self._total is None:
-            return counted(done, unit=self._unit)
-        position = f"{counted(done, self._total, unit=self._unit)} ({done / max(self._total, 1):.0%})"
+            return _amount(done, unit=self._unit)
+        position = f"{_amount(done, self._total, unit=self._unit)} ({done / max(self._total, 1):.0%})"
         seconds_left = max(self._total - done, 0) / rate if rate else 0.0
         return f"{position}, {duration(seconds_left)} left" if rate else position
 
@@ -131,7 +131,7 @@ class _Position(ProgressColumn):
 
     def render(self, task: Task) -> Text:
         counts = (count for count in (task.completed, task.total) if count is not None)
-        return Text(counted(*counts, unit=self._unit).rstrip())
+        return Text(_amount(*counts, unit=self._unit).rstrip())
 
 
 class _Remark(ProgressColumn):
@@ -141,12 +141,11 @@ class _Remark(ProgressColumn):
         return Text(task.fields["remark"], no_wrap=True, overflow="ellipsis")
 
 
-def counted(*counts: float, unit: str) -> str:
-    """Numbers of units, such as `3/1,200 updates`, `1 line` or `3.4 GB`."""
+def _amount(*counts: float, unit: str) -> str:
+    """Numbers of units, of bytes in larger units, such as `3.4 GB`."""
     if unit == "bytes":
         return "/".join(decimal(int(count)) for count in counts)
-    figures = "/".join(f"{count:,.0f}" if count >= 1000 else f"{count:.4g}" for count in counts)
-    return f"{figures} {unit.removesuffix('s') if counts[-1] == 1 else unit}"
+    return counted(*counts, unit=unit)
 
 
 Progress = ProgressLines | _ProgressBar

@@ -14,6 +14,7 @@ from allyouneed.errors import (
     ResourceError,
     UsageError,
     UserError,
+    counted,
     is_out_of_memory,
 )
 from allyouneed.hardware.devices import usable_device
@@ -162,8 +163,9 @@ def _idle_settings(config: RunConfig, num_processes: int) -> Iterator[str]:
     training = config.training
     if training.warmup_steps > training.num_steps:
         yield (
-            f"training.warmup_steps = {training.warmup_steps:,} exceeds the {training.num_steps:,} updates "
-            "of the run, so the learning rate does not reach its peak"
+            f"training.warmup_steps = {training.warmup_steps:,} exceeds the "
+            f"{counted(training.num_steps, unit='updates')} of the run, so the learning rate does not reach "
+            "its peak"
         )
     if training.sharded and num_processes == 1:
         yield "training.sharded has no effect with one process"

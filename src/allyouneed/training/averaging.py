@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from allyouneed.config.run import RunConfig
-from allyouneed.errors import ModelError, UsageError
+from allyouneed.errors import ModelError, UsageError, counted
 from allyouneed.model.weights import model_from_weights
 from allyouneed.storage.checkpoint import WEIGHTS, Checkpoint, load_checkpoint, write_checkpoint
 from allyouneed.storage.publish import publish_directory, require_regular
@@ -36,7 +36,8 @@ def last_checkpoints(run: Path, last: int | None = None) -> list[Path]:
         last = min(len(steps), training.average_last)
     if not 1 <= last <= len(steps):
         raise UsageError(
-            f"last {last}: {run} has {len(steps)} checkpoints; ask for 1 to {len(steps)}", settings=["last"]
+            f"last {last}: {run} has {counted(len(steps), unit='checkpoints')}; ask for 1 to {len(steps)}",
+            settings=["last"],
         )
     return [directory.checkpoint(step) for step in steps[-last:]]
 

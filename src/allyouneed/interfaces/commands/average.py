@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from allyouneed.errors import counted
 from allyouneed.interfaces.console import notice
 from allyouneed.interfaces.number_options import Whole
 
@@ -24,6 +25,6 @@ def average(run: Path, /, *, out: Path, last: Whole | None = None) -> None:
 
     checkpoints = average_run(run, out, last, say=notice)
     print(
-        f"{out}: the average of {len(checkpoints)} checkpoints, "
+        f"{out}: the average of {counted(len(checkpoints), unit='checkpoints')}, "
         f"{checkpoints[0].name} to {checkpoints[-1].name}"
     )

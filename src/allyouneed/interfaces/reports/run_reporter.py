@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from allyouneed.errors import UserError
+from allyouneed.errors import UserError, counted
 from allyouneed.interfaces.console import notice
-from allyouneed.interfaces.progress import Progress, counted, progress
+from allyouneed.interfaces.progress import Progress, progress
 
 if TYPE_CHECKING:
     from allyouneed.storage.run_log import Event
