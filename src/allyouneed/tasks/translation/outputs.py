@@ -7,7 +7,12 @@ from itertools import chain
 from typing import NamedTuple
 
 from allyouneed.inference.minimum_bayes_risk import rank_by_expected_utility
-from allyouneed.language_codes import WITHOUT_SPACES
+from allyouneed.language_codes import primary_language
+
+_WITHOUT_SPACES_BETWEEN_SENTENCES = {"gan", "hsn", "ja", "lzh", "wuu", "yue", "zh"}
+"""Chinese languages and Japanese, whose marks are as wide as a character.
+
+Thai, Lao, Khmer, Burmese and Tibetan write no spaces between words, but one after a sentence."""
 
 CUT = "its translation did not end within the maximum length and was cut"
 """The message about a translation that was cut."""
@@ -87,8 +92,12 @@ def join_lines(lines: Sequence[Sequence[Part]], separators: Sequence[Sequence[st
 
 
 def space_between_sentences(language: str) -> str:
-    """What separates sentences in a language: a space, or nothing."""
-    return "" if language in WITHOUT_SPACES else " "
+    """What separates sentences in a language: a space, or nothing.
+
+    Args:
+        language: Language code, such as "zh", "zh-Hans" or "zho".
+    """
+    return "" if primary_language(language) in _WITHOUT_SPACES_BETWEEN_SENTENCES else " "
 
 
 def _join(parts: Sequence[Part], found: Sequence[Translation], separators: Sequence[str]) -> Translation:
