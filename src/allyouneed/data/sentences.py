@@ -2,14 +2,16 @@
 
 import re
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 import sentencex
 
 from allyouneed.data.lines import has_letters, is_blank
+from allyouneed.data.sentence_ends import correct_ends
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import DataError
+from allyouneed.language_codes import primary_language
 
 _BLOCK_CHARACTERS = 4_096
 """Longest sentence to look for; a longer one is cut at white space, as time grows quadratically."""
@@ -180,46 +182,48 @@ def too_long_error(num_tokens: int, max_tokens: int) -> DataError:
 
 
 def split_sentences(text: str, language: str) -> list[str]:
-    """The sentences of a text, as `sentence_spans` finds them."""
-    return [text[start:end] for start, end in sentence_spans(text, language)]
+    """The sentences of a text; arguments and exceptions are those of `sentence_spans`."""
+    return [text[begin:end] for begin, end in sentence_spans(text, language)]
 
 
 def sentence_spans(text: str, language: str) -> list[tuple[int, int]]:
-    """Where the sentences of a text begin and end, without surrounding white space; a blank text has none.
+    """Begin and end of each sentence of a text, in characters, without surrounding white space.
 
-    Uses the rules and abbreviations of [sentencex](https://github.com/wikimedia/sentencex).
+    [sentencex](https://github.com/wikimedia/sentencex) proposes the ends, `correct_ends` corrects them.
 
     Args:
         text: A text of any length; time grows in proportion to it.
-        language: Language code, such as "de". Languages without rules, and "", use those of English.
+        language: Language code, such as "de", "de-AT" or "deu". Languages without rules, and "", use those of
+            English.
 
     Raises:
         DataError: The text contains half a surrogate pair.
     """
     # One character for one: sentencex 1.0 fails on initials before white space of more than one byte.
-    plain = _SPACE.sub(" ", text)
+    plain, language = _SPACE.sub(" ", text), primary_language(language) or "en"
     begin, spans = 0, []
     while begin < len(text):
-        for length in _lengths(plain, begin, language or "en"):
-            sentence = text[begin : begin + length]
+        for end in _ends(plain, begin, language):
+            sentence = text[begin:end]
             if not is_blank(sentence):
-                start = begin + length - len(sentence.lstrip())
-                spans.append((start, start + len(sentence.strip())))
-            begin += length
+                spans.append((end - len(sentence.lstrip()), begin + len(sentence.rstrip())))
+            begin = end
     return spans
 
 
-def _lengths(text: str, begin: int, language: str) -> list[int]:
-    """The lengths of the next sentences whose ends are certain."""
+def _ends(text: str, begin: int, language: str) -> list[int]:
+    """The ends of the next sentences that are certain, with the white space behind them."""
     block = text[begin : begin + _BLOCK_CHARACTERS]
     try:
         lengths = [len(sentence) for sentence in sentencex.segment(language, block)]
     except UnicodeEncodeError as error:
         place = f"half a surrogate pair at character {begin + error.start + 1}"
         raise DataError(f"{place}; remove it", label="E-UTF8") from None
-    if begin + len(block) == len(text):
-        return lengths
-    return lengths[:-1] or [block.rfind(" ") + 1 or len(block)]
+    end = begin + len(block)
+    ends = correct_ends(text, begin, end, set(accumulate(lengths, initial=begin)) - {begin}, language)
+    if end == len(text):
+        return ends
+    return ends[:-1] or [begin + (block.rfind(" ") + 1 or len(block))]
 
 
 def encode_parts(text: str, tokenizer: Tokenizer, max_tokens: int) -> Iterator[Piece]:
