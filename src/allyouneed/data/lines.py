@@ -197,11 +197,6 @@ def is_blank(text: str) -> bool:
     return not text[:1].isalnum() and _BLANK.fullmatch(text) is not None  # the first test is the faster one
 
 
-def has_letters(text: str) -> bool:
-    """Whether `text` has a letter of any script; the ordinal indicators of "1.º" and "1.ª" do not count."""
-    return any(character.isalpha() and character not in "ªº" for character in text)
-
-
 @dataclass
 class LineDecoder:
     """Decodes lines from bytes; errors name file, line and byte."""

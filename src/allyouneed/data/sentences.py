@@ -7,9 +7,10 @@ from typing import NamedTuple
 
 import sentencex
 
-from allyouneed.data.lines import has_letters, is_blank
+from allyouneed.data.lines import is_blank
 from allyouneed.data.sentence_ends import correct_ends
 from allyouneed.data.tokenizer import Tokenizer
+from allyouneed.data.words import has_letters
 from allyouneed.errors import DataError
 from allyouneed.language_codes import primary_language
 

@@ -17,6 +17,11 @@ _WITHOUT_SPACES = {"CJK", "HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA", "THAI", "
 """Scripts without spaces between words, as prefixes of the names of their characters."""
 
 
+def has_letters(text: str) -> bool:
+    """Whether `text` has a letter of any script; the ordinal indicators of "1.º" and "1.ª" do not count."""
+    return any(character.isalpha() and character not in "ªº" for character in text)
+
+
 def split_words(text: str) -> list[Span]:
     """The words of a text: runs of letters, accents and digits, or runs of other signs.
 

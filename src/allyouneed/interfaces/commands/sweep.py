@@ -65,8 +65,7 @@ def sweep(
     metric = bleu_of(tokens)
     if tokens.why_not_words:
         notice(f"the pairs are compared by {metric.__name__}: {tokens.why_not_words}")
-    settings = list(dict.fromkeys(product(beam_sizes, length_penalties)))
-    found = _translations(translator, sources, settings)
+    found = _translations(translator, sources, dict.fromkeys(product(beam_sizes, length_penalties)))
     bleu = {pair: metric(texts, *references).value for pair, texts in found.items()}
     best = max(bleu, key=lambda pair: bleu[pair])
     p_values = _p_values(found, best, references, tokens)
@@ -78,13 +77,12 @@ def sweep(
         print(json.dumps({"tried": tried, "best": {"beam_size": best[0], "length_penalty": best[1]}}))
         return
     _print_table(bleu, {pair for pair, p in p_values.items() if p is None or p >= SIGNIFICANT})
-    shown = f"BLEU ({tokens.tokenizer}) {bleu[best]:.2f}"
-    print(f"best: --beam-size {best[0]} --length-penalty {best[1]:g}, {shown}")
-    print("~ is not significantly worse than the best (paired bootstrap, p >= 0.05)")
+    score = f"BLEU ({tokens.tokenizer}) {bleu[best]:.2f}"
+    print(f"best: --beam-size {best[0]} --length-penalty {best[1]:g}, {score}")
 
 
 def _translations(
-    translator: "Translator", sources: Sequence[str], settings: Sequence[_Pair]
+    translator: "Translator", sources: Sequence[str], settings: Collection[_Pair]
 ) -> dict[_Pair, list[str]]:
     """Translations for each beam size and length penalty."""
     from allyouneed.config.run import SearchConfig
@@ -121,3 +119,4 @@ def _print_table(bleu: Mapping[_Pair, float], as_good: Collection[_Pair]) -> Non
         pairs = [(beam_size, alpha) for alpha in length_penalties]
         cells = (f"{bleu[pair]:.2f}{'~' if pair in as_good else ' '}" for pair in pairs)
         print(f"{beam_size:>6}" + "".join(f"{cell:>11}" for cell in cells))
+    print("~ is not significantly worse than the best (paired bootstrap, p >= 0.05)")

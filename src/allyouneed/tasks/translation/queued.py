@@ -6,7 +6,7 @@ from concurrent.futures import Future
 from typing import Unpack
 
 from allyouneed.config.run import RunConfig
-from allyouneed.data.lines import has_letters
+from allyouneed.data.words import has_letters
 from allyouneed.inference.beams import Hypothesis
 from allyouneed.inference.engine import Engine
 from allyouneed.inference.ensemble import Ensemble

@@ -8,9 +8,10 @@ from typing import Literal, Unpack
 from allyouneed.config.bounds import require_counts
 from allyouneed.config.documented import takes
 from allyouneed.config.run import DecodingPrecision, RunConfig, SearchConfig, SearchSettings
-from allyouneed.data.lines import has_letters, is_blank
+from allyouneed.data.lines import is_blank
 from allyouneed.data.sentences import TextPart
 from allyouneed.data.tokenizer import Tokenizer
+from allyouneed.data.words import has_letters
 from allyouneed.inference.attention_capture import capture_attention, only_model
 from allyouneed.inference.batching import Batching
 from allyouneed.inference.engine_choice import build_engines
