@@ -16,7 +16,7 @@ from tests.patience import PATIENCE_SECONDS
 
 from allyouneed.errors import DataError, DiskError, LockedError, ModelError, UserError
 from allyouneed.interfaces import cli
-from allyouneed.interfaces.cli import COMMANDS, app, explain, main
+from allyouneed.interfaces.cli import COMMANDS, app, explain, main, with_standard_input
 from allyouneed.interfaces.console import notice
 from allyouneed.storage.publish import publish_directory
 from allyouneed.version import __version__
@@ -119,6 +119,21 @@ def test_wrong_usage_is_one_line_that_names_what_is_nearest(
     assert err.startswith("allyouneed: error[E-USAGE]: ")
     assert err.count("\n") == 1
     assert message in err
+
+
+@pytest.mark.parametrize(
+    ("given", "understood"),
+    [
+        ("score m --source - --target t", "score m --source=- --target t"),
+        ("evaluate --hypotheses - --json", "evaluate --hypotheses=- --json"),
+        ("translate m --target-prefix -", "translate m --target-prefix=-"),
+        ("attend m -- --word -", "attend m -- --word -"),
+        ("attend m -", "attend m -"),
+        ("- --source=a -", "- --source=a=-"),
+    ],
+)
+def test_a_hyphen_after_an_option_is_its_value(given: str, understood: str) -> None:
+    assert list(with_standard_input(given.split())) == understood.split()
 
 
 @pytest.mark.parametrize(

@@ -111,11 +111,22 @@ def launch(
     talk.quiet = quiet or bool(_rank())  # only the first of several processes prints messages
     require_working_directory()
     try:
-        return app(list(one_setting_each(tokens)))
+        return app(list(one_setting_each(with_standard_input(tokens))))
     except Exception:
         if debug:
             traceback.print_exc()
         raise
+
+
+def with_standard_input(tokens: Sequence[str]) -> Sequence[str]:
+    """Rewrite tokens so that `--source -` becomes `--source=-`, since a lone `-` would pass for an option."""
+    joined: list[str] = []
+    for token in tokens:
+        if token == "-" and joined and joined[-1].startswith("--") and "--" not in joined:
+            joined[-1] += "=-"
+        else:
+            joined.append(token)
+    return joined
 
 
 def run() -> NoReturn:

@@ -130,11 +130,11 @@ def resumed_output(path: Path, rows_per_line: int) -> Iterator[ResumedOutput]:
     """Open a new file for answers, or the file of an interrupted run.
 
     Raises:
-        UsageError: The path is a pipe or a device.
+        UsageError: The path is `-`, a pipe or a device.
         DiskError: The file cannot be written.
         LockedError: Another run is writing the file.
     """
-    if path.exists() and not (path.is_file() or path.is_dir()):
+    if path == Path("-") or (path.exists() and not (path.is_file() or path.is_dir())):
         raise UsageError(f"--resume-output {path}: is not a regular file; name one")
     with disk_errors(path):
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)

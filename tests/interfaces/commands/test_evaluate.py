@@ -4,6 +4,7 @@ import json
 import math
 import os
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,16 @@ def test_a_file_has_each_score_with_its_signature(
     expected = [metric(HYPOTHESES, REFERENCES) for metric in translation_metrics("de", REFERENCES)]
     assert json.loads(out) == {s.name: {"score": s.value, "signature": s.signature} for s in expected}
     assert err == ""
+
+
+@pytest.mark.parametrize("name", ["--hypotheses", "--reference"])
+def test_one_of_the_files_may_be_standard_input(
+    files: list[str], name: str, run_command: Callable[..., tuple[int, bytes, str]]
+) -> None:
+    expected = run_command("evaluate", *files)
+    place = files.index(name) + 1
+    stdin, files[place] = Path(files[place]).read_bytes(), "-"
+    assert run_command("evaluate", *files, stdin=stdin) == expected
 
 
 def test_people_see_one_line_a_score(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:

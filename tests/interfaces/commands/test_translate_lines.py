@@ -265,11 +265,12 @@ def test_options_that_exclude_each_other_are_refused(
     assert message in err
 
 
-def test_a_pipe_cannot_be_gone_on_with(translate: RunCommand, tmp_path: Path) -> None:
+def test_a_pipe_and_standard_output_cannot_be_gone_on_with(translate: RunCommand, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    code, _, err = translate(b"sun\n", "--resume-output", tmp_path / "pipe")
-    assert code == 2
-    assert "is not a regular file" in err
+    for place in tmp_path / "pipe", "-":
+        code, _, err = translate(b"sun\n", "--resume-output", place)
+        assert code == 2
+        assert "is not a regular file" in err
 
 
 SEVERAL = b"sun moon.\nsun. bird sees fish. wolf. moon.\nbird. fish. wolf.\n"

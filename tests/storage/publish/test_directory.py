@@ -73,6 +73,8 @@ def test_a_target_that_holds_something_is_refused_before_the_block_runs(publishe
     assert sha256_of(published / MANIFEST) == before
     with pytest.raises(UsageError):
         require_free(published / "weights")
+    with pytest.raises(UsageError, match=r"^-: is not a directory; name a new one$"):
+        require_free(Path("-"))
 
 
 def test_an_empty_directory_may_be_the_target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -75,7 +75,7 @@ def evaluate(
     Args:
         model: A run, a checkpoint in it, or a model folder, which translates the source.
         reference: Reference translations, one per line, not tokenised; several files if a sentence has more
-            (an empty line: none). The perplexity is that of the first. Files may be plain or compressed.
+            (an empty line: none). The perplexity is that of the first. Plain, compressed or `-`, stdin.
         source: Source sentences, line by line with the reference.
         pairs: Lines of source TAB reference, or a TMX, instead of `--source` and `--reference`.
         hypotheses: A file of translations, line by line with the reference, instead of a model and a source;

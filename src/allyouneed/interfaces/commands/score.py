@@ -6,9 +6,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from itertools import count, zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
-
-from cyclopts import Parameter
+from typing import TYPE_CHECKING, Literal
 
 from allyouneed.data.lines import read_each_line, source_name
 from allyouneed.errors import DataError, UsageError
@@ -22,16 +20,14 @@ from allyouneed.tasks.requests import Answer, Failure, ScoreRequest
 if TYPE_CHECKING:
     from allyouneed.tasks.translation.pair_scores import PairScore
 
-FileOrInput = Annotated[Path, Parameter(allow_leading_hyphen=True)]
-
 
 def score(
     models: list[Path],
     /,
     *,
-    source: FileOrInput | None = None,
-    target: FileOrInput | None = None,
-    pairs: FileOrInput | None = None,
+    source: Path | None = None,
+    target: Path | None = None,
+    pairs: Path | None = None,
     normalized: bool = False,
     tokens: bool = False,
     length_penalty: float | None = None,

@@ -84,13 +84,13 @@ def remove_directory(target: Path, kind: str) -> None:
 
 
 def require_free(target: Path) -> None:
-    """Refuse a `target` that exists, unless it is empty or may be replaced, and one that is a URL."""
+    """Refuse a `target` that exists, unless it is empty or may be replaced, `-`, and one that is a URL."""
     require_local(target, "write to a local folder, then `allyouneed copy` it there")
     with disk_errors(target):
         place = Path(os.path.realpath(target))
         if place.is_mount():
             raise UsageError(f"{target}: is the root of a file system; name a folder in it")
-        if place.exists() and not place.is_dir():
+        if target == Path("-") or (place.exists() and not place.is_dir()):
             raise UsageError(f"{target}: is not a directory; name a new one")
         if _holds_something(place):
             raise UsageError(f"{target}: exists and is not empty; name a new folder or remove this one")
