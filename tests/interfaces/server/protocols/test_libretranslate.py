@@ -16,6 +16,7 @@ from tests.interfaces.server.protocols.conftest import Offline, Serve
 
 from allyouneed.interfaces.server.protocols import libretranslate
 from allyouneed.interfaces.server.refusal import Refusal
+from allyouneed.interfaces.server.settings import MOST_TEXTS
 
 ENGLISH = "two dogs are running on the beach with a red ball"
 SPANISH = "dos perros corren por la playa con una pelota roja"
@@ -50,11 +51,21 @@ def test_fields_may_be_parts_of_a_multipart_form_and_files_are_ignored(
 def test_the_query_comes_before_the_form_and_the_first_of_equal_fields_counts(
     client: httpx.Client, offline: Offline
 ) -> None:
-    form = "q=star&q=tree&source=en&target=es"
-    kind = {"Content-Type": "application/x-www-form-urlencoded"}
-    assert client.post("/translate", content=form, headers=kind).json() == {"translatedText": offline("star")}
-    both = client.post("/translate?q=sun&q=moon", content=form, headers=kind)
+    form = {"q": "star", "source": "en", "target": ["es", "xx"]}
+    assert client.post("/translate", data=form).json() == {"translatedText": offline("star")}
+    both = client.post("/translate?q=sun&target=es&target=xx", data=form)
     assert both.json() == {"translatedText": offline("sun")}
+
+
+@pytest.mark.parametrize("how", ["data", "params"])
+def test_several_texts_of_a_form_or_the_query_are_a_list(
+    client: httpx.Client, offline: Offline, how: str
+) -> None:
+    fields = {**FIELDS, "q": ["sun\r\nmoon", "", "star"]}
+    answer = client.post("/translate", **{how: fields}).json()  # type: ignore[arg-type]
+    assert answer == {"translatedText": [f"{offline('sun')}\n{offline('moon')}", "", offline("star")]}
+    fields["q"] = ["sun"] * (MOST_TEXTS + 1)
+    assert "exceeds text limit" in client.post("/translate", **{how: fields}).json()["error"]  # type: ignore[arg-type]
 
 
 def test_a_list_is_answered_with_lists(client: httpx.Client, offline: Offline) -> None:

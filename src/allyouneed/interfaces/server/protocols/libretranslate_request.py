@@ -31,11 +31,12 @@ class Fields:
         text = self.values.get("q")
         if not text:
             raise missing("q")
-        if isinstance(text, str):
-            return text if self.are_json else text.replace("\r\n", "\n").replace("\r", "\n")
-        if isinstance(text, list) and all(isinstance(each, str) for each in text):
-            return text
-        raise invalid("q parameter is not a text or a list of texts")
+        texts = text if isinstance(text, list) else [text]
+        if not all(isinstance(each, str) for each in texts):
+            raise invalid("q parameter is not a text or a list of texts")
+        if not self.are_json:
+            texts = [each.replace("\r\n", "\n").replace("\r", "\n") for each in texts]
+        return texts if isinstance(text, list) else texts[0]
 
     def language(self, name: Literal["source", "target"]) -> str:
         """Return a language code.
@@ -100,14 +101,18 @@ def invalid(reason: str) -> Refusal:
 async def read_fields(request: Request) -> Fields:
     """Read the fields of a request: a JSON object, or the query and a form, of which the query comes first.
 
+    Several `q` make a list; of other equal fields, the first one counts.
+
     Raises:
         Refusal: The body is not what its content type says.
     """
     kind = request.headers.get("Content-Type", "").split(";")[0].strip().lower()
     if kind == _JSON or (kind.startswith("application/") and kind.endswith("+json")):
         return Fields(_json_object(await request.body()), are_json=True)
-    values = dict(reversed(await read_form(request)))
-    return Fields(values | dict(reversed(request.query_params.multi_items())), are_json=False)
+    form, query = await read_form(request), request.query_params.multi_items()
+    texts = [value for name, value in query if name == "q"] or [value for name, value in form if name == "q"]
+    values: dict[str, Any] = dict(reversed(query + form))
+    return Fields(values | ({"q": texts} if len(texts) > 1 else {}), are_json=False)
 
 
 def _json_object(body: bytes) -> dict[str, Any]:
