@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.packages import require_packages
 
 from allyouneed.errors import DataError
 from allyouneed.tasks.parsing.tree_cleaning import clean, clean_trees
@@ -191,6 +192,17 @@ def test_brackets_slashes_and_spaces_in_words_are_escaped() -> None:
     assert escaped("a b\tc") == "a\u00a0b\u00a0c"
     assert tree_of("(S (NN a\u00a0b\u2028c\u0085d))").words == ("a\u00a0b\u2028c\u0085d",)
     assert str(Tree(("a",), ("N N",), (Constituent("(", 0, 1),))) == "(-LRB- (N\u00a0N a))"
+
+
+@pytest.mark.parametrize("word", ["\\", "C:\\", "\\\\", "a\\/", "\\(", ":-\\)", "/"])
+def test_nltk_reads_words_as_they_are_in_the_file(word: str) -> None:
+    require_packages("nltk")
+    from nltk import Tree as TheirTree
+
+    tree = Tree((word, "a"), ("NN", "NN"), (Constituent("TOP", 0, 2), Constituent("NP", 0, 1)))
+    for written in str(tree), tree.indented():
+        assert TheirTree.fromstring(written).leaves() == [escaped(word), "a"]
+        assert tree_of(written) == tree
 
 
 def test_a_tree_ten_thousand_deep_is_read_cleaned_and_written(read) -> None:  # type: ignore[no-untyped-def]

@@ -72,7 +72,10 @@ def _pieces(tree: Tree, before: Callable[[int], str]) -> Iterator[str]:
         for label in begun:
             yield f"{before(depth)}({_without_brackets(label)}"
             depth += 1
-        yield f" ({_without_brackets(tag)} {word if tag == TRACE else escaped(word)})" + ")" * len(ended)
+        leaf = f" ({_without_brackets(tag)} {word if tag == TRACE else escaped(word)}"
+        yield (
+            leaf + " " * leaf.endswith("\\") + ")" * (len(ended) + 1)
+        )  # NLTK takes `\)` for a part of the word
         depth -= len(ended)
 
 
