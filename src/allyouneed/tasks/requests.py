@@ -4,7 +4,7 @@
 Calls share nothing that changes, so several threads can have their requests answered by one model.
 """
 
-from collections.abc import Iterable, Iterator, Sequence, Sized
+from collections.abc import Collection, Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -20,6 +20,13 @@ TextOrWords = str | Sequence[str]
 """Text, which is split into words as the Penn Treebank does, or the words, where `-LRB-` is a bracket too."""
 
 
+def _require_text(request: object, *texts: object) -> None:
+    for text in texts:
+        if not isinstance(text, str):
+            found = type(text).__name__
+            raise TypeError(f"text {request}: is of type {found} ({str(text)[:40]}); give a str")
+
+
 @dataclass(frozen=True)
 class TranslationRequest:
     """A text to be translated."""
@@ -29,6 +36,9 @@ class TranslationRequest:
     prefix: str = ""
     """Whole words with which the translation begins; that of the first part, where a text is split."""
 
+    def __post_init__(self) -> None:
+        _require_text(self.id, self.text, self.prefix)
+
 
 @dataclass(frozen=True)
 class ParseRequest:
@@ -36,6 +46,10 @@ class ParseRequest:
 
     id: Id
     sentence: TextOrWords
+
+    def __post_init__(self) -> None:
+        is_words = isinstance(self.sentence, Collection) and not isinstance(self.sentence, str | bytes)
+        _require_text(self.id, *(self.sentence if is_words else [self.sentence]))
 
 
 @dataclass(frozen=True)
@@ -45,6 +59,9 @@ class ScoreRequest:
     id: Id
     source: str
     target: str
+
+    def __post_init__(self) -> None:
+        _require_text(self.id, self.source, self.target)
 
 
 @dataclass(frozen=True)
