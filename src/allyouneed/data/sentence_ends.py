@@ -33,28 +33,9 @@ _ADDRESS: Final = re.compile(r"(?:@|www\.|://)\S+$")
 _OPENED: Final = re.compile(r"[\"“„«‹‘(\[]")
 _OPENING: Final = re.compile(r"(?<=\s)[\"“„«‹‘(\[]")
 _ELLIPSES: Final = {"…", "..."}
-_PARTICLES: Final = {
-    *(
-        "al",
-        "da",
-        "das",
-        "de",
-        "del",
-        "della",
-        "den",
-        "des",
-        "di",
-        "do",
-        "dos",
-        "du",
-        "el",
-        "la",
-        "las",
-        "le",
-        "les",
-    ),
-    *("los", "ten", "ter", "van", "von"),
-}
+_PARTICLES: Final = re.compile(
+    "al|da|das|de|del|della|den|des|di|do|dos|du|el|la|las|le|les|los|ten|ter|van|von"
+)
 """First words of surnames, as in "J. De Vries"."""
 
 _WITHIN: Final = re.compile(
@@ -153,7 +134,7 @@ def _abbreviation(last: str, before: str, word: str, starts: bool, words: Words)
             is_initial = True
             break
     if is_initial:
-        is_surname = len(parts[-1]) == 1 and word.lower() in _PARTICLES
+        is_surname = len(parts[-1]) == 1 and _PARTICLES.fullmatch(word.lower()) is not None
         return starts and not is_first and not is_surname
     return _ordinal(before, word, starts, words) if _ROMAN.fullmatch(last) else None
 

@@ -1,7 +1,6 @@
 """The protocol of LibreTranslate 1.9 (https://docs.libretranslate.com), for its clients."""
 
 import asyncio
-import unicodedata
 from collections.abc import Sequence
 from itertools import islice
 from typing import Any, Final
@@ -10,6 +9,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 
 from allyouneed.config.run import SearchSettings
+from allyouneed.data.words import has_letters
 from allyouneed.interfaces.server.ask import Ask
 from allyouneed.interfaces.server.directions import AUTO, Direction, Route, to_itself
 from allyouneed.interfaces.server.html_text import HtmlText
@@ -27,8 +27,6 @@ _NO_KEY: Final = Refusal(400, "no_key", "Please contact the server operator to g
 _WRONG_KEY: Final = Refusal(403, "wrong_key", "Invalid API key")
 _MOST_DETECTIONS: Final = 3
 _MILLISECONDS_BETWEEN_KEYS: Final = 500
-_SYMBOLS: Final = frozenset({"So", "Sk", "Zs", "Zl", "Zp", "Cc", "Cf", "Mn", "Me"})
-"""Categories of the characters of emojis and white space."""
 _NO_FILES: Final = "Files translation are disabled on this server."
 _NO_SUGGESTIONS: Final = "Suggestions are disabled on this server."
 
@@ -142,7 +140,7 @@ class _Endpoints:
 
     async def _detect(self, texts: Sequence[str], target: str) -> Route:
         """The direction of texts in the same language, which is detected."""
-        if not any(map(_has_words, texts)):
+        if not any(map(has_letters, texts)):
             return Route(to_itself(UNKNOWN))
         return await asyncio.to_thread(self._service.route, self._joined(texts), target)
 
@@ -150,15 +148,13 @@ class _Endpoints:
         return "\n".join(texts)[: self._settings.most_characters]
 
     async def _translations(self, texts: Sequence[str], direction: Direction, n_best: int) -> list[list[str]]:
-        """The translations of each text, best first; a text without words has itself."""
-        asked = [text for text in texts if _has_words(text)]
-        if not direction.models or not asked:
+        """The translations of each text, best first."""
+        if not direction.models:
             return [[text] for text in texts]
         search = self._search(direction, n_best)
         ask = Ask(direction.source, direction.target, n_best=n_best, search=search)
-        translated = await self._service.translate_all(asked, ask)
-        found = iter([[hypothesis.text for hypothesis in each.translations] for each in translated])
-        return [next(found) if _has_words(text) else [text] for text in texts]
+        translated = await self._service.translate_all(texts, ask)
+        return [[hypothesis.text for hypothesis in each.translations] for each in translated]
 
     def _search(self, direction: Direction, n_best: int) -> SearchSettings:
         """The models' own settings, but for a beam that is too small."""
@@ -191,11 +187,6 @@ def _switched_off(status: int, message: str) -> Answer:
 
 def _listed(texts: str | list[str]) -> list[str]:
     return [texts] if isinstance(texts, str) else texts
-
-
-def _has_words(text: str) -> bool:
-    """Whether a text has more than emojis and white space."""
-    return any(unicodedata.category(character) not in _SYMBOLS for character in text)
 
 
 def _alternatives(hypotheses: Sequence[str]) -> list[str]:
