@@ -193,6 +193,8 @@ def test_a_single_space_is_what_the_language_puts_between_sentences_and_other_wh
     divided = Divider(BYTES, 40, sentences=True).divide(" One.  Two. Three.\tFour. ... Five.\n")
     assert divided.separators("") == [" ", "  ", "", "\t", " ", " ", "\n"]
     assert Divider(BYTES, 40, "zh", sentences=True).divide("你好。再见。").separators(" ") == ["", " ", ""]
+    divided = Divider(BYTES, 60, "ja", sentences=True).divide("はい。（１２３）！いいえ。")
+    assert (len(divided.parts), divided.separators(" ")) == (3, ["", " ", " ", ""])
 
 
 def test_what_is_too_long_is_an_error_where_it_is_not_to_be_cut() -> None:
@@ -263,3 +265,9 @@ def test_every_part_begins_with_the_symbol_of_the_language() -> None:
         assert [part.ids for part in divided.parts] == [[french, *plain.encode(each)] for each in sentences]
     assert Divider(tokenizer, 90).divide(">>fra<< ").parts == [TextPart([])]
     assert Divider(tokenizer, 90).divide(">>fra<< ...").parts == [TextPart([], kept=">>fra<< ...")]
+    in_sentences = Divider(tokenizer, 90, sentences=True).divide(">>fra<<  A dog.  10:30. The cat.")
+    assert [(part.before, part.kept) for part in in_sentences.parts] == [
+        ("", ""),
+        ("  ", ">>fra<<  10:30."),
+        (" ", ""),
+    ]

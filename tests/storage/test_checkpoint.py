@@ -1,4 +1,5 @@
 import copy
+import json
 import pickle
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from allyouneed.storage.checkpoint import (
     Weights,
     load_checkpoint,
     load_training_state,
+    read_tensors,
     save_checkpoint,
     save_training_state,
 )
@@ -167,6 +169,23 @@ class Payload:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Path.touch, (self.path,)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"dtype": "XX", "shape": [2], "data_offsets": [0, 8]},
+        {"dtype": "F32", "shape": [3], "data_offsets": [0, 8]},
+        {"dtype": "F32", "shape": [2], "data_offsets": [8, 0]},
+    ],
+)
+def test_a_header_that_does_not_fit_its_data_is_a_fault_of_the_model(
+    tmp_path: Path, entry: dict[str, Any]
+) -> None:
+    header = json.dumps({"a": entry, "b": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}).encode()
+    (tmp_path / "w.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + bytes(8))
+    with pytest.raises(ModelError, match=r"w\.safetensors: is not a valid tensor file"):
+        read_tensors(tmp_path / "w.safetensors")
 
 
 @pytest.mark.parametrize("zipped", [True, False])

@@ -63,10 +63,17 @@ class Divided(NamedTuple):
             space: What separates two sentences of the translation where the text has a single space or none.
         """
         inner = [
-            space if part.ids and previous.ids and part.before in ("", " ") else part.before
+            space if not part.before or (part.before == " " and part.ids and previous.ids) else part.before
             for previous, part in pairwise(self.parts)
         ]
         return [self.parts[0].before, *inner, self.after]
+
+
+def split_symbol(tokenizer: Tokenizer, text: str) -> tuple[str, str]:
+    """The symbol for a language that a text begins with, and the white space behind it; and the rest."""
+    symbol = tokenizer.language_of(text)
+    rest = text[len(symbol) :].lstrip() if symbol else text
+    return text[: len(text) - len(rest)], rest
 
 
 class Divider:
@@ -105,11 +112,10 @@ class Divider:
         Raises:
             DataError: The text is too long and `cut` is false, or it is not Unicode.
         """
-        symbol = self._tokenizer.language_of(text)
-        text = text[len(symbol) :]
+        symbol, text = split_symbol(self._tokenizer, text)
         if is_blank(text):
             return Divided([TextPart([])], text if self._sentences else "")
-        first = self._tokenizer.encode(symbol) if symbol else []
+        first = self._tokenizer.encode(symbol.strip()) if symbol else []
         whole = sentence_spans(text, self._language) if self._sentences else [(0, len(text))]
         parts, notices, end = list[TextPart](), list[str](), 0
         for start, stop in whole:

@@ -165,7 +165,8 @@ def read_tensors(path: Path) -> Weights:
     try:
         with open_regular(path, MAX_WEIGHT_BYTES) as file:
             _require_size(file)
-            return load_tensors(file.read())
+            content = file.read()
+        return load_tensors(content)  # its errors are no errors of the disk
     except UserError:
         raise
     except Exception as error:  # safetensors raises its own type, ValueError, KeyError or MemoryError

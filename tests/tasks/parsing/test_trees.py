@@ -164,6 +164,8 @@ def test_comments_between_trees_are_skipped_and_counted(read) -> None:  # type: 
     found = read("\n".join([*comments, "(S (NN a))", *blocks, "(S", "(NN %%) (NN ;;))", "</S>"]), notes)
     assert [(tree.words, line) for tree, line in found] == [(("a",), 7), (("%%", ";;"), 13)]
     assert notes == {"lines of comments skipped": 12}
+    beside = read("/* a */ /* (b */(S (NN a))\n/* c\n d */ (S (NN b))")
+    assert [(tree.words, line) for tree, line in beside] == [(("a",), 1), (("b",), 3)]
     for text, fault in [
         ("(S (NN a))\n/* no end\n(S (NN b))", "2:1: the comment that begins here lacks its `*/`"),
         ("<b> (S (NN a))", "1:1: '<b>' outside of brackets"),

@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 import torch
 from sacrebleu import CHRF
+from tests.packages import require_packages
 from torch import Tensor
 
 from allyouneed.config.model import ModelConfig
-from allyouneed.config.run import RunConfig
+from allyouneed.config.run import DataConfig, RunConfig
 from allyouneed.data.lines import read_lines
+from allyouneed.data.sentencepiece_tokenizer import SentencePieceTokenizer
 from allyouneed.data.tokenizer import SMALLEST_VOCABULARY, Tokenizer
 from allyouneed.errors import DataError, ModelError, UsageError
 from allyouneed.model import EncoderDecoder, build_model
@@ -27,7 +29,8 @@ from allyouneed.tasks.requests import Answer, Failure, TranslationRequest, resul
 from allyouneed.tasks.translation.options import TranslateOptions
 from allyouneed.tasks.translation.outputs import Part, Translation, join_lines, join_parts
 from allyouneed.tasks.translation.parts import growing_texts
-from allyouneed.tasks.translation.text_encoder import MAX_TOKENS
+from allyouneed.tasks.translation.scores import evaluate
+from allyouneed.tasks.translation.text_encoder import MAX_TOKENS, TextEncoder
 from allyouneed.tasks.translation.translator import Translator
 
 
@@ -352,6 +355,21 @@ def summed_log_prob(model: EncoderDecoder, source: list[int], target: list[int])
     return total
 
 
+def test_the_perplexity_is_that_of_sentences_with_a_first_reference(translator: Translator) -> None:
+    *_, some = evaluate(translator, ["sun", "moon star"], ["", "noomo"], ["nus", "ratso"])
+    *_, alone = evaluate(translator, ["moon star"], ["noomo"])
+    assert some == alone
+
+
+def test_the_symbol_for_a_language_has_no_letters_of_the_text() -> None:
+    require_packages("sentencepiece")
+    plain = SentencePieceTokenizer.learn(["A dog runs. The cat sleeps."] * 20, 279)
+    names = [*plain.names[len(CONTROL_SYMBOLS) :], ">>fra<<"]
+    tokenizer = SentencePieceTokenizer.from_model(plain.model, names)
+    encoder = TextEncoder(tokenizer, tokenizer, DataConfig(), None, takes_prefixes=True)
+    assert [encoder.own_text(text) for text in (">>fra<< 10:30", "10:30")] == ["10:30", "10:30"]
+
+
 @torch.no_grad()
 def test_perplexity_sums_the_log_probabilities_of_every_token_and_end(
     toy_model: Path, translator: Translator, sentences: list[str]
@@ -543,7 +561,7 @@ def test_a_device_that_is_not_there_is_refused(toy_model: Path, device: str) -> 
 
 def test_a_translation_can_be_followed_while_it_becomes_certain(toy_model: Path) -> None:
     translator = load_translator(toy_model)
-    for text in ("sun moon star", "bird", "", "Tree fish"):
+    for text in ("sun moon star", "bird", "", "Tree fish", "10:30", " -- "):
         certain = list(translator.follow(text, beam_size=2))
         assert certain[-1] == translator.translate([text], beam_size=2)[0].text
         assert all(certain[-1].startswith(part) for part in certain)

@@ -87,7 +87,7 @@ def evaluate(
         json_: Print one JSON object: name -> {"score", "signature"}; for two files, one object per file and
             their comparison.
     """
-    if model is None and reference and reference[-1].is_dir():  # the MODEL follows the references
+    if model is None and source and not hypotheses and reference and len(reference) > 1:  # the MODEL is last
         *reference, model = reference
     _check_options(trees, hypotheses, search, bool(reference or source or pairs or target_language))
     if trees.trees is not None:

@@ -60,7 +60,8 @@ class LineOptions:
     jsonl: bool = False
     """Read one JSON object per line (text, id, target_prefix) and write one (id, translations or error)."""
     target_prefix: str = ""
-    """First words of each translation; with --jsonl, of objects without a target_prefix."""
+    """First words of each translation (but of a text without letters); with --jsonl, of objects without a
+    target_prefix."""
     split_sentences: bool = False
     """Split each line into sentences, translate them separately, and join the translations."""
     too_long: Literal["split", "error"] = "split"

@@ -66,9 +66,9 @@ def closest(directions: Sequence[Direction], source: str | None, target: str | N
         return exact  # fast, as a page may have thousands of texts
     found: dict[int, list[Direction]] = {}
     for each in directions:
-        from_source = distance(source, each.source, is_source=True) if source else 0
-        from_target = distance(target, each.target) if target else 0
-        if from_source is not None is not from_target:
+        from_source = 0 if source is None else distance(source, each.source, is_source=True)
+        from_target = 0 if target is None else distance(target, each.target)
+        if from_source is not None and from_target is not None:
             found.setdefault(from_source + from_target, []).append(each)
     return found[min(found)] if found else []
 

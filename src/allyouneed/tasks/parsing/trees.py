@@ -198,8 +198,8 @@ class _Reader:
 
     def feed(self, number: int, line: str) -> Iterator[PlacedTree]:
         """The trees that end on this line."""
-        if not self._open and self._skips(number, line):
-            return
+        if not self._open:
+            line = self._without_comments(number, line)
         if not self._open and line.strip() == _UNPARSED:
             yield PlacedTree(NO_TREE, number)
             return
@@ -231,17 +231,18 @@ class _Reader:
         if self._comment:
             raise self._error(self._comment, 1, "the comment that begins here lacks its `*/`; add it")
 
-    def _skips(self, number: int, line: str) -> bool:
-        """Whether a line between trees is a comment."""
+    def _without_comments(self, number: int, line: str) -> str:
+        """A line between trees, with spaces in place of the comments that it begins with."""
         match = _COMMENT.match(line)
         if not self._comment and match is None:
-            return False
+            return line
         self.notes["lines of comments skipped"] += 1
         if match and match["block"]:
             self._comment = self._comment or number
-        if self._comment and _END_OF_BLOCK.search(line):
-            self._comment = 0
-        return True
+        if not (self._comment and (end := _END_OF_BLOCK.search(line))):
+            return ""
+        self._comment = 0
+        return self._without_comments(number, " " * end.end() + line[end.end() :])
 
     def _begin(self, number: int, column: int) -> None:
         if self._open:

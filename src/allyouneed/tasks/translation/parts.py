@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from allyouneed.config.run import SearchConfig
-from allyouneed.data.sentences import TextPart
+from allyouneed.data.sentences import TextPart, split_symbol
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.inference.alignment import align_words
 from allyouneed.inference.beams import Hypothesis
@@ -65,7 +65,7 @@ class PartMaker:
 
     def kept_text(self, part: TextPart) -> str:
         """The text of a part that stays as it is; empty for another."""
-        return part.kept[len(self._source_tokenizer.language_of(part.kept)) :]
+        return split_symbol(self._source_tokenizer, part.kept)[1]
 
     def _kept(self, text: str, num_before: int) -> Translation:
         words = range(len(text.split()))

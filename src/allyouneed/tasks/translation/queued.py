@@ -101,7 +101,7 @@ class QueuedTranslator:
             DataError: The text or the prefix is not Unicode, or too long.
         """
         source, ids = self._encoder.source(text), self._encoder.prefix(prefix)
-        if not has_letters(text):
+        if not has_letters(self._encoder.own_text(text)):
             source = []  # it stays as it is
         options = {"beam_size": num, "max_length": len(ids) + 1, "min_length": 0, "early_stopping": False}
         search = self._config.search.replace(

@@ -2,7 +2,7 @@
 
 from allyouneed.config.run import DataConfig
 from allyouneed.data.lines import is_blank
-from allyouneed.data.sentences import Divider, lost_sentences, too_long_error
+from allyouneed.data.sentences import Divider, lost_sentences, split_symbol, too_long_error
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import DataError
 from allyouneed.tasks.translation.options import TranslateConfig
@@ -43,6 +43,10 @@ class TextEncoder:
             DataError: The text is too long, or not Unicode.
         """
         return [] if is_blank(text) else self._encode(self.source_tokenizer, text)
+
+    def own_text(self, text: str) -> str:
+        """A text without the symbol for its language."""
+        return split_symbol(self.source_tokenizer, text)[1]
 
     def target(self, text: str) -> list[int]:
         """The ids of a translation.

@@ -80,8 +80,9 @@ class Translator:
 
         Args:
             texts: Texts of one sentence each, or of any number with `split_sentences=True`, which keeps the
-                white space around sentences. The translation of a blank text is empty. Sentences without
-                letters, such as "---" and "10:30", stay as they are.
+                white space around sentences. The translation of a blank text is the text itself with
+                `split_sentences`, else empty. Sentences without letters, such as "---" and "10:30", stay as
+                they are.
             **options: See below.
 
         Raises:
@@ -174,8 +175,8 @@ class Translator:
             UsageError: A setting is out of range.
         """
         source, (_, config) = self.encode(text), configured({"sampling": False} | search, self.config.search)
-        if not has_letters(text):
-            return iter(["" if is_blank(text) else text])
+        if not has_letters(own := self._encoder.own_text(text)):
+            return iter(["" if is_blank(own) else own])
         return growing_texts(self._target_tokenizer, follow(self.engine, source, config))
 
     def encode(self, text: str) -> list[int]:

@@ -177,6 +177,9 @@ def test_a_stream_is_of_events_and_ends_with_done(http: httpx.Client) -> None:
     [
         ({"model": "gpt-4o"}, "model", "model_not_found"),
         ({"model": "de-en"}, "model", "model_not_found"),
+        ({"model": "-de"}, "model", "model_not_found"),
+        ({"model": "en-"}, "model", "model_not_found"),
+        ({"model": "-"}, "model", "model_not_found"),
         ({"model": "-" * 9_999}, "model", "model_not_found"),
         ({"model": None}, None, None),
         ({"model": 3}, "model", "invalid_type"),
