@@ -228,6 +228,15 @@ def test_a_damaged_record_is_named(content: str, tmp_path: Path) -> None:
         run(tmp_path / "toy")
 
 
+@pytest.mark.parametrize("content", ["{", '{"experiment": "other", "settings": {}}'])
+def test_a_damaged_record_beside_rows_that_fit_does_not_matter(content: str, tmp_path: Path) -> None:
+    computed = run(tmp_path / "toy", num_seeds=1, keep=tmp_path / "rows")
+    (tmp_path / "rows" / "another").mkdir()
+    (tmp_path / "rows" / "another" / "experiment.json").write_text(content)
+    taken = run(tmp_path / "elsewhere" / "toy", num_seeds=1, taken_from=tmp_path / "rows")
+    assert taken.outcomes == computed.outcomes
+
+
 def test_a_figure_may_be_infinite_as_paths_in_table_1_are(tmp_path: Path) -> None:
     rows = [
         Row("base", "short", lambda work: {"path": 1.0}),

@@ -139,22 +139,23 @@ def find_kept(facts: Mapping[str, Any], out: Path, folder: Path) -> tuple[Path, 
 
     Raises:
         UsageError: There are none, or they are of other settings or inputs, or several fit.
-        DataError: The record of some rows is damaged.
+        DataError: None fit, and the record of some rows is damaged, which may be the ones.
     """
-    records = sorted([*folder.glob(EXPERIMENT), *folder.glob(f"*/{EXPERIMENT}")])
-    found = {record.parent: {"revision": 1, "settings": None} | read_facts(record) for record in records}
+    found, damaged = _records(folder)
     named = " ".join(str(facts[name]) for name in _NAMED_BY)
     kept = {
         place: of for place, of in found.items() if all(of.get(name) == facts[name] for name in _NAMED_BY)
     }
+    faults = {place: _other_facts(of, facts) for place, of in kept.items()}
+    fitting = [place for place, fault in faults.items() if not fault]
+    if damaged and not fitting:
+        raise damaged[0]
     if not kept:
         there = sorted({" ".join(str(of.get(name)) for name in _NAMED_BY) for of in found.values()})
         told = f", only of {', '.join(there)}" if there else ""
         raise UsageError(
             f"{folder}: has no kept rows of {named}{told}; name another folder with from", settings=["from"]
         )
-    faults = {place: _other_facts(of, facts) for place, of in kept.items()}
-    fitting = [place for place, fault in faults.items() if not fault]
     if not fitting:
         raise UsageError(
             [f"{place}: has rows of {fault}" for place, fault in faults.items()], settings=["from"]
@@ -166,6 +167,17 @@ def find_kept(facts: Mapping[str, Any], out: Path, folder: Path) -> tuple[Path, 
             settings=["from"],
         )
     return place, kept[place]
+
+
+def _records(folder: Path) -> tuple[dict[Path, dict[str, Any]], list[DataError]]:
+    """The facts of the rows in each folder, and the faults of records that are damaged."""
+    found, damaged = dict[Path, dict[str, Any]](), list[DataError]()
+    for record in sorted([*folder.glob(EXPERIMENT), *folder.glob(f"*/{EXPERIMENT}")]):
+        try:
+            found[record.parent] = {"revision": 1, "settings": None} | read_facts(record)
+        except DataError as error:
+            damaged.append(error)
+    return found, damaged
 
 
 def _other_facts(kept: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
