@@ -163,7 +163,10 @@ def paths(files: Files) -> list[Path]:
 
 
 def read_pairs(
-    file: Path, source_language: str | None = None, target_language: str | None = None
+    file: Path,
+    source_language: str | None = None,
+    target_language: str | None = None,
+    report: CleaningReport | None = None,
 ) -> tuple[list[str], list[str]]:
     """The sources and targets of a file of pairs, such as a test set.
 
@@ -171,14 +174,19 @@ def read_pairs(
         file: A file in one of the `FORMATS`.
         source_language: Code of the source language, for a TMX.
         target_language: Code of the target language, for a TMX.
+        report: Report to count the dropped units of a TMX in.
 
     Raises:
         UsageError: The file is a TMX, and a language is not given.
         DataError: The file is missing or empty, or a line has no tab, is not UTF-8 or contains a NUL.
     """
     files = CorpusFiles(pairs=file, source_language=source_language, target_language=target_language)
-    found = _format_of(file)(file, CleaningReport(), files)
-    pairs = [pair for pair in found if not isinstance(pair, DroppedPair)]
+    report, pairs = CleaningReport() if report is None else report, list[Pair]()
+    for pair in _format_of(file)(file, report, files):
+        if isinstance(pair, DroppedPair):
+            report.drop(pair.reason, pair)
+        else:
+            pairs.append(pair)
     return [pair.source for pair in pairs], [pair.target for pair in pairs]
 
 

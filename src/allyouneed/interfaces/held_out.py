@@ -5,6 +5,7 @@ from pathlib import Path
 
 from allyouneed.data.lines import read_aligned
 from allyouneed.errors import UsageError
+from allyouneed.interfaces.console import notice
 
 
 def read_held_out(
@@ -28,10 +29,13 @@ def read_held_out(
 def read_pairs_for(model: Path, pairs: Path) -> tuple[list[str], list[str]]:
     """The sources and targets of a file of pairs; those of a translation memory in the model's languages.
 
+    A notice counts the units without one of the languages, which are dropped.
+
     Raises:
         UsageError: It is a translation memory, and the model does not record its languages.
         DataError: The file cannot be read.
     """
+    from allyouneed.data.corpus import CleaningReport
     from allyouneed.data.corpus_files import read_pairs
     from allyouneed.data.tmx import is_xml
 
@@ -45,4 +49,9 @@ def read_pairs_for(model: Path, pairs: Path) -> tuple[list[str], list[str]]:
             f"{pairs}: is a translation memory, and {model} does not record its languages; give two "
             "line-aligned files instead"
         )
-    return read_pairs(pairs, data.source_language, data.target_language)
+    languages, report = (data.source_language, data.target_language), CleaningReport()
+    sources, targets = read_pairs(pairs, *languages, report)
+    if report.num_dropped:
+        dropped, lacking = report.num_dropped, " or ".join(languages)
+        notice(f"{pairs}: dropped {dropped:,} of {dropped + len(sources):,} units, which lack {lacking}")
+    return sources, targets
