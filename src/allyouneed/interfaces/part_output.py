@@ -11,7 +11,7 @@ import json
 import os
 import re
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import count, islice
 from pathlib import Path
 from typing import NamedTuple
@@ -20,6 +20,7 @@ from allyouneed.data.lines import Line, encode_line
 from allyouneed.errors import UsageError
 from allyouneed.storage.locations import ASIDE, Location
 from allyouneed.storage.publish import disk_errors, lock_output
+from allyouneed.storage.remote import Advance
 from allyouneed.storage.urls import url_of
 
 PART_LINES = 8_192
@@ -27,13 +28,6 @@ PART_LINES = 8_192
 LIST = "parts.json"
 _NAME = re.compile(r"part-\d{6,}-[0-9a-f]{16}\.txt")
 _LEFTOVER = re.compile(rf"{re.escape(ASIDE)}.*|({_NAME.pattern}|parts\.json)\.tmp-[0-9a-f]{{32}}")
-
-
-Advance = Callable[[int], None]
-
-
-def _ignore(count: int) -> None:
-    """The default of an `Advance`."""
 
 
 class _Part(NamedTuple):
@@ -56,7 +50,11 @@ class PartsOutput:
     """
 
     def __init__(
-        self, where: Path, request: str, advance: Advance = _ignore, skip: Advance = _ignore
+        self,
+        where: Path,
+        request: str,
+        advance: Advance = lambda count: None,
+        skip: Advance = lambda count: None,
     ) -> None:
         self._request, self._advance, self._skip = request, advance, skip
         self._location = Location(where)
@@ -156,7 +154,10 @@ class PartsOutput:
 
 @contextlib.contextmanager
 def parts_output(
-    where: Path, request: str, advance: Advance = _ignore, skip: Advance = _ignore
+    where: Path,
+    request: str,
+    advance: Advance = lambda count: None,
+    skip: Advance = lambda count: None,
 ) -> Iterator[PartsOutput]:
     """The output of parts; of a local folder, it is the only one.
 
