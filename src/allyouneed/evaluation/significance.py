@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sacrebleu import BLEU
 
-from allyouneed.evaluation.bleu import bleu_of
 from allyouneed.evaluation.bleu_tokens import WORDS, Tokens
 from allyouneed.evaluation.score import aligned_references
 
@@ -99,9 +99,15 @@ def paired_bootstrap(
     differences = second - first
     p_value = share_as_large(differences - differences.mean(), of_system - of_baseline)
     low, high = np.percentile(differences, (2.5, 97.5))
-    scored = bleu_of(tokens)(baseline, *references).signature
+    scored = _bleu_signature(aligned_references(baseline, references), tokens)
     signature = f"{scored}|bs:{num_samples}|seed:{_SEED}|test:riezler-maxwell"
     return Comparison(of_baseline, of_system, p_value, (float(low), float(high)), signature, len(baseline))
+
+
+def _bleu_signature(references: Sequence[Sequence[Any]], tokens: Tokens) -> str:
+    """Signature of BLEU on these references; blank ones give it too, as only their number counts."""
+    blank = [[line and "" for line in lines] for lines in references]
+    return str(BLEU(tokenize=tokens.tokenizer, force=True, references=blank).get_signature())
 
 
 def resampled_scores(
