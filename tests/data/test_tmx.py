@@ -136,7 +136,7 @@ def entities(declarations: str) -> bytes:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (memory(*UNITS)[:-5], r"a:12:1: malformed XML, unclosed token; mend it, or export the file again"),
+        (memory(*UNITS)[:-5], r"a:12:1: malformed XML, unclosed token; correct it, or export the file again"),
         (memory(*UNITS).replace(b"deux", b"&"), r"a:8:65: malformed XML, not well-formed"),
         (memory(*UNITS).replace(b"deux", b"\xff"), r"a:8:64: malformed XML, not well-formed"),
         (memory(*UNITS).replace(b"</body>", b""), r"a:12:3: malformed XML, mismatched tag"),

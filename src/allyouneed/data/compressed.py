@@ -1,4 +1,4 @@
-"""Opens files that may be compressed. What they are is read from their first bytes, not from their names."""
+"""Opens files that may be compressed, as their first bytes tell, not their names."""
 
 import errno
 import io
@@ -39,14 +39,14 @@ class _Decoder(Protocol):
 
     @property
     def unused_data(self) -> bytes:
-        """What came after its end."""
+        """Bytes after the end of the frame."""
 
     def decompress(self, data: bytes, /) -> bytes:
         """Expand the next bytes."""
 
 
 _Codec = tuple[Callable[[], _Decoder], type[Exception]]
-"""What makes a decoder, and the error that it raises if the data is damaged."""
+"""Function that makes a decoder, and the error that a decoder raises if the data is damaged."""
 
 
 def _gzip() -> _Codec:
@@ -77,13 +77,13 @@ class Packing(NamedTuple):
     """A kind of compressed file or archive."""
 
     what: str
-    """What such a file is, for messages."""
+    """Description for messages, such as "a zip archive"."""
     command: str
-    """The command that expands it."""
+    """Command that expands such a file."""
     magics: tuple[bytes, ...]
-    """The bytes that it may begin with."""
+    """Bytes that such a file may begin with."""
     suffix: str = ""
-    """The usual end of its name, if it can be read."""
+    """Usual end of a file name, if such a file can be read here."""
     codec: Callable[[], _Codec] | None = None
 
 
@@ -109,12 +109,11 @@ SUFFIXES = tuple(packing.suffix for packing in _PACKINGS if packing.suffix)
 
 
 def packing_of(head: bytes, suffix: str = "") -> Packing | None:
-    """How a file is packed.
+    """Kind of packing of a file, from its first bytes; None if it is not packed.
 
     Args:
-        head: Its first bytes.
-        suffix: The end of its name; only so can a file be recognised that is cut off within the bytes that
-            tell its kind.
+        head: First bytes of the file.
+        suffix: End of the file name, which decides if the file ends within the bytes that tell its kind.
     """
     if head[_TAR_MAGICS_BEGIN:].startswith(_TAR_MAGICS):
         return _TAR
@@ -128,7 +127,7 @@ def packing_of(head: bytes, suffix: str = "") -> Packing | None:
 
 
 def other_content(head: bytes) -> tuple[str, str] | None:
-    """What a line, the first of a stream, has instead of UTF-8: a message and its label."""
+    """Message about a stream that begins as UTF-16, UTF-32 or packed, and its label; None otherwise."""
     for mark, encoding in _OTHER_BYTE_ORDER_MARKS.items():
         if head.startswith(mark):
             return f"{encoding}; convert with iconv -f {encoding} -t UTF-8", "E-UTF16"

@@ -65,7 +65,7 @@ class CorpusFiles:
     """Whether pairs of equal sides are dropped; they are counted in any case."""
 
     columns: Columns = FIRST_TWO
-    """What the columns of tab-separated files are, and which scores are too low."""
+    """Columns of tab-separated files, and the scores that are too low."""
 
     source_language: str | None = None
     """Code of the source language, for files with texts in several: TMX."""
@@ -204,7 +204,7 @@ FORMATS: Sequence[tuple[Callable[[Path], bool], Format]] = (
     (is_xml, _read_tmx),
     (lambda file: True, _read_tab_separated),
 )
-"""What recognises the files of a format by their content, and what reads them; the first that fits counts."""
+"""For each format, a test of the content of a file, and a reader; the first whose test passes counts."""
 
 
 def _format_of(file: Path) -> Format:

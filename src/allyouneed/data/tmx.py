@@ -173,7 +173,7 @@ class _Reader:
         except expat.ExpatError as error:
             raise DataError(
                 f"{self._file}:{error.lineno}:{error.offset + 1}: malformed XML, "
-                f"{expat.ErrorString(error.code)}; mend it, or export the file again"
+                f"{expat.ErrorString(error.code)}; correct it, or export the file again"
             ) from None
         except (LookupError, ValueError) as error:
             raise self.fault(

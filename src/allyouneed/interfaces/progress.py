@@ -123,7 +123,7 @@ class _ProgressBar:
 
 
 class _Position(ProgressColumn):
-    """How much is done, and how much there is."""
+    """Column of the amount done and the total."""
 
     def __init__(self, unit: str) -> None:
         super().__init__(Column(no_wrap=True))

@@ -19,7 +19,7 @@ MAX_SETTINGS_BYTES = 1 << 20
 MAX_VOCABULARY_BYTES = 1 << 24
 """Size of a vocabulary or a tokeniser; one of 60,000 entries has one or two megabytes."""
 _MOST_RATIO, _ALWAYS_BYTES = 50, 1 << 24
-"""How many times its own size an archive may have when it is unpacked, and the bytes that it always may."""
+"""Maximum ratio of the unpacked size of an archive to its file size; unpacked size that is always allowed."""
 
 
 def json_object(path: Path, max_bytes: int = MAX_SETTINGS_BYTES) -> dict[str, Any]:
@@ -78,7 +78,7 @@ class ByteReader:
 
     Args:
         file: The file.
-        size: Its number of bytes.
+        size: Number of bytes in the file.
     """
 
     def __init__(self, file: BinaryIO, size: int) -> None:
@@ -106,18 +106,20 @@ def require_members(archive: zipfile.ZipFile, path: Path, most: int) -> Sequence
 
     Args:
         archive: The archive.
-        path: Its file.
-        most: Number of files that it may have.
+        path: File of the archive, for messages.
+        most: Maximum number of files in the archive.
 
     Raises:
-        ModelError: There are more, they are too large, or they are compressed otherwise.
+        ModelError: There are more files, they are too large, or they are compressed in another way.
     """
     members, size = archive.infolist(), path.stat().st_size
     total = sum(member.file_size for member in members)
     if len(members) > most or total > MAX_WEIGHT_BYTES:
         raise ModelError(f"{path}: has more than {most:,} files or {MAX_WEIGHT_BYTES:,} bytes")
     if total > max(_ALWAYS_BYTES, _MOST_RATIO * size):
-        raise ModelError(f"{path}: is compressed beyond belief: {size:,} bytes become {total:,}")
+        raise ModelError(
+            f"{path}: expands from {size:,} to {total:,} bytes, too many for its size; take another copy"
+        )
     if any(each.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for each in members):
         raise ModelError(f"{path}: is compressed otherwise than by DEFLATE; make it again")
     return members

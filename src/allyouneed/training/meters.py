@@ -77,7 +77,7 @@ class Best:
     since: int = 0
     """Number of validations since then."""
     convention: str = ""
-    """How the score is computed, if not as usual."""
+    """Convention of the score, if not the usual one."""
 
     def __post_init__(self) -> None:
         if self.value == 0:  # in states that earlier versions wrote while BLEU or F1 was 0

@@ -22,9 +22,9 @@ class Validation(NamedTuple):
     best_by: str
     """Name of the score whose maximum is the best validation; if absent, the lowest loss is best."""
     convention: str = ""
-    """How that score is computed, such as "bleu_zh", if not as usual; others are not compared with it."""
+    """Convention of the score, such as "bleu_zh", if not the usual one; scores of others are not compared."""
     reason: str = ""
-    """Why it is computed so, for the user."""
+    """Reason for that convention, shown to the user."""
 
 
 LOSS_ALONE = Validation(lambda model: {}, "")

@@ -49,14 +49,14 @@ def demo(*, out: Path = Path("runs/demo"), device: Device = "auto") -> None:
 
 
 def _suggestion(examples: "Sequence[Example]", model: Path) -> str:
-    """How to translate a sentence, one that the model translates rightly if there is any."""
+    """A command that translates a test sentence; the first that the model translates rightly, if any."""
     right = (example for example in examples if example.translation == example.reference)
     tried = next(right, examples[0])
     return f'Try it: echo "{tried.source}" | {_program()} translate {shlex.quote(str(model))}'
 
 
 def _program() -> str:
-    """How to call this program: its name, or its path if it is not on the PATH."""
+    """Command that runs this program: its name, or its path if it is not on the PATH."""
     if shutil.which("allyouneed"):
         return "allyouneed"
     installed, here = Path(sys.executable).with_name("allyouneed"), Path.cwd()

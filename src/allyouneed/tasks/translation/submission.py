@@ -20,9 +20,9 @@ class Segment(NamedTuple):
 
     source: str
     text: str
-    """Its best translation."""
+    """Best translation of the source."""
     before: str
-    """What stands before its translation: white space and line breaks of the text."""
+    """White space and line breaks of the text before the translation."""
 
 
 @dataclass(frozen=True)
@@ -71,10 +71,10 @@ def submit_lines(
 
     Args:
         scheduler: The scheduler.
-        plan: How each part is searched.
+        plan: Search settings for each part.
         encoded: The text.
         maker: Makes translations of what is found.
-        space: What separates the translations of the parts of a line.
+        space: Separator of the translations of the parts of a line.
         deadline: Value of `time.monotonic()` after which the translation fails with `TimeoutError`.
         tell: Called by a worker with the beginning of the translation that can no longer change, whenever it
             has become longer; not with sampling or a coverage penalty.
