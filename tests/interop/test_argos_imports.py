@@ -102,7 +102,8 @@ def test_an_installed_package_is_read_as_its_zip(package: Path, tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("code", "stored"), [("pb", "pt"), ("zh-Hans", "zh"), ("fra", "fr"), ("x!", ""), (7, "")]
+    ("code", "stored"),
+    [("pb", "pt-BR"), ("zh-Hans", "zh-Hans"), ("zt", "zh-Hant"), ("fra", "fr"), ("x!", ""), (7, "")],
 )
 def test_codes_of_languages_have_one_spelling(
     package: Path, code: object, stored: str, tmp_path: Path

@@ -263,12 +263,13 @@ def test_students_of_marian_run_on_the_kernels(precision: Any, tmp_path: Path) -
 
 def test_it_is_an_ordinary_model(marian: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Verified, attended to, exported to where it is from, and imported once more."""
-    assert main(["import", str(marian), str(tmp_path / "model"), "--languages", "en-nl"]) == 0
+    assert main(["import", str(marian), str(tmp_path / "model"), "--languages", "en-zh_Hant"]) == 0
     assert "log-probabilities differ by" in capsys.readouterr().out
     assert main(["verify", str(tmp_path / "model")]) == 0
     assert main(["export", str(tmp_path / "model"), str(tmp_path / "out"), "--to", "huggingface"]) == 0
     assert "log-probabilities differ by" in capsys.readouterr().out
     assert import_model(tmp_path / "out", tmp_path / "back").format == "huggingface"
+    assert load_translator(tmp_path / "back").config.data.target_language == "zh-Hant"
     attention = load_translator(tmp_path / "model").attention("sun moon")
     assert [word.text for word in attention.source.words][:2] == ["sun", "moon"]
     manifest = read_manifest(tmp_path / "model", "model")

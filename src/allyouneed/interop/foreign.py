@@ -14,7 +14,7 @@ from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import ModelError, UsageError
 from allyouneed.interop.foreign_files import require_finite
 from allyouneed.interop.parity import Ids
-from allyouneed.language_codes import primary_language
+from allyouneed.language_codes import standard_code
 from allyouneed.symbols import CONTROL_SYMBOLS, END, PADDING, START, UNKNOWN
 
 NEVER = -1_000.0
@@ -242,7 +242,7 @@ def language_settings(source: object, target: object) -> dict[str, str]:
     """The settings of `DataConfig` for the languages of both sides, as far as these are codes."""
     codes = {"source_language": source, "target_language": target}
     return {
-        name: primary_language(code)
+        name: standard_code(code)
         for name, code in codes.items()
         if isinstance(code, str) and _CODE.fullmatch(code)
     }

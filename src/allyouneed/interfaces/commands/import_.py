@@ -7,7 +7,7 @@ from urllib.parse import unquote
 
 from allyouneed.errors import UsageError
 from allyouneed.interfaces.console import notice
-from allyouneed.language_codes import primary_language
+from allyouneed.language_codes import standard_code
 from allyouneed.storage.publish import disk_errors
 from allyouneed.storage.urls import url_of
 
@@ -62,7 +62,7 @@ def _pair(languages: str | None) -> tuple[str, str] | None:
     found = _PAIR.fullmatch(languages)
     if found is None:
         raise UsageError(f"--languages {languages}: is not of the form SOURCE-TARGET, such as en-de")
-    return primary_language(found[1]), primary_language(found[2])
+    return standard_code(found[1]), standard_code(found[2])
 
 
 def _require_on_disk(model: Path) -> None:

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from itertools import product
 
 from allyouneed.interfaces.server.ask import Ask
-from allyouneed.interfaces.server.language_variants import are_same, closest_code, distance
 from allyouneed.interfaces.server.models import ServedModel
 from allyouneed.interfaces.server.refusal import Refusal
+from allyouneed.language_codes import are_same, closest_code, distance
 from allyouneed.tasks.translation.translator import Translator
 
 AUTO = "auto"

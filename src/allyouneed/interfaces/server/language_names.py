@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from allyouneed.interfaces.server.language_variants import language_parts
+from allyouneed.language_codes import language_parts
 
 _NAMES: Final = """
 aa Afar, ab Abkhazian, ae Avestan, af Afrikaans, ak Akan, am Amharic, an Aragonese, ar Arabic, as Assamese,

@@ -12,7 +12,7 @@ import torch
 
 from allyouneed.config.run import DecodingPrecision
 from allyouneed.errors import UsageError
-from allyouneed.interfaces.server.language_variants import are_same
+from allyouneed.language_codes import are_same
 from allyouneed.native.library import available, instructions
 from allyouneed.storage.run_directory import resolve_model
 from allyouneed.tasks.loading import load

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from allyouneed.interfaces.server.directions import Direction, between
-from allyouneed.interfaces.server.language_variants import closest_code, standard_code
 from allyouneed.interfaces.server.refusal import Refusal
+from allyouneed.language_codes import closest_code, standard_code
 
 _SHOWN: Final[Mapping[str, Mapping[str, str]]] = {
     "EN": {"EN-GB": "English (British)", "EN-US": "English (American)"},

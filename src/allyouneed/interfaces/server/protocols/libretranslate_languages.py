@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from allyouneed.interfaces.server.directions import Direction, between
-from allyouneed.interfaces.server.language_variants import closest_code, standard_code
 from allyouneed.interfaces.server.refusal import Refusal
+from allyouneed.language_codes import closest_code, standard_code
 
 _MOST_CHARACTERS: Final = 40
 UNKNOWN: Final = "en"
