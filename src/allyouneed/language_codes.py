@@ -62,9 +62,14 @@ def is_language_code(code: str) -> bool:
     return language in _OTHER_NAMES.values() or re.fullmatch("[a-z]{3}", language) is not None
 
 
+def plain_code(code: str) -> str:
+    """A language code in lower case, with hyphens."""
+    return code.strip().lower().replace("_", "-")
+
+
 def language_parts(code: str) -> list[str]:
     """The parts of a language code in lower case: the language as in ISO 639-1, then its variants."""
-    language, *variants = code.strip().lower().replace("_", "-").split("-")
+    language, *variants = plain_code(code).split("-")
     spelled = "-".join([_OTHER_NAMES.get(language, language), *variants])
     return _REGIONS_OF_SCRIPTS.get(spelled, spelled).split("-")
 

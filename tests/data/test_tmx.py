@@ -119,6 +119,45 @@ def test_a_code_stands_for_its_language_or_for_itself_if_the_file_has_it(
     assert read(tmp_path / "a", SEVERAL, *languages)[0] == pairs
 
 
+SCRIPTS = memory(
+    unit(zh_TW="電腦", zh_CN="电脑", en="computer"),
+    unit(zh_HK="屏幕", zh="苹果", en="x"),
+    unit(nb_NO="ja", en="y"),
+)
+
+
+@pytest.mark.parametrize(
+    ("languages", "pairs"),
+    [
+        (("en", "zh-Hans"), [("computer", "电脑")]),
+        (("en", "zh"), [("computer", "电脑"), ("x", "苹果")]),
+        (("en", "zho_Hant"), [("computer", "電腦"), ("x", "屏幕")]),
+        (("en", "zh-hk"), [("x", "屏幕")]),
+        (("zh-Hans", "zh-Hant"), [("电脑", "電腦")]),
+        (("zh", "zt"), [("电脑", "電腦"), ("苹果", "屏幕")]),
+        (("no", "en"), [("ja", "y")]),
+    ],
+)
+def test_a_text_is_in_the_script_that_is_asked_for(
+    tmp_path: Path, languages: tuple[str, str], pairs: list[tuple[str, str]]
+) -> None:
+    assert [pair[:2] for pair in read(tmp_path / "a", SCRIPTS, *languages)[0]] == pairs
+
+
+def test_a_language_that_a_file_has_in_another_script_only_is_read_if_no_script_is_asked_for(
+    tmp_path: Path,
+) -> None:
+    content = memory(unit(en="computer", zh_TW="電腦"))
+    assert read(tmp_path / "a", content, "en", "zh")[0] == [("computer", "電腦", 5)]
+    with pytest.raises(DataError, match=r"a: has no text of the language zh-Hans; it has en, zh-TW$"):
+        read(tmp_path / "a", content, "en", "zh-Hans")
+
+
+def test_a_text_in_the_language_itself_is_closer_than_a_variety(tmp_path: Path) -> None:
+    content = memory(unit(en_US="color", en="colour", de="Farbe"))
+    assert read(tmp_path / "a", content)[0] == [("colour", "Farbe", 5)]
+
+
 def test_the_attribute_of_earlier_versions_names_languages_too(tmp_path: Path) -> None:
     content = memory(*UNITS, head="<tmx version='1.1'>\n<body>\n").replace(b"xml:lang", b"lang")
     assert [pair[:2] for pair in read(tmp_path / "a", content)[0]] == [("one", "eins"), ("three", "drei")]

@@ -1,6 +1,7 @@
 """Options with numbers that nobody needs, words in the place of numbers, and orders that mislead."""
 
 import random
+from itertools import pairwise
 
 import pytest
 from tests.siege.cases import Case, parse, train, translate
@@ -153,8 +154,9 @@ def fuzzed(number: int) -> Case:
     for option in draw.sample(OPTIONS[command], k=min(len(OPTIONS[command]), draw.choice([1, 1, 2, 3]))):
         arguments += [option, draw.choice(VALUES)] if draw.random() < 0.8 else [option]
     several = {"--n-best", "--jsonl"} & set(arguments)
+    targets = {"new", *(value for option, value in pairwise(arguments) if option == "--out")}
     rows = 3 if command[0] in ("translate", "parse") and not several else None
-    return Case(str(number), tuple(arguments), targets=("new",), stdin=b"sun moon\n\nstar\n", rows=rows)
+    return Case(str(number), tuple(arguments), targets=tuple(targets), stdin=b"sun moon\n\nstar\n", rows=rows)
 
 
 @pytest.mark.parametrize("count", [30, pytest.param(1_200, marks=pytest.mark.release)])

@@ -1,7 +1,7 @@
 """Reads sentence pairs from translation memories (TMX 1.1 to 1.4b), unit by unit."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 from xml.parsers import expat
@@ -10,7 +10,7 @@ from allyouneed.data.compressed import BLOCK_BYTES, open_compressed
 from allyouneed.data.corpus import CleaningReport, DroppedPair, DropReason, Pair, counts_of
 from allyouneed.data.lines import LineCounts, reading_errors, too_large
 from allyouneed.errors import MAX_REPORTED, DataError, UsageError
-from allyouneed.language_codes import primary_language
+from allyouneed.language_codes import are_same, distance, language_parts, plain_code
 
 _BEGIN: Final = re.compile(
     rb"(\xff\xfe|\xfe\xff|\xef\xbb\xbf)?\s*(<\?xml[^>\t]*\?>[ \r\n]*<|<!DOCTYPE tmx|<tmx[ \r\n>])"
@@ -54,11 +54,11 @@ def is_xml(file: Path) -> bool:
 def read_tmx(
     file: Path, report: CleaningReport, languages: Languages, *, max_bytes: int | None = None
 ) -> Iterator[Pair]:
-    """Read a pair from each unit: the first text in the one language, and the first in the other.
+    """Read a pair from each unit: the text closest to each language, the first of several.
 
-    A code stands for its language with any region or script; but if it has one itself, and the file has just
-    that code, it stands for that. A pair has the number of the line where its unit begins, or the next number
-    if several units share a line. Units without one of the languages yield an `IncompletePair`.
+    A code stands for its language with any region, in its script; but if it has one itself, and the file has
+    just that code, it stands for that. A pair has the number of the line where its unit begins, or the next
+    number if several units share a line. Units without one of the languages yield an `IncompletePair`.
 
     Raises:
         UsageError: A language is not given.
@@ -69,7 +69,7 @@ def read_tmx(
     number = num_pairs = 0
     for line, variants in _units(file, counts_of(file, report), max_bytes):
         number = max(number + 1, line)
-        source, target = (next((text for code, text in variants if code in side), None) for side in sides)
+        source, target = (_text_in(side, variants) for side in sides)
         if source is None or target is None:
             yield IncompletePair("", "", number, str(file))
         else:
@@ -79,8 +79,8 @@ def read_tmx(
         raise DataError(f"{file}: no unit has both {' and '.join(map(str, languages))}; check the languages")
 
 
-def _codes_of(file: Path, languages: Languages, max_bytes: int | None) -> list[set[str]]:
-    """The codes in a file that stand for each of two languages."""
+def _codes_of(file: Path, languages: Languages, max_bytes: int | None) -> list[dict[str, int]]:
+    """The codes in a file that stand for each of two languages, and how far each is from it."""
     units = _units(file, LineCounts(), max_bytes)
     present = {code: None for _, variants in units for code, _ in variants if code}
     if not present:
@@ -92,11 +92,11 @@ def _codes_of(file: Path, languages: Languages, max_bytes: int | None) -> list[s
             f"{file}: is a translation memory in {names}; choose two by source_language and target_language",
             settings=settings,
         )
-    found = [{code for code in present if _fits(code, wanted or "", present)} for wanted in languages]
+    found = [_fitting(wanted or "", present) for wanted in languages]
     for wanted, codes in zip(languages, found, strict=True):
         if not codes:
             raise DataError(f"{file}: has no text of the language {wanted}; it has {names}")
-    if found[0] & found[1]:
+    if found[0].keys() & found[1].keys():
         raise DataError(
             f"{file}: {languages[0]} and {languages[1]} are the same here; it has {names}; choose two by "
             "source_language and target_language",
@@ -105,16 +105,19 @@ def _codes_of(file: Path, languages: Languages, max_bytes: int | None) -> list[s
     return found
 
 
-def _fits(code: str, wanted: str, present: dict[str, None]) -> bool:
-    """Whether a code in a file stands for a language."""
-    wanted = _spelling(wanted)
-    if "-" in wanted and any(_spelling(each) == wanted for each in present):
-        return _spelling(code) == wanted
-    return primary_language(code) == primary_language(wanted)
+def _fitting(wanted: str, present: Iterable[str]) -> dict[str, int]:
+    """The codes in a file that stand for a language, and how far each is from it."""
+    apart = {code: far for code in present if (far := distance(wanted, code)) is not None}
+    fitting = {code: far for code, far in apart.items() if are_same(wanted, code)} or apart
+    exact = [code for code in fitting if plain_code(code) == plain_code(wanted)]
+    exact = exact or [code for code, far in fitting.items() if not far]
+    return dict.fromkeys(exact, 0) if exact and len(language_parts(wanted)) > 1 else fitting
 
 
-def _spelling(code: str) -> str:
-    return code.strip().lower().replace("_", "-")
+def _text_in(codes: dict[str, int], variants: list[tuple[str, str]]) -> str | None:
+    """The text of a unit whose code is the closest of these, the first of several."""
+    fitting = [variant for variant in variants if variant[0] in codes]
+    return min(fitting, key=lambda variant: codes[variant[0]])[1] if fitting else None
 
 
 def _units(file: Path, counts: LineCounts, max_bytes: int | None) -> Iterator[_Unit]:
