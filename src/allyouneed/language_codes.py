@@ -35,6 +35,7 @@ _OTHER_NAMES: Final = {
 _REGIONS_OF_SCRIPTS: Final = {
     **{"zh-cn": "zh-hans", "zh-sg": "zh-hans", "zh-hk": "zh-hant", "zh-mo": "zh-hant", "zh-tw": "zh-hant"},
 }
+_SPOKEN: Final = {"fil": "tl", "nb": "no", "sh": "sr"}
 _USUAL_SCRIPTS: Final = {"zh": "hans"}
 """Script of a language whose code names none, where texts in another script are as usual."""
 _FAR: Final = 100
@@ -54,6 +55,12 @@ def primary_language(code: str) -> str:
             "deu", "ger", "deu_Latn". An unknown code is its own language; "" stays empty.
     """
     return language_parts(code)[0]
+
+
+def spoken_language(code: str) -> str:
+    """The language of a code, the same for two names of one: "no" for Bokmål, "tl" for Filipino."""
+    language = primary_language(code)
+    return _SPOKEN.get(language, language)
 
 
 def is_language_code(code: str) -> bool:
@@ -95,7 +102,9 @@ def distance(asked: str, served: str, *, is_source: bool = False) -> int | None:
     """
     wanted, found = language_parts(asked), language_parts(served)
     other_script = len({_script(wanted), _script(found)} - {""}) > 1
-    if _spoken(wanted) != _spoken(found) or (other_script and len(wanted) > 1 and not is_source):
+    if spoken_language(asked) != spoken_language(served) or (
+        other_script and len(wanted) > 1 and not is_source
+    ):
         return None
     return len({*wanted[1:]} ^ {*found[1:]}) + _FAR * other_script
 
@@ -111,10 +120,6 @@ def closest_code(asked: str, served: Iterable[str], *, is_source: bool = False) 
 def are_same(one: str, other: str) -> bool:
     """Whether two codes are of the same language in the same script."""
     return None not in (distance(one, other), distance(other, one))
-
-
-def _spoken(parts: list[str]) -> str:
-    return "no" if parts[0] == "nb" else parts[0]
 
 
 def _script(parts: list[str]) -> str:

@@ -6,7 +6,7 @@ from threading import Lock
 from typing import Any, Final
 
 from allyouneed.errors import UsageError
-from allyouneed.language_codes import primary_language
+from allyouneed.language_codes import spoken_language
 
 _MOST_CHARACTERS: Final = 2_000
 """Number of characters that are looked at; more would not change the answer."""
@@ -14,8 +14,6 @@ _PRIOR: Final = 0.9
 """Probability, before a text is read, that its language is a given one."""
 _DOUBTFUL: Final = 0.5
 """Probability of its language below which a text of a corpus is taken for one of another language."""
-_NAMED_OTHERWISE: Final = {"nb": "no", "fil": "tl", "sh": "sr"}
-"""Languages that the detector knows under another code."""
 
 
 class _Identifier:
@@ -61,7 +59,7 @@ class Detector:
     """
 
     def __init__(self, codes: Iterable[str]) -> None:
-        self._languages = {code: _language(code) for code in codes}
+        self._languages = {code: spoken_language(code) for code in codes}
 
     def load(self) -> None:
         """Load the detector's model, if it is not loaded yet."""
@@ -104,7 +102,7 @@ class LanguageFilter:
     """
 
     def __init__(self, code: str) -> None:
-        self._model, self._language, self._code = _identifier.load(), _language(code), code
+        self._model, self._language, self._code = _identifier.load(), spoken_language(code), code
         self._detector = Detector([code])
         if self._language not in {*map(str, self._model.labels)}:
             known = ", ".join(sorted(map(str, self._model.labels)))
@@ -117,9 +115,3 @@ class LanguageFilter:
         if self._model.classify(text[:_MOST_CHARACTERS])[0] == self._language:
             return True
         return self._detector.detect(text)[0][1] >= _DOUBTFUL
-
-
-def _language(code: str) -> str:
-    """Return the detector's code for the language of a code."""
-    language = primary_language(code)
-    return _NAMED_OTHERWISE.get(language, language)

@@ -4,6 +4,8 @@ import re
 from functools import cache
 from typing import Final, NamedTuple
 
+from allyouneed.language_codes import spoken_language
+
 
 class Words(NamedTuple):
     """Words of a language. Abbreviations lack the last full stop; spaces within them are left out.
@@ -35,12 +37,11 @@ class Words(NamedTuple):
 def words_of(language: str) -> Words:
     """The words of a language (as by `primary_language`); none if they are not listed here."""
     listed = re.findall(
-        r"(?ms)^([a-z]+): (.*?)$(?=\n[a-z]+: |\n?\Z)", _WORDS.get(_SAME.get(language, language), "")
+        r"(?ms)^([a-z]+): (.*?)$(?=\n[a-z]+: |\n?\Z)",
+        _WORDS.get("no" if language == "nn" else spoken_language(language), ""),
     )
     return Words(**{name: frozenset(words.split()) for name, words in listed})
 
-
-_SAME: Final = {"no": "nb", "nn": "nb"}
 
 _WORDS: Final = {
     "de": """
@@ -231,7 +232,7 @@ begge andre hans hendes dens dets deres min mit mine din vores jeres uden under 
 hos ifølge idag igår senere tidligere først derefter derfor dog desuden ellers som at hvis
 whole: to var nord port sort fru rest
 """,
-    "nb": """
+    "no": """
 opening: philos em juris med theol hr fr frk dr prof dosent mag lic cand stud gen ob kapt lt st f.eks eks
 bl.a d.v.s dvs ca cirka jf jfr inkl ekskl iflg såk s.k pga p.g.a mht m.h.t vedr ev evt ang fhv tidl forf red
 overs utg inst avd maks dir adv kgl vs obs opprinn nåv hhv h.h.v pr

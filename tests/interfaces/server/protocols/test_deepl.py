@@ -308,7 +308,7 @@ def test_variants_are_translated_to_by_a_model_of_the_language(
 
 
 def test_variants_are_listed_as_by_deepl() -> None:
-    codes = ["en", "no", "pt_BR", "zh", "zh-Hant", "de"]
+    codes = ["en", "nor", "pt_BR", "zh", "zh-Hant", "de"]
     names = {code: f"Name of {code}" for code in codes} | {"en": "English", "pt_BR": "Portuguese (Brazil)"}
     languages = Languages(names, [Direction(code, code, ("model",)) for code in codes])
     assert [each["language"] for each in languages.targets()] == [

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from allyouneed.interfaces.server.directions import Direction, between
 from allyouneed.interfaces.server.refusal import Refusal
-from allyouneed.language_codes import closest_code, standard_code
+from allyouneed.language_codes import closest_code, spoken_language, standard_code
 
 _SHOWN: Final[Mapping[str, Mapping[str, str]]] = {
     "EN": {"EN-GB": "English (British)", "EN-US": "English (American)"},
@@ -79,7 +79,7 @@ def shown(source: str) -> str:
 
 
 def _code(code: str) -> str:
-    return "NB" if code.lower() == "no" else standard_code(code).upper()
+    return "NB" if spoken_language(code) == "no" else standard_code(code).upper()
 
 
 def _served(found: str | None, field: str) -> str:
