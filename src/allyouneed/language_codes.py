@@ -41,10 +41,14 @@ _USUAL_SCRIPTS: Final = {"zh": "hans"}
 _FAR: Final = 100
 """Distance between scripts, more than any number of variants."""
 
-WITHOUT_SPACES: Final = frozenset(
-    ["bo", "dz", "gan", "ja", "km", "lo", "lzh", "my", "shn", "th", "wuu", "yue", "zh"]
-)
-"""Languages that are written without spaces between words and between sentences."""
+CHINESE: Final = frozenset(["gan", "hsn", "lzh", "wuu", "yue", "zh"])
+"""Chinese languages."""
+WITHOUT_SPACES_BETWEEN_SENTENCES: Final = CHINESE | {"ja"}
+"""Languages whose marks are as wide as a character, so that no space follows a sentence."""
+WITHOUT_SPACES_BETWEEN_WORDS: Final = WITHOUT_SPACES_BETWEEN_SENTENCES | {
+    *("bo", "dz", "km", "lo", "my", "shn", "th"),
+}
+"""Languages that are written without spaces between words; some have one after a sentence."""
 
 
 def primary_language(code: str) -> str:

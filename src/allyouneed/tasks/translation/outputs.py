@@ -7,12 +7,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from allyouneed.inference.minimum_bayes_risk import rank_by_expected_utility
-from allyouneed.language_codes import primary_language
-
-_WITHOUT_SPACES_BETWEEN_SENTENCES = {"gan", "hsn", "ja", "lzh", "wuu", "yue", "zh"}
-"""Chinese languages and Japanese, whose marks are as wide as a character.
-
-Thai, Lao, Khmer, Burmese and Tibetan write no spaces between words, but one after a sentence."""
+from allyouneed.language_codes import WITHOUT_SPACES_BETWEEN_SENTENCES, primary_language
 
 CUT = "its translation did not end within the maximum length and was cut"
 """The message about a translation that was cut."""
@@ -97,7 +92,7 @@ def space_between_sentences(language: str) -> str:
     Args:
         language: Language code, such as "zh", "zh-Hans" or "zho".
     """
-    return "" if primary_language(language) in _WITHOUT_SPACES_BETWEEN_SENTENCES else " "
+    return "" if primary_language(language) in WITHOUT_SPACES_BETWEEN_SENTENCES else " "
 
 
 def _join(parts: Sequence[Part], found: Sequence[Translation], separators: Sequence[str]) -> Translation:
