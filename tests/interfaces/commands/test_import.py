@@ -85,7 +85,7 @@ def test_languages_are_named_in_any_spelling(tmp_path: Path) -> None:
         shutil.copy(FIXTURES / name, tmp_path)
     assert main(["import", str(tmp_path), str(tmp_path / "out"), "--languages", "pt_BR-zho_Hans"]) == 0
     data = load_for(tmp_path / "out", TRANSLATION).config.data
-    assert (data.source_language, data.target_language) == ("pt", "zh")
+    assert (data.source_language, data.target_language) == ("pt-BR", "zh-Hans")
 
 
 @pytest.mark.parametrize("pair", ["en", "en-de-fr", "e1-de", "en-_de"])
