@@ -57,7 +57,7 @@ class Divided(NamedTuple):
         return next((number for number, part in enumerate(self.parts) if part.ids), 0)
 
     def separators(self, space: str) -> list[str]:
-        """What stands before the translation of each part, and after the last: the white space of the text.
+        """Separators before the translation of each part, and after the last: the white space of the text.
 
         Args:
             space: What separates two sentences of the translation where the text has a single space or none.

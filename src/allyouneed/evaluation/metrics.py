@@ -33,7 +33,7 @@ def translation_metrics(
 
 
 def _advice(target_language: str) -> str:
-    """What to do about a code that names no language; "" if it may name one."""
+    """The remedy for a code that names no language; "" if it may name one."""
     if not target_language:
         return "give target_language"
     if is_language_code(target_language):
