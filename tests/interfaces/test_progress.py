@@ -112,7 +112,11 @@ def test_no_progress_yet_promises_no_time_left(capsys: pytest.CaptureFixture[str
     assert capsys.readouterr().err == "allyouneed: translate: 0/10 lines (0%), 0 lines/s\n"
 
 
-def test_a_short_job_off_a_terminal_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("setting", ["NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"])
+def test_a_short_job_off_a_terminal_says_nothing(
+    setting: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(setting, "1")
     with progress(10, unit="updates", description="train") as bar:
         bar.advance(10, "loss 1.00")
     assert capsys.readouterr() == ("", "")

@@ -41,7 +41,8 @@ def progress(total: int | None, *, unit: str, description: str, done: int = 0) -
         done: Number of units done before this process started, for example before a resume.
     """
     console = Console(stderr=True)
-    if talk.quiet or not console.is_interactive:
+    is_terminal = console.is_interactive and console.file.isatty()  # FORCE_COLOR alone makes no terminal
+    if talk.quiet or not is_terminal:
         yield ProgressLines(total, unit, description, done)
         return
     wide = console.width >= _WIDE_TERMINAL
