@@ -324,3 +324,49 @@ def test_python_can_ask_whether_sentences_are_lost(translator: Translator) -> No
         "has 4 sentences, its translation 1; split_sentences translates each of them separately"
     )
     assert translator.lost_sentences(texts[1] * 400, found[1].text) is None  # translated in parts
+
+
+MIXED = b"sun\nmoon %1$s star\n<b>bird</b>\nfish\n"
+FOUND = (
+    "allyouneed: standard input:2: has a placeholder (`%1$s`), which is translated as words: it may be lost; "
+)
+
+
+@pytest.mark.parametrize("options", [[], ["--n-best", "2"], ["--resume-output", "out"], ["--parts", "parts"]])
+def test_the_first_line_that_is_not_plain_is_told_once(
+    translate: RunCommand, options: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, _, err = translate(MIXED, *options)
+    assert (code, err) == (0, FOUND + "--strict refuses it (later texts are not checked)\n")
+    assert translate(MIXED, "--quiet", *options)[::2] == (0, "")
+
+
+def test_a_strict_run_writes_the_lines_before_one_that_is_not_plain_and_ends(
+    translate: RunCommand, tmp_path: Path
+) -> None:
+    refused = (
+        "allyouneed: error[E-DATA]: standard input:2: has a placeholder (`%1$s`), which is not prose; "
+        "take it out, or leave out --strict\n"
+    )
+    _, plain, _ = translate(MIXED, "--quiet")
+    first = plain[: plain.index(b"\n") + 1]
+    assert translate(MIXED, "--strict") == (3, first, refused)
+    file = tmp_path / "out"
+    assert translate(MIXED, "--strict", "--resume-output", file) == (3, b"", refused)
+    assert file.read_bytes() == first
+    assert translate(MIXED, "--quiet", "--resume-output", file)[0] == 0
+    assert file.read_bytes() == plain
+    parts = tmp_path / "parts"
+    assert translate(MIXED, "--strict", "--parts", parts)[0] == 3
+    assert translate(MIXED, "--quiet", "--parts", parts)[0] == 0
+    assert translate(b"sun <3 moon\n5 < 6\n100 % star\n10:30\n", "--strict")[::2] == (0, "")
+
+
+def test_the_text_in_json_is_checked_and_not_the_json(translate: RunCommand) -> None:
+    code, out, err = translate(b'{"id": "{0}", "text": "sun"}\n{"text": "sun\\n<b>moon</b>"}\n', "--jsonl")
+    assert (code, out.count(b"\n")) == (0, 2)
+    assert err.startswith("allyouneed: standard input:2: has markup (`<b>`), ")
+    code, out, err = translate(b'{"text": "sun"}\n{"text": "{{moon}}"}\n', "--jsonl", "--strict")
+    assert (code, out.count(b"\n")) == (3, 1)
+    assert err.startswith("allyouneed: error[E-DATA]: standard input:2: has a placeholder (`{{moon}}`), ")

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from allyouneed.errors import UsageError, in_flags
+from allyouneed.data.structure import structure_in
+from allyouneed.errors import DataError, UsageError, in_flags
 from allyouneed.interfaces.account import Account
 from allyouneed.interfaces.computing import AS_USUAL, Computing
 from allyouneed.interfaces.console import notice
@@ -66,6 +67,9 @@ class LineOptions:
     """Split each line into sentences, translate them separately, and join the translations."""
     too_long: Literal["split", "error"] = "split"
     """Lines too long for the model: translate them in parts, with a notice, or report an error."""
+    strict: bool = False
+    """Stop with an error (exit code 3) at the first line that has markup, time codes, keys of catalogues,
+    placeholders or addresses. By default they are translated as words, and a notice names the first one."""
     resume_output: Path | None = None
     """Write to this file, and continue it if an earlier run was interrupted; repeat the same model, options
     and input."""
@@ -155,7 +159,7 @@ def translate(
         if engine == "ray":
             stream = partial(_on_cluster(stack, models, shortlist, computing).answer, **asked)
         windows = _windows(in_one=engine == "ray" or lines.parts is not None)
-        return _answer(lines, windows, output, stream, _checks(translator, asked))
+        return _answer(lines, windows, output, stream, _checks(translator, asked, lines.strict))
 
 
 def _require_possible(stream: "Stream", target_prefix: str, shortlist: Path | None) -> None:
@@ -173,19 +177,33 @@ def _windows(*, in_one: bool) -> "Iterator[Iterable[Line]]":
     return iter([chain.from_iterable(windows)]) if in_one else windows
 
 
-def _checks(translator: "Translator", asked: Mapping[str, Any]) -> "list[Check]":
+def _checks(translator: "Translator", asked: Mapping[str, Any], strict: bool) -> "list[Check]":
     """The checks whose first finding is reported."""
     from allyouneed.tasks.translation.outputs import CUT
+
+    def structure(text: str, _: "Translation") -> str | None:
+        found = structure_in(text)
+        return found and f"{found}, which is translated as words: it may be lost; --strict refuses it"
 
     def lost_sentences(text: str, translation: "Translation") -> str | None:
         lost = translator.lost_sentences(text, translation.text, too_long=asked["too_long"])
         return lost and in_flags(lost, ["split_sentences"])
 
-    def cut(text: str, translation: "Translation") -> str | None:
+    def cut(_: str, translation: "Translation") -> str | None:
         return CUT if translation.is_cut else None
 
-    wanted = [] if asked["split_sentences"] else [lost_sentences]
-    return [*wanted, cut] if asked.get("max_length") is None else [*wanted]
+    wanted = {
+        structure: not strict,
+        lost_sentences: not asked["split_sentences"],
+        cut: asked.get("max_length") is None,
+    }
+    return [check for check, is_wanted in wanted.items() if is_wanted]
+
+
+def _require_plain(request: TranslationRequest | Failure) -> None:
+    if isinstance(request, TranslationRequest) and (found := structure_in(request.text)):
+        place = f"{STANDARD_INPUT}:{request.id}"
+        raise DataError(f"{place}: {found}, which is not prose; take it out, or leave out --strict")
 
 
 def _answer(
@@ -200,6 +218,8 @@ def _answer(
     for window in windows:
         requests, to_answer = tee(form.read(line, lines.target_prefix) for line in output.wanted(window))
         for asked, answer in zip(requests, stream(each.request for each in to_answer), strict=True):
+            if lines.strict:
+                _require_plain(asked.request)
             output.write(form.write(asked, account.told(answer)))
             if isinstance(answer, Failure) or isinstance(asked.request, Failure):
                 continue
@@ -234,7 +254,7 @@ def _request(directories: list[Path], lines: LineOptions, asked: dict[str, Any],
     """What the answers depend on but the input."""
     manifests = [sha256_of(directory / MANIFEST) for directory in directories]
     computed = {key: value for key, value in asked.items() if key not in _WITHOUT_EFFECT}
-    form = replace(lines, parts=None)
+    form = replace(lines, parts=None, strict=False)
     return repr((__version__, manifests, form, sorted(computed.items()), computing.precision))
 
 
