@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allyouneed.interfaces.server.html_text import HTML, XML, HtmlText
+from allyouneed.interfaces.server.html_text import HTML, XML, HtmlText, xml_fault
 
 
 def upper(document: str) -> str:
@@ -26,7 +26,9 @@ def upper(document: str) -> str:
         ("<A Href=\"x>y\" title='<b>'>link</A>", "<A Href=\"x>y\" title='<b>'>LINK</A>"),
         ("a &lt; b &amp; c&nbsp;", "A &lt; B &amp; C&nbsp;"),
         ("AT&T &copy; &#233;", "AT&amp;T © É"),
-        ("1 < 2 <3", "1 &lt; 2 &lt;3"),
+        ("1 < 2 <3", "1 < 2 <3"),
+        ("I <3 you, I &lt;3 you, I &#60;3 you", "I <3 YOU, I &lt;3 YOU, I &#60;3 YOU"),
+        ("a <= b <- c <é &lt;b&gt; e <", "A <= B <- C &lt;É &lt;B&gt; E <"),
         ("one<br>two<br/>three", "ONE<br>TWO<br/>THREE"),
         ("\n  <p>\n  a\n  dog </p>\n", "\n  <p>\n  A DOG </p>\n"),
         ("<pre>a\n dog</pre>a\ndog", "<pre>A\n DOG</pre>A DOG"),
@@ -140,3 +142,43 @@ def test_xml_keeps_sections_comments_and_named_elements() -> None:
 
 def test_xml_has_no_names_for_characters_of_html() -> None:
     assert HtmlText("<a>x&#160;y</a>", XML).with_translations(["x\xa0<y"]) == "<a>x\xa0&lt;y</a>"
+
+
+@given(st.sampled_from(["<3", "<", "< ", "<=", "&lt;", "<<", "<é", "<&amp;", "<_"]), st.text())
+def test_a_sign_that_is_kept_makes_no_tag_of_the_translation_after_it(sign: str, translation: str) -> None:
+    found = HtmlText(f"{sign}é")
+    assert Outline(found.with_translations([translation] * len(found.texts))).tags == []
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("I <3 you", "line 1, column 4: not well-formed (invalid token)"),
+        ("a & b", "line 1, column 4: not well-formed (invalid token)"),
+        ("<a>\n\n AT&T</a>", "line 3, column 6: not well-formed (invalid token)"),
+        ("<?xml version='1.0'?>\n<a b=c/>", "line 2, column 6: not well-formed (invalid token)"),
+        ("a \x0b", "line 1, column 3: not well-formed (invalid token)"),
+        ("a&nbsp;b", "line 1, column 2: undefined entity"),
+        ("<!DOCTYPE a [<!ENTITY b 'c'>]><a>&b;</a>", "line 1, column 3: not well-formed (invalid token)"),
+        ("<a b='1' b='2'/>", "line 1, column 10: duplicate attribute"),
+        ("<a><b></a></b>", "line 1, column 9: mismatched tag"),
+        ("a</b>", "line 1, column 4: mismatched tag"),
+        ("</content><content>", "line 1, column 11: junk after document element"),
+        ("<b>unclosed", "at the end: a tag or an element is not closed"),
+        ("a <b", "at the end: a tag or an element is not closed"),
+        ("a <!-- b", "at the end: a tag or an element is not closed"),
+        *[
+            (text, None)
+            for text in (
+                "",
+                "plain > text",
+                "<b>a</b> and <x:c d='1'/>",
+                "a &amp; &#60;3",
+                "\ufeff<?xml version='1.0' encoding='latin-1'?>\n<!DOCTYPE a PUBLIC '-' 'b'>\n<a>é</a>",
+                "<!-- c --><a><![CDATA[<3 & 4]]></a><?pi d?>",
+            )
+        ],
+    ],
+)
+def test_the_place_of_what_is_not_xml_is_told(text: str, fault: str | None) -> None:
+    assert xml_fault(text) == fault

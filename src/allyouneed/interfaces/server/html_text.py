@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
+from xml.parsers import expat
 
 _MARKUP: Final = re.compile(
     r"""
@@ -17,11 +18,13 @@ _MARKUP: Final = re.compile(
     | <(?:[!?]|/(?![A-Za-z]))[^>]*(?:>|\Z)   # a declaration, or what browsers take for a comment
     | <(?P<end>/?)(?P<name>[A-Za-z][^\s/>]*)
       (?P<attributes>(?:=\s*"[^"]*(?:"|\Z)|=\s*'[^']*(?:'|\Z)|[^>])*+)(?:>|\Z)
+    | (?:<|&(?:lt|\#60|\#[xX]3[cC]);)(?:(?:\d|[^\w\s<&/])+|(?=\s|\Z))  # no markup, but models lose it: `<3`
     """,
     re.DOTALL | re.VERBOSE,
 )
 """Markup; where it is not closed, it reaches to the end of the document, as in browsers."""
 _XML_MARKUP: Final = re.compile(rf"<!\[CDATA\[.*?(?:\]\]>|\Z)|{_MARKUP.pattern}", _MARKUP.flags)
+_PROLOG: Final = re.compile(r"\A\ufeff?[ \t\r\n]*(?:<\?xml\s[^<>]*\?>[ \t\r\n]*)?(?:<!DOCTYPE\s[^][<>]*>)?")
 _ATTRIBUTE: Final = re.compile(r"""([^\s"'>/=]+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s>]+)))?""")
 _SPACES: Final = re.compile(r"[ \t\n\r\f]+")
 _RAW: Final = frozenset({"script", "style"})
@@ -74,6 +77,21 @@ XML: Final = Dialect(
     hard_space="\xa0",
 )
 """XML, in which the names of elements mean nothing; CDATA sections are not translated."""
+
+
+def xml_fault(text: str) -> str | None:
+    """The place and reason of a text that is not well-formed XML; None for a document or a part of one."""
+    parser = expat.ParserCreate()
+    content = _PROLOG.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
+    try:
+        parser.Parse(f"<content>\n{content}")
+    except expat.ExpatError as error:
+        return f"line {error.lineno - 1}, column {error.offset + 1}: {expat.ErrorString(error.code)}"
+    try:
+        parser.Parse("</content>", True)
+    except expat.ExpatError:
+        return "at the end: a tag or an element is not closed"
+    return None
 
 
 class _Text(NamedTuple):

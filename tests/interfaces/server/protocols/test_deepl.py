@@ -184,6 +184,39 @@ def test_texts_between_tags_are_translated(http: httpx.Client, offline: Offline)
         assert found == expected.replace(moon, "moon")
 
 
+NOT_XML = (
+    "Tag handling parsing failed, please check input. Text 2, {}; "
+    "write & and < as &amp; and &lt; and close all tags, or set 'tag_handling' to 'html'."
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("sun <3 moon", "line 1, column 6: not well-formed (invalid token)"),
+        ("sun & moon", "line 1, column 6: not well-formed (invalid token)"),
+        ("<b>sun</i>", "line 1, column 9: mismatched tag"),
+        ("<b>sun", "at the end: a tag or an element is not closed"),
+    ],
+)
+def test_what_is_not_well_formed_xml_is_refused_and_as_html_keeps_its_signs(
+    http: httpx.Client, client: deepl.DeepLClient, text: str, fault: str
+) -> None:
+    fields = FIELDS | {"text": ["<p>sun</p>", text]}
+    answer = http.post("/translate", json=fields | {"tag_handling": "xml"})
+    assert (answer.status_code, answer.json()) == (400, {"message": NOT_XML.format(fault)})
+    with pytest.raises(deepl.DeepLException, match="Tag handling parsing failed, please check input"):
+        client.translate_text(text, source_lang="EN", target_lang="DE", tag_handling="xml")
+    assert http.post("/translate", json=fields | {"tag_handling": "html"}).status_code == 200
+    assert http.post("/translate", json=fields).status_code == 200
+
+
+def test_a_heart_is_kept_between_translations(http: httpx.Client, offline: Offline) -> None:
+    for handling, heart in (("html", "<3"), ("html", "&lt;3"), ("xml", "&lt;3")):
+        found = translated(http, text=[f"<p>sun {heart} moon</p>"], tag_handling=handling)
+        assert found == f"<p>{offline('sun')} {heart} {offline('moon')}</p>"
+
+
 def test_a_document_may_have_more_texts_than_the_service_takes(http: httpx.Client, offline: Offline) -> None:
     text = "<a>".join(["sun"] * (MOST_TEXTS + 1))
     assert translated(http, text=[text], tag_handling="html") == text.replace("sun", offline("sun"))

@@ -144,6 +144,12 @@ def test_the_text_of_html_is_translated_and_its_tags_and_entities_are_kept(
     assert answer.json() == {"translatedText": expected, "alternatives": []}
 
 
+def test_signs_of_html_that_begin_no_tag_are_kept(client: httpx.Client, offline: Offline) -> None:
+    fields = {**FIELDS, "q": "sun <3 moon < star", "format": "html"}
+    expected = f"{offline('sun')} <3 {offline('moon')} < {offline('star')}"
+    assert client.post("/translate", json=fields).json() == {"translatedText": expected}
+
+
 def test_html_may_have_more_texts_than_a_request(client: httpx.Client, offline: Offline) -> None:
     fields = {**FIELDS, "q": ["<p>sun</p>" * 100, "", "<hr>", "<p>moon</p>"], "format": "html"}
     translated = client.post("/translate", json=fields).json()["translatedText"]

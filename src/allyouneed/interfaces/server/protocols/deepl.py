@@ -15,7 +15,7 @@ from fastapi.responses import JSONResponse
 
 from allyouneed.interfaces.server.ask import Ask
 from allyouneed.interfaces.server.directions import Direction
-from allyouneed.interfaces.server.html_text import HtmlText
+from allyouneed.interfaces.server.html_text import HtmlText, xml_fault
 from allyouneed.interfaces.server.protocols.answers import Answer, always, in_json
 from allyouneed.interfaces.server.protocols.deepl_languages import Languages, shown
 from allyouneed.interfaces.server.protocols.deepl_request import Asked, read_translation, read_values
@@ -69,7 +69,7 @@ class _Endpoints:
         """Translate texts."""
         asked = read_translation(await read_values(request), self._settings.most_characters)
         self._languages.target(asked.target)  # is served
-        passages = await asyncio.to_thread(lambda: [_Passage(text, asked) for text in asked.texts])
+        passages = await asyncio.to_thread(_passages, asked)
         directions = await self._directions(passages, asked)
         for direction in dict.fromkeys(directions):
             ones = [passage for passage, its in zip(passages, directions, strict=True) if its == direction]
@@ -136,6 +136,22 @@ class _Passage:
         if self._document is None:
             return self.translations[0]
         return self._document.with_translations(self.translations)
+
+
+def _passages(asked: Asked) -> list[_Passage]:
+    """The texts of a request.
+
+    Raises:
+        Refusal: A text that is to be XML is not well-formed.
+    """
+    for number, text in enumerate(asked.texts, start=1):
+        if asked.is_xml and (fault := xml_fault(text)):
+            message = (
+                f"Tag handling parsing failed, please check input. Text {number}, {fault}; "
+                "write & and < as &amp; and &lt; and close all tags, or set 'tag_handling' to 'html'."
+            )
+            raise Refusal(400, "xml", message)
+    return [_Passage(text, asked) for text in asked.texts]
 
 
 def _result(asked: Asked, passage: _Passage, source: str) -> dict[str, Any]:

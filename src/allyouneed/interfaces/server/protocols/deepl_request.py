@@ -50,6 +50,8 @@ class Asked:
     """Whether a sentence goes on after a line break."""
     dialect: Dialect | None
     """Language of the texts' tags, if they are not plain."""
+    is_xml: bool
+    """Whether the texts have to be well-formed XML."""
     has_billed_characters: bool
     """Whether the answer says how many characters each text has."""
     model_type: str | None
@@ -77,6 +79,7 @@ def read_translation(values: Values, most_characters: int) -> Asked:
         _code(values, "target_lang") or "",
         values.get("split_sentences") == "nonewlines",
         _dialect(values),
+        values.get("tag_handling") == "xml",
         values.get("show_billed_characters") in _ON,
         model_type.removeprefix("prefer_") if model_type else None,
     )
