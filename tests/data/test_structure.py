@@ -53,6 +53,7 @@ def test_a_piece_within_words_is_named(piece: str) -> None:
         ("app.title = Hello", "app.title ="),
         ('  "title": "Hello",', '"title": "'),
         ('{"text": "A dog"}', '{"text": "'),
+        ('{"id": 7, "text": "A dog"}', '{"id": 7'),
         ('"Open" = "Open file";', '"Open" = "Open file";'),
         ("'open' => 'Open',", "'open' => '"),
     ],
@@ -61,6 +62,11 @@ def test_a_key_of_a_catalogue_is_named_at_the_beginning_of_any_line(line: str, p
     named = f"has a key of a catalogue or JSON file (`{piece}`)"
     assert structure_in(line) == structure_in(f"A dog.\n{line}\nruns.") == named
     assert structure_in(f"He wrote: {line.strip()}") is None
+
+
+@pytest.mark.parametrize("line", ["Dialogue: 0,0:00:01.00,0:00:02.00,,A dog", "[00:12.50]A dog"])
+def test_a_line_of_other_subtitles_is_named(line: str) -> None:
+    assert (structure_in(f"A dog.\n{line}") or "").startswith("has a time code of subtitles (`")
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ _KINDS: Final = {
     "a time code of subtitles": rf"{_TIME}\s*-->\s*{_TIME} | ^Dialogue:\s*\d+, | ^\[\d\d:\d\d\.\d\d\]",
     "a key of a catalogue or JSON file": r"""
         ^[ \t]*msg(?:id|str|ctxt|id_plural)(?:\[\d\])?\s*"          # gettext
-      | ^[ \t{[,]*"[^"\n]{1,200}"\s*(?::\s*["{[]|=\s*".*;\s*$)      # JSON, Apple's strings
+      | ^[ \t{[,]*"[^"\n]{1,200}"\s*(?::\s*["{[\d]|=\s*".*;\s*$)    # JSON, Apple's strings
       | ^[ \t]*'[^'\n]{1,200}'\s*=>\s*['[]                          # PHP
       | ^[ \t]*[A-Za-z][\w-]*(?:\.[\w-]+)+\s*=(?!=)                # Java's properties""",
     "a placeholder": r"""
