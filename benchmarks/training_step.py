@@ -32,10 +32,8 @@ from allyouneed.training import loss, update
 from allyouneed.training.gradients import Gradients
 from allyouneed.training.loss import LossSums
 from allyouneed.training.optimizer import build_optimizer
+from allyouneed.training.plain_loss import label_smoothed_cross_entropy
 from allyouneed.training.team import team_of
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from tests.training.plain_loss import loss_of_logits
 
 VOCAB_SIZE, SENTENCE_TOKENS, BATCH_TOKENS = 10_000, 17, 4_096
 ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 8
@@ -111,7 +109,7 @@ def plain_loss() -> Iterator[None]:
     """All logits in memory in place of the fused projection and loss."""
 
     def of_logits(hidden: Tensor, matrix: Tensor, targets: Tensor, smoothing: float, bias: None) -> LossSums:
-        return loss_of_logits((hidden @ matrix.T).float(), targets, smoothing)
+        return label_smoothed_cross_entropy((hidden @ matrix.T).float(), targets, smoothing)
 
     with patch.object(update, "projected_loss", of_logits):
         yield

@@ -7,7 +7,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.kernels import require_kernels
-from tests.training.plain_loss import loss_of_logits
 from torch import Tensor
 from torch.nn import functional
 
@@ -15,12 +14,13 @@ from allyouneed.native import gradients as of_gradients
 from allyouneed.native.library import library
 from allyouneed.training import loss
 from allyouneed.training.loss import LossSums, projected_loss, smoothing_over_all
+from allyouneed.training.plain_loss import label_smoothed_cross_entropy
 
 Loss = Callable[[Tensor, Tensor, Tensor, float], LossSums]
 
 
 def plain_loss(hidden: Tensor, matrix: Tensor, targets: Tensor, smoothing: float) -> LossSums:
-    return loss_of_logits(functional.linear(hidden, matrix), targets, smoothing)
+    return label_smoothed_cross_entropy(functional.linear(hidden, matrix), targets, smoothing)
 
 
 def random_problem(
@@ -37,19 +37,6 @@ def gradients(
 ) -> tuple[Tensor, ...]:
     smoothed = of(hidden, matrix, targets, smoothing).smoothed
     return torch.autograd.grad(0.7 * smoothed, (hidden, matrix))
-
-
-def test_smoothing_is_that_of_the_paper_by_hand_and_by_torch() -> None:
-    # The probabilities are 1/8, 2/8, 5/8 and 3/8, 3/8, 2/8. Smoothing 0.3 puts 0.1 on each of three ids.
-    logits = torch.tensor([[1.0, 2.0, 5.0], [3.0, 3.0, 2.0]], dtype=torch.float64).log()
-    targets = torch.tensor([2, 0])
-    first = 0.8 * math.log(5 / 8) + 0.1 * math.log(1 / 8) + 0.1 * math.log(2 / 8)
-    second = 0.8 * math.log(3 / 8) + 0.1 * math.log(3 / 8) + 0.1 * math.log(2 / 8)
-    sums = loss_of_logits(logits, targets, 0.3)
-    assert sums.smoothed.item() == pytest.approx(-first - second, abs=1e-12)
-    assert sums.negative_log_likelihood.item() == pytest.approx(-math.log(5 / 8 * 3 / 8), abs=1e-12)
-    by_torch = functional.cross_entropy(logits, targets, label_smoothing=0.3, reduction="sum")
-    assert sums.smoothed.item() == pytest.approx(by_torch.item(), abs=1e-12)
 
 
 @settings(max_examples=60)
@@ -89,7 +76,7 @@ def test_of_a_frozen_matrix_and_without_gradients_the_loss_has_the_same_bits(chu
 def test_a_bias_of_the_logits_has_its_share_of_the_loss_and_a_gradient(chunk_elements: int) -> None:
     hidden, matrix, targets = random_problem(tokens=9, vocab=13, d_model=4)
     bias = torch.randn(13, dtype=torch.float64).requires_grad_()
-    expected = loss_of_logits(functional.linear(hidden, matrix, bias), targets, 0.1)
+    expected = label_smoothed_cross_entropy(functional.linear(hidden, matrix, bias), targets, 0.1)
     with mock.patch.object(loss, "_CHUNK_ELEMENTS", chunk_elements):
         found = projected_loss(hidden, matrix, targets, 0.1, bias)
     torch.testing.assert_close(found, expected)
@@ -184,6 +171,6 @@ def test_smoothing_over_the_others_gives_the_right_token_the_rest() -> None:
     distribution = torch.full((5, vocab), 0.1 / (vocab - 1), dtype=torch.float64)
     distribution[torch.arange(5), targets] = 0.9
     expected = -(distribution * logits.log_softmax(-1)).sum()
-    found = loss_of_logits(logits, targets, smoothing_over_all(0.1, "others", vocab)).smoothed
+    found = label_smoothed_cross_entropy(logits, targets, smoothing_over_all(0.1, "others", vocab)).smoothed
     torch.testing.assert_close(found, expected)
     assert smoothing_over_all(0.1, "all", vocab) == 0.1

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 from tests.kernels import require_kernels
-from tests.training.plain_loss import loss_of_logits
 from torch import Tensor, nn
 
 from allyouneed.config.run import Precision, RunConfig, TrainingConfig
@@ -17,6 +16,7 @@ from allyouneed.native import gradients
 from allyouneed.native.library import library as library_of_kernels
 from allyouneed.training import loss, update
 from allyouneed.training.attention import attention_by_kernel
+from allyouneed.training.plain_loss import label_smoothed_cross_entropy
 from allyouneed.training.residual import add_and_norm_by_kernel
 from allyouneed.training.trainer import Corpus
 from allyouneed.training.update import (
@@ -78,7 +78,7 @@ def test_every_token_weighs_the_same_whatever_its_micro_batch(model: Transformer
                 torch.from_numpy, (alone.source, alone.target_input, alone.target_output)
             )
             logits = model.project(model(source, target_input))[0]
-            sums.append(loss_of_logits(logits, target_output[0], 0.1).smoothed)
+            sums.append(label_smoothed_cross_entropy(logits, target_output[0], 0.1).smoothed)
         means.append(torch.stack(sums).sum() / batch.num_target_tokens)
         total, tokens = total + torch.stack(sums).sum(), tokens + batch.num_target_tokens
 

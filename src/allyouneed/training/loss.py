@@ -1,4 +1,7 @@
-"""Label-smoothed cross-entropy (paper 5.4): `1 - smoothing` on the right token, `smoothing / V` on all."""
+"""Label-smoothed cross-entropy (paper 5.4): `1 - smoothing` on the right token, `smoothing / V` on all.
+
+`plain_loss.py` is the same loss in its plain form, to be read first.
+"""
 
 from typing import Any, NamedTuple
 
