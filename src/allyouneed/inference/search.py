@@ -1,4 +1,7 @@
-"""Beam search (paper 6.1) over any model that decodes one token at a time."""
+"""Beam search (paper 6.1) over any model that decodes one token at a time.
+
+`plain_search.py` is the same search in its plain form, to be read first.
+"""
 
 from collections.abc import Callable, Container, Sequence
 from typing import Any, Protocol, runtime_checkable
