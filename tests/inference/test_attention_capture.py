@@ -1,4 +1,5 @@
 import math
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -9,14 +10,24 @@ from allyouneed.config.model import Reach
 from allyouneed.inference import capture_attention
 from allyouneed.model.attention import (
     COMPATIBILITIES,
-    AdditiveCompatibility,
     CrossAttention,
     SelfAttention,
-    dot_products,
 )
 from allyouneed.symbols import END, START
 
 SOURCE, TARGET = [5, 6, 7, 8], [9, 10]
+D_K = 5
+
+Formula = Callable[[torch.Tensor, torch.Tensor, Any, int], float]
+FORMULAS: dict[str, Formula] = {
+    "scaled": lambda query, key, module, head: float(query @ key) / math.sqrt(D_K),
+    "unscaled": lambda query, key, module, head: float(query @ key),
+    "additive": lambda query, key, module, head: sum(
+        w * math.tanh(q + k)
+        for w, q, k in zip(*map(torch.Tensor.tolist, (module.weight[head], query, key)), strict=True)
+    ),
+}
+"""`ModelConfig.attention` -> score of a query and a key of a head, before the softmax, written down anew."""
 
 
 def test_weights_have_a_row_for_each_query_that_sums_to_one(tiny_model: Any) -> None:
@@ -69,7 +80,12 @@ def test_first_layer_weights_equal_equation_1_by_hand(tiny_model: Any) -> None:
         torch.testing.assert_close(weights.encoder[0, head], expected)
 
 
-@pytest.mark.parametrize("attention", COMPATIBILITIES)
+def test_every_way_to_compare_queries_and_keys_has_a_formula() -> None:
+    missing = COMPATIBILITIES.keys() - FORMULAS.keys()
+    assert not missing, f"add the formula of {', '.join(sorted(missing))} to FORMULAS, in plain numbers"
+
+
+@pytest.mark.parametrize("attention", FORMULAS)
 @pytest.mark.parametrize(
     "others",
     [
@@ -87,20 +103,21 @@ def test_first_layer_weights_equal_equation_1_by_hand(tiny_model: Any) -> None:
 def test_weights_equal_those_of_the_plain_model_in_every_layer_head_and_kind(
     tiny_model: Any, attention: str, others: dict[str, Any], dtype: torch.dtype, tolerance: float
 ) -> None:
-    model = tiny_model(num_layers=3, d_k=5, attention=attention, **others).to(dtype).train()
+    model = tiny_model(num_layers=3, d_k=D_K, attention=attention, **others).to(dtype).train()
     weights = capture_attention(model, SOURCE, TARGET)
     inputs = record_inputs(model.eval().double(), SOURCE, TARGET)
     near, past = model.config.reach(causal=False), model.config.reach(causal=True)
+    formula = FORMULAS[attention]
     for layer in range(3):
         (x,), (y,), (z, memory) = (inputs[kind][layer] for kind in ("encoder", "decoder", "cross"))
         encoder, decoder = model.encoder[layer].self_attention, model.decoder[layer]
         cross = decoder.cross_attention
         expected = {
-            "encoder": by_formula(encoder, *packed(encoder, x), near or Reach(99, 99)),
+            "encoder": by_formula(formula, encoder, *packed(encoder, x), near or Reach(99, 99)),
             "decoder": by_formula(
-                decoder.self_attention, *packed(decoder.self_attention, y), past or Reach(99, 0)
+                formula, decoder.self_attention, *packed(decoder.self_attention, y), past or Reach(99, 0)
             ),
-            "cross": by_formula(cross, cross.query(z), cross.key_value(memory), Reach(99, 99)),
+            "cross": by_formula(formula, cross, cross.query(z), cross.key_value(memory), Reach(99, 99)),
         }
         for kind, of_heads in expected.items():
             found = getattr(weights, kind)[layer].double()
@@ -138,6 +155,7 @@ def packed(attention: Any, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]
 
 
 def by_formula(
+    formula: Formula,
     attention: Any,
     query: torch.Tensor,
     key: torch.Tensor,
@@ -145,25 +163,16 @@ def by_formula(
 ) -> torch.Tensor:
     """The softmax over what compares queries and keys of three heads with d_k = 5, number by number."""
     weights = torch.zeros(3, len(query), len(key), dtype=torch.float64)
-    compatibility = attention.plain.compatibility
     for head in range(3):
-        of_head = slice(5 * head, 5 * head + 5)
+        of_head = slice(D_K * head, D_K * head + D_K)
         for i in range(len(query)):
             open_to = [j for j in range(len(key)) if -reach.after <= i - j <= reach.before]
             scores = [
-                math.exp(compare(compatibility, head, query[i, of_head], key[j, of_head])) for j in open_to
+                math.exp(formula(query[i, of_head], key[j, of_head], attention.plain.compatibility, head))
+                for j in open_to
             ]
             weights[head, i, open_to] = torch.tensor(scores, dtype=torch.float64) / sum(scores)
     return weights
-
-
-def compare(compatibility: Any, head: int, query: torch.Tensor, key: torch.Tensor) -> float:
-    """Equation 1 before its softmax, or without its divisor, or the network of Bahdanau et al. 2015."""
-    if isinstance(compatibility, AdditiveCompatibility):
-        pairs = zip(query.tolist(), key.tolist(), compatibility.weight[head].tolist(), strict=True)
-        return float(sum(w * math.tanh(q + k) for q, k, w in pairs))
-    product = float(query @ key)
-    return product if compatibility is dot_products else product / math.sqrt(5)
 
 
 def test_capture_leaves_the_model_as_it_was(tiny_model: Any) -> None:

@@ -62,6 +62,17 @@ def model(request: pytest.FixtureRequest) -> Transformer:
     return built
 
 
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: " ".join(map(str, variant.values())))
+def test_initialisation_draws_every_weight(variant: dict[str, Any]) -> None:
+    torch.use_deterministic_algorithms(True)  # new memory then holds NaN
+    try:
+        model = Transformer(ModelConfig(**_SIZES, **variant))
+    finally:
+        torch.use_deterministic_algorithms(False)
+    undrawn = [name for name, weight in model.named_parameters() if weight.isnan().any()]
+    assert not undrawn, "model/initialisation.py must draw them"
+
+
 def batch_of(rows: list[list[int]]) -> Tensor:
     longest = max(map(len, rows))
     return torch.tensor([row + [PADDING] * (longest - len(row)) for row in rows])
