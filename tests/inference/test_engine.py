@@ -10,7 +10,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from allyouneed.config.run import SearchConfig
 from allyouneed.errors import UsageError
-from allyouneed.inference import Batching, Engine, generate
+from allyouneed.inference import Batching, Engine, engine_choice, generate
 from allyouneed.inference.engine_choice import build_engine, knows
 from allyouneed.inference.native_engine import NativeEngine
 from allyouneed.model import Transformer
@@ -80,6 +80,17 @@ def test_dropout_and_what_the_native_engine_knows_do_not_change_the_engine(tiny_
     settings = {"attention_dropout": 0.1, "feed_forward_dropout": 0.1, "symbol_dropout": 0.1}
     for variant in ({}, settings, *VARIANTS.values()):
         assert knows(tiny_model(**variant))
+
+
+def test_an_activation_that_the_kernels_lack_is_computed_by_pytorch(
+    tiny_model: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = tiny_model(activation="gelu")
+    monkeypatch.setattr(engine_choice, "ACTIVATIONS", ("relu",))
+    assert type(build_engine(model)) is Engine
+    with pytest.raises(UsageError, match=r"this model \(activation = gelu\); take float32"):
+        build_engine(model, "int8")
+    assert knows(tiny_model(activation="relu"))
 
 
 def test_a_module_of_an_unknown_kind_is_not_known(tiny_model: Any) -> None:

@@ -1,12 +1,13 @@
 """What the kernels compute, in float64, and how far rounding to float32 may lead away from it."""
 
 import math
-from typing import TypedDict, cast
+from typing import TypedDict
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from allyouneed.model.feed_forward import ACTIVATIONS
 from allyouneed.symbols import END
 
 ROUNDING = 2.0**-24
@@ -182,8 +183,7 @@ def activation_case() -> Tensor:
 
 def activated(name: str, x: Tensor) -> Tensor:
     """The activation in float64."""
-    function = getattr(functional, "silu" if name == "swish" else name)
-    return cast("Tensor", function(x.double()))
+    return ACTIVATIONS[name](x.double())
 
 
 def norm_case(width: int) -> tuple[Tensor, Tensor, nn.LayerNorm]:

@@ -32,6 +32,7 @@ from allyouneed.model.positional_encoding import (
 from allyouneed.model.relative_positions import ExactFloats, LinearBiases, RotaryPositions
 from allyouneed.model.ssru import SSRU
 from allyouneed.native.library import available, found
+from allyouneed.native.stack import ACTIVATIONS
 
 _KNOWN: set[type] = {
     Transformer,
@@ -144,4 +145,6 @@ def _unknown_part(model: EncoderDecoder) -> str | None:
             return type(module).__name__
         if isinstance(module, SoftmaxAttention) and module.compatibility is not scaled_dot_products:
             return f"attention = {model.config.attention}"
+        if isinstance(module, FeedForward) and model.config.activation not in ACTIVATIONS:
+            return f"activation = {model.config.activation}"
     return None if model.config.neighbourhood is None else "neighbourhood"

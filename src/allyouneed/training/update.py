@@ -11,7 +11,12 @@ from torch import Tensor
 from allyouneed.config.run import Precision, TrainingConfig
 from allyouneed.data.batching import Batch
 from allyouneed.model import EncoderDecoder
-from allyouneed.model.attention import AttentionFunction, fused_attention, scaled_dot_product_attention
+from allyouneed.model.attention import (
+    AttentionFunction,
+    SoftmaxAttention,
+    fused_attention,
+    scaled_dot_product_attention,
+)
 from allyouneed.model.layers import AddAndNorm, add_and_norm
 from allyouneed.model.packing import pack, sent
 from allyouneed.native.library import library
@@ -80,22 +85,13 @@ def batch_loss(
     return sums if auxiliary is None else sums._replace(smoothed=sums.smoothed + len(targets) * auxiliary)
 
 
-_BIASED_POSITIONS = {"alibi", "relative"}
-"""Positions that change logits or values, which flash attention cannot."""
-
-
 def _takes_flash(model: EncoderDecoder, precision: Precision) -> bool:
     """Whether flash attention can train the model; it supports no masks, but packed sentences."""
     config, device = model.config, next(model.parameters()).device
     d_k, d_v = config.head_widths
-    if config.architecture != "transformer" or config.attention != "scaled":
+    if config.architecture != "transformer" or not config.source_end:
         return False
-    if (
-        config.positions in _BIASED_POSITIONS
-        or config.attention_dropout
-        or config.guided_alignment
-        or not config.source_end
-    ):
+    if not all(module.is_equation_1 for module in model.modules() if isinstance(module, SoftmaxAttention)):
         return False
     if device.type != "cuda" or torch.version.hip is not None:  # AMD's GPUs are "cuda", too
         return False
