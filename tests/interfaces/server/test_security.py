@@ -312,7 +312,7 @@ def test_work_for_a_client_that_has_gone_is_stopped(start_server: StartServer) -
         connection.close()
         wait_until(is_idle)
         metrics = client.get("/metrics").text
-    assert 'allyouneed_requests_total{path="/api/translate",status="499"} 1.0' in metrics
+    assert 'path="/api/translate",protocol="own",status="499"} 1.0' in metrics
 
 
 def test_what_is_not_done_when_the_server_has_to_end_is_refused() -> None:

@@ -48,16 +48,16 @@ def create_app(
     )
     counted = metrics.Metrics(service)
     routers = [
-        metrics.routes(counted, lambda: not service.is_stopping),
-        *(protocol.routes(service, settings) for protocol in PROTOCOLS),
-        pages.routes(service, settings),
+        ("", metrics.routes(counted, lambda: not service.is_stopping)),
+        *((each.__name__.rpartition(".")[2], each.routes(service, settings)) for each in PROTOCOLS),
+        ("", pages.routes(service, settings)),
     ]
-    for router in routers:
+    routes = [(route, "own") for route in app.routes]  # the schema's
+    for protocol, router in routers:
         app.include_router(router)
+        routes += [(route, protocol) for route in router.routes]
     answer_errors(app, FORMS)
     guard = Guard(
         app, settings, FORMS, libretranslate.OPEN_PATHS, lambda: service.is_stopping, service.require_room
     )
-    routes = [route for router in routers for route in router.routes]
-    paths = {path for route in routes if "{" not in (path := getattr(route, "path", "{"))}
-    return Observed(guard, [counted.exchange, *observers], paths)
+    return Observed(guard, [counted.exchange, *observers], routes)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from allyouneed.interfaces.server.ask import Ask
+from allyouneed.interfaces.server.exchanges import current
 from allyouneed.interfaces.server.models import ServedModel
 from allyouneed.interfaces.server.refusal import Refusal
 from allyouneed.language_codes import are_same, closest_code, distance
@@ -113,8 +114,11 @@ class Router:
         """
         directions = self._directions if ask.model is None else [self._of_model(ask.model, ask)]
         if ask.source == AUTO:
-            return self._detected(text, ask.target, directions)
-        return Route(_only(directions, ask.source, ask.target))
+            route = self._detected(text, ask.target, directions)
+        else:
+            route = Route(_only(directions, ask.source, ask.target))
+        current().note(route.direction.source, route.direction.target, route.direction.models)
+        return route
 
     def _of_model(self, name: str, ask: Ask) -> Direction:
         model = self._models.get(name)

@@ -5,6 +5,7 @@ from typing import Any
 
 from starlette.responses import JSONResponse, Response
 
+from allyouneed.interfaces.server.exchanges import current
 from allyouneed.interfaces.server.refusal import Refusal
 
 Form = Callable[[Refusal], Response]
@@ -33,6 +34,7 @@ class ErrorForms:
 
     def response(self, path: str, refusal: Refusal) -> Response:
         """The response to a refused request."""
+        current().error = refusal.label
         for prefix, folder, form in self._forms:
             if path == prefix or path.startswith(folder):
                 response = form(refusal)

@@ -1,29 +1,31 @@
 """What the server counts, in the format of Prometheus, and whether it is healthy."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse, Response
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import Gauge, Histogram, ProcessCollector, disable_created_metrics, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
-from allyouneed.interfaces.server.observation import SWITCHING, Exchange
+from allyouneed.interfaces.server.exchanges import SWITCHING, Exchange
 from allyouneed.interfaces.server.service import Service
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 
+disable_created_metrics()  # a gauge with the time of the first count, beside each counter
+
 
 class Metrics:
-    """Counts requests and times them, by route.
+    """Counts requests and times them, by route; no value of a label is a client's.
 
     Args:
-        service: Service whose queue is shown.
+        service: Service whose queue and counts are shown.
     """
 
     def __init__(self, service: Service) -> None:
-        self._registry = CollectorRegistry()
-        self._requests = Counter(
-            "allyouneed_requests", "Answered requests.", ["path", "status"], registry=self._registry
+        self._registry = service.counts.registry
+        self._requests = service.counts.counter(
+            "requests", "Answered requests.", "path", "status", "protocol", "direction", "model"
         )
         self._seconds = Histogram(
             "allyouneed_request_seconds",
@@ -32,11 +34,9 @@ class Metrics:
             buckets=_SECONDS,
             registry=self._registry,
         )
-        for name, meaning, value in (
-            ("queue_tokens", "Source tokens in the queue, times beams.", lambda: service.num_queued_tokens),
-            ("translated_characters", "Characters translated.", lambda: service.num_translated_characters),
-        ):
-            Gauge(f"allyouneed_{name}", meaning, registry=self._registry).set_function(value)
+        queue = "allyouneed_queue_tokens", "Source tokens in the queue, times beams."
+        Gauge(*queue, registry=self._registry).set_function(lambda: service.num_queued_tokens)
+        ProcessCollector(registry=self._registry)
 
     def text(self) -> bytes:
         """All metrics."""
@@ -44,9 +44,16 @@ class Metrics:
 
     def exchange(self, exchange: Exchange) -> None:
         """Count an answered request."""
-        self._requests.labels(exchange.path, str(exchange.status)).inc()
+        served = _label(exchange.directions), _label(exchange.models)
+        self._requests.labels(exchange.path, str(exchange.status), exchange.protocol, *served).inc()
         if exchange.status != SWITCHING:
             self._seconds.labels(exchange.path).observe(exchange.seconds)
+
+
+def _label(values: Iterable[str]) -> str:
+    """The only value; empty if there is none."""
+    first, *others = [*values] or [""]
+    return "several" if others else first
 
 
 def routes(metrics: Metrics, is_ready: Callable[[], bool]) -> APIRouter:

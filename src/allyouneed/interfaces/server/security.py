@@ -13,6 +13,7 @@ from starlette.websockets import WebSocketDisconnect
 from allyouneed.interfaces.server.credentials import OPEN_PATHS, require_token
 from allyouneed.interfaces.server.error_forms import ErrorForms
 from allyouneed.interfaces.server.error_handlers import INTERNAL
+from allyouneed.interfaces.server.exchanges import current
 from allyouneed.interfaces.server.origins import Hosts, Origins
 from allyouneed.interfaces.server.rates import Rates
 from allyouneed.interfaces.server.refusal import Refusal
@@ -110,6 +111,7 @@ class Guard:
             cause: BaseException = error
             while isinstance(cause, BaseExceptionGroup):  # of tasks
                 cause = cause.exceptions[0]
+            current().error = INTERNAL.label
             _log.error("%s: %s", scope["path"], _place(cause))
             raise
 
@@ -181,6 +183,7 @@ class Guard:
             answering.cancel()
             leaving.cancel()
         if not answering.cancelled() and (error := answering.exception()) is not None:
+            current().error = INTERNAL.label
             _log.error("%s", _place(error))
             if not sending.has_begun:
                 await self._refuse(INTERNAL, scope, receive, sending)

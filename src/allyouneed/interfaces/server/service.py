@@ -15,6 +15,7 @@ from allyouneed.interfaces.server.admission import Admission
 from allyouneed.interfaces.server.ask import Ask, Translated, unchanged
 from allyouneed.interfaces.server.awaiting import all_of, alone, submitted
 from allyouneed.interfaces.server.directions import AUTO, Direction, Route, Router, directions_of
+from allyouneed.interfaces.server.exchanges import Counts, current
 from allyouneed.interfaces.server.language_names import language_name
 from allyouneed.interfaces.server.models import ServedModel
 from allyouneed.interfaces.server.refusal import Refusal
@@ -72,8 +73,7 @@ class Service:
         """Set when the server has been told to stop."""
         self.num_unanswered_messages = 0
         """Number of messages of web sockets that have been received and not been answered."""
-        self.num_translated_characters = 0
-        """Number of characters of all texts that were translated since the start."""
+        self.counts = Counts(self.models)
         self._scheduler = scheduler
         self._admission = Admission(settings.queue_tokens, settings.most_wait_seconds, speed)
         self._detector = Detector(self.languages)
@@ -154,8 +154,7 @@ class Service:
                 422, "several_lines", "alternatives are for one sentence; send it without line breaks"
             )
         await self._load_detector(ask)
-        names = self._router.route(text, ask).direction.models
-        if not names:
+        if not (names := self._router.route(text, ask).direction.models):
             return unchanged(text, "").translations
         [*before, name] = names
         queued = self._queued(name)  # once: the model may be replaced meanwhile, by one with other ids
@@ -248,8 +247,7 @@ class Service:
             notices += step.notices
             when_queued = _nothing
         made = await self._step(self._queued(last), passed, _of_last_step(ask, before), when_queued, tell)
-        self.num_translated_characters += len(text)
-        return Translated(
+        found = Translated(
             made.translations,
             direction.source,
             direction.target,
@@ -259,6 +257,8 @@ class Service:
             route.confidence,
             (*notices, *made.notices),
         )
+        self.counts.translated(found, len(text))
+        return found
 
     async def _step(
         self,
@@ -294,12 +294,14 @@ class Service:
     def _parser(self, name: str | None) -> Parser:
         for model in self.models.values():
             if isinstance(model.loaded, Parser) and name in (None, model.name):
+                current().note("", "", (model.name,))
                 return model.loaded
         raise Refusal(404, "no_model", "no such parser; GET /api/models lists the models")
 
     def _model_to_look_into(self, text: str, ask: Ask) -> Translator | Parser:
-        if ask.model is not None and ask.model in self.models:
-            return self.models[ask.model].loaded
+        if ask.model is not None and (named := self.models.get(ask.model)):
+            current().note(named.source, named.target, (named.name,))
+            return named.loaded
         names = self._router.route(text, ask).direction.models
         if len(names) != 1:
             raise Refusal(
@@ -316,6 +318,7 @@ class Service:
 
     def _require(self, texts: Sequence[str], ask: Ask = Ask()) -> None:
         """Refuse requests beyond the limits."""
+        current().num_pending = sum(map(len, texts))
         longest = self.settings.most_characters
         if max(map(len, [*texts, ask.prefix]), default=0) > longest:
             raise Refusal(413, "too_long", f"a text has more than {longest:,} characters; divide it")
@@ -335,6 +338,7 @@ class Service:
             sum(map(num_tokens, texts)), queue.num_tokens, queue.num_tokens_done
         )
         with expected as arrived:
+            current().admit()
             yield lambda text: arrived(num_tokens(text))
 
     async def _in_time(self, work: Awaitable[Result]) -> Result:

@@ -240,7 +240,7 @@ def test_a_client_that_leaves_cancels_what_it_asked_for(
         with opened(address) as another:
             answer(another, "sun")
         assert service.num_queued_tokens == 0
-        assert service.num_translated_characters < num_lines * len(line) / 2
+        assert service.counts.num_characters < num_lines * len(line) / 2
 
 
 def test_a_message_waits_for_room_in_the_queue(

@@ -148,9 +148,13 @@ def test_the_state_of_the_server_is_told(client: httpx.Client) -> None:
     client.post("/api/translate", json={"text": "sun", "model": "ende"})
     client.get("/nothing")
     metrics = client.get("/metrics").text
-    assert 'allyouneed_requests_total{path="/api/translate",status="200"} 1.0' in metrics
-    assert 'allyouneed_requests_total{path="other",status="404"} 1.0' in metrics
-    assert "allyouneed_translated_characters 3.0" in metrics
+    served = 'direction="en-de",model="ende"'
+    assert (
+        f'allyouneed_requests_total{{{served},path="/api/translate",protocol="own",status="200"}} 1.0'
+        in metrics
+    )
+    assert 'direction="",model="",path="other",protocol="",status="404"} 1.0' in metrics
+    assert f'allyouneed_translated_characters_total{{{served},protocol="own"}} 3.0' in metrics
     assert "allyouneed_queue_tokens 0.0" in metrics
 
 

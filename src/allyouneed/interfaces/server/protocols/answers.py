@@ -6,6 +6,7 @@ from typing import Any
 from fastapi import Request
 from fastapi.responses import JSONResponse
 
+from allyouneed.interfaces.server.exchanges import current
 from allyouneed.interfaces.server.refusal import Refusal
 
 Answer = Callable[[Request], Awaitable[Any]]
@@ -21,6 +22,7 @@ def in_json(
         try:
             return JSONResponse(await answer(request))
         except Refusal as refusal:
+            current().error = refusal.label
             return worded(refusal)
 
     return send

@@ -92,7 +92,7 @@ class _Endpoints:
     async def usage(self, _: Request) -> dict[str, int]:
         """The number of characters translated since the start."""
         return {
-            "character_count": self._service.num_translated_characters,
+            "character_count": self._service.counts.num_characters,
             "character_limit": _UNLIMITED,
         }
 

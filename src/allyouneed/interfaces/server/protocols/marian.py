@@ -21,6 +21,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from allyouneed.interfaces.server.ask import Ask, Translated
 from allyouneed.interfaces.server.directions import Direction, closest
 from allyouneed.interfaces.server.error_forms import own_form
+from allyouneed.interfaces.server.exchanges import current
 from allyouneed.interfaces.server.refusal import Refusal
 from allyouneed.interfaces.server.service import Service
 from allyouneed.interfaces.server.settings import MOST_BODY_BYTES, MOST_TEXTS, ServerSettings
@@ -46,6 +47,7 @@ def routes(service: Service, settings: ServerSettings) -> APIRouter:
         try:
             direction = _direction(service, socket)
         except Refusal as refusal:
+            current().error = refusal.label
             await socket.send_denial_response(own_form(refusal))
             return
         await socket.accept()
@@ -92,6 +94,7 @@ class _Connection:
         except* Refusal as refusals:
             [refusal, *_] = refusals.exceptions
             assert isinstance(refusal, Refusal)
+            current().error = refusal.label
             reason = refusal.message.encode()[:_MOST_REASON_BYTES].decode(errors="ignore")
             with contextlib.suppress(WebSocketDisconnect):  # the client was faster
                 await self._socket.close(close_code(refusal), reason)

@@ -17,6 +17,7 @@ from fastapi.responses import JSONResponse, Response, StreamingResponse
 from allyouneed.config.run import SearchSettings
 from allyouneed.interfaces.server.ask import Ask, Translated
 from allyouneed.interfaces.server.directions import closest
+from allyouneed.interfaces.server.exchanges import current
 from allyouneed.interfaces.server.protocols.openai_request import Completion, Wrong, read_completion
 from allyouneed.interfaces.server.refusal import Refusal
 from allyouneed.interfaces.server.service import Service
@@ -132,6 +133,7 @@ def _worded(answer: Answer) -> Answer:
         try:
             return await answer(request)
         except Refusal as refusal:
+            current().error = refusal.label or "request"
             return worded(refusal)
 
     return send
@@ -183,6 +185,7 @@ async def _events(
         if text[len(sent) :]:
             yield _event(frame | _choice({"content": text[len(sent) :]}))
     except Refusal as refusal:
+        current().error = refusal.label
         yield _event(_error(refusal))
         return
     yield _event(frame | _choice({}, reason))

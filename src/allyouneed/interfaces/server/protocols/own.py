@@ -11,6 +11,7 @@ from pydantic import Field
 
 from allyouneed.config.run import SearchSettings
 from allyouneed.interfaces.server.ask import Ask, Translated
+from allyouneed.interfaces.server.exchanges import current
 from allyouneed.interfaces.server.refusal import Refusal
 from allyouneed.interfaces.server.security import AUTHORISED
 from allyouneed.interfaces.server.service import Service
@@ -226,6 +227,7 @@ async def _events(
         async for each in growing:
             yield _event(each, alignments)
     except Refusal as refusal:
+        current().error = refusal.label
         error = {"error": {"label": refusal.label, "message": refusal.message}}
         yield f"event: error\ndata: {json.dumps(error)}\n\n"
 
