@@ -4,12 +4,14 @@ import asyncio
 import logging
 import socket
 from collections import Counter
-from typing import Literal
+from typing import Any, Literal
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.http11 import Request
 
+from allyouneed.interfaces.server.exchanges import SWITCHING
 from allyouneed.interfaces.server.origins import Proxies
 from allyouneed.interfaces.server.settings import ServerSettings
 
@@ -21,8 +23,6 @@ _MOST_REFUSED = 64
 """Number of connections too many above which they are closed at once."""
 
 _TOO_MANY = b"503 Service Unavailable"
-
-_log = logging.getLogger("allyouneed.server")
 
 
 class Connections:
@@ -65,10 +65,11 @@ class GuardedProtocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Watch a new connection, or close it if there are too many."""
         super().connection_made(transport)
+        self._address = self.client[0] if self.client else ""
+        self.logger = _OfClient(self.logger, {"client": self._address})  # type: ignore[assignment]
         _set_up(transport.get_extra_info("socket"), self.limits.settings.body_seconds)
         self._phase: Phase | None = None
         self._deadline: asyncio.TimerHandle | None = None
-        self._address = self.client[0] if self.client else ""
         self._is_refused = not self.limits.admit(self._address)
         if not self._is_refused:
             self._watch()
@@ -134,7 +135,7 @@ class GuardedProtocol(H11Protocol):
         """Close the connection, with an answer if none has begun."""
         if self.transport.is_closing():
             return
-        _log.warning("%s: the connection is closed", status.decode())
+        self.logger.warning("%s: the connection is closed", status.decode())
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             self.transport.write(b"HTTP/1.1 %b\r\nConnection: close\r\nContent-Length: 0\r\n\r\n" % status)
         self.transport.close()
@@ -145,10 +146,31 @@ class CountedSocket(WebSocketsSansIOProtocol):
 
     limits: Connections
 
+    def handle_connect(self, event: Request) -> None:
+        """Begin; a handshake that is none is answered before the application could tell of it."""
+        super().handle_connect(event)
+        if self.response.status_code != SWITCHING:
+            about = {"client": self.client[0] if self.client else ""}
+            self.logger.warning("Invalid handshake of a web socket received.", extra=about)
+
+    async def send(self, message: Any) -> None:
+        """Send a message; a refusal completes the handshake, too, which uvicorn may take for an error."""
+        await super().send(message)
+        self.handshake_complete = self.handshake_complete or self.close_sent
+
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
         self.limits.forget(self.client[0] if self.client else "")
         super().connection_lost(exc)
+
+
+class _OfClient(logging.LoggerAdapter[logging.Logger]):
+    """A logger whose records have the address of a client, as `client`."""
+
+    @property
+    def level(self) -> int:
+        """The level of the logger, for which uvicorn asks."""
+        return self.logger.level
 
 
 def _set_up(connection: socket.socket, reading_seconds: float) -> None:
