@@ -24,6 +24,9 @@ from allyouneed.interfaces.server.settings import ServerSettings
 
 SLOW = {"text": ["sun moon star " * 100] * 8, "source": "en", "target": "de", "beam_size": 16}
 
+FIELDS = {"time", "level", "client", "method", "path", "status", "host", "protocol", "direction", "model"}
+FIELDS |= {"characters", "error", "milliseconds", "bytes", "id"}
+
 
 class Program:
     """A running `allyouneed serve`."""
@@ -74,10 +77,15 @@ def test_it_answers_logs_no_text_and_stops(toy_model: Path) -> None:
         code, said = running.end()
     assert code == 0
     lines = [json.loads(line) for line in said.strip().split("\n")]
-    assert [(line["method"], line["path"], line["status"]) for line in lines] == [
+    assert [(line["method"], line["path"], line["status"]) for line in lines[:-1]] == [
         ("POST", "/api/translate", 200),
         ("GET", "other", 404),
     ]
+    assert set(lines[0]) == set(lines[1]) == FIELDS
+    about = [lines[0][name] for name in ("client", "protocol", "direction", "model", "characters", "error")]
+    assert about == ["127.0.0.1", "own", "en-de", toy_model.name, 9, None]
+    assert lines[-1]["message"].startswith("stopped by SIGTERM after 0:00:")
+    assert lines[-1]["message"].endswith(": 2 requests answered")
     assert "moon" not in said
     assert "star" not in said.replace("start", "")
 
@@ -116,8 +124,9 @@ def test_a_second_signal_ends_it_at_once(toy_model: Path, second: signal.Signals
         os.kill(running.process.pid, signal.SIGTERM)
         wait_until(lambda: httpx.get(f"{running.address}/readyz").status_code == 503)
         os.kill(running.process.pid, second)
-        ended, _ = running.end()
+        ended, said = running.end()
     assert ended == code
+    assert said.endswith(f"info ended at once by {second.name}, the second signal\n")
 
 
 def test_with_a_token_file_only_those_who_send_the_token_are_served(toy_model: Path, tmp_path: Path) -> None:

@@ -192,7 +192,7 @@ def test_a_text_in_the_target_language_stays_as_it_is(service: Service) -> None:
     sentence = "Das ruhige Kind kennt die junge Frau."
     assert [each.text for each in run(service.alternatives(sentence, Ask("auto", "de")))] == [sentence]
     assert refused(lambda: service.attention(sentence, None, Ask("auto", "de"))).label == "several_models"
-    assert service.num_translated_characters == len(texts[1])
+    assert service.counts.num_characters == len(texts[1])
 
 
 def test_long_texts_and_many_are_refused(service: Service) -> None:
@@ -399,3 +399,10 @@ def test_whatever_befalls_a_model_the_former_one_serves_and_the_next_is_taken(
         f"model: not loaded, the former model still serves: {fault}"
         for fault in (missing, "unexpected MemoryError('no memory')", missing)
     ]
+    reloads = {
+        result: service.counts.registry.get_sample_value(
+            "allyouneed_reloads_total", {"model": "model", "result": result}
+        )
+        for result in ("ok", "failed")
+    }
+    assert reloads == {"ok": 1, "failed": len(messages)}

@@ -34,7 +34,7 @@ def serve(
     stop: Callable[[], None] = lambda: None,
     is_idle: Callable[[], bool] = lambda: True,
     tell: Callable[[str], None] = print,
-) -> None:
+) -> str:
     """Serve until SIGTERM or SIGINT; what has been asked until then is answered.
 
     A second signal ends the process at once, with 128 and its number as the exit code.
@@ -44,16 +44,20 @@ def serve(
         settings: Address and time limits.
         stop: Called at the first signal; new requests should be refused from then on.
         is_idle: Whether no work is left that belongs to no request, such as that of web sockets.
-        tell: Takes the line with the address, when it can be connected to.
+        tell: Takes the line with the address, when it can be connected to, and that of a second signal.
+
+    Returns:
+        Name of the signal that has ended it.
 
     Raises:
         UsageError: The address is not available.
     """
     with _listening(settings) as listener:
-        server = _Server(configured(app, settings), settings, stop, is_idle)
+        server = _Server(configured(app, settings), settings, stop, is_idle, tell)
         host, port = listener.getsockname()[:2]
         tell(f"serving on http://{f'[{host}]' if ':' in host else host}:{port} (Ctrl-C stops)")
         server.run(sockets=[listener])
+        return server.cause
 
 
 def configured(app: ASGIApp, settings: ServerSettings) -> uvicorn.Config:
@@ -85,13 +89,19 @@ class _Server(uvicorn.Server):
         settings: ServerSettings,
         stop: Callable[[], None],
         is_idle: Callable[[], bool],
+        tell: Callable[[str], None],
     ) -> None:
         super().__init__(config)
-        self._settings, self._stop, self._is_idle = settings, stop, is_idle
+        self._settings, self._stop, self._is_idle, self._tell = settings, stop, is_idle, tell
+        self.cause = "an error"
+        """Why it ends: the name of a signal."""
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Begin to end, or end at once, without waiting for threads that are at work."""
+        self.cause = signal.Signals(sig).name
         if self.should_exit:
+            with contextlib.suppress(RuntimeError):  # it came while a line was being written
+                self._tell(f"ended at once by {self.cause}, the second signal")
             os._exit(128 + sig)
         self.should_exit = True
 

@@ -4,11 +4,12 @@ import asyncio
 import contextlib
 import itertools
 import logging
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 
 import torch
 
-from allyouneed.errors import UserError
+from allyouneed.errors import UserError, counted, duration
 from allyouneed.interfaces.console import talk
 from allyouneed.interfaces.server.application import create_app
 from allyouneed.interfaces.server.decoding import Decoding, serving
@@ -35,6 +36,7 @@ def run(
     """
     log = Log(log_format, is_quiet=talk.quiet)
     log.attach()
+    began = time.monotonic()
     with serving(models, decoding, settings) as service:
         app = create_app(
             service,
@@ -42,7 +44,9 @@ def run(
             observers=[log.exchange],
             lifespan=lambda _: _replacing(service, decoding.device, log.tell),
         )
-        serve(app, settings, stop=service.stop, is_idle=lambda: service.is_idle, tell=log.tell)
+        cause = serve(app, settings, stop=service.stop, is_idle=lambda: service.is_idle, tell=log.tell)
+    answered = counted(log.num_exchanges, unit="requests")
+    log.tell(f"stopped by {cause} after {duration(time.monotonic() - began)}: {answered} answered")
 
 
 @contextlib.asynccontextmanager
@@ -69,10 +73,12 @@ async def _look_for_newer(service: Service, device: torch.device, tell: Callable
             except Exception as error:  # whatever it is, the former model serves, and the next look follows
                 fault = str(error) if isinstance(error, UserError | OSError) else f"unexpected {error!r}"
                 if fault != faults.get(model.name):
+                    service.counts.reloads.labels(model.name, "failed").inc()
                     _log.warning("%s: not loaded, the former model still serves: %s", model.name, fault)
                 faults[model.name] = fault
                 continue
             faults.pop(model.name, None)
             if replacement is not None:
                 service.replace(replacement)
+                service.counts.reloads.labels(model.name, "ok").inc()
                 tell(f"{model.name}: replaced, loaded and verified")
