@@ -8,8 +8,8 @@ import tomli_w
 from pydantic import Field, PositiveFloat, model_validator
 
 from allyouneed.config.model import Entries, ModelConfig, Positions, Probability
-from allyouneed.config.settings import LONGEST_TEXT, Config, line_of, parse_toml, toml_value
-from allyouneed.errors import DiskError, UsageError
+from allyouneed.config.settings import Config, line_of, read_toml, toml_value
+from allyouneed.errors import UsageError
 
 Precision = Literal["auto", "float32", "bfloat16"]
 DecodingPrecision = Literal["float32", "bfloat16", "int8"]
@@ -271,18 +271,7 @@ class RunConfig(Config):
         Raises:
             UsageError: The file is missing, not TOML, or has an unknown key or wrong value; names the line.
         """
-        try:
-            with path.open("rb") as file:
-                text = file.read(LONGEST_TEXT + 1).decode()
-            changes = parse_toml(text)
-        except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
-            raise UsageError(f"{path}: {error.strerror}; name a TOML file of settings") from None
-        except OSError as error:
-            raise DiskError(f"{path}: {error.strerror}") from error
-        except UnicodeDecodeError as error:
-            raise UsageError(f"{path}: is not TOML: {error}; save the file as UTF-8") from None
-        except ValueError as error:
-            raise UsageError(f"{path}: is not TOML: {error}") from None
+        changes, text = read_toml(path)
         return self.changed(changes, lambda key: f"{path}:{line_of(key, text)}")
 
     def with_settings(self, settings: Sequence[str]) -> Self:

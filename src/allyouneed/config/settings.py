@@ -4,11 +4,12 @@ import difflib
 import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from allyouneed.errors import MAX_REPORTED, UsageError
+from allyouneed.errors import MAX_REPORTED, DiskError, UsageError
 
 LONGEST_TEXT = 1 << 20
 """Maximum length of a TOML text, in characters."""
@@ -138,6 +139,27 @@ def parse_toml(text: str) -> dict[str, Any]:
         raise ValueError(f"{error}; correct it there") from None
     except ValueError:
         raise ValueError("a number with more than 4,300 digits; write a smaller one") from None
+
+
+def read_toml(path: Path) -> tuple[dict[str, Any], str]:
+    """Read a TOML file of settings: its values, and its text.
+
+    Raises:
+        UsageError: The file is missing, or not TOML.
+        DiskError: The file cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            text = file.read(LONGEST_TEXT + 1).decode()
+        return parse_toml(text), text
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
+        raise UsageError(f"{path}: {error.strerror}; name a TOML file of settings") from None
+    except OSError as error:
+        raise DiskError(f"{path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path}: is not TOML: {error}; save the file as UTF-8") from None
+    except ValueError as error:
+        raise UsageError(f"{path}: is not TOML: {error}") from None
 
 
 def toml_value(setting: str, value: str) -> Any:

@@ -38,6 +38,7 @@ from allyouneed.errors import (
 from allyouneed.interfaces.configuration import one_setting_each
 from allyouneed.interfaces.console import open_standard_streams, report, talk
 from allyouneed.interfaces.environment import correct_environment, require_working_directory
+from allyouneed.interfaces.option_sources import SERVE_SOURCES
 from allyouneed.interfaces.termination import end_by_signals
 from allyouneed.version import __version__
 
@@ -90,7 +91,9 @@ app = App(
 app.meta.suppress_keyboard_interrupt = False
 for position, name in enumerate(COMMANDS):
     spelled = f"{name}_" if keyword.iskeyword(name) else name  # `import_`
-    app.command(f"allyouneed.interfaces.commands.{spelled}:{spelled}", name=name, sort_key=position)
+    place = f"allyouneed.interfaces.commands.{spelled}:{spelled}"
+    sources: dict[str, Any] = {"config": SERVE_SOURCES} if name == "serve" else {}
+    app.command(place, name=name, sort_key=position, **sources)
 for flag in ("--help", "--version"):
     app[flag].group = EVERYWHERE
 

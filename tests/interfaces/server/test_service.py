@@ -20,7 +20,14 @@ from allyouneed.interfaces.server import running
 from allyouneed.interfaces.server.admission import Admission
 from allyouneed.interfaces.server.ask import Ask, Translated
 from allyouneed.interfaces.server.decoding import serving
-from allyouneed.interfaces.server.models import ModelSource, ServedModel, direction_of, load_models, newer
+from allyouneed.interfaces.server.models import (
+    ModelSource,
+    ServedModel,
+    direction_of,
+    load_models,
+    newer,
+    with_own,
+)
 from allyouneed.interfaces.server.refusal import Refusal
 from allyouneed.interfaces.server.service import Service
 from allyouneed.storage.run_directory import resolve_model
@@ -337,6 +344,34 @@ def test_a_replaced_model_is_loaded_and_a_damaged_one_is_not(
     assert replacement is not None
     assert (replacement.name, replacement.source, replacement.target) == ("model", "en", "de")
     assert newer(replacement, CPU) is None
+
+
+def test_a_model_keeps_its_own_beam_and_precision_when_it_is_replaced(
+    toy_run: Path, toy_model: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(toy_model, path := tmp_path / "model")
+    sources = [ModelSource(toy_model, ("en", "de")), ModelSource(path, ("en", "fr"))]
+    given = with_own(sources, {"": "float32", "model-2": "bfloat16"}, {"model-2": 2})
+    first, second = load_models(given, None, CPU)
+    own = first.loaded.config.search.beam_size
+    assert own != 2
+    shutil.rmtree(path)
+    shutil.copytree(toy_run / "checkpoints" / "step-00000120", path)
+    later = newer(second, CPU)
+    assert later is not None
+    for model, size, precision in ((first, own, "float32"), (second, 2, "bfloat16"), (later, 2, "bfloat16")):
+        assert (model.loaded.config.search.beam_size, model.precision) == (size, precision)
+
+
+def test_a_request_names_another_beam_than_the_models_own(toy_model: Path) -> None:
+    models = load_models([ModelSource(toy_model, ("en", "de"), beam_size=1)], None, CPU)
+    with serving(models, DECODING, SETTINGS) as service:
+        refusal = refused(lambda: service.translate(["sun moon"], Ask(n_best=3)))
+        [found] = run(service.translate(["sun moon"], Ask(n_best=3, search={"beam_size": 3})))
+    assert refusal.message.startswith(
+        "3 hypotheses a sentence are wanted of a beam of 1; raise the beam size"
+    )
+    assert len(found.translations) == 3
 
 
 def test_a_model_that_was_not_complete_yet_is_tried_again_when_it_is(

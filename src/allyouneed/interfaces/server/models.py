@@ -3,8 +3,8 @@
 import contextlib
 import os
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -44,9 +44,7 @@ class ServedModel:
 
     name: str
     given: "ModelSource"
-    """Where it is from, and the languages that were named."""
-    asked_precision: DecodingPrecision | None
-    """The precision that was named."""
+    """Where it is from, and what was named with it."""
     loaded: Translator | Parser
     precision: DecodingPrecision
     source: str
@@ -75,6 +73,10 @@ class ModelSource:
     path: Path
     direction: tuple[str, str] | None = None
     """Codes of its source and target language; by default those that it was trained with."""
+    precision: DecodingPrecision | None = None
+    """Precision of the matrix products; None: int8 where it is fast, else float32."""
+    beam_size: int | None = None
+    """Beam size of requests that name none; None: that of the model's own settings."""
 
 
 def direction_of(text: str) -> ModelSource:
@@ -95,6 +97,32 @@ def direction_of(text: str) -> ModelSource:
     return ModelSource(Path(path), (source.lower(), target.lower()))
 
 
+def with_own(
+    sources: Sequence[ModelSource],
+    precisions: Mapping[str, DecodingPrecision],
+    beam_sizes: Mapping[str, int],
+) -> list[ModelSource]:
+    """Models with the settings that are given for their names, or for "".
+
+    Raises:
+        UsageError: No model has a name.
+    """
+    names = _names([source.path for source in sources])
+    for option, given in (("--precision", precisions), ("--beam-size", beam_sizes)):
+        for name in given.keys() - {"", *names}:
+            raise UsageError(
+                f"{option} {name}={given[name]}: no such model; the models are {', '.join(names)}"
+            )
+    return [
+        replace(
+            source,
+            precision=precisions.get(name, precisions.get("")),
+            beam_size=beam_sizes.get(name, beam_sizes.get("")),
+        )
+        for name, source in zip(names, sources, strict=True)
+    ]
+
+
 def load_models(
     sources: Sequence[ModelSource], precision: DecodingPrecision | None, device: torch.device
 ) -> list[ServedModel]:
@@ -102,7 +130,7 @@ def load_models(
 
     Args:
         sources: The models, at least one.
-        precision: Precision of the matrix products; None: int8 where it is fast, else float32.
+        precision: Precision of those that have none; None: int8 where it is fast, else float32.
         device: Device to compute on.
 
     Raises:
@@ -110,7 +138,8 @@ def load_models(
         UsageError: The languages of a translation model are not known, or the precision is not available.
     """
     names = _names([source.path for source in sources])
-    return [_load(name, each, precision, device) for name, each in zip(names, sources, strict=True)]
+    given = [replace(each, precision=each.precision or precision) for each in sources]
+    return [_load(name, each, device) for name, each in zip(names, given, strict=True)]
 
 
 def newer(model: ServedModel, device: torch.device) -> ServedModel | None:
@@ -125,7 +154,7 @@ def newer(model: ServedModel, device: torch.device) -> ServedModel | None:
     if version in (model.version, model.refused):
         return None
     model.refused = version  # until it is known to be good
-    found = _load(model.name, model.given, model.asked_precision, device)
+    found = _load(model.name, model.given, device)
     stated, expected = _stated_languages(found), _stated_languages(model)
     if not all(expected):
         expected = model.source, model.target
@@ -156,18 +185,18 @@ def _abilities(model: ServedModel) -> str:
     return f"{model.source}-{model.target}" if model.source else model.task
 
 
-def _load(
-    name: str, source: ModelSource, precision: DecodingPrecision | None, device: torch.device
-) -> ServedModel:
+def _load(name: str, source: ModelSource, device: torch.device) -> ServedModel:
     version = _version(source.path)
-    chosen = precision or ("int8" if device.type == "cpu" and _has_fast_int8() else "float32")
+    chosen = source.precision or ("int8" if device.type == "cpu" and _has_fast_int8() else "float32")
     try:
         loaded = load(version.directory, device=device, precision=chosen)
     except UsageError:
-        if precision is not None:
+        if source.precision is not None:
             raise
         chosen = "float32"  # the kernels do not support a part of the model
         loaded = load(version.directory, device=device)
+    if source.beam_size is not None:
+        loaded.config = loaded.config.replace(search={"beam_size": source.beam_size})
     languages = source.direction or _languages_of(loaded)
     if isinstance(loaded, Parser):
         languages = "", ""
@@ -178,7 +207,7 @@ def _load(
             f"{source.path}: the model does not know its languages; name them: "
             f"--direction en-de={source.path}"
         )
-    return ServedModel(name, source, precision, loaded, chosen, *languages, version)
+    return ServedModel(name, source, loaded, chosen, *languages, version)
 
 
 def _version(path: Path) -> Version:

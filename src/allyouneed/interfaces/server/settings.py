@@ -1,6 +1,7 @@
 """The settings of a server."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 MOST_BODY_BYTES: Final = 2**20
@@ -13,9 +14,9 @@ MOST_BEAMS: Final = 16
 """Maximum beam size, and number of translations per text, that a request may ask for."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class ServerSettings:
-    """Who may connect, and how much they may ask for."""
+    """Who may connect, and how much they may ask for; only the token changes while the server runs."""
 
     host: str = "127.0.0.1"
     """Address to listen on."""
@@ -23,6 +24,8 @@ class ServerSettings:
     """Port to listen on; 0 chooses a free one."""
     token: str | None = None
     """Token that clients must send; None lets everyone in."""
+    token_file: Path | None = None
+    """File that the token is read from again on SIGHUP."""
     allowed_hosts: tuple[str, ...] = ()
     """Names, besides loopback's and `host`, that the Host header of a request may have."""
     allowed_origins: tuple[str, ...] = ()
