@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -16,9 +17,11 @@ from typing import Any
 
 import httpx
 import pytest
+import tomli_w
 import torch
 from tests.patience import PATIENCE_SECONDS, wait_until
 
+from allyouneed.interfaces.cli import app
 from allyouneed.interfaces.server.decoding import Decoding
 from allyouneed.interfaces.server.settings import ServerSettings
 
@@ -31,9 +34,9 @@ FIELDS |= {"characters", "error", "milliseconds", "bytes", "id"}
 class Program:
     """A running `allyouneed serve`."""
 
-    def __init__(self, *arguments: str | Path) -> None:
+    def __init__(self, *arguments: str | Path, stdin: int = subprocess.DEVNULL) -> None:
         command = [sys.executable, "-m", "allyouneed", "serve", *map(str, arguments), "--port", "0"]
-        self.process = subprocess.Popen(command, stderr=subprocess.PIPE)
+        self.process = subprocess.Popen(command, stdin=stdin, stderr=subprocess.PIPE)
         assert self.process.stderr is not None
         first = self.process.stderr.readline().decode()
         found = re.search(r"serving on (http://127\.0\.0\.1:\d+) \(Ctrl-C stops\)", first)
@@ -48,6 +51,11 @@ class Program:
         for line in self.process.stderr:
             self._said += line
 
+    @property
+    def said(self) -> str:
+        """The rest of standard error so far."""
+        return self._said.decode(errors="replace")
+
     def end(self) -> tuple[int, str]:
         """The exit code and the rest of standard error."""
         code = self.process.wait(PATIENCE_SECONDS)
@@ -58,8 +66,8 @@ class Program:
 
 
 @contextmanager
-def program(*arguments: str | Path) -> Iterator[Program]:
-    running = Program(*arguments)
+def program(*arguments: str | Path, stdin: int = subprocess.DEVNULL) -> Iterator[Program]:
+    running = Program(*arguments, stdin=stdin)
     try:
         yield running
     finally:
@@ -129,51 +137,73 @@ def test_a_second_signal_ends_it_at_once(toy_model: Path, second: signal.Signals
     assert said.endswith(f"info ended at once by {second.name}, the second signal\n")
 
 
-def test_with_a_token_file_only_those_who_send_the_token_are_served(toy_model: Path, tmp_path: Path) -> None:
-    token = write_token(tmp_path / "token", b"a long random token\n")
-    asked = {"text": "moon star", "source": "en"}
-    with program("--direction", f"en-de={toy_model}", "--token-file", token) as running:
-        answers = [
-            httpx.post(
-                f"{running.address}/api/translate", json=asked, headers=headers, timeout=PATIENCE_SECONDS
-            )
-            for headers in (
-                {},
-                {"Authorization": "Bearer another token"},
-                {"Authorization": "Bearer a long random token"},
-            )
-        ]
-    assert [answer.status_code for answer in answers] == [401, 401, 200]
-    assert answers[-1].json()["results"][0]["translations"][0]["text"] == "noomo ratso"
+def options(model: Path, token: Path) -> dict[str, list[str]]:
+    """A value of every option, different from the others and from the default."""
+    return {
+        **{
+            "direction": [f"en-de={model}"],
+            "host": ["0.0.0.0"],
+            "port": ["8123"],
+            "token-file": [str(token)],
+        },
+        **{"insecure": ["true"], "allowed-host": ["one.example", "two.example"]},
+        "allowed-origin": ["https://three.example", "https://four.example"],
+        **{"trusted-proxy": ["10.0.0.1", "fd00::/8"], "max-characters": ["11"], "max-wait": ["12"]},
+        **{"request-timeout": ["13"], "drain-timeout": ["14"], "max-rate": ["17"]},
+        **{"precision": ["int8", f"{model.name}=bfloat16"], "beam-size": [f"{model.name}=3"]},
+        **{"workers": ["15"], "batch-tokens": ["16"], "device": ["cpu"], "log-format": ["json"]},
+    }
 
 
+def on_the_command_line(given: dict[str, list[str]], _: Path, __: pytest.MonkeyPatch) -> list[str]:
+    del given["insecure"]
+    return [
+        "--insecure",
+        *(word for name, each in given.items() for value in each for word in (f"--{name}", value)),
+    ]
+
+
+def in_a_file(given: dict[str, list[str]], folder: Path, _: pytest.MonkeyPatch) -> list[str]:
+    path = folder / "serve.toml"
+    path.write_bytes(
+        tomli_w.dumps({name: each if len(each) > 1 else each[0] for name, each in given.items()}).encode()
+    )
+    return ["--config", str(path)]
+
+
+def in_variables(given: dict[str, list[str]], _: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    for name, each in given.items():
+        monkeypatch.setenv(f"ALLYOUNEED_SERVE_{name.upper().replace('-', '_')}", " ".join(each))
+    return []
+
+
+@pytest.mark.parametrize(
+    "place", [on_the_command_line, in_a_file, in_variables], ids=lambda each: each.__name__
+)
 def test_every_option_reaches_the_server(
     run_command: Callable[..., tuple[int, bytes, str]],
     toy_model: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
+    place: Callable[[dict[str, list[str]], Path, pytest.MonkeyPatch], list[str]],
 ) -> None:
-    """All values differ, from each other and from the defaults; the server itself is not started."""
+    """The server itself is not started."""
     started: list[tuple[Any, ...]] = []
     monkeypatch.setattr("allyouneed.interfaces.server.running.run", lambda *given: started.append(given))
     token = write_token(tmp_path / "token", b"abc\n")
-    access = ["--host", "0.0.0.0", "--port", "8123", "--token-file", str(token)]
-    access += ["--allowed-host", "one.example", "--allowed-host", "two.example"]
-    access += ["--allowed-origin", "https://three.example", "--allowed-origin", "https://four.example"]
-    access += ["--trusted-proxy", "10.0.0.1", "--trusted-proxy", "fd00::/8"]
-    limits = ["--max-characters", "11", "--max-wait", "12"]
-    limits += ["--request-timeout", "13", "--drain-timeout", "14", "--max-rate", "17"]
-    decoding = ["--precision", "bfloat16", "--workers", "15", "--batch-tokens", "16", "--device", "cpu"]
-    code, _, said = run_command(
-        *("serve", "--direction", f"en-de={toy_model}", *access, *limits, *decoding, "--log-format", "json")
-    )
+    given = options(toy_model, token)
+    names = {each.name for each in app["serve"].assemble_argument_collection() if each.show}
+    assert {f"--{name}" for name in given} | {"MODELS", "--config"} == names
+    code, _, said = run_command("serve", *place(given, tmp_path, monkeypatch))
     assert code == 0, said
     [(models, made, settings, log_format)] = started
     assert [(model.path, model.source, model.target) for model in models] == [(toy_model, "en", "de")]
+    assert (models[0].precision, models[0].loaded.config.search.beam_size) == ("bfloat16", 3)
     assert settings == ServerSettings(
         host="0.0.0.0",
         port=8123,
         token="abc",
+        token_file=token,
         allowed_hosts=("one.example", "two.example"),
         allowed_origins=("https://three.example", "https://four.example"),
         most_characters=11,
@@ -183,8 +213,53 @@ def test_every_option_reaches_the_server(
         trusted_proxies=("10.0.0.1", "fd00::/8"),
         requests_per_second=17.0,
     )
-    assert made == Decoding("bfloat16", 15, 16, torch.device("cpu"))
+    assert made == Decoding(None, 15, 16, torch.device("cpu"))
     assert log_format == "json"
+
+
+def status_with(running: Program, token: str | None) -> int:
+    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+    return httpx.get(f"{running.address}/metrics", headers=headers, timeout=PATIENCE_SECONDS).status_code
+
+
+def test_only_those_with_the_token_are_served_and_sighup_reads_it_and_the_models_again(
+    toy_run: Path, toy_model: Path, tmp_path: Path
+) -> None:
+    token = write_token(tmp_path / "token", b"a former token\n")
+    shutil.copytree(toy_model, path := tmp_path / "replaced")
+    with program("--direction", f"en-de={path}", "--token-file", token) as running:
+        statuses = [status_with(running, each) for each in (None, "another token", "a former token")]
+        assert statuses == [401, 401, 200]
+        token.write_bytes(b"a later token\n")
+        assert status_with(running, "a later token") == 401  # not before the signal
+        os.kill(running.process.pid, signal.SIGHUP)
+        wait_until(lambda: status_with(running, "a later token") == 200)
+        assert status_with(running, "a former token") == 401
+        token.write_bytes(b"two\nlines\n")
+        shutil.rmtree(path)
+        shutil.copytree(toy_run / "checkpoints" / "step-00000120", path)
+        os.kill(running.process.pid, signal.SIGHUP)
+        wait_until(lambda: "replaced: replaced, loaded and verified" in running.said)
+        wait_until(lambda: "the token is not read again" in running.said)
+        assert status_with(running, "a later token") == 200
+        os.kill(running.process.pid, signal.SIGTERM)
+        code, said = running.end()
+    assert code == 0
+    assert said.count("the token has been read again") == 1
+    assert f"the former one still counts: --token-file {token}: is not one line" in said
+    assert "er token" not in said
+
+
+def test_a_server_ends_with_its_terminal(toy_model: Path) -> None:
+    terminal, inner = os.openpty()
+    with program("--direction", f"en-de={toy_model}", stdin=inner) as running:
+        os.close(inner)
+        os.kill(running.process.pid, signal.SIGHUP)
+        assert httpx.get(f"{running.address}/healthz").status_code == 200
+        os.close(terminal)
+        os.kill(running.process.pid, signal.SIGHUP)
+        code, _ = running.end()
+    assert code == 0
 
 
 def connected(running: Program) -> socket.socket:
@@ -236,6 +311,21 @@ WRONG: list[tuple[Callable[[Path, Path], list[str | Path]], int, str]] = [
     ),
     (lambda model, at: ["--direction", f"en-de={model}", "--token-file", at], 2, "is no file"),
     (lambda model, _: ["--direction", f"en-de={model}", "--max-wait", "-1"], 2, "max-wait"),
+    (
+        lambda model, _: ["--direction", f"en-de={model}", "--beam-size", "17"],
+        2,
+        "--beam-size 17: choose from 1, 2, 3, ",
+    ),
+    (
+        lambda model, _: ["--direction", f"en-de={model}", "--precision", f"{model.name}=half"],
+        2,
+        "=half: choose from float32, bfloat16, int8; MODEL=VALUE is for one model",
+    ),
+    (
+        lambda model, _: ["--direction", f"en-de={model}", "--beam-size", "other=1"],
+        2,
+        "--beam-size other=1: no such model; the models are model",
+    ),
     (
         lambda model, _: ["--direction", f"en-de={model}", "--trusted-proxy", "proxy.example"],
         2,

@@ -1,9 +1,11 @@
-"""Runs the server: decodes in threads of this process, and replaces models that change."""
+"""Runs the server: decodes in threads of this process, and replaces models and the token that change."""
 
 import asyncio
 import contextlib
 import itertools
 import logging
+import signal
+import sys
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 
@@ -15,7 +17,7 @@ from allyouneed.interfaces.server.application import create_app
 from allyouneed.interfaces.server.decoding import Decoding, serving
 from allyouneed.interfaces.server.logs import Log, LogFormat
 from allyouneed.interfaces.server.models import ServedModel, newer
-from allyouneed.interfaces.server.process import serve
+from allyouneed.interfaces.server.process import read_token, serve
 from allyouneed.interfaces.server.service import Service
 from allyouneed.interfaces.server.settings import ServerSettings
 from allyouneed.storage.urls import url_of
@@ -53,20 +55,46 @@ def run(
 async def _replacing(
     service: Service, device: torch.device, tell: Callable[[str], None]
 ) -> AsyncIterator[None]:
-    """Look for models that have been replaced while the application runs."""
-    looking = asyncio.create_task(_look_for_newer(service, device, tell))
+    """While the application runs, look for replaced models; on SIGHUP, at once and also at the token."""
+    loop, hung_up, has_terminal = asyncio.get_running_loop(), asyncio.Event(), sys.stdin.isatty()
+
+    def hang_up() -> None:
+        if has_terminal and not sys.stdin.isatty():  # it has been closed, and the server with it
+            signal.raise_signal(signal.SIGTERM)
+            return
+        hung_up.set()
+        _renew_token(service.settings, tell)
+
+    loop.add_signal_handler(signal.SIGHUP, hang_up)
+    looking = asyncio.create_task(_look_for_newer(service, device, tell, hung_up))
     try:
         yield
     finally:
         looking.cancel()
 
 
-async def _look_for_newer(service: Service, device: torch.device, tell: Callable[[str], None]) -> None:
+def _renew_token(settings: ServerSettings, tell: Callable[[str], None]) -> None:
+    """Read the token again, if it is from a file."""
+    if settings.token_file is not None:
+        try:
+            settings.token = read_token(settings.token_file)
+        except UserError as error:
+            _log.warning("the token is not read again, the former one still counts: %s", error)
+        else:
+            tell("the token has been read again")
+
+
+async def _look_for_newer(
+    service: Service, device: torch.device, tell: Callable[[str], None], hung_up: asyncio.Event
+) -> None:
     faults: dict[str, str] = {}
     for look in itertools.count(1):
-        await asyncio.sleep(_SECONDS_BETWEEN_LOOKS)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(hung_up.wait(), _SECONDS_BETWEEN_LOOKS)
+        is_asked = hung_up.is_set()
+        hung_up.clear()
         for model in list(service.models.values()):
-            if url_of(model.path) and look % _LOOKS_BETWEEN_REQUESTS:
+            if url_of(model.path) and look % _LOOKS_BETWEEN_REQUESTS and not is_asked:
                 continue
             try:
                 replacement = await asyncio.to_thread(newer, model, device)
