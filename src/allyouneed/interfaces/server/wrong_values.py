@@ -8,6 +8,23 @@ from pydantic import TypeAdapter
 
 from allyouneed.interfaces.server.refusal import Refusal
 
+_WORDS = {
+    "missing": "is missing",
+    "string_type": "must be a text",
+    "string_unicode": "must be Unicode without lone surrogates",
+    "string_too_short": "must have at least {min_length} characters",
+    "string_too_long": "must have at most {max_length} characters",
+    "string_pattern_mismatch": "must be a name of letters, digits, '.', '_' and '-'",
+    "int_type": "must be a whole number",
+    "float_type": "must be a number",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than_equal": "must be at most {le}",
+    "bool_type": "must be true or false",
+    "list_type": "must be a list",
+    "too_long": "must have at most {max_length} values",
+    "model_attributes_type": "must be an object",
+}
+"""pydantic's types of errors that requests can provoke -> what is wrong."""
 _MOST_DETAILS = 20
 _MOST_ERRORS = 100  # that are looked at: a body has room for a hundred thousand
 
@@ -34,9 +51,9 @@ def wrong_values(errors: Sequence[Mapping[str, Any]], names: Set[str] = frozense
         {"path": list(path), "message": " or ".join(found)}
         for path, found in list(problems.items())[:_MOST_DETAILS]
     ]
-    first = details[0]
-    place = ".".join(map(str, first["path"])) or "body"
-    return Refusal(422, "values", f"{place}: {first['message']}", details=details)
+    first = max(details, key=lambda each: len(each["path"]))  # a value in a list rather than the list
+    place = ".".join(map(str, first["path"])) or "the body"
+    return Refusal(422, "values", f"{place} {first['message']}", details=details)
 
 
 def _path(location: Sequence[str | int], names: Set[str]) -> tuple[str | int, ...]:
@@ -51,10 +68,9 @@ def _problem(error: Mapping[str, Any], names: Set[str]) -> str:
     if error["type"] == "extra_forbidden":
         near = difflib.get_close_matches(str(error["loc"][-1])[:64], sorted(names), n=1)
         known = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(sorted(names))}"
-        return f"unknown field; {known}"
-    if {"error", "tag"} & set(error.get("ctx", ())):  # such a message may quote the value
-        return "Value is not allowed"
-    return str(error["msg"])
+        return f"has an unknown field; {known}"
+    words = _WORDS.get(error["type"], "has a wrong value")
+    return words.format_map(error.get("ctx", {}))
 
 
 def _names_in(schema: Any) -> Iterator[str]:
