@@ -1,4 +1,4 @@
-"""English names of languages, from their codes."""
+"""English names of languages, from their codes and back."""
 
 from typing import Final
 
@@ -42,6 +42,17 @@ _VARIANTS: Final = {
     **{"de": "Germany", "es": "Spain", "fr": "France", "gb": "United Kingdom", "hk": "Hong Kong"},
     **{"mx": "Mexico", "pt": "Portugal", "tw": "Taiwan", "us": "United States", "419": "Latin America"},
 }
+NAMED: Final = {name.lower(): code for code, name in _LANGUAGES.items()} | {
+    **{"simplified chinese": "zh-hans", "traditional chinese": "zh-hant", "mandarin": "zh"},
+    **{"brazilian portuguese": "pt-br", "european portuguese": "pt-pt"},
+    **{"american english": "en-us", "british english": "en-gb"},
+}
+"""English names of languages in small letters -> their codes."""
+
+
+def language_code(name: str) -> str | None:
+    """Return the code of a language that is named in English, or by a code; None if no language is known."""
+    return NAMED.get(name.lower()) or (name if language_parts(name)[0] in _LANGUAGES else None)
 
 
 def language_name(code: str) -> str:

@@ -75,6 +75,50 @@ def test_models_and_directions_are_listed(client: openai.OpenAI) -> None:
     assert (caught.value.code, caught.value.param) == ("model_not_found", "model")
 
 
+DE_FR = "Translate from German to French:"
+
+
+@pytest.mark.parametrize(
+    ("model", "prompt", "text", "expected"),
+    [
+        ("en-de", "You are a translator. Translate to German.", "sun", "en-de sun"),
+        ("en-de", "", "Translate to German: sun", "en-de sun"),
+        ("ende", "", "Translate the text from English to German:\n\nsun", "en-de sun"),
+        ("en-de", "Translate into French.", "sun moon", "en-fr sun moon"),
+        ("en-de", "Translate into French.", "Translate to German: sun moon", "en-de sun moon"),
+        ("en-de", "", f"{DE_FR} sun moon", "de-fr sun moon"),
+        ("ende", "Translate de-fr", "sun moon", "de-fr sun moon"),
+        ("de-fr", "", "Translate to German: the sun and the moon", "en-de the sun and the moon"),
+        ("en-de", "Answer in verse.", "Translate this: sun", "en-de Translate this: sun"),
+        ("en-de", "", f"sun. {DE_FR} sun", f"en-de sun. {DE_FR} sun"),
+    ],
+)
+@pytest.mark.parametrize("role", ["system", "developer"])
+def test_instructions_choose_the_direction_and_are_not_translated(
+    client: openai.OpenAI, role: Any, model: str, prompt: str, text: str, expected: str
+) -> None:
+    messages: list[Any] = [{"role": role, "content": prompt}, {"role": "user", "content": text}]
+    direction, _, plain = expected.partition(" ")
+    same: list[Any] = [{"role": "user", "content": plain}]
+    found, wanted = (
+        client.chat.completions.create(model=name, messages=each)
+        for name, each in ((model, messages), (direction, same))
+    )
+    assert found.choices[0].message.content == wanted.choices[0].message.content
+    assert found.model == model
+
+
+@pytest.mark.parametrize("role", ["system", "user"])
+def test_a_direction_that_is_not_served_is_refused(client: openai.OpenAI, role: Any) -> None:
+    messages: list[Any] = [
+        {"role": role, "content": [{"type": "text", "text": "Translate to Dutch: sun"}]},
+        {"role": "user", "content": "Translate to Dutch: sun"},
+    ]
+    with pytest.raises(openai.NotFoundError, match=r"No model translates as the messages ask; GET") as caught:
+        client.chat.completions.create(model="en-de", messages=messages)
+    assert (caught.value.code, caught.value.param) == ("model_not_found", "messages")
+
+
 @pytest.mark.parametrize("model", ["en-de", "ende"])
 def test_the_last_message_of_the_user_is_translated(
     client: openai.OpenAI, offline: Offline, model: str

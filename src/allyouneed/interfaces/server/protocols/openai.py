@@ -1,8 +1,8 @@
 """The part of OpenAI's protocol that its clients need for chat (https://platform.openai.com/docs/api-reference).
 
 The model is the name of a served model, or a direction such as "en-de". The last message of the user is
-translated; all others are ignored, as a translation model follows no instructions. `n` is the number of
-translations, and `stop` cuts them.
+translated; all others are ignored, as a translation model follows no instructions but those that name
+languages (`openai_instructions.py`). `n` is the number of translations, and `stop` cuts them.
 """
 
 import json
@@ -16,8 +16,13 @@ from fastapi.responses import JSONResponse, Response, StreamingResponse
 
 from allyouneed.config.run import SearchSettings
 from allyouneed.interfaces.server.ask import Ask, Translated
-from allyouneed.interfaces.server.directions import closest
+from allyouneed.interfaces.server.directions import AUTO, Direction, closest
 from allyouneed.interfaces.server.exchanges import current
+from allyouneed.interfaces.server.protocols.openai_instructions import (
+    Languages,
+    languages_of,
+    read_instruction,
+)
 from allyouneed.interfaces.server.protocols.openai_request import Completion, Wrong, read_completion
 from allyouneed.interfaces.server.refusal import Refusal
 from allyouneed.interfaces.server.service import Service
@@ -79,11 +84,13 @@ class _Endpoints:
     async def complete(self, request: Request) -> Response:
         """Translate the last message of the user."""
         asked = read_completion(await request.body())
-        ask = self._with_choices(self._ask(asked.model), asked.num_choices)
+        languages, text = read_instruction(asked.text)
+        languages = languages or languages_of(asked.prompt, self._service.directions)
+        ask = self._with_choices(self._directed(self._ask(asked.model), languages), asked.num_choices)
         if not asked.is_streamed:
-            [found] = await self._service.translate([asked.text], ask)
+            [found] = await self._service.translate([text], ask)
             return JSONResponse(_completion(asked, found))
-        growing = self._service.stream(asked.text, ask)
+        growing = self._service.stream(text, ask)
         first = await anext(growing)  # a refusal is still an answer with its status
         return StreamingResponse(_events(asked, first, growing), media_type="text/event-stream")
 
@@ -107,11 +114,27 @@ class _Endpoints:
         message = "The model does not exist; GET /v1/models lists the models and directions."
         raise Wrong("model", message, 404, "model_not_found")
 
+    def _directed(self, ask: Ask, languages: Languages | None) -> Ask:
+        """The same request in the direction that an instruction names, if it is not that of the model."""
+        own = self._service.models[ask.model] if ask.model is not None else ask
+        served = self._service.directions
+        source, target = languages or (None, None)
+        if closest([Direction(own.source or "", own.target or "", ())], source, target):
+            return ask
+        if fitting := closest(served, source or own.source, target):
+            return Ask(fitting[0].source, fitting[0].target)
+        if source is None and closest(served, None, target):
+            return Ask(AUTO, target)
+        message = "No model translates as the messages ask; GET /v1/models lists the directions."
+        raise Wrong("messages", message, 404, "model_not_found")
+
     def _names_of_models(self, ask: Ask) -> tuple[str, ...]:
+        """The models that may answer: all that translate to the target, if the source is to be detected."""
         if ask.model is not None:
             return (ask.model,)
-        pair = ask.source, ask.target
-        return next(each.models for each in self._service.directions if (each.source, each.target) == pair)
+        source = None if ask.source == AUTO else ask.source
+        fitting = closest(self._service.directions, source, ask.target)
+        return tuple(name for each in fitting for name in each.models)
 
     def _with_choices(self, ask: Ask, num_choices: int) -> Ask:
         """The same request for a number of translations, with a beam that has room for them."""

@@ -46,6 +46,8 @@ class Completion:
     model: str
     text: str
     """The last message of the user."""
+    prompt: str
+    """The messages of the system."""
     num_choices: int
     is_streamed: bool
     has_usage: bool
@@ -79,6 +81,7 @@ def read_completion(body: bytes) -> Completion:
     return Completion(
         _model(fields),
         _text_to_translate(fields.get("messages")),
+        _prompt(fields["messages"]),
         _num_choices(fields.get("n", 1), is_streamed),
         is_streamed,
         _has_usage(fields.get("stream_options"), is_streamed),
@@ -120,6 +123,14 @@ def _text_to_translate(messages: Any) -> str:
         if each.get("role") == "user":
             return _text(each.get("content"), f"messages[{number}].content")
     raise Wrong("messages", "'messages' has no message of the role 'user'; its last one is translated.")
+
+
+def _prompt(messages: list[dict[str, Any]]) -> str:
+    """The texts of the messages whose role is the system's, or the developer's as it is called since 2024."""
+    contents = [each.get("content") for each in messages if each.get("role") in ("system", "developer")]
+    parts = [part for each in contents for part in (each if isinstance(each, list) else [each])]
+    texts = [part.get("text") if isinstance(part, dict) else part for part in parts]
+    return "\n".join(text for text in texts if isinstance(text, str))
 
 
 def _text(content: Any, param: str) -> str:
