@@ -4,6 +4,8 @@ import configparser
 import json
 import re
 import shlex
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -55,10 +57,29 @@ def test_the_unit_waits_for_the_drain_and_runs_without_rights() -> None:
     service = systemd_service()
     assert service["SuccessExitStatus"] == "143"
     assert int(service["TimeoutStopSec"]) > 30
-    for setting in ("DynamicUser", "NoNewPrivileges", "PrivateTmp", "PrivateDevices"):
+    assert service["User"] == "allyouneed"
+    for setting in ("NoNewPrivileges", "PrivateTmp", "PrivateDevices", "RemoveIPC", "RestrictSUIDSGID"):
         assert service[setting] == "yes"
     assert service["ProtectSystem"] == "strict"
     assert service["CapabilityBoundingSet"] == ""
+
+
+def test_the_unit_reloads_and_keeps_to_its_cores_and_its_memory() -> None:
+    service = systemd_service()
+    assert service["ExecReload"] == "/bin/kill -HUP $MAINPID"
+    assert service["EnvironmentFile"].startswith("-/etc/")
+    assert re.fullmatch(r"\d+-\d+", service["CPUAffinity"])
+    assert "--workers" not in unit_command()  # one per core of these
+    assert re.fullmatch(r"\d+G", service["MemoryMax"])
+    assert "LoadCredential" not in service  # it would not be read again
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd")
+def test_systemd_accepts_the_unit() -> None:
+    unit = str(DEPLOY / "allyouneed.service")
+    done = subprocess.run(["systemd-analyze", "verify", unit], capture_output=True, text=True, check=False)
+    said = [line for line in done.stderr.split("\n") if "allyouneed.service" in line]
+    assert [line for line in said if "is not executable" not in line] == []  # it is not installed here
 
 
 def test_only_what_is_built_reaches_the_image() -> None:
