@@ -26,8 +26,8 @@ _CODE = re.compile(r"`([^`\n]+)`")
 _FLAG = re.compile(r"(?<![\w-])--[a-z][\w-]*")
 _NAMED = re.compile(r"allyouneed ([a-z]\w*)\b(?! \d)")  # not the names of formats, `allyouneed attention 1`
 _FILE = re.compile(r"(?:[\w.-]+/)*[\w.-]+\.(?:py|c|h)|(?:docs|tests|src|benchmarks|\.ci)/[\w./-]+")
-_OF_OTHERS = {"--nproc-per-node", "--max-restarts", "--parents", "--horizontal"}
-"""Flags of torchrun, and of scripts of others that the pages name."""
+_OF_OTHERS = {"--nproc-per-node", "--max-restarts", "--parents", "--horizontal", "--cpuset-cpus"}
+"""Flags of torchrun and Docker, and of scripts of others that the pages name."""
 
 
 def command_lines(text: str) -> Iterator[str]:
