@@ -37,7 +37,8 @@ check: $(READY)
 	$(BIN)/pytest tests/test_architecture.py
 
 bench: $(READY) # those that need no arguments; some need ALLYOUNEED_DATA
-	for benchmark in $(filter-out %/extrapolation_corpus.py %/serving_ctranslate2.py %/wmt14_dry_run.py, \
+	for benchmark in $(filter-out %/extrapolation_corpus.py %/serving_clients.py %/serving_ctranslate2.py \
+			%/wmt14_dry_run.py, \
 			$(wildcard benchmarks/*.py)); do $(BIN)/python "$$benchmark" || exit 1; done
 
 bench-gpu: $(READY)

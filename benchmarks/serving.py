@@ -36,8 +36,9 @@ from allyouneed.storage.checkpoint import load_checkpoint, save_checkpoint  # no
 from allyouneed.tasks.loading import load_translator  # noqa: E402
 from allyouneed.tasks.units import SOURCE_TOKENIZER, TARGET_TOKENIZER  # noqa: E402
 
-ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 3
-SECONDS = float(sys.argv[2]) if len(sys.argv) > 2 else 20
+_GIVEN = sys.argv[1:] if __name__ == "__main__" else []
+ROUNDS = int(_GIVEN[0]) if _GIVEN else 3
+SECONDS = float(_GIVEN[1]) if len(_GIVEN) > 1 else 20
 RESULTS = Path(__file__).parent / "results" / "serving.json"
 CLIENTS, LENGTH, BEAM_SIZE, NUM_TEXTS = 32, 15, 4, 512
 SINGLE_REQUESTS = 200
