@@ -54,6 +54,7 @@ def measure(port: int, texts: list[str], num_clients: int, seconds: float) -> di
 def main(model: str, file: str, seconds: float = 20) -> None:
     """Measure, print, and keep it in `results/`."""
     texts = [line for line in Path(file).read_bytes().decode().split("\n") if line.strip()]
+    busy = os.getloadavg()[0]
     core, *others = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {core})  # which the server inherits
     figures = {}
@@ -62,11 +63,14 @@ def main(model: str, file: str, seconds: float = 20) -> None:
         for num_clients in CLIENTS:
             figures[num_clients] = measure(port, texts, num_clients, seconds)
             print(num_clients, json.dumps(figures[num_clients]), flush=True)
+        [child] = Path(f"/proc/self/task/{os.getpid()}/children").read_bytes().split()
+        if os.sched_getaffinity(int(child)) != {core}:
+            raise SystemExit("another program has let the server use other cores; measure again without it")
     result = {
         "date": datetime.now(UTC).date().isoformat(),
         "environment": environment(torch.device("cpu")),
         "cores_of_load": len(others),
-        "others_load_average": os.getloadavg()[2],
+        "load_average_before": busy,  # of what else ran on the machine
         "seconds": seconds,
         "clients": figures,
     }
