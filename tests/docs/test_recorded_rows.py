@@ -1,9 +1,14 @@
 """The rows kept in `docs/results/rows*` are small and whole, and the recorded tables are made of them."""
 
+import re
+import shutil
 from pathlib import Path
 
 import pytest
 
+from allyouneed.interfaces.reports import html_parts
+from allyouneed.interfaces.reports.results_index import write_index
+from allyouneed.interfaces.reports.results_page import as_page, read_table
 from allyouneed.interfaces.reports.results_text import as_csv
 from allyouneed.paper.catalogue import EXPERIMENTS
 from allyouneed.paper.experiment import DATE, PROCESSOR
@@ -18,7 +23,9 @@ MOST_BYTES = 300_000
 @pytest.mark.parametrize(
     "folder", sorted(RESULTS.glob("rows*/*")), ids=lambda folder: f"{folder.parent.name}-{folder.name}"
 )
-def test_a_recorded_table_is_that_of_its_rows(folder: Path, tmp_path: Path) -> None:
+def test_a_recorded_table_is_that_of_its_rows(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for kept in folder.rglob("*.xz"):
         assert kept.stat().st_size <= MOST_BYTES
     facts = read_facts(folder / "experiment.json")
@@ -33,4 +40,14 @@ def test_a_recorded_table_is_that_of_its_rows(folder: Path, tmp_path: Path) -> N
     assert all(outcome[PROCESSOR] and outcome[DATE] for outcome in found)
     page = folder.name + folder.parent.name.removeprefix("rows")  # rows-full-data -> table3-tiny-full-data
     assert as_csv(results) == (RESULTS / f"{page}.csv").read_bytes().decode()
-    assert (RESULTS / f"{page}.html").is_file()
+    text = (RESULTS / f"{page}.html").read_bytes().decode()
+    table = read_table(text)
+    assert table is not None
+    monkeypatch.setattr(html_parts, "_encoded", lambda figure: "")
+    assert as_page(results, table) == re.sub(r"(?<=base64,)[^\"]+", "", text)
+
+
+def test_the_index_is_that_of_the_recorded_pages(tmp_path: Path) -> None:
+    for page in RESULTS.glob("*.html"):
+        shutil.copy(page, tmp_path)
+    assert write_index(tmp_path).read_bytes() == (RESULTS / "index.html").read_bytes()

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from allyouneed.interfaces.reports.reproduction import write_report
+from allyouneed.interfaces.reports.results_table import results_table
 from allyouneed.paper.experiment import Results
 from allyouneed.paper.paths import KINDS, PATHS, Labeller, accuracy_after_training, accuracy_of, longest
 from allyouneed.paper.recall_tasks import NOT_ASKED, NUM_ANSWERS, TASKS, Sequences
@@ -81,6 +82,20 @@ def test_a_network_learns_what_is_in_reach_and_guesses_what_is_not() -> None:
 def test_the_longest_is_the_one_before_the_first_that_is_not_learned() -> None:
     assert longest({4: 100.0, 8: 95.0, 16: 89.9, 32: 99.0}) == 8
     assert longest({4: 50.0, 8: 99.0}) == 0
+
+
+def test_the_verdict_is_how_far_the_worst_seed_gets(tmp_path: Path) -> None:
+    scale = PATHS.scale("quick")
+    outcomes = {
+        "self_attention": {1: {"longest_back": 64, "longest_joint": 8}, 2: {"longest_back": 32}},
+        "recurrent": {1: {"longest_back": 8}},
+        "dilated": {1: {"longest_back": 8}},
+    }
+    results = Results(PATHS, scale, PATHS.rows(scale), outcomes, tmp_path)
+    assert results_table(results).verdict == (
+        "Solved by every seed: back up to n = 32 (self_attention), 8 (recurrent, dilated); "
+        "joint up to n = 8 (self_attention)."
+    )
 
 
 def test_the_page_draws_every_task(tmp_path: Path) -> None:

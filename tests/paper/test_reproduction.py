@@ -582,7 +582,17 @@ def test_every_row_tells_where_and_when_it_was_computed(tmp_path: Path) -> None:
     line = results_table(results).lines[0]
     assert (line.processor, line.dates) == (machine_kind(CPU), results.outcomes["base"][1]["date"])
     page = next(path for path in write_report(results) if path.suffix == ".html").read_bytes().decode()
-    assert machine_kind(CPU) in page
+    assert page.partition("<script")[0].count(machine_kind(CPU)) == 1
+
+
+def test_processors_are_named_once_each_with_its_rows(tmp_path: Path) -> None:
+    results = run(TOY, tmp_path, num_seeds=1)
+    outcomes = {
+        row: {1: {**of[1], "processor": "A" if row == "base" else "B"}}
+        for row, of in results.outcomes.items()
+    }
+    facts = results_table(replace(results, outcomes=outcomes)).facts
+    assert "A (base); B (worse, better, like, once)" in facts
 
 
 def test_data_that_no_row_uses_is_refused(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from allyouneed.interfaces.reports.reproduction import write_report
 from allyouneed.interfaces.reports.results_table import results_table
 from allyouneed.interfaces.reports.results_text import as_terminal_table
 from allyouneed.paper import layer_costs, table1
-from allyouneed.paper.experiment import FAILED
+from allyouneed.paper.experiment import FAILED, Results
 from allyouneed.paper.reproduction import reproduce
 from allyouneed.paper.scales import SCALES
 from allyouneed.paper.table1 import TABLE1, TYPES, cheaper_from
@@ -72,10 +72,25 @@ def test_the_page_has_the_paper_s_orders_and_its_pictures(out: Path) -> None:
         "How far information travels",
     ):
         assert text in page
-    assert num_pictures == 5
+    assert num_pictures == 7 + 7 + len(TYPES) + 1 + 1
     table = (out / "terminal.txt").read_bytes().decode()
     assert "recurrent (LSTM)" in table
     assert "BLEU" not in table + page, "nothing is trained here"
+
+
+def test_the_verdict_says_how_far_the_measured_orders_are_from_the_papers(tmp_path: Path) -> None:
+    rows = TABLE1.rows(SCALES["tiny"])
+    measured = {row.name: {1: dict(row.paper)} for row in rows}
+    measured["recurrent"][1]["time_d"] -= 0.13
+    results = Results(TABLE1, SCALES["tiny"], rows, measured, tmp_path)
+    assert results_table(results).verdict == (
+        "The paper's orders hold: path lengths and sequential operations are off by at most 0, "
+        "exponents of n and d by at most 0.00 in FLOPs and 0.13 in time."
+    )
+    measured["position_wise"][1]["path"] = 9.0
+    assert "do not all hold: path lengths and sequential operations are off by at most inf" in (
+        results_table(results).verdict
+    )
 
 
 def test_costs_of_core_and_layer_are_kept_at_every_size(out: Path) -> None:

@@ -256,6 +256,23 @@ def test_ours_are_written_as_the_papers_are_and_stand_once(results: Results) -> 
     assert "by formula" not in titles
 
 
+@pytest.mark.parametrize("scale", ["tiny", "paper"])
+def test_the_verdict_says_why_the_order_is_not_the_papers(scale: str, tmp_path: Path) -> None:
+    rows = TABLE2.rows(SCALES[scale])
+    bleu = {"transformer": 30.0, "convolutional": 29.0, "recurrent": 28.0, "bytenet": 27.0}
+    outcomes = {row: {1: {"bleu": value}} for row, value in bleu.items()}
+    results = Results(TABLE2, SCALES[scale], rows, outcomes, tmp_path)
+    alike = results_table(results).verdict
+    assert alike == (
+        "The order by BLEU is the paper's: transformer > convolutional > recurrent > bytenet. "
+        "None of 3 rows is decided: 3 not tested."
+    )
+    outcomes["recurrent"][2] = {"bleu": 33.0}
+    differs = results_table(results).verdict
+    assert "recurrent > transformer > convolutional > bytenet, there transformer > conv" in differs
+    assert ("as 3.3e+13 FLOPs for each system show which learns fastest" in differs) == (scale == "tiny")
+
+
 def test_a_system_is_compared_with_the_transformer(results: Results) -> None:
     beside = {row.name: {j.baseline for j in judge(results) if j.row == row.name} for row in results.rows}
     assert beside == {

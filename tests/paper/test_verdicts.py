@@ -22,7 +22,15 @@ from allyouneed.paper.catalogue import EXPERIMENTS
 from allyouneed.paper.experiment import HYPOTHESES, LOSSES, REFERENCES, Experiment, Results, Row
 from allyouneed.paper.figure_tests import find_test, kept_of
 from allyouneed.paper.scales import SCALES
-from allyouneed.paper.verdicts import Judgement, Verdict, are_sentences_drawn, control, judge, scores_of
+from allyouneed.paper.verdicts import (
+    Judgement,
+    Verdict,
+    are_sentences_drawn,
+    control,
+    judge,
+    scores_of,
+    verdict_on,
+)
 from allyouneed.tasks.translation.outputs import Translation
 from allyouneed.tasks.translation.pair_scores import PairScore
 from allyouneed.tasks.translation.translator import Translator
@@ -129,6 +137,9 @@ def test_rows_that_are_equal_in_the_paper_must_be_shown_to_be_equivalent(tmp_pat
         "once": "not tested",
     }
     assert judged(results)["like"].shown == "within the margin"
+    assert results_table(results).verdict == (
+        "2 of 4 rows are decided: 1 as the paper, 1 not as the paper (worse); 1 not told apart, 1 not tested."
+    )
     told = results_table(results).conclusions
     (like,) = told["As the paper"]
     assert like.startswith("like, perplexity +0.00 (within 2% of perplexity, p = ")
@@ -140,6 +151,30 @@ def test_rows_that_are_equal_in_the_paper_must_be_shown_to_be_equivalent(tmp_pat
     assert worse.startswith("worse, perplexity +1.91 (beyond 2% of perplexity, p = ")
 
 
+@pytest.mark.parametrize(
+    ("verdicts", "expected"),
+    [
+        ({}, "No row has been compared with another."),
+        ({"a": ["not tested"]}, "None of 1 row is decided: 1 not tested."),
+        ({"a": ["differs", "not told apart"]}, "1 of 1 row is decided: 1 different (a)."),
+        (
+            {"a": ["as the paper", "not as the paper"], "b": ["not told apart", "as the paper"]},
+            "2 of 2 rows are decided: 1 as the paper, 1 not as the paper (a).",
+        ),
+    ],
+)
+def test_a_row_counts_by_its_strongest_verdict(
+    verdicts: Mapping[str, Sequence[Verdict]], expected: str, tmp_path: Path
+) -> None:
+    judgements = [
+        Judgement(row, "base", str(number), 0.0, None, None, "different", found)
+        for row, of_row in verdicts.items()
+        for number, found in enumerate(of_row)
+    ]
+    results = results_of(tmp_path, "bleu", {"base": (5.0,)}, {}, {})
+    assert verdict_on(results, judgements) == expected
+
+
 def test_perplexities_are_tested_on_seeds_and_sentences(tmp_path: Path) -> None:
     values = lose(tmp_path, {"base": 0.0, "better": 0.05, "like": 0.0})
     results = results_of(tmp_path, "perplexity", values, {}, {})
@@ -147,9 +182,7 @@ def test_perplexities_are_tested_on_seeds_and_sentences(tmp_path: Path) -> None:
     assert found["better"].verdict == "differs"
     assert found["like"].verdict == "not told apart"
     assert are_sentences_drawn("perplexity", scores_of(results))
-    assert "and test sentences with replacement. p-values" in "\n".join(
-        as_terminal_table(results_table(results))
-    )
+    assert "and test sentences with replacement. p-values" in "\n".join(results_table(results).remarks)
     alone = results_of(tmp_path / "nothing is kept", "perplexity", values, {}, {})
     assert not are_sentences_drawn("perplexity", scores_of(alone))
     of_seeds, of_both = judged(alone)["like"].p_value, found["like"].p_value
@@ -340,7 +373,7 @@ def test_the_control_splits_the_seeds_of_every_row(tmp_path: Path) -> None:
     values = {"base": (5.0, 5.1, 5.2, 5.3), "other": (8.0, 8.1, 8.2), "once": (3.0,), "twice": (3.0, 4.0)}
     results = results_of(tmp_path, "perplexity", values, {}, {})
     assert control(scores_of(results))[1] == 3 + 3 + 1, "one of the three seeds that others have, and of two"
-    assert "split into halves in 7 " in "\n".join(as_terminal_table(results_table(results)))
+    assert "split into halves in 7 " in "\n".join(results_table(results).remarks)
 
 
 def test_about_one_split_in_twenty_of_the_recorded_seeds_is_called_different(tmp_path: Path) -> None:

@@ -172,6 +172,9 @@ class Experiment:
     """Raised when rows that were computed before cannot stand beside those computed now."""
     settings: Callable[[Scale], Sequence[str]] = Scale.changes
     """Notable settings at a scale, in words; by default those that differ from the paper's."""
+    verdict: Callable[["Results", str], str] = lambda results, counted: counted
+    """What the results say, in a sentence, from them and from the sentence that counts the rows that stand as
+    in the paper; by default the latter."""
 
     def scale(self, name: str) -> Scale:
         """The scale of this name.

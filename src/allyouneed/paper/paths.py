@@ -20,7 +20,7 @@ from allyouneed.model.comparison.layers import (
     RestrictedSelfAttention,
 )
 from allyouneed.model.positional_encoding import SinusoidalPositions
-from allyouneed.paper.experiment import Experiment, Row, Work
+from allyouneed.paper.experiment import Experiment, Results, Row, Work
 from allyouneed.paper.recall_tasks import NOT_ASKED, NUM_ANSWERS, TASKS, RecallTask
 from allyouneed.paper.scales import Scale
 
@@ -200,6 +200,18 @@ def _rows(scale: Scale) -> Sequence[Row]:
     ]
 
 
+def _verdict(results: Results, counted: str) -> str:
+    """How far each kind of network finds what it needs, by the worst seed."""
+    found = []
+    for task in TASKS:
+        values = {row.name: results.values(row.name, longest_of(task)) for row in results.rows}
+        least = {row: min(of_seeds) for row, of_seeds in values.items() if of_seeds}
+        ranked = sorted({*least.values()}, reverse=True)
+        rows = [f"{n:g} ({', '.join(row for row in least if least[row] == n)})" for n in ranked]
+        found += [f"{task} up to n = {', '.join(rows)}"] if rows else []
+    return f"Solved by every seed: {'; '.join(found)}." if found else counted
+
+
 def _implied(kind: Kind, sizes: Sequence[int]) -> dict[str, float]:
     """The largest of the sizes that are in reach."""
     if kind.reach is None:
@@ -218,5 +230,6 @@ PATHS = Experiment(
         "quick": Scale("quick", 1, 1, sized_for="ten minutes a seed on one core"),
         "tiny": Scale("tiny", 1, 1, sized_for="half an hour a seed on one core"),
     },
+    verdict=_verdict,
     settings=lambda scale: [f"sizes n = {', '.join(map(str, lengths(scale)))}"],
 )

@@ -18,7 +18,7 @@ from allyouneed.model.comparison.layers import (
     RestrictedSelfAttention,
     SeparableConvolutional,
 )
-from allyouneed.paper.experiment import PROCESSOR, Experiment, Figures, Row, Work
+from allyouneed.paper.experiment import PROCESSOR, Experiment, Figures, Results, Row, Work
 from allyouneed.paper.layer_costs import Cost, Size, crossing, exponent, measure
 from allyouneed.paper.layer_paths import Stack, path_length, reach_by_round, sequential_operations
 from allyouneed.paper.scales import SCALES, Scale
@@ -265,6 +265,24 @@ def _rows(scale: Scale) -> Sequence[Row]:
     return [*rows, Row("separable_k_is_n", "with k = n", _remark, every_seed=False)]
 
 
+def _verdict(results: Results, counted: str) -> str:
+    """How far the measured orders are from the paper's."""
+    lengths, flops, time = (
+        max(
+            0.0 if value == row.paper[figure] else abs(value - row.paper[figure])
+            for row in results.rows
+            for figure in row.paper.keys() & names
+            for value in results.values(row.name, figure) or [row.paper[figure]]
+        )
+        for names in ({"sequential_n", "path"}, {"flops_n", "flops_d"}, {"time_n", "time_d"})
+    )
+    hold = "hold" if max(lengths, flops, time) < 0.5 else "do not all hold"
+    return (
+        f"The paper's orders {hold}: path lengths and sequential operations are off by at most {lengths:g}, "
+        f"exponents of n and d by at most {flops:.2f} in FLOPs and {time:.2f} in time."
+    )
+
+
 _FIGURES = (
     *("time_n", "time_d", "flops_n", "flops_d", "memory_n", "layer_n", "layer_d"),
     *("sequential", "sequential_n", "path"),
@@ -278,5 +296,6 @@ TABLE1 = Experiment(
     dict.fromkeys(_FIGURES, False),
     derive=cheaper_from,
     notes=_NOTES,
+    verdict=_verdict,
     scales=SCALES | {QUICK: replace(SCALES[QUICK], sized_for="a minute on two cores")},
 )

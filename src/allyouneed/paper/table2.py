@@ -2,6 +2,7 @@
 
 import math
 import operator
+import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -18,6 +19,7 @@ from allyouneed.paper.experiment import (
     RESULT,
     Experiment,
     Figures,
+    Results,
     Row,
     RowError,
     WeightsMissingError,
@@ -72,6 +74,11 @@ _NOTES = [
     "(26.36 and 41.29, 7.7e19 and 1.2e21).",
     "`ensemble` combines the five systems, one of each kind, at the cost of all five.",
 ]
+_WHY_ORDER_DIFFERS = (
+    ", as {:.2g} FLOPs for each system show which learns fastest from little text, not which is best in the "
+    "end, and hardly train the experts, each of which sees only a part of the tokens"
+)
+"""Why the systems are in another order than the paper's at a scale below its size."""
 _SET_BY_ROWS = {
     *("num_steps", "warmup_steps", "learning_rate_factor", "validate_every_steps"),
     *("checkpoint_every_steps", "keep_checkpoints"),
@@ -252,6 +259,21 @@ def _compared(configs: Mapping[str, RunConfig]) -> Iterator[str]:
         yield f"{setting} = {each if len(told) > 1 else next(iter(told.values()))}"
 
 
+def _verdict(results: Results, counted: str) -> str:
+    """The order of the systems by BLEU beside the paper's, and why it differs below the paper's size."""
+    ours = {row.name: results.values(row.name, "bleu") for row in results.rows if "bleu" in row.paper}
+    paper = {row.name: row.paper["bleu"] for row in results.rows if ours.get(row.name)}
+    order = sorted(paper, key=lambda row: -statistics.fmean(ours[row]))
+    of_paper = sorted(paper, key=lambda row: -paper[row])
+    if order == of_paper:
+        return f"The order by BLEU is the paper's: {' > '.join(order)}. {counted}"
+    why = _WHY_ORDER_DIFFERS.format(results.scale.budget_flops) if results.scale.narrower > 1 else ""
+    return (
+        f"The order by BLEU differs from the paper's{why}: here {' > '.join(order)}, there "
+        f"{' > '.join(of_paper)}. {counted}"
+    )
+
+
 def _big_row(preset: str, paper: Mapping[str, float]) -> Row:
     return Row("big", "Transformer (big)", partial(_big, preset=preset), paper, every_seed=False)
 
@@ -275,6 +297,7 @@ def _experiment(name: str, languages: str, published: Mapping[str, Published], b
         settings=_settings,
         test_settings=("test_source", "test_reference"),
         revision=2,
+        verdict=_verdict,
     )
 
 

@@ -4,7 +4,7 @@ import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from allyouneed.paper.figure_tests import FigureTest, Kept, find_test, kept_of
 LAST_DIGIT = {"perplexity": 0.01, "bleu": 0.1, "bracket_f1_unconstrained": 0.1}
 """One unit in the last digit that the paper prints of a figure; so small a difference may be rounding."""
 Verdict = Literal["as the paper", "not as the paper", "differs", "not told apart", "not tested"]
+_DECIDED: Sequence[Verdict] = ("as the paper", "not as the paper", "differs")
 Shown = Literal["different", "beyond the margin", "within the margin"]
 """What a test is to show of the difference between two rows."""
 Scores = Mapping[str, SeedTests]
@@ -67,6 +68,29 @@ def judge(results: Results, scores: Scores | None = None) -> list[Judgement]:
     """
     of_figures = (scores_of(results) if scores is None else scores).items()
     return [found for figure, tests in of_figures for found in _judge_by(figure, tests, results)]
+
+
+def verdict_on(results: Results, judgements: Sequence[Judgement]) -> str:
+    """What the results say, in a sentence; a row is decided if any of its figures is."""
+    found: dict[str, set[Verdict]] = {}
+    for judgement in judgements:
+        found.setdefault(judgement.row, set()).add(judgement.verdict)
+    rows: dict[Verdict, list[str]] = {verdict: [] for verdict in get_args(Verdict)}
+    for row, of_row in found.items():
+        rows[next(each for each in ("not as the paper", *rows) if each in of_row)].append(row)
+    told = {
+        each: f"{len(names)} {each}".replace("differs", "different") for each, names in rows.items() if names
+    }
+    for verdict in told.keys() & {"not as the paper", "differs"}:
+        told[verdict] += f" ({', '.join(rows[verdict])})"
+    parts = [told[verdict] for verdict in _DECIDED if verdict in told]
+    left = [told[verdict] for verdict in told if verdict not in _DECIDED]
+    number, of_all = sum(len(rows[verdict]) for verdict in _DECIDED), len(found)
+    counted = (
+        f"{number or 'None'} of {of_all} {'rows' if of_all > 1 else 'row'} {'are' if number > 1 else 'is'} "
+        f"decided: {'; '.join(', '.join(part) for part in (parts, left) if part)}."
+    )
+    return results.experiment.verdict(results, counted if found else "No row has been compared with another.")
 
 
 def deviation(values: Sequence[float]) -> float | None:

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import ScalarFormatter
 
-from allyouneed.interfaces.reports.html_parts import heading, plot
+from allyouneed.interfaces.reports.html_parts import heading, legend_of, panel, plot
 from allyouneed.paper.experiment import CURVE, PROCESSOR, RATES, Results, Row
 from allyouneed.tasks.catalogue import TASKS
 
@@ -36,8 +36,8 @@ def sections(results: Results) -> Iterator[str]:
     if len(groups) > 1:
         yield heading("How the rows learned", f"{told} Grey is the first row.")
         for name, label in labels.items():
-            picture = _by_group(results, rows[0], groups, name, label)
-            yield plot(picture, f"validation {label} of every row during training")
+            pictures = _by_group(results, rows[0], groups, name, label)
+            yield plot(pictures, f"validation {label} of every row during training")
         return
     kind = _kinds(results, rows[0])
     timed = [row for row in rows if len(kind) == 1 and _kinds(results, row) == kind]
@@ -73,31 +73,30 @@ def _grouped(rows: Sequence[Row]) -> dict[str, list[Row]]:
 
 def _by_group(
     results: Results, first: Row, groups: Mapping[str, Sequence[Row]], name: str, label: str
-) -> Figure:
-    picture = Figure((12, 3.6 * -(-len(groups) // 3)), layout="constrained")
-    panels = list(picture.subplots(-(-len(groups) // 3), 3, sharex=True, sharey=True, squeeze=False).flat)
-    for axes, (letter, rows) in zip(panels, groups.items(), strict=False):
+) -> list[Figure]:
+    pictures, panels = zip(*(panel() for _ in groups), strict=True)
+    for axes, (letter, rows) in zip(panels, groups.items(), strict=True):
         _draw(axes, results, first, ("step", name), color="gray")
         for row in rows:
             _draw(axes, results, row, ("step", name))
         _finish(axes, "step", label)
         axes.set_title(f"({letter})")
+        axes.legend(frameon=False, fontsize=8)
     _limit(panels, results, [first, *chain.from_iterable(groups.values())], name)
-    for axes in panels[len(groups) :]:
-        axes.set_visible(False)
-    return picture
+    return list(pictures)
 
 
-def _by_cost(results: Results, rows: Sequence[Row], timed: Sequence[Row], name: str, label: str) -> Figure:
+def _by_cost(
+    results: Results, rows: Sequence[Row], timed: Sequence[Row], name: str, label: str
+) -> list[Figure]:
     shown_by = {"matmul_flops": rows} | ({"seconds": timed} if timed else {})
-    picture = Figure((6 * len(shown_by), 4.6), layout="constrained")
-    panels = picture.subplots(1, len(shown_by), sharey=True, squeeze=False)[0]
+    pictures, panels = zip(*(panel(4.2) for _ in shown_by), strict=True)
     for axes, (quantity, shown) in zip(panels, shown_by.items(), strict=True):
         for row in shown:
             _draw(axes, results, row, (quantity, name))
         _finish(axes, quantity, label)
     _limit(panels, results, rows, name)
-    return picture
+    return [*pictures, legend_of(panels[0])]
 
 
 def _draw(axes: Axes, results: Results, row: Row, names: tuple[str, str], color: str | None = None) -> None:
@@ -121,20 +120,20 @@ def _draw(axes: Axes, results: Results, row: Row, names: tuple[str, str], color:
 def _finish(axes: Axes, quantity: str, label: str) -> None:
     axes.set(xlabel=_AXES[quantity], ylabel=label)
     axes.grid(alpha=0.3, which="both")
-    axes.legend(frameon=False)
 
 
 def _limit(panels: Sequence[Axes], results: Results, rows: Sequence[Row], name: str) -> None:
-    """Set the scale and limits of the y axis that all panels share, once all rows have been drawn."""
-    axes = panels[0]
-    if name == _PERPLEXITY:
-        least = min(min(curve[name]) for row in rows for curve in _curves(results, row))
-        axes.set_yscale("log")
-        axes.set_ylim(0.95 * least, _LARGEST * least)
-        axes.yaxis.set_major_formatter(ScalarFormatter())
-        axes.yaxis.set_minor_formatter(ScalarFormatter())
-    else:
-        axes.set_ylim(bottom=0)
+    """Give all panels the same y axis, once all rows have been drawn."""
+    least = min(min(curve[name]) for row in rows for curve in _curves(results, row))
+    top = max(axes.get_ylim()[1] for axes in panels)
+    for axes in panels:
+        if name == _PERPLEXITY:
+            axes.set_yscale("log")
+            axes.set_ylim(0.95 * least, _LARGEST * least)
+            axes.yaxis.set_major_formatter(ScalarFormatter())
+            axes.yaxis.set_minor_formatter(ScalarFormatter())
+        else:
+            axes.set_ylim(0, top)
 
 
 def _curves(results: Results, row: Row) -> list[Mapping[str, list[float]]]:

@@ -57,24 +57,27 @@ _LEGEND = {
         "error of shift",
         "largest error of PE(pos + k) as a linear function of PE(pos), one matrix per k",
     ),
-    "time_n": ("time, n", "exponent of the length n in the time of the core's forward and backward pass"),
-    "time_d": ("time, d", "exponent of the width d in that time"),
+    "time_n": (
+        "exponent of n, time",
+        "exponent of the length n in the time of the core's forward and backward pass",
+    ),
+    "time_d": ("exponent of d, time", "exponent of the width d in that time"),
     "flops_n": (
-        "FLOPs, n",
+        "exponent of n, FLOPs",
         "exponent of n in the core's FLOPs, as PyTorch counts them; with k = n, in those of the layer",
     ),
-    "flops_d": ("FLOPs, d", "exponent of d in those FLOPs"),
+    "flops_d": ("exponent of d, FLOPs", "exponent of d in those FLOPs"),
     "memory_n": (
-        "memory, n",
+        "exponent of n, memory",
         "exponent of n in the peak memory of the core's tensors without weights and inputs",
     ),
     "layer_n": (
-        "layer, n",
+        "exponent of n, layer time",
         "exponent of n in the time of the whole layer, projections and normalisation too",
     ),
-    "layer_d": ("layer, d", "exponent of d in the time of the whole layer"),
+    "layer_d": ("exponent of d, layer time", "exponent of d in the time of the whole layer"),
     "sequential": ("sequential", "longest chain of dependent matrix products of a layer"),
-    "sequential_n": ("sequential, n", "its growth per additional position: 0 is O(1), 1 is O(n)"),
+    "sequential_n": ("sequential, growth", "its growth per additional position: 0 is O(1), 1 is O(n)"),
     "path": (
         "path",
         "maximum path length: rounds until every input position has changed every later output position",
@@ -85,10 +88,10 @@ _LEGEND = {
         "n above which the core needs fewer FLOPs than full self-attention",
     ),
     "ratio_shortest": (
-        "ratio, shortest",
+        "FLOPs ratio, shortest n",
         "FLOPs of self-attention and a position-wise layer, divided by the row's, at the shortest n",
     ),
-    "ratio_longest": ("ratio, longest", "the same at the longest n"),
+    "ratio_longest": ("FLOPs ratio, longest n", "the same at the longest n"),
     "longest_back": (
         "longest back",
         "largest n up to which n positions back are remembered; back, n = 8, and others: the accuracy in %",

@@ -17,6 +17,8 @@ _THEMED = (
     "text{fill:currentColor}</style>"
 )
 """Style of a plot: what is black on a light page is light on a dark one."""
+_PANEL_INCHES = 4.0
+"""Width of a panel: three fit on a wide page, and on a narrow one the text can still be read."""
 
 
 def page(title: str, body: Iterable[str]) -> str:
@@ -80,14 +82,31 @@ def finish_panel(axes: Axes, *, legend: bool = True, **texts: str) -> None:
         axes.legend(frameon=False)
 
 
-def plot(figure: Figure, description: str) -> str:
-    """A figure embedded in the page, with `description` as its alternative text."""
+def panel(height: float = 3.4) -> tuple[Figure, Axes]:
+    """A figure with one panel, `height` inches high."""
+    figure = Figure((_PANEL_INCHES, height), layout="constrained")
+    return figure, figure.subplots()
+
+
+def legend_of(axes: Axes) -> Figure:
+    """The legend of a panel as a figure of its own, which explains the panels beside it, too."""
+    handles, labels = axes.get_legend_handles_labels()
+    figure = Figure((_PANEL_INCHES, 0.3 + 0.22 * len(labels)))
+    figure.legend(handles, labels, loc="center left", frameon=False)
+    return figure
+
+
+def plot(figures: Iterable[Figure], description: str) -> str:
+    """Figures embedded side by side as far as the page is wide; `description` says what all of them show."""
+    images = "".join(f'<img alt="" src="data:image/svg+xml;base64,{_encoded(each)}">' for each in figures)
+    return f'<div class="plot" role="img" aria-label="{html.escape(description)}">{images}</div>'
+
+
+def _encoded(figure: Figure) -> str:
     file = io.StringIO()
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "allyouneed", "font.family": "sans-serif"}):
         figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
     svg = file.getvalue()
     svg = svg[svg.index("<svg") :].replace("#000000", "currentColor")
     opening, _, rest = svg.partition(">")
-    data = base64.b64encode(f"{opening}>{_THEMED}{rest}".encode()).decode()
-    image = f'<img alt="{html.escape(description)}" src="data:image/svg+xml;base64,{data}">'
-    return f'<div class="plot">{image}</div>'
+    return base64.b64encode(f"{opening}>{_THEMED}{rest}".encode()).decode()

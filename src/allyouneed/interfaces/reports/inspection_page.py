@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
-from allyouneed.interfaces.reports.html_parts import cards, page, plot
+from allyouneed.interfaces.reports.html_parts import cards, page, panel, plot
 from allyouneed.interfaces.reports.inspection_text import (
     PERCENTILES,
     count_and_share,
@@ -40,7 +40,7 @@ def as_page(found: Inspection) -> str:
         "<h2>Vocabulary</h2>",
         _vocabularies(found),
         f'<p class="legend">Rare entries occur less than {RARE} times: little is learned of them.</p>',
-        plot(_frequencies(found), "occurrences of the entries of the vocabularies, by rank"),
+        plot([_frequencies(found)], "occurrences of the entries of the vocabularies, by rank"),
         "<h2>Repeats</h2>",
         _repeats(found),
         "<h2>Padding</h2>",
@@ -136,10 +136,9 @@ def _examples(found: Inspection) -> Iterator[str]:
         yield "</dl>"
 
 
-def _lengths(found: Inspection) -> Figure:
+def _lengths(found: Inspection) -> tuple[Figure, Figure]:
     """Histograms of both sides, and a map of the target's length against the source's."""
-    picture = Figure((11, 4.2), layout="constrained")
-    histogram, joint = picture.subplots(1, 2)
+    (picture, histogram), (map_of_both, joint) = panel(), panel()
     most = int(max(np.percentile(side.lengths, 99.9) for _, side in _named_sides(found))) + 2
     for name, side in _named_sides(found):
         counts = np.bincount(np.minimum(side.lengths, most), minlength=most + 1)
@@ -159,14 +158,13 @@ def _lengths(found: Inspection) -> Figure:
     )
     joint.set(xlabel="source tokens", ylabel="target tokens", aspect="equal")
     joint.locator_params(integer=True)
-    picture.colorbar(image, ax=joint, label=found.examples)
-    return picture
+    map_of_both.colorbar(image, ax=joint, label=found.examples)
+    return picture, map_of_both
 
 
 def _frequencies(found: Inspection) -> Figure:
     """The occurrences of every entry, the most frequent first."""
-    picture = Figure((11, 4.2), layout="constrained")
-    axes = picture.subplots()
+    picture, axes = panel()
     for name, vocabulary in found.vocabularies.items():
         counts = np.sort(vocabulary.counts[vocabulary.counts > 0])[::-1]
         axes.loglog(np.arange(1, len(counts) + 1), counts, label=name, color=_COLOURS.get(name, "tab:green"))

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 
 from matplotlib.figure import Figure
 
-from allyouneed.interfaces.reports.html_parts import finish_panel, heading, plot
+from allyouneed.interfaces.reports.html_parts import finish_panel, heading, legend_of, panel, plot
 from allyouneed.paper.experiment import Results
 from allyouneed.paper.paths import KINDS, accuracy_of, lengths
 from allyouneed.paper.recall_tasks import NUM_ANSWERS, TASKS
@@ -22,7 +22,7 @@ def sections(results: Results) -> Iterator[str]:
         "ends at its reach, and a recurrent network must carry everything in its state. One head averages "
         "what it attends to (3.2.2), so `joint` asks for four things at once. The dotted line is guessing.",
     )
-    yield plot(_picture(curves), "accuracy of each kind of network against the size of three tasks")
+    yield plot(_pictures(curves), "accuracy of each kind of network against the size of three tasks")
 
 
 def _curve(results: Results, task: str, kind: str) -> dict[int, list[float]]:
@@ -31,10 +31,9 @@ def _curve(results: Results, task: str, kind: str) -> dict[int, list[float]]:
     return {n: values for n, values in found.items() if values}
 
 
-def _picture(curves: Mapping[tuple[str, str], Mapping[int, list[float]]]) -> Figure:
-    picture = Figure((12, 4.4), layout="constrained")
-    panels = picture.subplots(1, len(TASKS), sharey=True)
-    for axes, (name, task) in zip(panels, TASKS.items(), strict=True):
+def _pictures(curves: Mapping[tuple[str, str], Mapping[int, list[float]]]) -> Iterator[Figure]:
+    for name, task in TASKS.items():
+        picture, axes = panel()
         for kind, described in KINDS.items():
             curve = curves[name, kind]
             if not curve:
@@ -45,5 +44,7 @@ def _picture(curves: Mapping[tuple[str, str], Mapping[int, list[float]]]) -> Fig
             axes.fill_between(list(curve), low, high, color=line.get_color(), alpha=0.15, linewidth=0)
         axes.axhline(100 / NUM_ANSWERS, color="gray", linewidth=0.7, linestyle=":")
         title = f"{name}, accuracy in %"
-        finish_panel(axes, title=title, xlabel=f"n, {task.title}", legend=axes is panels[-1])
-    return picture
+        axes.set_ylim(0, 105)
+        finish_panel(axes, title=title, xlabel=f"n, {task.title}", legend=False)
+        yield picture
+    yield legend_of(axes)

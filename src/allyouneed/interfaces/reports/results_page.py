@@ -3,8 +3,8 @@
 import base64
 import html
 import json
-import math
 import statistics
+import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import PurePosixPath
@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from allyouneed.explorer.page import json_in_html
 from allyouneed.interfaces.reports import curves_page, paths_page, scaling_page, table1_page
 from allyouneed.interfaces.reports.figure_legend import figure_title
-from allyouneed.interfaces.reports.html_parts import cards, page, plot, prose
+from allyouneed.interfaces.reports.html_parts import cards, page, panel, plot, prose
 from allyouneed.interfaces.reports.results_table import VERDICTS, Cell, ResultsTable
 from allyouneed.interfaces.reports.results_text import pictures
 from allyouneed.paper.experiment import Results, Row
@@ -25,30 +25,32 @@ SECTIONS: dict[str, Callable[[Results], Iterator[str]]] = {
     "scaling": scaling_page.sections,
     "paths": paths_page.sections,
 }
-"""Experiment -> extra sections of its page, after the table and plots that all experiments have."""
-_DRAWN_BY_SECTION = {"paths"}
-"""Experiments whose section comes first, and shows every figure in one picture."""
+"""Experiment -> sections that only its page has."""
+_SECTIONS_FIRST = {"table1", "paths"}
+"""Experiments whose own sections say more than the table of all figures and come before it."""
 _CLASSES = {"as the paper": "good", "not as the paper": "bad", "differs": "new"}
-_MOST_COLUMNS = 7
+_LABEL_CHARACTERS = 22
+"""Length of a line of the label of a row in a plot."""
 _DATA = '<script type="application/json" id="table">'
 
 
 def as_page(results: Results, table: ResultsTable) -> str:
     """The page; it holds the table as JSON, too, which `read_table` reads."""
     extra = [*SECTIONS[table.experiment](results)] if table.experiment in SECTIONS else []
-    drawn = table.experiment in _DRAWN_BY_SECTION
-    costs = [*cost_table(table)]
+    comes_first = table.experiment in _SECTIONS_FIRST and extra != []
+    costs = [*_cost_table(table)]
     body = [
         f"<h1>{html.escape(table.title)}</h1>",
+        f'<p class="verdict">{prose(table.verdict)}</p>',
         f'<p class="facts">{html.escape(", ".join(table.facts))}</p>',
+        *((*extra, "<h2>All figures</h2>") if comes_first else ()),
         *main_table(table),
-        *(extra if drawn else ()),
         *(["<h2>Cost</h2>", *costs] if costs else []),
         *(_figure(results, path, picture) for path, picture in pictures(results)),
-        *(() if drawn else _plots(results)),
+        *(() if comes_first else _plots(results)),
         *curves_page.sections(results),
         *_conclusions(table),
-        *(() if drawn else extra),
+        *(() if comes_first else extra),
         *_explanations(table),
         "<h2>How this was computed</h2>",
         *(f"<p>{prose(remark)}</p>" for remark in table.remarks),
@@ -64,19 +66,12 @@ def read_table(text: str) -> ResultsTable | None:
 
 
 def main_table(table: ResultsTable) -> Iterator[str]:
-    """The figures of all rows, the paper's below ours, and a legend of the marks.
-
-    More columns than a page is wide are shown as several tables.
-    """
-    num_parts = max(1, math.ceil(len(table.columns) / _MOST_COLUMNS))
-    size = math.ceil(len(table.columns) / num_parts)
-    for number in range(num_parts):
-        part = slice(number * size, (number + 1) * size)
-        lines = [
-            (_name(line.name, line.what), [html.escape(str(line.num_seeds)), *map(_cell, line.cells[part])])
-            for line in table.lines
-        ]
-        yield cards(["row", "seeds", *(column.title for column in table.columns[part])], lines)
+    """The figures of all rows, the paper's below ours, and a legend of the marks."""
+    lines = [
+        (_name(line.name, line.what), [html.escape(str(line.num_seeds)), *map(_cell, line.cells)])
+        for line in table.lines
+    ]
+    yield cards(["row", "seeds", *(column.title for column in table.columns)], lines)
     legend = [
         f'<b class="{_CLASSES.get(verdict, "")}">{mark}</b> {html.escape(title.lower())}'
         for verdict, (mark, title) in VERDICTS.items()
@@ -105,19 +100,19 @@ def _cell(cell: Cell) -> str:
     return f"<span>{ours}{paper}</span>" if ours or paper else ""
 
 
-def cost_table(table: ResultsTable) -> Iterator[str]:
-    """What each row has cost, on which machine and when."""
-    origins = [name for name in ("processor", "dates") if any(getattr(line, name) for line in table.lines)]
+def _cost_table(table: ResultsTable) -> Iterator[str]:
+    """What each row has cost, and when it was computed if not all rows were at the same time."""
+    origins = ["dates"] if len({line.dates for line in table.lines}) > 1 else []
     lines = [
         (
             _name(line.name, ""),
             [
                 *(html.escape(cost) for _, cost in table.costs_of(line)),
-                *(html.escape(getattr(line, name)) for name in origins),
+                *(html.escape(line.dates) for _ in origins),
             ],
         )
         for line in table.lines
-        if any(line.costs) or line.dates
+        if any(line.costs) or (origins and line.dates)
     ]
     if lines:
         yield cards(["row", *table.costs, *origins], lines)
@@ -167,36 +162,34 @@ def _plots(results: Results) -> Iterator[str]:
 
     A grey line marks the row's baseline, the first one if there are several.
     """
+    plots = []
     for figure, compared in results.experiment.figures.items():
         rows = [row for row in results.rows if results.values(row.name, figure)]
         if compared and len(rows) > 1:
-            yield f"<h2>{html.escape(figure_title(figure))}</h2>"
-            yield plot(_plot(results, rows, figure), f"{figure_title(figure)} of every row")
+            plots.append(plot(_panels(results, rows, figure), f"{figure_title(figure)} of every row"))
+    yield from ["<h2>Every row and seed</h2>", *plots] if plots else ()
 
 
-def _plot(results: Results, rows: Sequence[Row], figure: str) -> Figure:
-    picture = Figure((9, 1.2 + 0.32 * len(rows)), layout="constrained")
+def _panels(results: Results, rows: Sequence[Row], figure: str) -> Iterator[Figure]:
+    """A panel of our values and, if the first row has one, a panel of the paper's."""
+    labels = [textwrap.fill(row.name if row.what == "-" else row.what, _LABEL_CHARACTERS) for row in rows]
     ours = {row.name: results.values(row.name, figure) for row in rows}
-    means = {name: statistics.fmean(values) for name, values in ours.items()}
-    paper = {row.name: row.paper[figure] for row in rows if figure in row.paper}
-    shown_paper = rows[0].name in paper
-    panels = picture.subplots(1, 2 if shown_paper else 1, sharey=True, squeeze=False)[0]
-    for place, row in enumerate(rows):
-        values = ours[row.name]
-        panels[0].plot(values, [place] * len(values), "o", color="tab:blue", alpha=0.5, markersize=4)
-        panels[0].plot([means[row.name]], [place], "|", color="tab:blue", markersize=14)
-        if shown_paper and row.name in paper:
-            panels[1].plot([paper[row.name]], [place], "o", color="tab:orange")
-        beside = next(iter(row.compared_with(results.rows[0])), row.name)
-        for axes, of_rows in zip(panels, (means, paper), strict=False):
-            if beside in of_rows:
-                axes.vlines(of_rows[beside], place - 0.5, place + 0.5, color="gray", linewidth=0.7)
-    labels = [row.name if row.what == "-" else row.what for row in rows]
-    panels[0].set(title=f"{figure_title(figure)}, ours", yticks=range(len(rows)), yticklabels=labels)
-    panels[0].invert_yaxis()
-    if shown_paper:
-        panels[1].set_title(f"{figure_title(figure)}, paper")
-    for axes in panels:
+    paper = {row.name: [row.paper[figure]] for row in rows if figure in row.paper}
+    for whose, values, color in (("ours", ours, "tab:blue"), ("paper", paper, "tab:orange")):
+        if rows[0].name not in values:
+            continue
+        picture, axes = panel(0.9 + 0.34 * len(rows))
+        for place, row in enumerate(rows):
+            found = values.get(row.name, [])
+            axes.plot(found, [place] * len(found), "o", color=color, alpha=0.5, markersize=4)
+            if found:
+                axes.plot([statistics.fmean(found)], [place], "|", color=color, markersize=14)
+            beside = next(iter(row.compared_with(results.rows[0])), row.name)
+            if beside in values:
+                mean = statistics.fmean(values[beside])
+                axes.vlines(mean, place - 0.5, place + 0.5, color="gray", linewidth=0.7)
+        axes.set(title=f"{figure_title(figure)}, {whose}", ylim=(len(rows) - 0.5, -0.5))
+        axes.set_yticks(range(len(rows)), labels, fontsize=8)
         axes.grid(axis="x", alpha=0.3)
         axes.spines[["top", "right"]].set_visible(False)
-    return picture
+        yield picture

@@ -11,7 +11,7 @@ from allyouneed.interfaces.reports.figure_legend import figure_explanation, figu
 from allyouneed.interfaces.reports.results_remarks import remarks
 from allyouneed.paper.experiment import DATE, FAILED, PROCESSOR, RATES, RESULT, Figures, Results, Row
 from allyouneed.paper.figure_tests import find_test
-from allyouneed.paper.verdicts import Judgement, Verdict, deviation, judge, scores_of
+from allyouneed.paper.verdicts import Judgement, Verdict, deviation, judge, scores_of, verdict_on
 
 _GROUPED_FROM, _BY_POWERS_FROM, _MOST_DECIMALS = 1e4, 1e9, 6
 VERDICTS: Mapping[Verdict, tuple[str, str]] = {
@@ -84,6 +84,8 @@ class ResultsTable:
     """Title -> differences, or reasons of failure."""
     remarks: Sequence[str]
     """Settings, notes and the rule of comparison; names of settings and rows are in backticks."""
+    verdict: str = ""
+    """What the results say, in a sentence; empty in pages of earlier versions."""
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> "ResultsTable":
@@ -142,11 +144,12 @@ def results_table(results: Results) -> ResultsTable:
     return ResultsTable(
         results.experiment.name,
         results.experiment.title,
-        list(_facts(results)),
+        list(_facts(results, lines)),
         [Column(figure_title(figure), figure_explanation(figure), figure in in_paper) for figure in figures],
         lines,
         _conclusions(results, judgements),
         list(remarks(results, scores)),
+        verdict_on(results, judgements),
     )
 
 
@@ -192,11 +195,8 @@ def _costs(results: Results, row: Row) -> list[str]:
 
 def _processor(outcomes: Iterable[Figures]) -> str:
     """The kinds of machines, each with the precision of training."""
-    kinds = (
-        ", ".join(outcome[name] for name in (PROCESSOR, "precision") if outcome.get(name))
-        for outcome in outcomes
-    )
-    return "; ".join(dict.fromkeys(filter(None, kinds)))
+    of_seeds = ((o.get(PROCESSOR) or o.get("device"), o.get("precision")) for o in outcomes)
+    return "; ".join(dict.fromkeys(filter(None, (", ".join(filter(None, each)) for each in of_seeds))))
 
 
 def _dates(outcomes: Iterable[Figures]) -> str:
@@ -204,15 +204,19 @@ def _dates(outcomes: Iterable[Figures]) -> str:
     return " to ".join(dict.fromkeys((days[0], days[-1]))) if days else ""
 
 
-def _facts(results: Results) -> Iterator[str]:
+def _facts(results: Results, lines: Sequence[Line]) -> Iterator[str]:
     yield f"scale {results.scale.name}"
     outcomes = [outcome for of_row in results.outcomes.values() for outcome in of_row.values()]
     if seconds := sum(outcome.get("seconds") or 0 for outcome in outcomes):
         chosen = ", of the chosen rates" if any(RATES in outcome for outcome in outcomes) else ""
         yield f"{seconds / 3600:.1f} hours of training{chosen}"
-    of_rows = (outcome.get(PROCESSOR) or outcome.get("device") for outcome in outcomes)
-    if devices := dict.fromkeys(filter(None, of_rows)):
-        yield "; ".join(devices)
+    rows_of: dict[str, list[str]] = {}
+    for line in lines:
+        if line.processor:
+            rows_of.setdefault(line.processor, []).append(line.name)
+    if rows_of:
+        alone = len(rows_of) == 1
+        yield "; ".join(name if alone else f"{name} ({', '.join(rows)})" for name, rows in rows_of.items())
     if dates := _dates(outcomes):
         yield f"computed {dates}"
     elif times := [file.stat().st_mtime for file in results.directory.glob(f"*/seed-*/{RESULT}")]:

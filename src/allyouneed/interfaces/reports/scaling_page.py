@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from allyouneed.interfaces.reports.html_parts import finish_panel, heading, plot
+from allyouneed.interfaces.reports.html_parts import finish_panel, heading, panel, plot
 from allyouneed.paper.dot_products import NUM_BINS, WIDEST
 from allyouneed.paper.experiment import Results
 from allyouneed.paper.scaling import D_K, KINDS, random_row
@@ -33,7 +33,7 @@ def _random(results: Results) -> Iterator[str]:
         "has variance d_k. With a large d_k, a softmax over such products gives almost all weight to one of "
         "them, and its gradient vanishes. Divided by sqrt(d_k), neither depends on d_k.",
     )
-    yield plot(_picture(curves), "variance and gradient against d_k, with and without scaling")
+    yield plot(_pictures(curves), "variance and gradient against d_k, with and without scaling")
 
 
 def _trained(results: Results) -> Iterator[str]:
@@ -52,12 +52,11 @@ def _trained(results: Results) -> Iterator[str]:
         "trained heads have, and the one that `q.k` would have if these components were independent. The "
         "curves are the distributions of `q.k` in standard deviations of each head, mean of all heads.",
     )
-    yield plot(_distributions(shares), "distribution of trained dot products beside a normal one")
+    yield plot([_distributions(shares)], "distribution of trained dot products beside a normal one")
 
 
 def _distributions(shares: Mapping[str, NDArray[np.float64]]) -> Figure:
-    picture = Figure((9, 4.2), layout="constrained")
-    axes = picture.subplots()
+    picture, axes = panel(4.2)
     width = 2 * WIDEST / NUM_BINS
     centres = -WIDEST + width * (np.arange(NUM_BINS) + 0.5)
     for name, of_bins in shares.items():
@@ -76,11 +75,11 @@ def _curve(results: Results, kind: str, figure: str) -> dict[int, float]:
     return {d_k: sum(values) / len(values) for d_k, values in found.items() if values}
 
 
-def _picture(curves: Mapping[tuple[str, str], Mapping[int, float]]) -> Figure:
-    picture = Figure((11, 4.2), layout="constrained")
-    for axes, (figure, title) in zip(picture.subplots(1, len(_PANELS)), _PANELS.items(), strict=True):
+def _pictures(curves: Mapping[tuple[str, str], Mapping[int, float]]) -> Iterator[Figure]:
+    for figure, title in _PANELS.items():
+        picture, axes = panel()
         for kind in KINDS:
             curve = curves[figure, kind]
             axes.loglog(list(curve), list(curve.values()), "o-", markersize=4, label=kind)
         finish_panel(axes, title=title, xlabel="d_k")
-    return picture
+        yield picture

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from allyouneed.interfaces.reports.html_parts import cards, finish_panel, heading, plot
+from allyouneed.interfaces.reports.html_parts import cards, finish_panel, heading, legend_of, panel, plot
 from allyouneed.paper.experiment import Results
 from allyouneed.paper.table1 import CONNECTED_N, CONNECTED_R, WIDTH, K, R
 
@@ -48,7 +48,7 @@ def sections(results: Results) -> Iterator[str]:
     yield _orders(figures, titles)
     yield heading(
         "Cost against length",
-        "The core (above) and the whole layer (below): time of the forward and backward pass, FLOPs, and "
+        "The core, then the whole layer: time of the forward and backward pass, FLOPs, and "
         "peak memory of the tensors. Axes are logarithmic: the slope of a line is its exponent. By the "
         "paper's orders, full self-attention and fully connected layers grow with the square of n, "
         "restricted self-attention and the other layers in proportion to n. The kernels of self-attention "
@@ -67,7 +67,7 @@ def sections(results: Results) -> Iterator[str]:
         f"long-range dependencies easier to learn. (Here k = {K}, r = {CONNECTED_R}.)",
     )
     yield plot(_reach(figures, titles), "positions reached by each position, round by round")
-    yield plot(_paths(figures, titles), "path length against length")
+    yield plot([_paths(figures, titles)], "path length against length")
     remark = found.get("separable_k_is_n", {})
     if "k_is_n" in remark:  # absent if the row failed
         yield heading(
@@ -76,13 +76,13 @@ def sections(results: Results) -> Iterator[str]:
             "layer. Its complexity, n²d + nd², equals that of a self-attention layer, n²d, plus a "
             "position-wise layer, nd², which together form a layer of the Transformer.",
         )
-        yield plot(_remark(remark["k_is_n"]), "FLOPs of both against length")
+        yield plot([_remark(remark["k_is_n"])], "FLOPs of both against length")
 
 
 def _orders(figures: Mapping[str, Any], names: Mapping[str, str]) -> str:
     """The paper's table, with the measured values beside the orders."""
     titles = (
-        *("layer type", "complexity per layer", "time measured"),
+        *("layer type", "complexity per layer", "exponents fitted to time"),
         *("sequential operations", f"counted, n = {CONNECTED_N}"),
         *("maximum path length", f"found, n = {CONNECTED_N}, k = {K}, r = {CONNECTED_R}"),
     )
@@ -90,11 +90,11 @@ def _orders(figures: Mapping[str, Any], names: Mapping[str, str]) -> str:
     for name, found in figures.items():
         complexity, sequential, path = _ORDERS[name]
         cells = (
-            *(f"O({complexity})", f"n^{found['time_n']:.2f} d^{found['time_d']:.2f}"),
+            *(f"O({complexity})", _powers(found["time_n"], found["time_d"])),
             *(f"O({sequential})", str(found["sequential"])),
             *(f"O({path})", "∞" if found["path"] == "inf" else str(found["path"])),
         )
-        lines.append((html.escape(names[name]), [html.escape(cell) for cell in cells]))
+        lines.append((html.escape(names[name]), cells))
     text = (
         "The paper's orders beside the measurements on this machine: the exponents of n and d in the time of "
         "the core, the longest chain of dependent matrix products, and the number of rounds until every "
@@ -104,23 +104,28 @@ def _orders(figures: Mapping[str, Any], names: Mapping[str, str]) -> str:
     return heading("The table", text) + cards(titles, lines)
 
 
-def _curves(figures: Mapping[str, Any], titles: Mapping[str, str], curve: str, size: str) -> Figure:
-    """All costs against one size: one column per cost, the core above and the whole layer below."""
-    picture = Figure((12.5, 8), layout="constrained")
-    for axes, (cost, title, unit) in zip(picture.subplots(2, 3).flat, _PANELS, strict=True):
+def _powers(n: float, d: float) -> str:
+    return f"<span>n<sup>{n:.2f}</sup> · d<sup>{d:.2f}</sup></span>"
+
+
+def _curves(figures: Mapping[str, Any], titles: Mapping[str, str], curve: str, size: str) -> Iterator[Figure]:
+    """All costs against one size: those of the core first, then those of the whole layer, then the legend."""
+    for cost, title, unit in _PANELS:
+        picture, axes = panel()
         for name, found in figures.items():
             costs = found[curve]
             axes.loglog(costs[size], costs[cost], _STYLE_OF[name], markersize=3, label=titles[name])
         finish_panel(axes, legend=False, title=title, xlabel=size, ylabel=unit)
-    picture.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
-    return picture
+        yield picture
+    yield legend_of(axes)
 
 
-def _reach(figures: Mapping[str, Any], titles: Mapping[str, str]) -> Figure:
+def _reach(figures: Mapping[str, Any], titles: Mapping[str, str]) -> Iterator[Figure]:
     """For each layer, its first rounds and its last one, with their numbers."""
-    picture = Figure((1.5 * _ROUNDS_SHOWN + 2.6, 1.6 * len(figures)), layout="constrained")
-    grid = picture.subplots(len(figures), _ROUNDS_SHOWN, squeeze=False)
-    for row, (name, found) in zip(grid, figures.items(), strict=True):
+    for name, found in figures.items():
+        picture = Figure((4, 1.4), layout="constrained")
+        picture.suptitle(titles[name], fontsize=10)
+        row = picture.subplots(1, _ROUNDS_SHOWN)
         rounds = list(enumerate(found["reach"], start=1))
         shown = rounds if len(rounds) <= _ROUNDS_SHOWN else [*rounds[: _ROUNDS_SHOWN - 1], rounds[-1]]
         for axes in row:
@@ -130,26 +135,22 @@ def _reach(figures: Mapping[str, Any], titles: Mapping[str, str]) -> Figure:
             axes.imshow(np.array([[int(x) for x in line] for line in reach]), vmin=0, vmax=1.4, cmap="Blues")
             axes.set_title(f"round {number}", fontsize=8)
             axes.set(xticks=[], yticks=[])
-        label = titles[name].replace(", ", "\n")
-        row[0].set_ylabel(label, rotation=0, ha="right", va="center", fontsize=8)
-    return picture
+        yield picture
 
 
 def _paths(figures: Mapping[str, Any], titles: Mapping[str, str]) -> Figure:
-    picture = Figure((7.5, 4.2), layout="constrained")
-    axes = picture.subplots()
+    picture, axes = panel(4.4)
     for name, found in figures.items():
         lengths = [float(path) for path in found["paths"]["path"]]
         if all(map(math.isfinite, lengths)):
             axes.loglog(found["paths"]["n"], lengths, _STYLE_OF[name], markersize=3, label=titles[name])
     finish_panel(axes, legend=False, xlabel="n", ylabel="maximum path length")
-    axes.legend(frameon=False, fontsize=8)
+    picture.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=8)
     return picture
 
 
 def _remark(curves: Mapping[str, Any]) -> Figure:
-    picture = Figure((7.5, 4), layout="constrained")
-    axes = picture.subplots()
+    picture, axes = panel()
     axes.loglog(curves["n"], curves["separable"], "o-", label="separable convolution, k = n")
     axes.loglog(curves["n"], curves["attention_and_network"], "o-", label="self-attention + position-wise")
     finish_panel(axes, xlabel=f"n, d = {WIDTH}", ylabel="FLOPs of the layers, forward")
