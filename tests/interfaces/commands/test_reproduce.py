@@ -38,8 +38,11 @@ def test_rows_are_trained_and_printed_and_the_second_time_only_printed(
     again, err = capsys.readouterr()
     assert again == out
     assert "row 2" not in err
-    assert "Settings: d_model, d_ff, n_p and" in out
-    assert "for each figure and kind of test by itself; p < 0.05 is significant" in out
+    assert out.endswith("None of 1 row is decided: 1 not tested. Details: results.html\n")
+    assert "p < 0.05" not in out
+    markdown = (tmp_path / "out" / "results.md").read_bytes().decode()
+    assert "Settings: d_model, d_ff, n_p and" in markdown
+    assert "for each figure and kind of test by itself; p < 0.05 is significant" in markdown
 
 
 def test_rows_that_were_kept_are_printed_again_elsewhere_without_data(

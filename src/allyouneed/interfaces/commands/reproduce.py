@@ -87,7 +87,7 @@ def reproduce(
     kept: KeptRows = KeptRows(),
     device: Device = "auto",
 ) -> int:
-    """Run an experiment of the paper, and print the paper's figures beside ours.
+    """Run an experiment of the paper, and print the paper's figures beside ours, and a verdict.
 
     ```
     allyouneed reproduce table3 --data data --scale small --rows base heads_1 heads_32 --seeds 5
@@ -109,8 +109,8 @@ def reproduce(
             more trees of the demo's grammar (needs no data); `aop`: attention over parameters; `scaling`: dot
             products with and without scaling, and additive attention; `extrapolation`: sentences longer than
             any in training; `paths`: which networks find what lies far back (needs no data); `variants`:
-            model variants that are in no table of the paper; `figures`: Figures 3 to 5; `index`: one page,
-            OUT/index.html, of all tables in the folder OUT, by default `runs`, and in its folders.
+            model variants that are in no table of the paper; `figures`: Figures 3 to 5; `index`: the verdicts
+            of all tables in the folder OUT, by default `runs`, and in its folders, as OUT/index.html.
         given: Inputs of the experiment.
         scale: `quick` (early learning, three hours on two cores; for `table1` a minute), `tiny` (until
             longer training changes little), `small` (half an hour on a GPU, an estimate) or `paper`; some

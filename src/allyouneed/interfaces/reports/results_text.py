@@ -7,25 +7,24 @@ from pathlib import PurePosixPath
 
 from allyouneed.interfaces.reports.results_table import ResultsTable
 from allyouneed.interfaces.reports.tables import aligned
-from allyouneed.paper.experiment import PICTURES, Results
+from allyouneed.paper.experiment import FAILED, PICTURES, Results
 
 
 def as_terminal_table(table: ResultsTable) -> Iterator[str]:
-    """The table in aligned columns, with conclusions and remarks."""
+    """The table in aligned columns, its marks, the rows that failed, and the verdict."""
     yield from aligned(table_cells(table))
     yield ""
-    yield from (f"{title}: {'; '.join(items)}" for title, items in table.conclusions.items())
-    yield ""
-    yield from _legend(table)
-    yield from table.remarks
+    yield from _marks(table)
+    yield from (f"{FAILED}: {why}" for why in table.conclusions.get(FAILED.capitalize(), ()))
+    yield f"{table.verdict} Details: results.html"
 
 
 def as_markdown(results: Results, table: ResultsTable) -> str:
     """The table with conclusions, pictures, legend and remarks."""
     cells = table_cells(table)
     titles, *rows = ("| " + " | ".join(row) + " |" for row in cells)
-    lines = [f"# {table.title}", "", f"{', '.join(table.facts)}.", "", titles, "|" + "---|" * len(cells[0])]
-    lines += [*rows, ""]
+    lines = [f"# {table.title}", "", table.verdict, "", f"{', '.join(table.facts)}.", ""]
+    lines += [titles, "|" + "---|" * len(cells[0]), *rows, ""]
     for title, items in table.conclusions.items():
         lines += [f"{title}: {'; '.join(items)}.", ""]
     for path, picture in pictures(results):
@@ -71,10 +70,14 @@ def table_cells(table: ResultsTable) -> list[list[str]]:
     return lines
 
 
-def _legend(table: ResultsTable) -> Iterator[str]:
-    """The marks and the figures, explained."""
+def _marks(table: ResultsTable) -> Iterator[str]:
     if table.marks:
         yield f"Marks: {', '.join(f'{mark} {meaning.lower()}' for mark, meaning in table.marks.items())}."
+
+
+def _legend(table: ResultsTable) -> Iterator[str]:
+    """The marks and the figures, explained."""
+    yield from _marks(table)
     for column in table.columns:
         if column.explanation:
             yield f"{column.title}: {column.explanation}."
