@@ -1,7 +1,7 @@
 import pytest
 
 from allyouneed.errors import DataError
-from allyouneed.evaluation.score import Score, aligned_references, format_scores, scores_to_json
+from allyouneed.evaluation.score import Score, aligned_references, format_scores, headline, scores_to_json
 
 SCORES = [Score("bleu_13a", 34.567, "nrefs:1|tok:13a"), Score("perplexity", 1234.5, "per:word-piece")]
 
@@ -11,6 +11,19 @@ def test_table_has_one_aligned_line_for_each_score() -> None:
         "bleu_13a       34.57  nrefs:1|tok:13a",
         "perplexity   1234.50  per:word-piece",
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "told"),
+    [
+        ("bleu_13a", [34.567], "BLEU 34.6 (13a)"),
+        ("bleu_ja_mecab", [3.0], "BLEU 3.0 (ja_mecab)"),
+        ("bleu_char", [34.5, 35.25], "BLEU 34.5 and 35.2 (char)"),
+        ("bracket_f1", [91.27], "F1 91.3 (labelled brackets)"),
+    ],
+)
+def test_the_headline_is_the_score_to_report(name: str, values: list[float], told: str) -> None:
+    assert headline(*(Score(name, value, "") for value in values)) == told
 
 
 def test_json_maps_each_name_to_score_and_signature() -> None:

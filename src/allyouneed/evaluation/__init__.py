@@ -5,7 +5,7 @@ from allyouneed.evaluation.bleu_tokens import WORDS, Tokens, choose_tokens
 from allyouneed.evaluation.chrf import chrf
 from allyouneed.evaluation.metrics import translation_metrics
 from allyouneed.evaluation.perplexity import perplexity
-from allyouneed.evaluation.score import Metric, Score, format_scores, scores_to_json
+from allyouneed.evaluation.score import Metric, Score, format_scores, headline, scores_to_json
 
 __all__ = [
     "WORDS",
@@ -17,6 +17,7 @@ __all__ = [
     "choose_tokens",
     "chrf",
     "format_scores",
+    "headline",
     "moses_bleu",
     "moses_tokenizer",
     "perplexity",

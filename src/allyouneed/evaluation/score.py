@@ -54,6 +54,14 @@ def aligned_references(hypotheses: Sequence[str], references: Sequence[Sequence[
     return [list(column) for column in zip(*found, strict=True)]
 
 
+def headline(*systems: Score) -> str:
+    """The score to report, of one system or of several, such as `BLEU 34.6 (13a)`."""
+    name, values = systems[0].name, " and ".join(f"{score.value:.1f}" for score in systems)
+    if name == "bracket_f1":
+        return f"F1 {values} (labelled brackets)"
+    return f"BLEU {values} ({name.removeprefix('bleu_')})"
+
+
 def format_scores(scores: Sequence[Score]) -> str:
     """A table for people, one score per line: name, value to two decimals, signature."""
     width = max((len(score.name) for score in scores), default=0)

@@ -46,10 +46,14 @@ def test_one_of_the_files_may_be_standard_input(
     assert run_command("evaluate", *files, stdin=stdin) == expected
 
 
-def test_people_see_one_line_a_score(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_people_see_a_headline_and_one_line_a_score(
+    files: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["evaluate", *files, "--target-language", "de"]) == 0
     out, err = capsys.readouterr()
-    names = [line.split()[0] for line in out.strip().split("\n")]
+    first, *rows = out.strip().split("\n")
+    assert first == f"BLEU {bleu_13a(HYPOTHESES, REFERENCES).value:.1f} (13a)"
+    names = [line.split()[0] for line in rows]
     assert names == [metric.__name__ for metric in translation_metrics("de", REFERENCES)]
     for name in names[:-1]:
         assert f"allyouneed: {name} (" in err, "each convention is explained"
@@ -68,6 +72,7 @@ def test_two_files_are_compared(files: list[str], tmp_path: Path, capsys: pytest
     assert found["bleu_13a"]["sentences"] == len(REFERENCES)
     assert main(["evaluate", *compared]) == 0
     out = capsys.readouterr().out
+    assert out.startswith(f"BLEU {bleu_13a(HYPOTHESES, REFERENCES).value:.1f} and 100.0 (13a)\n")
     assert "bleu_13a differs by +" in out
     assert out.endswith("too few sentences to tell; give at least 30\n")
 
@@ -127,6 +132,7 @@ def test_chinese_is_scored_on_sacrebleus_tokens_of_it_which_are_recommended(
     assert main(["evaluate", *one]) == 0
     out, err = capsys.readouterr()
     assert [line.split()[:2] for line in out.strip().split("\n")] == [
+        ["BLEU", "100.0"],
         ["bleu_zh", "100.00"],
         ["chrf", "100.00"],
     ]

@@ -125,7 +125,9 @@ def test_a_parser_and_a_file_of_trees_are_scored(
     assert scores["labels"]["VP"]["gold"] == 20
     code, out, err = run_command("evaluate", "--hypotheses", gold, "--trees", gold, "--labels")
     assert (code, err.count("20 function tags removed")) == (0, 2)
-    assert out.decode().startswith("bracket_f1           100.00  evalb:COLLINS.prm")
+    assert out.decode().startswith(
+        "F1 100.0 (labelled brackets)\nbracket_f1           100.00  evalb:COLLINS.prm"
+    )
     assert "\nVP              20      20       20   100.00" in out.decode()
     picture = tmp_path / "lengths.png"
     arguments = ("evaluate", "--hypotheses", gold, "--trees", gold, "--lengths", "--length-plot", picture)

@@ -11,7 +11,14 @@ from cyclopts import Parameter
 
 from allyouneed.data.lines import read_aligned
 from allyouneed.errors import UsageError
-from allyouneed.evaluation import Score, choose_tokens, format_scores, scores_to_json, translation_metrics
+from allyouneed.evaluation import (
+    Score,
+    choose_tokens,
+    format_scores,
+    headline,
+    scores_to_json,
+    translation_metrics,
+)
 from allyouneed.evaluation.conventions import EXPLANATIONS
 from allyouneed.interfaces.console import notice
 from allyouneed.interfaces.device import Device, torch_device
@@ -66,8 +73,9 @@ def evaluate(
     allyouneed evaluate runs/parser --trees dev.mrg --lengths --length-plot lengths.png
     ```
 
-    Prints BLEU in every convention, with the reasons for the differences, chrF and, for a model, the
-    perplexity; the first BLEU is sacreBLEU's for the language, which is alone where no spaces part words.
+    The first line is the score to report, such as `BLEU 34.6 (13a)`: sacreBLEU's for the language. Then come
+    BLEU in every convention (where spaces part words), with the reasons for the differences, chrF and, for a
+    model, the perplexity.
     Compare two scores only if their signatures are equal. Given two files of translations, it also tests
     whether their BLEU scores differ significantly (paired bootstrap). With `--trees` it scores labelled
     brackets by EVALB's rules.
@@ -122,11 +130,11 @@ def _check_options(
 
 
 def _print(scores: Sequence[Score], json_: bool) -> None:
-    """Print scores as JSON, or as a table followed by the reasons for the differences between BLEU scores."""
+    """Print scores as JSON, or a headline, a table, and the reasons for the differences between BLEU scores."""
     if json_:
         print(json.dumps(scores_to_json(scores)))
         return
-    print(format_scores(scores))
+    print(f"{headline(scores[0])}\n{format_scores(scores)}")
     _explain(scores)
 
 
@@ -174,6 +182,7 @@ def _score_files(
         comparison |= {"signature": test.signature, "sentences": test.num_sentences}
         print(json.dumps({"systems": [scores_to_json(each) for each in scores], name: comparison}))
         return
+    print(headline(scores[0][0], scores[1][0]))
     width = max(len(score.name) for score in scores[0])
     for one, other in zip(*scores, strict=True):
         change = f"{other.value - one.value:+.2f}"

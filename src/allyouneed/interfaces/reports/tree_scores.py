@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Unpack
 
 from allyouneed.data.lines import is_blank, read_lines
 from allyouneed.errors import DataError
-from allyouneed.evaluation import Score, format_scores, scores_to_json
+from allyouneed.evaluation import Score, format_scores, headline, scores_to_json
 from allyouneed.interfaces.console import notice
 from allyouneed.interfaces.device import Device, torch_device
 from allyouneed.tasks.parsing.bracket_f1 import BracketScores, score_trees, words_of
@@ -80,6 +80,7 @@ def print_scores(
         tables = ({"labels": of_labels} if labels else {}) | ({"lengths": of_lengths} if lengths else {})
         print(json.dumps(scores_to_json(scores) | tables))
         return
+    print(headline(scores[0]))
     texts = [format_scores(scores), sums.label_table() * labels, sums.length_table() * lengths]
     print("\n\n".join(filter(None, texts)))
 
