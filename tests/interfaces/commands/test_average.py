@@ -25,9 +25,11 @@ def test_by_default_as_many_are_averaged_as_the_run_is_configured_for(
     assert steps_averaged(out) == ["step-00000100", "step-00000120"]
 
 
-def test_one_is_told_in_the_singular(run_command: RunCommand, toy_run: Path, tmp_path: Path) -> None:
+def test_one_checkpoint_is_not_called_an_average(
+    run_command: RunCommand, toy_run: Path, tmp_path: Path
+) -> None:
     told = run_command("average", toy_run, "--last", "1", "--out", tmp_path / "model")[1].decode()
-    assert told.endswith(": the average of 1 checkpoint, step-00000120 to step-00000120\n")
+    assert told.endswith("model: step-00000120 as it is, as an average takes two checkpoints or more\n")
 
 
 def test_the_weights_are_the_means(run_command: RunCommand, toy_run: Path, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-from allyouneed.errors import counted
 from allyouneed.interfaces.console import notice
 from allyouneed.interfaces.number_options import Whole
 
@@ -24,7 +23,8 @@ def average(run: Path, /, *, out: Path, last: Whole | None = None) -> None:
     from allyouneed.tasks.running import average as average_run
 
     checkpoints = average_run(run, out, last, say=notice)
-    print(
-        f"{out}: the average of {counted(len(checkpoints), unit='checkpoints')}, "
-        f"{checkpoints[0].name} to {checkpoints[-1].name}"
-    )
+    newest = checkpoints[-1].name
+    if len(checkpoints) > 1:
+        print(f"{out}: the average of {len(checkpoints)} checkpoints, {checkpoints[0].name} to {newest}")
+    else:
+        print(f"{out}: {newest} as it is, as an average takes two checkpoints or more")

@@ -130,7 +130,7 @@ def _check_options(
 
 
 def _print(scores: Sequence[Score], json_: bool) -> None:
-    """Print scores as JSON, or a headline, a table, and the reasons for the differences between BLEU scores."""
+    """Print scores as JSON, or a headline, a table, and why the BLEU scores differ."""
     if json_:
         print(json.dumps(scores_to_json(scores)))
         return
