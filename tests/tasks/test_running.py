@@ -30,7 +30,7 @@ CONFIG = RunConfig().replace(
     training={
         "batch_tokens": 600,
         "num_steps": LAST_STEP,
-        "warmup_steps": 20,
+        "warmup_steps": 13,  # fits, which is not told
         "checkpoint_every_steps": 9,
         "validate_every_steps": 1,  # without validation data: every step is logged
         "precision": "float32",
@@ -272,15 +272,15 @@ def test_a_checkpoint_in_the_place_of_another_is_damaged(copy: Path, data: Path)
     assert said[1].endswith(f"resumed at step {older:,}")
 
 
-def test_settings_without_effect_are_told(run: Path, data: Path) -> None:
+def test_settings_that_do_not_fit_are_told(run: Path, data: Path) -> None:
     said: list[str] = []
     config = CONFIG.replace(training={"num_steps": 2, "warmup_steps": 3, "sharded": True})
     train(run, data, config, say=said.append)
-    assert said == [
-        f"{run}: training.warmup_steps = 3 exceeds the 2 updates of the run, so the learning rate does not "
-        "reach its peak",
-        f"{run}: training.sharded has no effect with one process",
-    ]
+    too_long = (
+        f"{run}: training.warmup_steps = 3 is too long for a run of 2 updates; train longer, or train a new "
+        "run with training.warmup_steps=1 and training.learning_rate_factor=0.58"
+    )
+    assert said == [f"{run}: training.sharded has no effect with one process", too_long, too_long]
 
 
 def test_where_every_checkpoint_is_damaged_nothing_is_trained(copy: Path, data: Path) -> None:

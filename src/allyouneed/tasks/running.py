@@ -14,13 +14,13 @@ from allyouneed.errors import (
     ResourceError,
     UsageError,
     UserError,
-    counted,
     is_out_of_memory,
 )
 from allyouneed.hardware.devices import usable_device
 from allyouneed.storage.checkpoint import load_checkpoint
 from allyouneed.storage.publish import write_text
 from allyouneed.storage.run_directory import RunDirectory
+from allyouneed.storage.run_log import Event
 from allyouneed.tasks.initial_model import InitialModel
 from allyouneed.tasks.prepared_data import PreparedData
 from allyouneed.tasks.run_configuration import run_config
@@ -32,6 +32,7 @@ from allyouneed.training.meters import Best
 from allyouneed.training.saves import save_bytes
 from allyouneed.training.trainer import Corpus, Report, Trainer
 from allyouneed.training.validation import LOSS_ALONE, Validation
+from allyouneed.training.warm_up import WarmUpWatch
 
 
 def train(
@@ -81,10 +82,16 @@ def train(
 
         complete = RunConfig.model_validate_json(processes.told_by_first(begin))
 
+        watch = WarmUpWatch(directory.path, complete.training, say)
+
+        def report_all(event: Event) -> None:
+            watch.see(event)
+            report(event)
+
         def train_and_forget() -> signal.Signals | None:
             """Train; nothing refers to the trainer any more when the process group ends."""
-            trainer = _trainer(complete, prepared, directory, device, processes, report, say)
-            return _train(trainer) if processes.is_first else trainer.train()
+            trainer = _trainer(complete, prepared, directory, device, processes, report_all, say)
+            return _train(trainer, watch) if processes.is_first else trainer.train()
 
         return train_and_forget()
 
@@ -159,15 +166,8 @@ def _load(trainer: Trainer, prepared: PreparedData, steps: list[int], say: Calla
 
 
 def _idle_settings(config: RunConfig, num_processes: int) -> Iterator[str]:
-    """Messages about settings that have no effect, or an unexpected one."""
-    training = config.training
-    if training.warmup_steps > training.num_steps:
-        yield (
-            f"training.warmup_steps = {training.warmup_steps:,} exceeds the "
-            f"{counted(training.num_steps, unit='updates')} of the run, so the learning rate does not reach "
-            "its peak"
-        )
-    if training.sharded and num_processes == 1:
+    """Messages about settings that have no effect."""
+    if config.training.sharded and num_processes == 1:
         yield "training.sharded has no effect with one process"
 
 
@@ -240,7 +240,7 @@ def _resume(trainer: Trainer, steps: list[int], say: Callable[[str], None]) -> N
     )
 
 
-def _train(trainer: Trainer) -> signal.Signals | None:
+def _train(trainer: Trainer, watch: WarmUpWatch) -> signal.Signals | None:
     """Train, and record in `exit.json` how the run ended."""
     trainer.run.forget_exit()
     try:
@@ -255,6 +255,8 @@ def _train(trainer: Trainer) -> signal.Signals | None:
                 trainer.run.write_exit(ResourceError.exit_code, trainer.step, "out of memory")
         raise
     _write_exit(trainer, received)
+    if received is None:
+        watch.end(trainer.step)
     return received
 
 
