@@ -98,7 +98,15 @@ def test_the_whole_run_is_its_updates_at_the_measured_speed(rehearsed: Rehearsal
     tokens = epochs * rehearsed.epoch.target_tokens
     assert rehearsed.training_seconds == pytest.approx(tokens / rehearsed.speed.target_tokens_per_second)
     assert 0 < rehearsed.speed.share_of_peak < 1
-    assert rehearsed.speed.updates >= 1
+
+
+def test_several_updates_are_timed_but_for_long_ones_only_one(
+    toy_data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rehearsal_module, "_WARM_UP_SECONDS", 0.0)
+    assert rehearse(toy_data.with_name("never"), toy_data, CONFIG).speed.updates == 5
+    monkeypatch.setattr(rehearsal_module, "_MOST_WARM_UP_SECONDS", 0.0)
+    assert rehearse(toy_data.with_name("never"), toy_data, CONFIG).speed.updates == 1
 
 
 @pytest.mark.parametrize("limit", ["budget_flops", "budget_seconds"])

@@ -1,4 +1,4 @@
-"""Rehearsal of a run: checks and counts everything that `train` would do, and times a few updates."""
+"""Rehearsal of a run: checks and counts everything that `train` would do, and times several updates."""
 
 import math
 import shutil
@@ -28,7 +28,9 @@ from allyouneed.training.distributed import Processes
 from allyouneed.training.flops import batch_flops
 from allyouneed.training.learner import Learner
 
-_WARM_UP_SECONDS = 3.0
+_WARM_UP_SECONDS = 5.0
+_WARM_UP_UPDATES = 5
+_MOST_WARM_UP_SECONDS = 60.0
 _FLOAT_BYTES = 4
 
 
@@ -232,12 +234,13 @@ def _longest(store: PairStore, batches: Sequence[PlannedBatch]) -> Indices:
 
 
 def _for_some_seconds(update: Callable[[PlannedBatch], None], schedule: Schedule) -> Iterator[PlannedBatch]:
-    """Compute the first updates of the run, at least one, and yield each."""
+    """Compute the first updates of the run for some seconds, several unless they are slow; yield each."""
     began = time.monotonic()
-    for batch in schedule.batches_from(0):
+    for number, batch in enumerate(schedule.batches_from(0), start=1):
         update(batch)
         yield batch
-        if time.monotonic() - began > _WARM_UP_SECONDS:
+        seconds = time.monotonic() - began
+        if seconds > (_WARM_UP_SECONDS if number >= _WARM_UP_UPDATES else _MOST_WARM_UP_SECONDS):
             return
 
 

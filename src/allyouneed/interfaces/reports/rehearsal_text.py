@@ -5,11 +5,15 @@ from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from allyouneed.errors import duration
+from allyouneed.errors import counted, duration
 from allyouneed.interfaces.reports.tables import figure, megabytes
+from allyouneed.training.warm_up import warm_up_remark
 
 if TYPE_CHECKING:
     from allyouneed.tasks.rehearsing import Rehearsal
+
+_UNITS = {"days": 86_400, "hours": 3_600, "minutes": 60}
+_LONG_SECONDS = 1e10
 
 
 def as_json(found: "Rehearsal") -> dict[str, Any]:
@@ -31,6 +35,14 @@ def as_json(found: "Rehearsal") -> dict[str, Any]:
         "speed": asdict(found.speed),
         "disk": asdict(found.disk),
     }
+
+
+def about(seconds: float) -> str:
+    """An estimated time in two digits, such as `about 6.5 hours`."""
+    if seconds >= _LONG_SECONDS:
+        return duration(seconds)
+    unit, size = next((pair for pair in _UNITS.items() if seconds >= 1.5 * pair[1]), ("seconds", 1))
+    return f"about {counted(float(f'{seconds / size:.2g}'), unit=unit)}"
 
 
 _figure = partial(figure, name_width=20)
@@ -56,9 +68,9 @@ def as_text(found: "Rehearsal") -> Iterator[str]:
     yield _figure("speed", f"{speed.target_tokens_per_second:,.0f}", measured)
     peak = f"of the {speed.peak_flops_per_second / 1e9:,.0f} GFLOP/s of a large matrix product"
     yield _figure("  share of peak", f"{speed.share_of_peak:.0%}", peak)
-    yield _figure(
-        "time", duration(found.training_seconds), "at that speed, validations and checkpoints apart"
-    )
+    yield _figure("time", about(found.training_seconds), "at that speed, validations and checkpoints apart")
+    if remark := warm_up_remark(training, found.steps_done + found.updates):
+        yield _figure("warm-up", f"{training.warmup_steps:,}", remark)
     memory = "after these updates, the largest micro-batch included; on a CPU it grows for a while"
     yield _figure("memory", megabytes(speed.memory_bytes), memory)
     state = f"and {megabytes(disk.state_bytes)} to resume from it"
