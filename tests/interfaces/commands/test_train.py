@@ -240,6 +240,35 @@ def test_a_dry_run_tells_what_would_be_done_and_writes_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_dry_run_tells_of_a_warm_up_that_is_too_long(
+    train: RunCommand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rehearsal, "_WARM_UP_SECONDS", 0.0)
+    out = train("--steps", "70", "--dry-run", "--set", "training.warmup_steps=29")[1].decode()
+    assert (
+        "\nwarm-up                             29  training.warmup_steps = 29 is too long for a run of 70"
+        in out
+    )
+
+
+def test_minutes_are_the_budget_of_seconds_also_of_a_resumed_run(train: RunCommand, tmp_path: Path) -> None:
+    for more, minutes, seconds in ([], "0.0005", 0.03), (["--resume"], "0.002", 0.12):
+        code, _, err = train("--minutes", minutes, *more)
+        ended = json.loads((tmp_path / "run" / "exit.json").read_bytes())
+        assert (code, ended["reason"]) == (0, "out of budget")
+        assert f"{seconds:.4g} seconds or 100,000 updates in all" in err
+        training = RunConfig.from_toml(tmp_path / "run" / "config.toml").training
+        assert training.budget_seconds == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("minutes", ["0", "-1", "nan", "inf", "soon"])
+def test_minutes_that_are_no_time_are_refused(train: RunCommand, tmp_path: Path, minutes: str) -> None:
+    code, _, err = train(f"--minutes={minutes}")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "--minutes" in err
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_json_without_a_dry_run_is_refused(train: RunCommand, tmp_path: Path) -> None:
     code, _, err = train("--json")
     assert code == 2

@@ -14,7 +14,7 @@ from allyouneed.interfaces.configuration import NOTHING_ASKED, ConfigurationOpti
 from allyouneed.interfaces.console import notice, talk
 from allyouneed.interfaces.continuation import NOTHING_CONTINUED, ContinuationOptions
 from allyouneed.interfaces.device import Device, torch_device
-from allyouneed.interfaces.number_options import Whole
+from allyouneed.interfaces.number_options import Positive, Whole
 from allyouneed.interfaces.reports.run_reporter import RunReporter
 from allyouneed.interfaces.reports.tensorboard import TensorBoard
 
@@ -32,6 +32,7 @@ def train(
     configuration: ConfigurationOptions = NOTHING_ASKED,
     continuation: ContinuationOptions = NOTHING_CONTINUED,
     steps: Whole | None = None,
+    minutes: Positive | None = None,
     precision: Literal["float32", "bfloat16"] | None = None,
     resume: bool = False,
     device: Device = "auto",
@@ -42,8 +43,8 @@ def train(
     """Train a Transformer on prepared data.
 
     ```
-    allyouneed train runs/first --data data --preset multi30k_tiny
-    allyouneed train runs/first --data data --resume
+    allyouneed train runs/first --data data --preset laptop --minutes 12
+    allyouneed train runs/first --data data --resume --minutes 30
     allyouneed train runs/second --data data --set training.warmup_steps=8000 model.dropout=0.2
     allyouneed train runs/third --data data --preset big --dry-run
     allyouneed train runs/more --data more --init-from models/first --replay data --replay-share 0.2
@@ -58,15 +59,21 @@ def train(
         configuration: The configuration to train.
         continuation: The model to continue, and the data to replay.
         steps: Number of updates of the whole run; short for `--set training.num_steps=N`.
+        minutes: Minutes of wall time of the whole run, validations and checkpoints included; short for `--set
+            training.budget_seconds=S`. The run ends by time or by steps, whichever comes first.
         precision: Precision of matrix products; by default bfloat16 if the hardware supports it.
         resume: Continue from the last checkpoint, or start if there is none.
         device: Device to compute on.
         tensorboard: Also write the curves for TensorBoard, into RUN/tensorboard.
-        dry_run: Check everything, time a few updates, and print what the run would take; writes nothing.
+        dry_run: Check everything, time several updates, and print what the run would take; writes nothing.
         json_: With `--dry-run`, print one JSON object.
     """
     _check_rehearsal(dry_run, json_)
-    settings = [*_assigned("num_steps", steps), *_assigned("precision", precision and f'"{precision}"')]
+    settings = [
+        *_assigned("num_steps", steps),
+        *_assigned("budget_seconds", minutes and 60 * minutes),
+        *_assigned("precision", precision and f'"{precision}"'),
+    ]
     chosen = _chosen(run, data, configuration, continuation, settings)  # PyTorch is not loaded yet
     if dry_run:
         _print_rehearsal(run, data, chosen, resume, device, json_)
