@@ -5,9 +5,20 @@ import dataclasses
 import pytest
 
 from allyouneed.config.model import ModelConfig
-from allyouneed.config.presets import PRESETS, base, base_en_fr, big, big_en_fr, demo, multi30k_tiny, preset
+from allyouneed.config.presets import (
+    PRESETS,
+    base,
+    base_en_fr,
+    big,
+    big_en_fr,
+    demo,
+    laptop,
+    multi30k_tiny,
+    preset,
+)
 from allyouneed.config.run import RunConfig
 from allyouneed.errors import UsageError
+from allyouneed.training.warm_up import warm_up_remark
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,6 +129,14 @@ def test_multi30k_tiny_is_the_small_recipe_that_works_on_multi30k() -> None:
     assert multi30k_tiny().search.beam_size == 5
 
 
+def test_laptop_fits_runs_of_minutes() -> None:
+    # On one core it made 11 updates a second (docs/experiments.md, 2026-11-29).
+    training, least_updates = laptop().training, 4 * 60 * 11
+    assert warm_up_remark(training, least_updates) == ""
+    assert least_updates >= 2 * training.validate_every_steps
+    assert least_updates >= 2 * training.average_last * training.checkpoint_every_steps
+
+
 @pytest.mark.parametrize("name", PRESETS)
 def test_the_model_has_an_entry_for_every_sub_word_of_its_data(name: str) -> None:
     config = preset(name)
@@ -149,7 +168,7 @@ def test_checkpoints_to_average_are_ten_minutes_of_the_papers_machine_apart(
     assert preset(name).training.checkpoint_every_steps == 600 / seconds_per_update
 
 
-@pytest.mark.parametrize("build", [base, base_en_fr, big, big_en_fr, demo, multi30k_tiny])
+@pytest.mark.parametrize("build", [base, base_en_fr, big, big_en_fr, demo, laptop, multi30k_tiny])
 def test_a_preset_function_is_found_under_its_name(build: object) -> None:
     name = getattr(build, "__name__", "")
     assert PRESETS[name] is build

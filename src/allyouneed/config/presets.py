@@ -155,6 +155,25 @@ def demo() -> RunConfig:
     )
 
 
+def laptop() -> RunConfig:
+    """A small model that translates after minutes of training on one core (docs/start.md, "Which preset").
+
+    Few tokens per update and a short warm-up make for many updates at a high rate in little time.
+    """
+    return demo().replace(
+        model=_vocabularies(4_000),
+        data={"vocab_size": 4_000},
+        training={
+            "batch_tokens": 1_024,
+            "num_steps": 20_000,
+            "learning_rate_factor": 0.8,
+            "checkpoint_every_steps": 200,
+            "validate_every_steps": 1_000,
+            "precision": "float32",  # a CPU builds its kernels for bfloat16 anew for every shape of a batch
+        },
+    )
+
+
 def recurrent_gnmt() -> RunConfig:
     """GNMT for English-German (Wu et al. 2016): 8 layers of 1,024 units, 32,000 word-pieces, alpha 0.2.
 
@@ -252,6 +271,7 @@ PRESETS: dict[str, Callable[[], RunConfig]] = {
     "convolutional_convs2s": convolutional_convs2s,
     "demo": demo,
     "experts": experts,
+    "laptop": laptop,
     "multi30k_tiny": multi30k_tiny,
     "parsing_semi": parsing_semi,
     "parsing_tiny": parsing_tiny,
@@ -287,7 +307,7 @@ PRESETS: dict[str, Callable[[], RunConfig]] = {
 }
 """Name on the command line -> configuration."""
 
-_NOT_OF_PAPER = "demo", "multi30k_tiny", "parsing_tiny"
+_NOT_OF_PAPER = "demo", "laptop", "multi30k_tiny", "parsing_tiny"
 _RIVALS = "recurrent_gnmt", "convolutional_convs2s", "bytenet", "experts"
 
 PAPER_PRESETS = [name for name in PRESETS if name not in (*_NOT_OF_PAPER, *_RIVALS)]
