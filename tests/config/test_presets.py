@@ -134,6 +134,7 @@ def test_laptop_fits_runs_of_minutes() -> None:
     training, least_updates = laptop().training, 4 * 60 * 11
     assert warm_up_remark(training, least_updates) == ""
     assert least_updates >= 2 * training.validate_every_steps
+    assert training.checkpoint_every_steps is not None
     assert least_updates >= 2 * training.average_last * training.checkpoint_every_steps
 
 

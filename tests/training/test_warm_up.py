@@ -22,8 +22,8 @@ def event(name: str, step: int, **used: float) -> Event:
     return {"event": name, "step": step, **used}
 
 
-def start(step: int = 0, **budgets: float) -> Event:
-    return event("start", step) | {"budgets": {name: (0.0, budget) for name, budget in budgets.items()}}
+def start(**budgets: float) -> Event:
+    return event("start", 0) | {"budgets": {name: (0.0, budget) for name, budget in budgets.items()}}
 
 
 def test_two_fifths_of_the_run_may_be_warm_up_and_no_more() -> None:
@@ -75,7 +75,7 @@ def test_a_budget_is_judged_once_enough_of_it_is_used(said: list[str], name: str
 
 def test_a_resumed_run_is_judged_at_its_end_only(said: list[str]) -> None:
     watch = WarmUpWatch(RUN, TRAINING, said.append)
-    for seen in start(100, seconds=720.0), event("train", 150, seconds=600.0):
+    for seen in start(seconds=720.0) | {"step": 100}, event("train", 150, seconds=600.0):
         watch.see(seen)
     assert said == []
     watch.end(187)

@@ -20,7 +20,6 @@ from allyouneed.hardware.devices import usable_device
 from allyouneed.storage.checkpoint import load_checkpoint
 from allyouneed.storage.publish import write_text
 from allyouneed.storage.run_directory import RunDirectory
-from allyouneed.storage.run_log import Event
 from allyouneed.tasks.initial_model import InitialModel
 from allyouneed.tasks.prepared_data import PreparedData
 from allyouneed.tasks.run_configuration import run_config
@@ -81,16 +80,11 @@ def train(
             return run_config(directory, config, prepared, device, processes.size).model_dump_json()
 
         complete = RunConfig.model_validate_json(processes.told_by_first(begin))
-
         watch = WarmUpWatch(directory.path, complete.training, say)
-
-        def report_all(event: Event) -> None:
-            watch.see(event)
-            report(event)
 
         def train_and_forget() -> signal.Signals | None:
             """Train; nothing refers to the trainer any more when the process group ends."""
-            trainer = _trainer(complete, prepared, directory, device, processes, report_all, say)
+            trainer = _trainer(complete, prepared, directory, device, processes, watch.before(report), say)
             return _train(trainer, watch) if processes.is_first else trainer.train()
 
         return train_and_forget()

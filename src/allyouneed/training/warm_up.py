@@ -44,6 +44,15 @@ class WarmUpWatch:
         self._budgets: dict[str, float] = {}
         self._has_told = False
 
+    def before(self, report: Callable[[Event], None]) -> Callable[[Event], None]:
+        """A function that passes every event of the run to `see` and then to `report`."""
+
+        def report_both(event: Event) -> None:
+            self.see(event)
+            report(event)
+
+        return report_both
+
     def see(self, event: Event) -> None:
         """Estimate the length of the run from an event of its log."""
         if event["event"] == "start":

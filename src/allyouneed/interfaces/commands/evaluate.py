@@ -73,9 +73,8 @@ def evaluate(
     allyouneed evaluate runs/parser --trees dev.mrg --lengths --length-plot lengths.png
     ```
 
-    The first line is the score to report, such as `BLEU 34.6 (13a)`: sacreBLEU's for the language. Then come
-    BLEU in every convention (where spaces part words), with the reasons for the differences, chrF and, for a
-    model, the perplexity.
+    The first line is the score to report, such as `BLEU 34.6 (13a)`: sacreBLEU's for the language. Others
+    follow: BLEU in every convention (if spaces part words) and why it differs, chrF, a model's perplexity.
     Compare two scores only if their signatures are equal. Given two files of translations, it also tests
     whether their BLEU scores differ significantly (paired bootstrap). With `--trees` it scores labelled
     brackets by EVALB's rules.

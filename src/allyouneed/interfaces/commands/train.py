@@ -59,8 +59,7 @@ def train(
         configuration: The configuration to train.
         continuation: The model to continue, and the data to replay.
         steps: Number of updates of the whole run; short for `--set training.num_steps=N`.
-        minutes: Minutes of wall time of the whole run, validations and checkpoints included; short for `--set
-            training.budget_seconds=S`. The run ends by time or by steps, whichever comes first.
+        minutes: Wall time of the whole run, in minutes; short for `--set training.budget_seconds=S`.
         precision: Precision of matrix products; by default bfloat16 if the hardware supports it.
         resume: Continue from the last checkpoint, or start if there is none.
         device: Device to compute on.
@@ -69,28 +68,22 @@ def train(
         json_: With `--dry-run`, print one JSON object.
     """
     _check_rehearsal(dry_run, json_)
-    settings = [
-        *_assigned("num_steps", steps),
-        *_assigned("budget_seconds", minutes and 60 * minutes),
-        *_assigned("precision", precision and f'"{precision}"'),
-    ]
-    chosen = _chosen(run, data, configuration, continuation, settings)  # PyTorch is not loaded yet
+    chosen = _chosen(run, data, configuration, continuation, _assigned(steps, minutes, precision))
     if dry_run:
         _print_rehearsal(run, data, chosen, resume, device, json_)
         return 0
 
-    from allyouneed.tasks.running import train as train_run
+    from allyouneed.tasks.running import train as train_run  # loads PyTorch, so after the checks
 
+    where = torch_device(device)
     with contextlib.ExitStack() as stack:
         report = _reporter(run, tensorboard, stack)
-        received = train_run(
-            run, data, chosen, resume=resume, device=torch_device(device), report=report, say=notice
-        )
-    if received is not None:
-        notice(f"{run}: stopped by {received.name} with everything saved; continue with --resume")
-        return 128 + received
-    _notice_end(run)
-    return 0
+        received = train_run(run, data, chosen, resume=resume, device=where, report=report, say=notice)
+    if received is None:
+        _notice_end(run)
+        return 0
+    notice(f"{run}: stopped by {received.name} with everything saved; continue with --resume")
+    return 128 + received
 
 
 def _check_rehearsal(dry_run: bool, json_: bool) -> None:
@@ -100,9 +93,14 @@ def _check_rehearsal(dry_run: bool, json_: bool) -> None:
         raise UsageError("--dry-run: is for one process; start it without torchrun")
 
 
-def _assigned(setting: str, value: object) -> list[str]:
-    """The argument of `--set` for an option that is short for it; none if the option is not given."""
-    return [] if value is None else [f"training.{setting}={value}"]
+def _assigned(steps: int | None, minutes: float | None, precision: str | None) -> list[str]:
+    """The arguments of `--set` for the options that are short for them, of those that are given."""
+    values = {
+        "num_steps": steps,
+        "budget_seconds": minutes and 60 * minutes,
+        "precision": precision and f'"{precision}"',
+    }
+    return [f"training.{setting}={value}" for setting, value in values.items() if value is not None]
 
 
 def _reporter(run: Path, tensorboard: bool, stack: contextlib.ExitStack) -> "Report":
