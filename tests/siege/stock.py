@@ -15,7 +15,7 @@ TINY = RunConfig().replace(
         "batch_tokens": 160,
         "micro_batch_tokens": 80,
         "num_steps": 4,
-        "warmup_steps": 4,
+        "warmup_steps": 1,
         "checkpoint_every_steps": 2,
         "validate_every_steps": 4,
         "average_last": 2,

@@ -40,7 +40,7 @@ def test_validation_and_evaluation_score_the_tokens_of_the_recorded_language(
 CHINESE = ["今天天气很好。", "我喜欢喝绿茶。", "他住在一座小城市里。"]
 CONFIG = RunConfig().replace(
     model={"d_model": 16, "d_ff": 32, "num_layers": 1, "num_heads": 2},
-    training={"batch_tokens": 100, "num_steps": 4, "validate_every_steps": 2, "warmup_steps": 2},
+    training={"batch_tokens": 100, "num_steps": 4, "validate_every_steps": 2, "warmup_steps": 1},
 )
 
 
