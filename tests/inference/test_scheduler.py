@@ -13,6 +13,7 @@ from tests.patience import PATIENCE_SECONDS, wait_until
 
 from allyouneed.config.run import SearchConfig
 from allyouneed.inference import Batching, Engine, Hypothesis, generate
+from allyouneed.inference.batching import Load
 from allyouneed.inference.engine_choice import build_engine
 from allyouneed.inference.futures import gather, settle
 from allyouneed.inference.scheduler import Scheduler, Source
@@ -78,9 +79,41 @@ def test_many_threads_get_the_same_bits_as_one_call(engine: Engine) -> None:
         for number, config, found in callers.map(ask, range(180)):
             assert found == expected[config][number]
         assert scheduler.num_tokens == 0
-        assert scheduler.num_tokens_done == sum(
+        assert scheduler.load().num_done == sum(
             (len(source) + 1) * config.beam_size for source in sources for config in configs
         )
+
+
+def test_the_load_tells_how_much_work_waits_and_who_is_idle(held: Held) -> None:
+    plan, source, num_tokens = SearchPlan(held, CONFIG.replace(beam_size=2)), Source([5] * 9), 20
+    with Scheduler(Batching(workers=2)).start() as scheduler:
+        assert scheduler.load() == Load(num_waiting=0, num_done=0, seconds_worked=0.0, num_idle=2)
+        first = scheduler.submit(plan, source)
+        assert scheduler.load() == (num_tokens, 0, 0.0, 1)
+        second, third = (scheduler.submit(plan, source) for _ in range(2))
+        assert scheduler.load()[:3] == (3 * num_tokens, 0, 0.0)
+        assert scheduler.load().num_idle <= 0  # negative while no worker holds the third
+        held.going.set()
+        for each in (first, second, third):
+            each.result(PATIENCE_SECONDS)
+        assert scheduler.load()[:2] == (0, 3 * num_tokens)
+        assert scheduler.load().num_idle == 2
+        wait_until(lambda: scheduler.load().seconds_worked > 0)
+
+
+def test_work_counts_as_far_as_it_has_come_and_no_farther_if_it_is_cancelled(engine: Engine) -> None:
+    endless = CONFIG.replace(beam_size=2, min_length=100_000, max_extra_tokens=100_000, max_length=None)
+    with Scheduler(Batching()).start() as scheduler:
+        future = scheduler.submit(SearchPlan(engine, endless), Source([5] * 9))
+        wait_until(lambda: scheduler.load().num_done == 20)  # the output is longer than the source
+        assert scheduler.load().num_waiting == 20
+        assert scheduler.load().seconds_worked > 0
+        future.cancel()
+        waiting = scheduler.submit(SearchPlan(engine, endless), Source([5] * 30))
+        waiting.cancel()
+        wait_until(lambda: scheduler.load().num_idle)
+        assert scheduler.load().num_waiting == 0
+        assert scheduler.load().num_done < 20 + 62
 
 
 def test_equal_plans_share_a_batch_and_others_do_not(engine: Engine) -> None:

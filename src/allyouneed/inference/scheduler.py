@@ -8,14 +8,14 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import count
 from types import TracebackType
 from typing import NamedTuple, Self
 
 import torch
 
-from allyouneed.inference.batching import Batching
+from allyouneed.inference.batching import Batching, Load, Room
 from allyouneed.inference.beams import Hypothesis
 from allyouneed.inference.futures import gather, settle
 from allyouneed.inference.search import BeamSearch
@@ -62,6 +62,7 @@ class Scheduler:
         self._changed = threading.Condition()
         self._num_held = [0] * batching.workers
         self._num_tokens = self._num_tokens_done = 0
+        self._seconds_worked = 0.0
         self._keys = count()
         self._closing = self._stopping = self._yielding = False
         self._threads: list[threading.Thread] = []
@@ -89,10 +90,12 @@ class Scheduler:
         """Source tokens, with end symbols, times the beam size, of all searches that are not done."""
         return self._num_tokens
 
-    @property
-    def num_tokens_done(self) -> int:
-        """Source tokens, likewise, of all searches since the start that are done or cancelled."""
-        return self._num_tokens_done
+    def load(self) -> Load:
+        """How busy the workers are; work is counted in source tokens, as by `num_tokens`."""
+        with self._changed:
+            num_idle = self._num_held.count(0) - len(self._waiting)
+            seconds = self._seconds_worked / self._batching.workers
+            return Load(self._num_tokens, self._num_tokens_done, seconds, num_idle)
 
     def submit(
         self,
@@ -145,7 +148,7 @@ class Scheduler:
             self._waiting.extend(tickets)
             self._changed.notify(len(tickets))
         for ticket in tickets:
-            ticket.future.add_done_callback(ticket.when_done(self._forget))
+            ticket.future.add_done_callback(partial(self._forget, ticket))
         return futures
 
     def close(self, *, cancel: bool = False) -> None:
@@ -168,10 +171,13 @@ class Scheduler:
     ) -> None:
         self.close(cancel=True)
 
-    def _forget(self, ticket: "_Ticket") -> None:
+    def _forget(self, ticket: "_Ticket", future: Future[list[Hypothesis]]) -> None:
         with self._changed:
             self._num_tokens -= ticket.num_tokens
-            self._num_tokens_done += ticket.num_tokens
+            if not (future.cancelled() or future.exception()):
+                self._num_tokens_done += ticket.num_tokens_left
+            if ticket.holder is not None:
+                self._num_held[ticket.holder] -= 1
 
     def _work(self, number: int, *, until_idle: bool = False) -> None:
         """Search until the scheduler is closed or, with `until_idle`, nothing is left."""
@@ -181,10 +187,15 @@ class Scheduler:
         try:
             with torch.inference_mode():  # applies to this thread only
                 while not self._stopping and self._has_work(number, batches, until_idle):
+                    began = time.monotonic()
                     for plan, batch in list(batches.items()):
                         batch.step()
                         if not batch.tickets:
                             del batches[plan]
+                    left = [ticket for batch in batches.values() for ticket in batch.tickets.values()]
+                    with self._changed:
+                        self._seconds_worked += time.monotonic() - began
+                        self._num_tokens_done += sum(ticket.advance() for ticket in left)
         finally:
             for batch in batches.values():
                 batch.cancel()
@@ -195,7 +206,6 @@ class Scheduler:
             return True
         while True:
             with self._changed:
-                self._num_held[number] = sum(len(batch.tickets) for batch in batches.values())
                 taken = self._take(number, batches)
                 if not (taken or batches or until_idle or self._closing):
                     self._changed.wait()
@@ -208,15 +218,19 @@ class Scheduler:
 
     def _take(self, number: int, batches: "dict[SearchPlan, _Batch]") -> "list[_Ticket]":
         """Take what fits beside the searches of the worker, at least one if it has none. Some may be over."""
-        room = _Room(self._batching, batches)
+        room = Room(self._batching, {plan: batch.size() for plan, batch in batches.items()})
         share = -(-(len(self._waiting) + sum(self._num_held)) // self._batching.workers)
         taken: list[_Ticket] = []
         while self._waiting:
             ticket = self._waiting[0]
-            if not ticket.is_overdue() and not (self._num_held[number] < share and room.admits(ticket)):
+            if not ticket.is_overdue() and not (
+                self._num_held[number] < share and room.admits(ticket.plan, len(ticket.request.source))
+            ):
                 break
             taken.append(self._waiting.popleft())
-            self._num_held[number] += not ticket.is_overdue()
+            if not ticket.is_overdue():
+                ticket.holder = number
+                self._num_held[number] += 1
         return taken
 
 
@@ -230,13 +244,11 @@ class _Ticket:
     watch: Watch | None
     future: Future[list[Hypothesis]] = field(default_factory=Future)
     num_certain: int = 0
+    holder: int | None = None
+    """The worker that searches."""
 
-    @property
-    def num_tokens(self) -> int:
-        return len(self.request.source) * self.plan.beam_size
-
-    def when_done(self, forget: "Callable[[_Ticket], None]") -> Callable[[object], None]:
-        return lambda _: forget(self)
+    def __post_init__(self) -> None:
+        self.num_tokens = self.num_tokens_left = len(self.request.source) * self.plan.beam_size
 
     def is_overdue(self) -> bool:
         """Whether nobody waits for the result any more, or should."""
@@ -247,6 +259,12 @@ class _Ticket:
         if self.is_overdue():
             settle(self.future, failure=TimeoutError("the deadline of the search has passed"))
         return self.future.done()
+
+    def advance(self) -> int:
+        """Number of tokens done by a step, as if the output were as long as the source."""
+        num = min(self.plan.beam_size, self.num_tokens_left)
+        self.num_tokens_left -= num
+        return num
 
     def tell(self, certain: list[int]) -> None:
         if self.watch is not None and len(certain) > self.num_certain:
@@ -263,27 +281,6 @@ def _joined(parts: list[Future[list[Hypothesis]]], plan: SearchPlan) -> Future[l
     future: Future[list[Hypothesis]] = Future()
     future.set_result(plan.without_search())
     return future
-
-
-class _Room:
-    """What a worker can take in addition."""
-
-    def __init__(self, batching: Batching, batches: "dict[SearchPlan, _Batch]") -> None:
-        self._batching = batching
-        self._sizes = {plan: batch.size() for plan, batch in batches.items()}
-
-    def admits(self, ticket: _Ticket) -> bool:
-        """Whether there is room for the search, which then is taken."""
-        num, longest = self._sizes.get(ticket.plan, (0, 0))
-        sizes = self._sizes | {ticket.plan: (num + 1, max(longest, len(ticket.request.source)))}
-        if self._sizes:
-            tokens = sum(num * longest * plan.beam_size for plan, (num, longest) in sizes.items())
-            if self._batching.tokens is not None and tokens > self._batching.tokens:
-                return False
-            if self._batching.size is not None and sum(n for n, _ in sizes.values()) > self._batching.size:
-                return False
-        self._sizes = sizes
-        return True
 
 
 class _Batch:

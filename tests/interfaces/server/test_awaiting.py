@@ -8,7 +8,8 @@ import pytest
 from tests.patience import wait_in_loop
 
 from allyouneed.errors import DataError, UsageError
-from allyouneed.interfaces.server.awaiting import all_of, alone, submitted
+from allyouneed.inference.batching import Load
+from allyouneed.interfaces.server.awaiting import Turns, all_of, submitted
 from allyouneed.interfaces.server.refusal import Refusal
 
 
@@ -61,16 +62,21 @@ def test_work_keeps_its_turn_when_its_client_has_left() -> None:
         may_end.wait()
 
     async def leave() -> None:
-        turn = asyncio.Semaphore(1)
-        first = asyncio.create_task(alone(work, turn))
+        turns = Turns()
+        first = asyncio.create_task(turns.run(work))
         await asyncio.to_thread(begun.wait)
         first.cancel()
         await asyncio.gather(first, return_exceptions=True)
-        second = asyncio.create_task(alone(lambda: 7, turn))
+        second, third = (asyncio.create_task(turns.run(lambda: 7)) for _ in range(2))
         await asyncio.sleep(0.05)
         assert not second.done()
+        assert turns.load() == Load(num_waiting=3, num_done=0, seconds_worked=0.0, num_idle=0)
+        third.cancel()
         may_end.set()
         assert await second == 7
+        assert turns.load()[:2] == (0, 2)
+        assert turns.load().num_idle == 1
+        assert turns.load().seconds_worked > 0.05
 
     asyncio.run(leave())
 

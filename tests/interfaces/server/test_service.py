@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import shutil
-import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +16,6 @@ from tests.patience import wait_in_loop
 from allyouneed.config.run import SearchSettings
 from allyouneed.errors import ModelError, UsageError
 from allyouneed.interfaces.server import running
-from allyouneed.interfaces.server.admission import Admission
 from allyouneed.interfaces.server.ask import Ask, Translated
 from allyouneed.interfaces.server.decoding import serving
 from allyouneed.interfaces.server.models import (
@@ -248,15 +246,50 @@ def test_a_full_queue_is_refused_at_once_and_told_when_to_come_back(models: list
         run(ask_much())
 
 
+def has_room(service: Service) -> bool:
+    with contextlib.suppress(Refusal):
+        service.require_room()
+        return True
+    return False
+
+
+def test_whatever_was_asked_the_queue_is_empty_afterwards(models: list[ServedModel]) -> None:
+    texts, ende = ["sun", "1 + 1 = 2", "", "moon star " * 300], Ask("en", "de")
+
+    async def streamed(service: Service) -> None:
+        async for _ in service.stream("sun", ende):
+            break
+
+    async def abandoned(service: Service) -> None:
+        asking = asyncio.create_task(service.translate(texts, ende))
+        await asyncio.sleep(0)
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
+
+    asked: list[Callable[[Service], Awaitable[Any]]] = [
+        lambda service: service.translate(texts, ende),
+        lambda service: service.translate(["Das ruhige Kind kennt die junge Frau."], Ask("auto", "de")),
+        lambda service: service.translate_all(["sun", "2"] * 70, Ask("en", "fr")),
+        lambda service: service.alternatives("sun moon", Ask("en", "fr")),
+        lambda service: service.alternatives("1 + 1", ende),
+        lambda service: service.attention("sun", None, ende),
+        lambda service: service.parse(["the sun sees the moon ."]),
+        streamed,
+        abandoned,
+    ]
+
+    async def ask_all(service: Service) -> None:
+        for ask in asked:
+            await ask(service)
+            await wait_in_loop(lambda: has_room(service))  # a token in the queue would be one too many
+
+    with serving(models, DECODING, replace(SETTINGS, queue_tokens=0)) as service:
+        run(ask_all(service))
+
+
 def test_a_long_text_has_its_place_in_the_queue_while_it_is_encoded(models: list[ServedModel]) -> None:
     settings = replace(SETTINGS, queue_tokens=100)
     with serving(models, DECODING, settings) as service:
-
-        def has_room() -> bool:
-            with contextlib.suppress(Refusal):
-                service.require_room()
-                return True
-            return False
 
         async def ask_much() -> None:
             text = "sun moon star " * 200
@@ -267,26 +300,9 @@ def test_a_long_text_has_its_place_in_the_queue_while_it_is_encoded(models: list
             assert caught.value.status == 429
             asking.cancel()
             await asyncio.gather(asking, return_exceptions=True)
-            await wait_in_loop(has_room)
+            await wait_in_loop(lambda: has_room(service))
 
         run(ask_much())
-
-
-def test_admission_learns_the_speed_of_a_busy_server_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = 0.0
-    monkeypatch.setattr(time, "monotonic", lambda: now)
-    admission = Admission(1_000_000, 2.0, speed=4_000.0)
-    for second in range(1, 60):
-        now = float(second)
-        admission.observe(num_queued=100, num_done=100 * second)  # 100 tokens/s, as there are not more
-    admission.require_room(10, num_queued=7_900, num_done=5_900)
-    for second in range(60, 120):
-        now = float(second)
-        admission.observe(num_queued=5_000, num_done=5_900 + 1_000 * (second - 59))
-    with pytest.raises(Refusal, match=r"try again in [2-4] s"):
-        admission.require_room(10, num_queued=4_000, num_done=65_900)
-    admission.require_room(10, num_queued=1_800, num_done=65_900)
-    admission.require_room(10**9, num_queued=0, num_done=65_900)
 
 
 def test_a_direction_on_the_command_line() -> None:

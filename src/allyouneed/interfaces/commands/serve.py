@@ -53,7 +53,7 @@ class Limits:
     max_characters: AtLeastOne = 5_000
     """Maximum characters of a text."""
     max_wait: Positive = 1.0
-    """Estimated seconds of waiting above which requests are refused with status 429."""
+    """Estimated seconds of waiting from which on requests are refused (429), unless a worker is idle."""
     max_rate: Positive = 50.0
     """Maximum requests per second from one other machine."""
     request_timeout: Positive = 30.0

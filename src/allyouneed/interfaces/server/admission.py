@@ -3,83 +3,67 @@
 import contextlib
 import math
 import random
-import time
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
+from allyouneed.inference.batching import Load
 from allyouneed.interfaces.server.refusal import Refusal
 
-_SECONDS_PER_READING = 0.25
-_SECONDS_REMEMBERED = 4.0
-"""Time constant of the mean of readings: searches end in lumps, as those that began together do."""
+_SECONDS_REMEMBERED = 2.0
+"""The speed is that of the last seconds of work, so that a wrong one is soon forgotten."""
+_MOST_SECONDS_TO_RETRY = 5
+"""A wrong speed must not send clients away for long: no work, no better speed."""
 _SPREAD_SECONDS = 3
-_TELLING_SHARE = 0.5
-"""Share of the maximum wait from which readings may lower the speed: an idle server shows a low one."""
 
 
 class Admission:
-    """Estimates waiting times from the speed, in tokens per second, at which work is done.
+    """Estimates waiting times as the work that waits, divided by the speed of the workers while they work.
 
     Args:
-        most_tokens: Maximum number of tokens in the queue.
-        most_wait_seconds: Maximum estimated wait.
-        speed: Tokens per second, measured before.
+        most_waiting: Amount of work, in the unit of `read`, above which requests are refused.
+        most_wait_seconds: Estimated wait from which on requests are refused, unless a worker is idle.
+        read: How busy the workers are now.
     """
 
-    def __init__(self, most_tokens: int, most_wait_seconds: float, speed: float) -> None:
-        self._most_tokens, self._most_wait_seconds = most_tokens, most_wait_seconds
-        self._seconds = _SECONDS_REMEMBERED / 2
-        self._tokens = speed * self._seconds
-        self._since, self._done_then = time.monotonic(), 0
-        self._was_busy = False
-        self._num_expected = 0
-        """Tokens of admitted requests that are not in the queue: their texts are still encoded, or their work
-        is of another kind, such as attention."""
+    def __init__(self, most_waiting: int, most_wait_seconds: float, read: Callable[[], Load]) -> None:
+        self._most_waiting, self._most_wait_seconds, self._read = most_waiting, most_wait_seconds, read
+        self._readings = deque([read()])
+        self._expected: dict[object, int] = {}
+        """Amount of work of each text that is admitted and not in the queue, as it is still encoded."""
 
     @contextlib.contextmanager
-    def admitted(self, num_tokens: int, num_queued: int, num_done: int) -> Iterator[Callable[[int], None]]:
-        """Require room for a request, and keep it while its tokens are not in the queue.
+    def expecting(self, amounts: Sequence[int]) -> Iterator[Sequence[Callable[[], object]]]:
+        """Keep places in the queue for admitted texts, at most until the end.
 
         Args:
-            num_tokens: Number of tokens of the request.
-            num_queued: Number of tokens in the queue.
-            num_done: Number of tokens done since the start.
+            amounts: Amount of work of each text.
 
         Yields:
-            Takes the number of tokens that now are in the queue.
-
-        Raises:
-            Refusal: The queue is full (429).
+            For each text, what is to be called when it is in the queue.
         """
-        self.require_room(num_tokens, num_queued, num_done)
-        num_left = num_tokens
-        self._num_expected += num_tokens
-
-        def arrived(num: int) -> None:
-            nonlocal num_left
-            num_left -= num
-            self._num_expected -= num
-
+        places = [object() for _ in amounts]
+        self._expected.update(zip(places, amounts, strict=True))
+        given_up = [partial(self._expected.pop, place, None) for place in places]
         try:
-            yield arrived
+            yield given_up
         finally:
-            arrived(num_left)
+            for give_up in given_up:
+                give_up()
 
-    def require_room(self, num_tokens: int, num_queued: int, num_done: int) -> None:
-        """Refuse a request if it would wait too long; an empty queue takes any.
-
-        Args:
-            num_tokens: Number of tokens of the request.
-            num_queued: Number of tokens in the queue.
-            num_done: Number of tokens done since the start.
+    def require_room(self) -> None:
+        """Refuse a request if the queue is full, or if the request would wait too long.
 
         Raises:
             Refusal: The queue is full (429).
         """
-        self.observe(num_queued, num_done)
-        num_queued += self._num_expected
-        wait = num_queued / self._speed
-        if num_queued and (num_queued + num_tokens > self._most_tokens or wait > self._most_wait_seconds):
-            least = max(1, math.ceil(wait - self._most_wait_seconds))
+        load = self._read()
+        seconds_per_amount = self._seconds_per_amount(load)
+        num_waiting = load.num_waiting + sum(self._expected.values())
+        wait = num_waiting * seconds_per_amount
+        is_late = load.num_idle <= len(self._expected) and wait >= self._most_wait_seconds
+        if is_late or num_waiting > self._most_waiting:
+            least = min(max(1, math.ceil(wait - self._most_wait_seconds)), _MOST_SECONDS_TO_RETRY)
             seconds = least + random.randrange(_SPREAD_SECONDS)  # else all would come back at the same time
             raise Refusal(
                 429,
@@ -88,21 +72,14 @@ class Admission:
                 {"Retry-After": str(seconds)},
             )
 
-    def observe(self, num_queued: int, num_done: int) -> None:
-        """Read the speed; the arguments are those of `require_room`."""
-        now = time.monotonic()
-        if now - self._since < _SECONDS_PER_READING:
-            self._was_busy = self._was_busy and num_queued > 0
-            return
-        seconds, tokens = now - self._since, num_done - self._done_then
-        is_telling = num_queued > _TELLING_SHARE * self._most_wait_seconds * self._speed
-        if self._was_busy and (is_telling or tokens > self._speed * seconds):
-            kept = math.exp(-seconds / _SECONDS_REMEMBERED)
-            self._seconds = kept * self._seconds + seconds
-            self._tokens = kept * self._tokens + tokens
-        self._since, self._done_then, self._was_busy = now, num_done, num_queued > 0
-
-    @property
-    def _speed(self) -> float:
-        """Tokens per second; at least a token."""
-        return max(1.0, self._tokens / self._seconds)
+    def _seconds_per_amount(self, load: Load) -> float:
+        """Time that all workers together need for a unit of work; 0 before they have done any."""
+        if load.num_done > self._readings[-1].num_done:
+            self._readings.append(load)
+        while (
+            len(self._readings) > 2
+            and load.seconds_worked - self._readings[1].seconds_worked >= _SECONDS_REMEMBERED
+        ):
+            self._readings.popleft()
+        first = self._readings[0]
+        return (load.seconds_worked - first.seconds_worked) / max(1, load.num_done - first.num_done)

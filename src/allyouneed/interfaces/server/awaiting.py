@@ -1,11 +1,13 @@
 """Awaiting what other threads do, so that it stops, or is counted, when nobody waits any more."""
 
 import asyncio
+import time
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from allyouneed.errors import DataError, UserError
+from allyouneed.inference.batching import Load
 from allyouneed.interfaces.server.refusal import Refusal
 
 Result = TypeVar("Result")
@@ -27,7 +29,9 @@ async def all_of(work: Sequence[Coroutine[Any, Any, Result]]) -> list[Result]:
 
 
 async def submitted(
-    submit: Callable[[], Future[Result]], num_characters: int, when_queued: Callable[[], None] = lambda: None
+    submit: Callable[[], Future[Result]],
+    num_characters: int,
+    when_queued: Callable[[], object] = lambda: None,
 ) -> Result:
     """The result of work that `submit` queues; cancelling this cancels the work.
 
@@ -45,22 +49,42 @@ async def submitted(
     return await asyncio.wrap_future(future)
 
 
-async def alone(work: Callable[[], Result], turn: asyncio.Semaphore) -> Result:
-    """The result of work in another thread, which keeps its turn until it has ended, whoever still waits.
+class Turns:
+    """Runs work in another thread, one piece at a time, and counts it."""
 
-    Raises:
-        Refusal: The work raised an error of users (422).
-    """
-    await turn.acquire()
-    working = asyncio.ensure_future(asyncio.to_thread(in_refusals(work)))
+    def __init__(self) -> None:
+        self._turn = asyncio.Semaphore(1)
+        self._num_waiting = self._num_done = 0
+        self._seconds_worked = 0.0
 
-    def end(working: asyncio.Future[Result]) -> None:
-        turn.release()
-        if not working.cancelled():
-            working.exception()  # else asyncio complains where nobody has waited for it
+    def load(self) -> Load:
+        """How busy the thread is; work is counted in pieces."""
+        return Load(self._num_waiting, self._num_done, self._seconds_worked, int(not self._num_waiting))
 
-    working.add_done_callback(end)
-    return await asyncio.shield(working)
+    async def run(self, work: Callable[[], Result]) -> Result:
+        """The result of work, which keeps its turn until it has ended, whoever still waits.
+
+        Raises:
+            Refusal: The work raised an error of users (422).
+        """
+        self._num_waiting += 1
+        try:
+            await self._turn.acquire()
+        except asyncio.CancelledError:
+            self._num_waiting -= 1
+            raise
+        began = time.monotonic()
+        working = asyncio.ensure_future(asyncio.to_thread(in_refusals(work)))
+
+        def end(working: asyncio.Future[Result]) -> None:
+            self._turn.release()
+            self._num_waiting, self._num_done = self._num_waiting - 1, self._num_done + 1
+            self._seconds_worked += time.monotonic() - began
+            if not working.cancelled():
+                working.exception()  # else asyncio complains where nobody has waited for it
+
+        working.add_done_callback(end)
+        return await asyncio.shield(working)
 
 
 def in_refusals(work: Callable[[], Result]) -> Callable[[], Result]:

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar, cast
@@ -13,7 +13,7 @@ from allyouneed.explorer.page import pack_weights
 from allyouneed.inference.scheduler import Scheduler
 from allyouneed.interfaces.server.admission import Admission
 from allyouneed.interfaces.server.ask import Ask, Translated, unchanged
-from allyouneed.interfaces.server.awaiting import all_of, alone, submitted
+from allyouneed.interfaces.server.awaiting import Turns, all_of, submitted
 from allyouneed.interfaces.server.directions import AUTO, Direction, Route, Router, directions_of
 from allyouneed.interfaces.server.exchanges import Counts, current
 from allyouneed.interfaces.server.language_names import language_name
@@ -28,18 +28,14 @@ from allyouneed.tasks.translation.submission import TranslatedText
 from allyouneed.tasks.translation.translator import Translator
 
 Result = TypeVar("Result")
-WhenQueued = Callable[[str], None]
-"""Called with each text of a request that is in the queue."""
+WhenQueued = Callable[[], object]
+"""Called when a text is in the queue, once or more."""
 
 _CHARACTERS_PER_TOKEN = 4
 _ALTERNATIVES = 8
 """Maximum number of next tokens that are tried."""
 _MOST_CHARACTERS_TO_LOOK_INTO = 1_000
 """Longest text whose attention is shown: its memory grows with the square of the length."""
-
-
-def _nothing() -> None:
-    pass
 
 
 def _of_last_step(ask: Ask, before: Sequence[str]) -> Ask:
@@ -56,12 +52,9 @@ class Service:
         models: The models, in order of preference.
         settings: Limits.
         scheduler: Scheduler that is running; the service does not close it.
-        speed: Tokens per second that the scheduler does, as it counts them, when little is asked.
     """
 
-    def __init__(
-        self, models: Sequence[ServedModel], settings: ServerSettings, scheduler: Scheduler, speed: float
-    ) -> None:
+    def __init__(self, models: Sequence[ServedModel], settings: ServerSettings, scheduler: Scheduler) -> None:
         self.models: dict[str, ServedModel] = {model.name: model for model in models}
         self.settings = settings
         self.directions: Sequence[Direction] = directions_of(models)
@@ -75,10 +68,12 @@ class Service:
         """Number of messages of web sockets that have been received and not been answered."""
         self.counts = Counts(self.models)
         self._scheduler = scheduler
-        self._admission = Admission(settings.queue_tokens, settings.most_wait_seconds, speed)
+        limits = settings.queue_tokens, settings.most_wait_seconds
+        self._admission = Admission(*limits, scheduler.load)
         self._detector = Detector(self.languages)
         self._router = Router(self.models, self.directions, self._detector.detect)
-        self._attending = asyncio.Semaphore(1)
+        self._attending = Turns()
+        self._attention_admission = Admission(*limits, self._attending.load)
 
     @property
     def is_stopping(self) -> bool:
@@ -113,16 +108,17 @@ class Service:
         routed = [(text, self._router.route(text, ask)) for text in texts]
         beam_size = max((self._beam_size(route.direction.models, ask) for _, route in routed), default=1)
 
-        async def in_batches(when_queued: WhenQueued) -> list[Translated]:
+        async def in_batches() -> list[Translated]:
             found: list[Translated] = []
             for batch in (routed[start : start + MOST_TEXTS] for start in range(0, len(routed), MOST_TEXTS)):
-                found += await all_of(
-                    [self._translated(text, route, ask, partial(when_queued, text)) for text, route in batch]
-                )
+                with self._expecting([text for text, _ in batch], beam_size) as queued:
+                    found += await all_of(
+                        [self._translated(*each, ask, when) for each, when in zip(batch, queued, strict=True)]
+                    )
             return found
 
-        with self._admitted(texts, beam_size) as when_queued:
-            return await self._in_time(in_batches(when_queued))
+        self.require_room()
+        return await self._in_time(in_batches())
 
     async def stream(self, text: str, ask: Ask = Ask()) -> AsyncIterator[str | Translated]:
         """Growing prefixes of the translation that can no longer change, and at last the whole."""
@@ -135,8 +131,9 @@ class Service:
         def tell(certain: str) -> None:
             loop.call_soon_threadsafe(told.put_nowait, certain)
 
-        with self._admitted([text], self._beam_size(route.direction.models, ask)) as when_queued:
-            made = self._translated(text, route, ask, partial(when_queued, text), tell)
+        self.require_room()
+        with self._expecting([text], self._beam_size(route.direction.models, ask)) as [when_queued]:
+            made = self._translated(text, route, ask, when_queued, tell)
             work = asyncio.ensure_future(self._in_time(made))
             work.add_done_callback(lambda _: told.put_nowait(None))
             try:
@@ -162,14 +159,16 @@ class Service:
         async def seek(when_queued: WhenQueued) -> list[TranslatedText]:
             passed = text
             for each in before:
-                step = await self._step(self._queued(each), passed, Ask(search=ask.search))
+                step = await self._step(self._queued(each), passed, Ask(search=ask.search), when_queued)
                 passed = step.translations[0].text
             continuations = partial(queued.continuations, passed, ask.prefix, _ALTERNATIVES)
-            begun = await submitted(partial(continuations, deadline=self._deadline()), len(passed))
-            asked, arrived = replace(_of_last_step(ask, before), n_best=1), partial(when_queued, text)
-            return await all_of([self._step(queued, passed, asked, arrived, prefix=ids) for ids in begun])
+            submit = partial(continuations, deadline=self._deadline())
+            begun = await submitted(submit, len(passed), when_queued)
+            asked = replace(_of_last_step(ask, before), n_best=1)
+            return await all_of([self._step(queued, passed, asked, prefix=ids) for ids in begun])
 
-        with self._admitted([text] * _ALTERNATIVES, self._beam_size([name], ask)) as when_queued:
+        self.require_room()
+        with self._expecting([text], _ALTERNATIVES * self._beam_size([name], ask)) as [when_queued]:
             found = await self._in_time(seek(when_queued))
         return [each.translations[0] for each in found]
 
@@ -180,9 +179,11 @@ class Service:
         self._require(sentences)
         parser = self._parser(model)
         submit = partial(parser.submit, self._scheduler, deadline=self._deadline())
-        with self._admitted(sentences, parser.config.search.beam_size) as when_queued:
+        self.require_room()
+        with self._expecting(sentences, parser.config.search.beam_size) as queued:
             parsing = [
-                submitted(partial(submit, each), len(each), partial(when_queued, each)) for each in sentences
+                submitted(partial(submit, each), len(each), when)
+                for each, when in zip(sentences, queued, strict=True)
             ]
             return await self._in_time(all_of(parsing))
 
@@ -206,12 +207,14 @@ class Service:
         def look() -> dict[str, Any]:
             return pack_weights(looking.attention(text, translation, for_page=True).document())
 
-        with self._admitted([text], 1):
-            return await self._in_time(alone(look, self._attending))
+        self._attention_admission.require_room()
+        current().admit()
+        return await self._in_time(self._attending.run(look))
 
     def require_room(self) -> None:
-        """Refuse (429) if any request would be refused now."""
-        self._admission.require_room(0, self._scheduler.num_tokens, self._scheduler.num_tokens_done)
+        """Admit the request, or refuse it (429) as any would be now."""
+        self._admission.require_room()
+        current().admit()
 
     @property
     def is_idle(self) -> bool:
@@ -231,7 +234,7 @@ class Service:
         text: str,
         route: Route,
         ask: Ask,
-        when_queued: Callable[[], None],
+        when_queued: WhenQueued,
         tell: Callable[[str], None] | None = None,
     ) -> Translated:
         """Translate a text, with one model after the other where several are needed."""
@@ -245,7 +248,6 @@ class Service:
             step = await self._step(self._queued(name), passed, Ask(search=ask.search), when_queued)
             passed, num_read = step.translations[0].text, num_read or step.num_tokens[0]
             notices += step.notices
-            when_queued = _nothing
         made = await self._step(self._queued(last), passed, _of_last_step(ask, before), when_queued, tell)
         found = Translated(
             made.translations,
@@ -265,7 +267,7 @@ class Service:
         queued: QueuedTranslator,
         text: str,
         ask: Ask,
-        when_queued: Callable[[], None] = _nothing,
+        when_queued: WhenQueued = lambda: None,
         tell: Callable[[str], None] | None = None,
         prefix: Sequence[int] | None = None,
     ) -> TranslatedText:
@@ -326,20 +328,13 @@ class Service:
         if not 1 <= beams <= MOST_BEAMS:
             raise Refusal(422, "out_of_range", f"n_best and beam_size are from 1 to {MOST_BEAMS}")
 
-    @contextlib.contextmanager
-    def _admitted(self, texts: Sequence[str], beam_size: int) -> Iterator[WhenQueued]:
-        """Require room for texts, and keep it for those that are not in the queue yet."""
-
-        def num_tokens(text: str) -> int:
-            return (1 + len(text) // _CHARACTERS_PER_TOKEN) * beam_size
-
-        queue = self._scheduler
-        expected = self._admission.admitted(
-            sum(map(num_tokens, texts)), queue.num_tokens, queue.num_tokens_done
+    def _expecting(
+        self, texts: Sequence[str], beam_size: int
+    ) -> contextlib.AbstractContextManager[Sequence[WhenQueued]]:
+        """Keep places in the queue for admitted texts."""
+        return self._admission.expecting(
+            [(1 + len(text) // _CHARACTERS_PER_TOKEN) * beam_size for text in texts]
         )
-        with expected as arrived:
-            current().admit()
-            yield lambda text: arrived(num_tokens(text))
 
     async def _in_time(self, work: Awaitable[Result]) -> Result:
         try:

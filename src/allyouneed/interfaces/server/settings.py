@@ -35,9 +35,9 @@ class ServerSettings:
     most_characters: int = 5_000
     """Maximum number of characters of a text."""
     queue_tokens: int = 65_536
-    """Maximum number of source tokens that wait or are translated, times the beam size."""
+    """Number of source tokens in the queue, times the beam size, above which requests are refused."""
     most_wait_seconds: float = 1.0
-    """Estimated waiting time above which requests are refused."""
+    """Estimated waiting time from which on requests are refused, unless a worker is idle."""
     request_seconds: float = 30.0
     """Maximum time for a request."""
     drain_seconds: float = 30.0
