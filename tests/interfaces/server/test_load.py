@@ -7,7 +7,9 @@ import os
 import random
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -168,3 +170,52 @@ async def stop_under_load(
         # A new connection may be refused; a request on one that was accepted is answered.
         assert isinstance(ended, Tally | ConnectionRefusedError), repr(ended)
     return tally
+
+
+@contextmanager
+def busy_cores() -> Iterator[None]:
+    """Keep each core of this process busy with something else."""
+    burning = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in os.sched_getaffinity(0)]
+    try:
+        yield
+    finally:
+        for each in burning:
+            each.kill()
+            each.wait()
+
+
+async def ask_after_a_start(port: int, seed: int) -> list[Tally]:
+    """Eight clients for ten seconds, then two for five."""
+    tallies = []
+    for num_clients, seconds in ((8, 10.0), (2, 5.0)):
+        asked = Asked(seed)
+        tallies.append(await load(port, "/api/translate", num_clients, seconds, asked))
+    return tallies
+
+
+def test_two_clients_are_answered_after_any_start(toy_model: Path) -> None:
+    """However busy the machine is while the server starts.
+
+    `ALLYOUNEED_STARTS` is the number of starts (5), `ALLYOUNEED_STARTS_AT_ONCE` of servers at a time (1).
+    """
+    num_starts, at_once = (
+        int(os.environ.get(f"ALLYOUNEED_STARTS{name}", num)) for name, num in (("", 5), ("_AT_ONCE", 1))
+    )
+
+    def start(number: int) -> list[Tally]:
+        with server("--direction", f"en-de={toy_model}", "--workers", "2") as (_, port):
+            return asyncio.run(ask_after_a_start(port, number))
+
+    with busy_cores(), ThreadPoolExecutor(at_once) as threads:
+        tallies = list(threads.map(start, range(num_starts)))
+    for number, (eight, two) in enumerate(tallies):
+        (refused, answered), (refused_of_two, answered_to_two) = (
+            (len(each.refused), len(each.answered)) for each in (eight, two)
+        )
+        print(
+            f"start {number}: {answered} answered and {refused} refused of eight clients;"
+            f" {answered_to_two} and {refused_of_two} of two, in {Tally.percentile(two.answered, 0.5):.3f} s"
+        )
+    assert [each.wrong for both in tallies for each in both] == [[], []] * num_starts
+    assert all(len(two.answered) >= 2 for _, two in tallies)
+    assert [len(two.refused) for _, two in tallies] == [0] * num_starts
