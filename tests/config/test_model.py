@@ -80,6 +80,7 @@ def test_a_size_beyond_all_use_is_refused_with_the_bound(setting: str, bound: in
 
 @pytest.mark.parametrize("variant", _OF_VARIANTS)
 def test_the_largest_models_can_be_described_and_counted(variant: str) -> None:
+    """Promise: Settings."""
     config = ModelConfig().replace(**_GREATEST | _OF_VARIANTS[variant])
     with torch.device("meta"):
         sizes = [parameter.numel() for parameter in build_model(config).parameters()]

@@ -46,6 +46,7 @@ def test_a_number_that_python_does_not_write_is_refused_all_the_same() -> None:
     ],
 )
 def test_texts_that_would_take_too_long_are_refused(text: str, reason: str, tmp_path: Path) -> None:
+    """Promise: Settings."""
     with pytest.raises(ValueError, match=reason):
         parse_toml(text)
     path = tmp_path / "settings.toml"

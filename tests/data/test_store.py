@@ -259,6 +259,7 @@ def test_a_file_that_cannot_be_read_is_a_disk_error(directory: Path) -> None:
 
 
 def test_long_sentences_are_written_before_many_of_them_are_held(tmp_path: Path) -> None:
+    """Promise: Preparation."""
     sentence = list(range(5, 10_005))
     tracemalloc.start()
     write_store(tmp_path / "long", [(sentence, sentence, n) for n in range(1, 501)], vocabulary_size=10_005)

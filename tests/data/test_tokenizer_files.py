@@ -198,6 +198,7 @@ def change_one(value: Any, draw: random.Random) -> Any:
 def test_any_change_is_refused_or_harmless(
     tmp_path: Path, kind: TokenizerKind, capfd: pytest.CaptureFixture[str]
 ) -> None:
+    """Promise: Contents."""
     description, draw, num_refused = describe(kind, tmp_path), random.Random(5), 0
     for _ in range(300):
         try:

@@ -58,6 +58,7 @@ def test_repetitions_are_free() -> None:
 
 
 def test_memory_does_not_grow_with_the_words_that_are_left_out() -> None:
+    """Promise: Preparation."""
     tracemalloc.start()
     Sample.draw(((f"word{number}",) for number in range(100_000)), 10_000)
     _, peak = tracemalloc.get_traced_memory()
@@ -78,6 +79,7 @@ def pre_tokenizer(tmp_path_factory: pytest.TempPathFactory) -> pre_tokenizers.Pr
 def test_what_learning_counts_is_at_most_twice_what_the_sample_counts(
     pre_tokenizer: pre_tokenizers.PreTokenizer, lines: list[str]
 ) -> None:
+    """Promise: Preparation."""
     words = {word for line in lines for word, _ in pre_tokenizer.pre_tokenize_str(f" {line}")}
     counted = {word for line in lines for word in separate(line)}
     assert sum(map(len, words)) <= 1 + 2 * sum(len(word.encode()) + 1 for word in counted)

@@ -1,33 +1,91 @@
-"""Every test that the page on reliability names is there, and the page names every test of reliability."""
+"""Each promise of `docs/reliability.md` has tests, which name it in their docstring: `Promise: Kills.`
 
+The table of them is generated: `python tests/docs/test_reliability_page.py` writes it.
+"""
+
+import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
-FOLDER = ROOT / "tests" / "reliability"
-_NAME = re.compile(r"`(?:([\w/]+\.py)::)?(test_\w+)`")
-_FUNCTION = re.compile(r"^def (test_\w+)", re.MULTILINE)
+TESTS = Path(__file__).parents[1]
+DOCS = TESTS.parent / "docs"
+TABLE = DOCS / "reliability-tests.md"
+_INTRODUCTION = """\
+# The tests of reliability
+
+The tests that hold each [promise](reliability.md). Two numbers are the counts of `make test` and `make test-release`
+of a test that differs in them by one count.
+
+| promise | test | in | counts |
+|---|---|---|---|
+"""
+_PROMISE = re.compile(r"^- \*\*(.+)\.\*\* ", re.MULTILINE)
+_HOLDS = re.compile(r"^ *Promise: (.+)\.$", re.MULTILINE)
+
+Held = tuple[str, Path, ast.FunctionDef | None]
+"""A promise, a file, and the test in it; None if all its tests hold the promise."""
 
 
-def functions_of(file: Path) -> set[str]:
-    return set(_FUNCTION.findall(file.read_bytes().decode()))
+def promises() -> list[str]:
+    return _PROMISE.findall((DOCS / "reliability.md").read_bytes().decode())
 
 
-def named_tests() -> set[tuple[Path, str]]:
-    """File and function, the file being that named last where a function stands alone."""
-    named, file = set(), Path()
-    for path, function in _NAME.findall((ROOT / "docs" / "reliability.md").read_bytes().decode()):
-        if path:
-            file = ROOT / path if "/" in path else FOLDER / path
-        named.add((file, function))
-    return named
+def held() -> Iterator[Held]:
+    """What docstrings of tests name."""
+    for file in sorted(TESTS.rglob("test_*.py")):
+        if b"Promise: " not in (source := file.read_bytes()):
+            continue
+        module = ast.parse(source)
+        for node in (module, *functions(module)):
+            for promise in _HOLDS.findall(ast.get_docstring(node) or ""):
+                yield promise, file, node if isinstance(node, ast.FunctionDef) else None
 
 
-def test_every_test_on_the_page_exists() -> None:
-    assert len(named_tests()) > 20
-    assert [(file, name) for file, name in sorted(named_tests()) if name not in functions_of(file)] == []
+def functions(module: ast.Module) -> list[ast.FunctionDef]:
+    return [
+        each for each in module.body if isinstance(each, ast.FunctionDef) and each.name.startswith("test_")
+    ]
 
 
-def test_every_test_of_reliability_is_on_the_page() -> None:
-    there = {(file, name) for file in FOLDER.glob("test_*.py") for name in functions_of(file)}
-    assert sorted(there - named_tests()) == []
+def counts(function: ast.FunctionDef) -> str:
+    """The numbers of `parametrize("count", [6, pytest.param(50, marks=pytest.mark.release)])`."""
+    decorators = [ast.unparse(each) for each in function.decorator_list]
+    found = (
+        re.search(r"\[(\d+), pytest\.param\((\w+), marks=pytest\.mark\.release", each) for each in decorators
+    )
+    for few, many in (match.groups() for match in found if match):
+        return f"{int(few):,}, {'all' if many == 'None' else f'{int(many):,}'}"
+    return "release only" if "pytest.mark.release" in decorators else ""
+
+
+def page() -> str:
+    def row(promise: str, file: Path, test: ast.FunctionDef | None) -> str:
+        name = test.name.removeprefix("test_").replace("_", " ") if test else "all"
+        return (
+            f"| {promise} | {name} | `{file.relative_to(TESTS.parent)}` | {counts(test) if test else ''} |\n"
+        )
+
+    order = {promise: position for position, promise in enumerate(promises())}
+    return _INTRODUCTION + "".join(row(*each) for each in sorted(held(), key=lambda each: order[each[0]]))
+
+
+def test_every_promise_has_tests_and_every_test_names_a_promise_of_the_page() -> None:
+    assert len(promises()) == len({*promises()}) > 20
+    assert {promise for promise, _, _ in held()} == {*promises()}
+
+
+def test_every_test_of_reliability_and_of_the_siege_holds_a_promise() -> None:
+    holding = {(file, test.name) for _, file, test in held() if test}
+    files = [file for folder in ("reliability", "siege") for file in (TESTS / folder).glob("test_*.py")]
+    there = {(file, test.name) for file in files for test in functions(ast.parse(file.read_bytes()))}
+    assert len(there) > 40
+    assert sorted(there - holding) == []
+
+
+def test_the_table_is_that_of_the_tests() -> None:
+    assert TABLE.read_bytes().decode() == page(), "run python tests/docs/test_reliability_page.py"
+
+
+if __name__ == "__main__":
+    TABLE.write_bytes(page().encode())

@@ -186,6 +186,7 @@ def test_a_gpu_finds_what_a_cpu_finds(tiny_model: Any) -> None:
 def test_a_shortlist_from_a_stranger_is_of_the_model_or_refused(
     tmp_path: Path, changes: dict[str, Any], fault: str
 ) -> None:
+    """Promise: Contents."""
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "config.toml").write_bytes(b"")
     Shortlist.publish(tmp_path / "shortlist", lambda: replace(random_shortlist(), **changes), print)

@@ -27,6 +27,7 @@ def python(redirections: str, code: str) -> subprocess.CompletedProcess[bytes]:
 
 
 def test_n_lines_come_out_where_no_message_can_be_written(toy_model: Path) -> None:
+    """Promise: Messages."""
     code, out, _ = shell("", "translate", toy_model, "--device", "cpu", stdin=LINES)
     assert (code, out.count(b"\n")) == (9, 3)
     for redirections in CLOSED_OR_FULL[:2]:

@@ -32,6 +32,7 @@ def test_lines_are_written_at_once_and_each_is_one_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize("mode", ["wb", "ab"])
 @pytest.mark.parametrize("num_bytes", range(7, 14))
 def test_a_disk_that_is_full_keeps_whole_lines(tmp_path: Path, mode: str, num_bytes: int) -> None:
+    """Promise: Answers."""
     path = tmp_path / "out"
     with path.open(mode) as file:
         output = StreamOutput(file.fileno())

@@ -1,4 +1,7 @@
-"""Answers as parts: each is written once, and a run goes on where another was killed."""
+"""Answers as parts: each is written once, and a run goes on where another was killed.
+
+Promise: Resumed output.
+"""
 
 import json
 from collections.abc import Iterable, Iterator

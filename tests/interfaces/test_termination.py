@@ -1,4 +1,7 @@
-"""A signal ends the program, also one that comes while Python runs a destructor."""
+"""A signal ends the program, also one that comes while Python runs a destructor.
+
+Promise: Signals.
+"""
 
 import signal
 import subprocess

@@ -1,4 +1,7 @@
-"""Any file of any format may be a pipe, a device, or huge: one line, exit code 4, and no wait."""
+"""Any file of any format may be a pipe, a device, or huge: one line, exit code 4, and no wait.
+
+Promise: Bounded reading.
+"""
 
 import json
 import os

@@ -1,4 +1,7 @@
-"""Damaged and malicious models of other software: one line, exit code 4, and no code of theirs runs."""
+"""Damaged and malicious models of other software: one line, exit code 4, and no code of theirs runs.
+
+Promise: Foreign models.
+"""
 
 import json
 import math

@@ -163,7 +163,10 @@ def test_the_folder_does_not_choose_the_class_of_its_tokeniser(folder: Path) -> 
 
 
 def test_the_folder_does_not_name_other_files_for_transformers_to_open(folder: Path) -> None:
-    """Read, each of these would take all memory, or wait for ever."""
+    """Read, each of these would take all memory, or wait for ever.
+
+    Promise: Foreign models.
+    """
     os.mkfifo(folder / "pipe")
     set_in(
         folder / "tokenizer_config.json",

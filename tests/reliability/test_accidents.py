@@ -27,6 +27,7 @@ HARMLESS = (signal.SIGWINCH, signal.SIGCHLD, signal.SIGURG, signal.SIGCONT, sign
 def test_a_run_that_is_stopped_and_continued_again_and_again_ends_with_the_same_bits(
     laboratory: "Laboratory", tmp_path: Path, stops: int, record_property: Record
 ) -> None:
+    """Promise: Disturbance."""
     run = tmp_path / "run"
     program = laboratory.start(run, paused=True)
     for _ in range(stops):
@@ -43,6 +44,7 @@ def test_a_run_that_is_stopped_and_continued_again_and_again_ends_with_the_same_
 def test_a_storm_of_signals_leaves_a_run_that_ends_with_the_same_bits(
     laboratory: "Laboratory", tmp_path: Path, storms: int, record_property: Record
 ) -> None:
+    """Promise: Disturbance."""
     for number in range(storms):
         run = tmp_path / f"run-{number}"
         program = laboratory.start(run)
@@ -60,6 +62,7 @@ def test_a_storm_of_signals_leaves_a_run_that_ends_with_the_same_bits(
 
 
 def test_a_run_whose_clock_leaps_ends_with_the_same_bits(laboratory: "Laboratory", tmp_path: Path) -> None:
+    """Promise: Disturbance."""
     run = tmp_path / "run"
     program = laboratory.forker.start(*laboratory.arguments(run), clock_leaps=True)
     assert program.wait() == 0, program.said()
@@ -70,6 +73,7 @@ def test_a_run_whose_clock_leaps_ends_with_the_same_bits(laboratory: "Laboratory
 def test_a_run_whose_folder_is_deleted_says_so_and_ends(
     laboratory: "Laboratory", tmp_path: Path, what: str
 ) -> None:
+    """Promise: Place."""
     program = laboratory.start(tmp_path / "run")
     laboratory.wait_for(tmp_path / "run", "checkpoint", 10)
     program.signal(signal.SIGSTOP)
@@ -86,6 +90,7 @@ def test_a_run_whose_folder_is_deleted_says_so_and_ends(
 def test_a_process_of_a_run_that_has_other_data_is_refused_before_anything_is_learned(
     laboratory: "Laboratory", toy_text: Path, tmp_path: Path
 ) -> None:
+    """Promise: Faulty processes."""
     files = CorpusFiles(toy_text / "valid.en", toy_text / "valid.toy")
     prepare(tmp_path / "other", files, CorpusFiles(), DataConfig(tokenizer="byte"))
     programs = started_together(

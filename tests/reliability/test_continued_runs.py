@@ -64,6 +64,7 @@ def continued(
 def test_a_killed_run_that_continues_a_model_ends_with_the_same_bits_without_the_model(
     continued: Continued, tmp_path: Path, num_runs: int, record_property: Record
 ) -> None:
+    """Promise: Continued models."""
     laboratory, draw = continued.laboratory, random.Random(1)
     for number in range(num_runs):
         run, model = tmp_path / f"run-{number}", continued.copy(tmp_path / "model")
@@ -86,6 +87,7 @@ def test_a_killed_run_that_continues_a_model_ends_with_the_same_bits_without_the
 def test_a_kill_at_a_call_while_a_model_is_taken_over_leaves_a_run_that_ends_with_the_same_bits(
     continued: Continued, tmp_path: Path, num_points: int | None, record_property: Record
 ) -> None:
+    """Promise: Continued models."""
     if shutil.which("strace") is None:
         pytest.skip("NOT RUN: needs strace")
     laboratory, whole = continued.laboratory, tmp_path / "whole"
@@ -108,6 +110,7 @@ def test_a_kill_at_a_call_while_a_model_is_taken_over_leaves_a_run_that_ends_wit
 def test_two_processes_continue_a_model_as_one_does_and_end_with_the_same_bits_after_a_kill(
     continued: Continued, tmp_path: Path
 ) -> None:
+    """Promise: Continued models."""
     laboratory = continued.laboratory
     ends = []
     for name, restarts in (("whole", 0), ("killed", 3)):

@@ -62,6 +62,7 @@ def test_every_damage_is_refused_and_its_file_named(
     count: int,
     record_property: Record,
 ) -> None:
+    """Promise: Damage."""
     draw = random.Random(1)
     files = newest_files(laboratory.whole)
     assert len(files) == 8
@@ -83,6 +84,7 @@ def test_every_damage_is_refused_and_its_file_named(
 def test_a_run_whose_newest_checkpoint_is_damaged_goes_on_from_the_one_before_to_the_same_bits(
     laboratory: "Laboratory", tmp_path: Path, count: int, record_property: Record
 ) -> None:
+    """Promise: Damage."""
     draw = random.Random(2)
     for number in range(count):
         run = tmp_path / f"run-{number}"

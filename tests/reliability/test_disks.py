@@ -60,6 +60,7 @@ def require_refusal(program: "Program", run: Path) -> str:
 def test_a_run_that_fills_its_disk_keeps_what_it_has_and_goes_on_when_there_is_room(
     laboratory: "Laboratory", disk: Disk, num_disks: int, record_property: Record
 ) -> None:
+    """Promise: Disks."""
     for number in range(num_disks):
         run = disk.folder / f"run-{number}"
         disk.fill_up_to(random.randrange(450_000, 600_000))
@@ -77,6 +78,7 @@ def test_a_run_that_fills_its_disk_keeps_what_it_has_and_goes_on_when_there_is_r
 
 
 def test_a_run_for_which_there_is_no_room_is_not_begun(laboratory: "Laboratory", disk: Disk) -> None:
+    """Promise: Disks."""
     disk.fill_up_to(200_000)
     run = disk.folder / "run"
     message = require_refusal(laboratory.start(run), run)
@@ -89,6 +91,7 @@ def test_a_run_for_which_there_is_no_room_is_not_begun(laboratory: "Laboratory",
 def test_a_read_only_disk_is_refused_and_the_run_goes_on_when_it_can_be_written(
     laboratory: "Laboratory", disk: Disk
 ) -> None:
+    """Promise: Disks."""
     run = disk.folder / "run"
     program = laboratory.start(run)
     laboratory.wait_for(run, "train", 20)

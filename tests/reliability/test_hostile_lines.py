@@ -126,6 +126,7 @@ class Translation:
 def test_every_line_is_answered_as_if_alone_and_memory_does_not_grow(
     toy_model: Path, tmp_path: Path, num_lines: int, num_long: int, record_property: Record
 ) -> None:
+    """Promise: Lines."""
     lines = hostile_lines(num_lines, num_long, seed=1)
     program = Translation(toy_model, tmp_path / "errors", "--beam-size", "2")
     program.feed(lines)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 def test_runs_killed_at_random_times_end_with_the_same_bits(
     laboratory: "Laboratory", tmp_path: Path, num_kills: int, record_property: Callable[[str, object], None]
 ) -> None:
+    """Promise: Kills."""
     kills = runs = mid_epoch = 0
     while kills < num_kills:
         run = tmp_path / f"run-{runs}"

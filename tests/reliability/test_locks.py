@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 def test_of_two_started_at_once_one_trains_and_the_next_one_may_when_it_is_killed(
     laboratory: "Laboratory", tmp_path: Path, num_races: int, record_property: Callable[[str, object], None]
 ) -> None:
+    """Promise: Locks."""
     for race in range(num_races):
         run = tmp_path / f"run-{race}"
         loser, winner = loser_first(laboratory.start(run), laboratory.start(run))

@@ -173,7 +173,10 @@ class Exact:
 def test_one_process_and_several_make_the_same_updates_also_with_a_sharded_model(
     launch: Launch, laboratory: "Laboratory", tmp_path: Path, num_processes: int, sharded: bool
 ) -> None:
-    """Three processes share four micro-batches, so that two of them compute one for nothing."""
+    """Three processes share four micro-batches, so that two of them compute one for nothing.
+
+    Promise: Equal updates.
+    """
     exact = Exact(launch, laboratory, tmp_path)
     alone = exact.losses(1)
     assert exact.losses(num_processes, sharded=sharded) == pytest.approx(alone, rel=1e-9, abs=0)
@@ -182,6 +185,7 @@ def test_one_process_and_several_make_the_same_updates_also_with_a_sharded_model
 def test_one_process_and_two_make_the_same_first_update_in_single_precision(
     laboratory: "Laboratory", whole_of_two: str
 ) -> None:
+    """Promise: Equal updates."""
     alone, two = (losses(laboratory.folder / name)[0] for name in ("whole", "whole-of-two"))
     assert two == pytest.approx(alone, rel=1e-6, abs=0)
 
@@ -199,6 +203,7 @@ def test_a_killed_process_is_replaced_in_time_and_the_run_ends_with_the_same_bit
     seconds: float,
     record_property: Callable[[str, object], None],
 ) -> None:
+    """Promise: Lost processes."""
     slowest = 0.0
     for number in range(kills):
         run = tmp_path / f"run-{number}"
@@ -219,6 +224,7 @@ def test_sigterm_to_all_processes_saves_and_the_run_ends_with_the_same_bits(
     whole_of_two: str,
     tmp_path: Path,
 ) -> None:
+    """Promise: Lost processes."""
     run = tmp_path / "run"
     launched = train(2, run)
     wait_for_step(run, 7, launched)
@@ -237,6 +243,7 @@ def test_a_run_goes_on_in_another_number_of_processes_with_the_same_batches_and_
     laboratory: "Laboratory",
     tmp_path: Path,
 ) -> None:
+    """Promise: Other numbers of processes."""
     run = tmp_path / "run"
     launched = train(2, run, "--steps", "10")
     assert launched.wait() == 0, launched.said()
@@ -252,6 +259,7 @@ def test_a_run_that_is_there_is_not_resumed_by_a_restart(
     laboratory: "Laboratory",
     tmp_path: Path,
 ) -> None:
+    """Promise: Lost processes."""
     run = tmp_path / "run"
     assert laboratory.start(run, "--steps", "3").wait() == 0
     before = (run / "log.jsonl").read_bytes()
@@ -263,6 +271,7 @@ def test_a_run_that_is_there_is_not_resumed_by_a_restart(
 
 @pytest.mark.release
 def test_more_processes_than_micro_batches_are_told(train: Launch, tmp_path: Path) -> None:
+    """Promise: Other numbers of processes."""
     launched = train(6, tmp_path / "run", "--steps", "2")
     assert launched.wait() == 0, launched.said()
     assert "only 4 of 6 processes" in launched.said()
@@ -271,6 +280,7 @@ def test_more_processes_than_micro_batches_are_told(train: Launch, tmp_path: Pat
 @pytest.mark.release
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_hanging_process_is_named_in_time(train: Launch, tmp_path: Path, rank: int) -> None:
+    """Promise: Faulty processes."""
     run = tmp_path / "run"
     launched = train(2, run)
     wait_for_step(run, 5, launched)
@@ -286,6 +296,7 @@ def test_a_hanging_process_is_named_in_time(train: Launch, tmp_path: Path, rank:
 def test_a_process_with_other_weights_is_named(
     launch: Launch, laboratory: "Laboratory", tmp_path: Path
 ) -> None:
+    """Promise: Faulty processes."""
     script, folder = Path(__file__).with_name("train_with_a_flipped_bit.py"), laboratory.folder
     launched = launch(3, script, tmp_path / "run", folder / "data", folder / "config.toml", "1")
     assert launched.wait() != 0
@@ -299,6 +310,7 @@ def test_a_sharded_run_that_was_stopped_ends_with_the_same_bits(
     laboratory: "Laboratory",
     tmp_path: Path,
 ) -> None:
+    """Promise: Lost processes."""
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"
     launched = train(2, whole, "--set", "training.sharded=true")
     assert launched.wait() == 0, launched.said()

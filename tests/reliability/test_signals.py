@@ -68,6 +68,7 @@ def test_a_signal_at_a_random_time_saves_the_exact_step_and_no_step_is_lost_or_d
     num_signals: int,
     record_property: Record,
 ) -> None:
+    """Promise: Signals."""
     signals = 0
     while signals < num_signals:
         run, step = tmp_path / f"run-{signals}", 0
@@ -82,6 +83,7 @@ def test_a_signal_at_a_random_time_saves_the_exact_step_and_no_step_is_lost_or_d
 def test_ten_successive_resumes_within_one_epoch_end_with_the_same_bits(
     laboratory: "Laboratory", tmp_path: Path, record_property: Record
 ) -> None:
+    """Promise: Signals."""
     run, step = tmp_path / "run", 0
     for _ in range(10):
         step = stop_cleanly(laboratory, run, step + 1, signal.SIGTERM)
@@ -96,6 +98,7 @@ def test_ten_successive_resumes_within_one_epoch_end_with_the_same_bits(
 def test_a_second_signal_stops_at_once_and_leaves_a_run_that_ends_with_the_same_bits(
     laboratory: "Laboratory", tmp_path: Path, num_pairs: int, record_property: Record
 ) -> None:
+    """Promise: Signals."""
     for pair in range(num_pairs):
         run = tmp_path / f"run-{pair}"
         program = laboratory.start(run)
@@ -115,6 +118,7 @@ def test_a_second_signal_stops_at_once_and_leaves_a_run_that_ends_with_the_same_
 def test_a_signal_while_a_run_starts_ends_it_at_once(
     laboratory: "Laboratory", tmp_path: Path, num_signals: int, record_property: Record
 ) -> None:
+    """Promise: Signals."""
     run = tmp_path / "run"
     for _ in range(num_signals):
         program = laboratory.start(run)
@@ -131,6 +135,7 @@ def test_a_signal_while_a_run_starts_ends_it_at_once(
 def test_a_signal_during_validation_saves_the_step_and_the_run_ends_with_the_same_bits(
     validating: "Laboratory", tmp_path: Path, num_signals: int, record_property: Record
 ) -> None:
+    """Promise: Signals."""
     for number in range(num_signals):
         run, step = tmp_path / f"run-{number}", random.choice([20, 40])
         program = validating.start(run)

@@ -125,6 +125,7 @@ def test_a_fault_at_a_call_leaves_a_run_that_ends_with_the_same_bits(
     num_points: int | None,
     record_property: Record,
 ) -> None:
+    """Promise: Kills."""
     codes: Counter[int] = Counter()
     surprises = []
     for number, call in enumerate(subject.calls_for(fault, num_points)):

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 def test_a_run_of_several_threads_that_is_ended_goes_on_to_the_bits_of_one_thread(
     laboratory: "Laboratory", tmp_path: Path, number: signal.Signals, code: int
 ) -> None:
+    """Promise: Threads."""
     run = tmp_path / "run"
     program = laboratory.forker.start(
         *laboratory.arguments(run), fresh=True, environment={"OMP_NUM_THREADS": "3"}

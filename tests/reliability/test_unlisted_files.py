@@ -49,12 +49,14 @@ def require_refused(directory: Path, name: str, load: Callable[[Path], object]) 
 def test_a_model_with_an_unlisted_file_is_refused(
     request: pytest.FixtureRequest, tmp_path: Path, task: str, name: str
 ) -> None:
+    """Promise: Unlisted files."""
     given = request.getfixturevalue({"translation": "toy_model", "parsing": "toy_parser"}[task])
     model = Path(shutil.copytree(resolve_model(given), tmp_path / "model"))
     require_refused(model, name, allyouneed.load)
 
 
 def test_a_model_with_an_unlisted_tokeniser_is_not_exported(toy_model: Path, tmp_path: Path) -> None:
+    """Promise: Unlisted files."""
     require_packages("transformers")
     model = Path(shutil.copytree(toy_model, tmp_path / "model"))
     unlist(model, "source_tokenizer.json")
@@ -75,11 +77,14 @@ def test_a_model_with_an_unlisted_tokeniser_is_not_exported(toy_model: Path, tmp
     ],
 )
 def test_prepared_data_with_an_unlisted_file_is_refused(toy_data: Path, tmp_path: Path, name: str) -> None:
+    """Promise: Unlisted files."""
     require_refused(Path(shutil.copytree(toy_data, tmp_path / "data")), name, PreparedData)
 
 
 @pytest.mark.parametrize("name", ["*", "shortlist.safetensors"])
 def test_a_shortlist_with_an_unlisted_file_is_refused(toy_data: Path, tmp_path: Path, name: str) -> None:
+    """Promise: Unlisted files."""
+
     def learn() -> Shortlist:
         return Shortlist.learn(PairStore(toy_data / "train"), (290, 290), {})
 
@@ -89,6 +94,7 @@ def test_a_shortlist_with_an_unlisted_file_is_refused(toy_data: Path, tmp_path: 
 
 @pytest.mark.parametrize("name", ["*", "state.safetensors", "state.json"])
 def test_a_state_with_an_unlisted_file_is_refused(tmp_path: Path, name: str) -> None:
+    """Promise: Unlisted files."""
     optimizer = torch.optim.Adam(torch.nn.Linear(1, 1).parameters())
     save_training_state(tmp_path / "state", optimizer, {})
     require_refused(tmp_path / "state", name, lambda state: load_training_state(state, optimizer))

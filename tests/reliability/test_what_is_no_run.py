@@ -25,6 +25,7 @@ def contents(directory: Path) -> dict[Path, bytes]:
 def test_a_model_is_no_run_and_is_left_alone(
     laboratory: "Laboratory", tmp_path: Path, options: list[str]
 ) -> None:
+    """Promise: Place."""
     average(laboratory.whole, tmp_path / "model")
     before = contents(tmp_path)
     program = laboratory.forker.start(*laboratory.arguments(tmp_path / "model", *options))
@@ -38,6 +39,7 @@ def test_a_model_is_no_run_and_is_left_alone(
 def test_a_run_that_is_moved_while_it_trains_ends_there_and_goes_on_where_it_is(
     laboratory: "Laboratory", tmp_path: Path
 ) -> None:
+    """Promise: Place."""
     run, elsewhere = tmp_path / "run", tmp_path / "elsewhere"
     program = laboratory.start(run, "--steps", "1000000")
     laboratory.wait_for(run, "checkpoint", 10)
@@ -75,7 +77,10 @@ PROGRESS: dict[str, Callable[[bytes], bytes]] = {
 def test_where_the_progress_of_the_newest_state_cannot_be_the_one_before_is_taken(
     laboratory: "Laboratory", tmp_path: Path, change: Callable[[bytes], bytes]
 ) -> None:
-    """The manifest of the state lists the file as it is."""
+    """The manifest of the state lists the file as it is.
+
+    Promise: Damage.
+    """
     run = Path(shutil.copytree(laboratory.whole, tmp_path / "run"))
     state = RunDirectory(run).state(50)
     state.rename(tmp_path / "state")

@@ -76,4 +76,5 @@ def fuzzed(number: int) -> Case:
 
 @pytest.mark.parametrize("count", [15, pytest.param(500, marks=pytest.mark.release)])
 def test_no_descriptor_breaks_a_command(siege: Siege, count: int, record_property: Record) -> None:
+    """Promise: Siege."""
     siege.hold("descriptors", TABLE, fuzzed, count, record_property)

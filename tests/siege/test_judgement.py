@@ -27,6 +27,7 @@ STEP: Snapshot = {f"new/state/step-00000002{name[3:]}": file for name, file in H
 def test_a_target_is_as_it_was_or_whole_where_a_command_has_failed(
     arguments: tuple[str, ...], before: Snapshot, after: Snapshot, code: int, is_found: bool
 ) -> None:
+    """Promise: Siege."""
     case = Case("a case", arguments, targets=("new",), silent=True)
     found = faults(case, Outcome(code, b"", b"", before, after))
     assert bool(found) is is_found, found

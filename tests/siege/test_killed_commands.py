@@ -45,7 +45,10 @@ def killed(program: Program, folder: Path, wanted: int) -> bool:
 def test_a_killed_command_leaves_all_or_nothing_and_the_next_one_makes_it(
     siege: Siege, tmp_path: Path, command: str, kills: int, record_property: Record
 ) -> None:
-    """It is killed while it is writing, when so many files and folders are there."""
+    """It is killed while it is writing, when so many files and folders are there.
+
+    Promise: Leftovers.
+    """
     shutil.copytree(siege.stock, tmp_path / "folder")
     folder, draw = tmp_path / "folder", random.Random(f"killed-{command}")
     made, content = folder / "made", folder / "made.tmp-unfinished" / "content"
@@ -80,6 +83,7 @@ def test_a_killed_command_leaves_all_or_nothing_and_the_next_one_makes_it(
 def test_an_experiment_that_is_killed_again_and_again_ends_as_if_it_had_not_been(
     siege: Siege, tmp_path: Path, kills: int, record_property: Record
 ) -> None:
+    """Promise: Leftovers."""
     shutil.copytree(siege.stock / "model", tmp_path / "model")
 
     def start(out: str) -> Program:

@@ -161,4 +161,5 @@ def fuzzed(number: int) -> Case:
 
 @pytest.mark.parametrize("count", [30, pytest.param(1_200, marks=pytest.mark.release)])
 def test_options_are_heeded_or_refused_in_a_line(siege: Siege, count: int, record_property: Record) -> None:
+    """Promise: Siege."""
     siege.hold("options", TABLE, fuzzed, count, record_property)

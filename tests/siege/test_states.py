@@ -166,4 +166,5 @@ def fuzzed(number: int) -> Case:
 def test_runs_go_on_from_what_is_sound_or_say_why_not(
     siege: Siege, count: int, record_property: Record
 ) -> None:
+    """Promise: Siege."""
     siege.hold("state", TABLE, fuzzed, count, record_property)

@@ -177,4 +177,5 @@ def _prepared(draw: random.Random, name: str) -> Case:
 def test_texts_are_answered_line_by_line_or_refused_in_a_line(
     siege: Siege, count: int, record_property: Record
 ) -> None:
+    """Promise: Siege."""
     siege.hold("texts", TABLE, fuzzed, count, record_property)

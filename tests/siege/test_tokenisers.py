@@ -107,4 +107,5 @@ def fuzzed(number: int) -> Case:
 def test_tokenisers_are_used_as_they_should_be_or_refused_in_a_line(
     siege: Siege, count: int, record_property: Record
 ) -> None:
+    """Promise: Siege."""
     siege.hold("tokeniser", TABLE, fuzzed, count, record_property)

@@ -103,4 +103,5 @@ def fuzzed(number: int) -> Case:
 
 @pytest.mark.parametrize("count", [25, pytest.param(1_200, marks=pytest.mark.release)])
 def test_trees_are_read_or_refused_in_a_line(siege: Siege, count: int, record_property: Record) -> None:
+    """Promise: Siege."""
     siege.hold("trees", TABLE, fuzzed, count, record_property)

@@ -40,12 +40,14 @@ COMPUTES = "while True: pass"
     ids=["itself", "a thread", "a child"],
 )
 def test_what_computes_does_not_sleep(program: str) -> None:
+    """Promise: Siege."""
     with python(f"print()\n{program}") as pid:
         computed = [sleeping_threads(pid) for _ in range(100)]
     assert None in computed
 
 
 def test_what_sleeps_does() -> None:
+    """Promise: Siege."""
     threads = "import threading, time; print(); threading.Thread(target=time.sleep, args=[600]).start()"
     with python(threads) as pid:
         wait_until(lambda: len(sleeping_threads(pid) or {}) == 2)
@@ -53,6 +55,7 @@ def test_what_sleeps_does() -> None:
 
 
 def test_a_program_that_waits_for_ever_is_a_fault(siege: Siege) -> None:
+    """Promise: Siege."""
     os.mkfifo(siege.camp / "nobody-writes")
     case = translate("of a pipe that nobody writes to", settings={"stdin": str(siege.camp / "nobody-writes")})
     found = siege.tried_case(case)

@@ -243,6 +243,7 @@ def test_a_training_state_is_no_model_and_a_model_no_training_state(
 def test_a_model_with_more_layers_than_its_file_is_not_built(
     tmp_path: Path, config: RunConfig, weights: Weights, layers: int
 ) -> None:
+    """Promise: Contents."""
     save_checkpoint(tmp_path / "deep", config.replace(model={"num_layers": layers}), weights, {}, {})
     num_built = 0
 

@@ -1,4 +1,7 @@
-"""Files at other places are whole or absent, though connections break."""
+"""Files at other places are whole or absent, though connections break.
+
+Promise: Copies.
+"""
 
 import hashlib
 from collections.abc import Iterator

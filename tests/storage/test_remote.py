@@ -1,4 +1,7 @@
-"""Published directories are copied whole, to and from places whose connections break."""
+"""Published directories are copied whole, to and from places whose connections break.
+
+Promise: Copies.
+"""
 
 import contextlib
 import hashlib

@@ -1,4 +1,7 @@
-"""On a Ray cluster, `prepare` and `translate` give the bytes of one process, though processes are killed."""
+"""On a Ray cluster, `prepare` and `translate` give the bytes of one process, though processes are killed.
+
+Promise: Clusters.
+"""
 
 import hashlib
 import importlib.util

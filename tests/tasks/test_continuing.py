@@ -1,4 +1,7 @@
-"""A run continues a model: it begins where the model is, learns from there, and then needs it no more."""
+"""A run continues a model: it begins where the model is, learns from there, and then needs it no more.
+
+Promise: Continued models.
+"""
 
 import random
 import shutil

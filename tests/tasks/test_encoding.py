@@ -1,4 +1,7 @@
-"""Any number of workers, also of those that die, gives the same data as this process alone."""
+"""Any number of workers, also of those that die, gives the same data as this process alone.
+
+Promise: Preparation.
+"""
 
 import os
 import random

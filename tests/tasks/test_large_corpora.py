@@ -1,4 +1,7 @@
-"""Millions of pairs are prepared in bounded memory, and a kill loses little."""
+"""Millions of pairs are prepared in bounded memory, and a kill loses little.
+
+Promise: Preparation.
+"""
 
 import random
 import signal

@@ -497,6 +497,7 @@ def test_where_the_sample_is_too_small_the_message_names_its_option(tmp_path: Pa
 def test_a_corpus_within_the_bound_has_the_vocabulary_of_all_of_its_text(
     tmp_path: Path, files: CorpusFiles, tokenizer: str
 ) -> None:
+    """Promise: Preparation."""
     config = DataConfig.checked(tokenizer=tokenizer, vocab_size=270)
     said: list[str] = []
     of_all = prepare(tmp_path / "all", files, config=config.replace(vocab_sample_bytes=0))
@@ -520,6 +521,7 @@ def test_data_prepared_before_there_were_samples_was_learned_from_everything(
 def test_long_pairs_are_encoded_a_few_at_a_time(
     tmp_path: Path, files: CorpusFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Promise: Preparation."""
     encode, characters = Tokenizer.encode_corpus, []
 
     def watched(self: Tokenizer, texts: Sequence[str]) -> Sentences:
@@ -571,6 +573,7 @@ def test_data_from_a_stranger_that_are_sealed_but_inconsistent_are_refused(
     change: Callable[[Path], None] | None,
     fault: str,
 ) -> None:
+    """Promise: Contents."""
     manifest = read_manifest(toy_data)
     names = ("config", "source_vocab_size", "target_vocab_size", "facts")
     with publish_directory(

@@ -1,4 +1,7 @@
-"""A preparation that was stopped goes on where its last milestone is, and ends with the same bytes."""
+"""A preparation that was stopped goes on where its last milestone is, and ends with the same bytes.
+
+Promise: Preparation.
+"""
 
 import json
 import os

@@ -1,3 +1,8 @@
+"""What memory cannot hold at once is computed in parts.
+
+Promise: Memory.
+"""
+
 import re
 import subprocess
 import sys

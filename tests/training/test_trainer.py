@@ -370,6 +370,7 @@ def spoil(trainer: Trainer, updates: set[int], spoilt_by: float = math.nan) -> T
 def test_an_update_that_is_not_finite_is_skipped_and_the_run_goes_on(
     run: Path, new_trainer: NewTrainer, spoilt_by: float
 ) -> None:
+    """Promise: Numbers."""
     trainer = spoil(new_trainer(run, checkpoint_every_steps=1, keep_checkpoints=12), {5, 6, 9}, spoilt_by)
     assert trainer.train() is None
     assert [event["text"] for event in events(run, "notice")] == [
@@ -383,6 +384,7 @@ def test_an_update_that_is_not_finite_is_skipped_and_the_run_goes_on(
 
 
 def test_a_skipped_update_is_counted_across_a_resume(run: Path, new_trainer: NewTrainer) -> None:
+    """Promise: Numbers."""
     spoil(new_trainer(run, num_steps=4), {3, 4}).train()
     with pytest.raises(DivergedError, match="updates 3 to 5 were not finite"):
         spoil(resume(new_trainer(run)), {5}).train()
@@ -391,6 +393,7 @@ def test_a_skipped_update_is_counted_across_a_resume(run: Path, new_trainer: New
 def test_three_updates_in_a_row_that_are_not_finite_end_a_run_naming_module_and_lines(
     run: Path, new_trainer: NewTrainer, corpus: Corpus
 ) -> None:
+    """Promise: Numbers."""
     trainer = new_trainer(run)
 
     def overflow(module: nn.Module, inputs: tuple[Tensor], output: Tensor) -> Tensor | None:

@@ -76,6 +76,7 @@ def test_a_working_directory_that_is_gone_is_told_in_one_line(
 def test_of_two_at_once_the_second_is_refused_and_the_first_ends_unharmed(
     run_command: RunCommand, commands: Commands, here: Path, name: str
 ) -> None:
+    """Promise: Shared targets."""
     require_export(name)
     with publish_directory(here / "out", "data") as first:
         (first / "file").write_bytes(b"first")

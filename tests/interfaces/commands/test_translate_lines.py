@@ -45,6 +45,7 @@ def program(model: Path, *options: str | Path) -> "subprocess.Popen[bytes]":
 def test_who_waits_for_an_answer_has_it_before_the_input_ends_and_ctrl_c_ends_it(
     toy_model: Path, translator: Translator
 ) -> None:
+    """Promise: Answers."""
     with program(toy_model) as process:
         assert process.stdin
         assert process.stdout
@@ -89,6 +90,7 @@ def test_a_reader_that_has_enough_ends_it_quietly(
 def test_a_full_disk_ends_it_with_one_line(
     toy_model: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
+    """Promise: Answers."""
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(TEXT)))
     with Path("/dev/full").open("wb") as full:
         monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(full))
@@ -173,6 +175,7 @@ def test_a_run_cut_off_anywhere_goes_on_to_the_same_bytes(
     options: tuple[str, ...],
     same_in_company: Callable[[bytes, bytes], bool],
 ) -> None:
+    """Promise: Resumed output."""
     texts = TEXT.replace(b"star", b"\xff").split(b"\n")[:-1]
     if "--jsonl" in options:
         texts = [
@@ -205,6 +208,7 @@ def test_a_run_cut_off_anywhere_goes_on_to_the_same_bytes(
 def test_a_killed_program_goes_on_to_the_same_bytes(
     toy_model: Path, translate: RunCommand, tmp_path: Path
 ) -> None:
+    """Promise: Resumed output."""
     stdin, file = TEXT * 3, tmp_path / "out"
     _, whole, _ = translate(stdin)
     with program(toy_model, "--resume-output", file) as process:
@@ -223,6 +227,7 @@ def test_a_killed_program_goes_on_to_the_same_bytes(
 def test_a_file_of_anything_else_is_refused_and_left_alone(
     translate: RunCommand, tmp_path: Path, toy_run: Path, run_command: RunCommand
 ) -> None:
+    """Promise: Resumed output."""
     file = tmp_path / "out"
     _, whole, _ = translate(TEXT)
     lines = whole.split(b"\n")
@@ -284,6 +289,7 @@ LOST = (
 def test_the_first_line_that_loses_sentences_is_told_once(
     translate: RunCommand, options: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Promise: Messages."""
     monkeypatch.chdir(tmp_path)
     code, out, err = translate(SEVERAL, *options)
     rows = out + (tmp_path / "out").read_bytes() if "--resume-output" in options else out
@@ -291,6 +297,7 @@ def test_the_first_line_that_loses_sentences_is_told_once(
 
 
 def test_a_json_text_that_loses_sentences_is_told_by_its_line(translate: RunCommand) -> None:
+    """Promise: Messages."""
     texts = "".join(json.dumps({"text": line}) + "\n" for line in SEVERAL.decode().split("\n")[:-1])
     code, out, err = translate(texts.encode(), "--jsonl")
     assert (code, out.count(b"\n"), err) == (0, 3, LOST)

@@ -53,6 +53,7 @@ def status_of(running: Program, request: bytes) -> int | None:
 
 
 def test_what_the_schema_allows_and_forbids_is_answered(running: Program) -> None:
+    """Promise: Hostile requests."""
     schema = schemathesis.openapi.from_url(f"{running.address}/api/openapi.json")
     statuses: list[int] = []
     for result, mode in itertools.product(
@@ -110,6 +111,7 @@ def malformed() -> Iterator[bytes]:
 
 
 def test_a_thousand_malformed_requests_do_no_harm(running: Program) -> None:
+    """Promise: Hostile requests."""
     statuses = [status_of(running, request) for request in itertools.islice(malformed(), 1_000)]
     print({status: statuses.count(status) for status in {*statuses}})
     answered = [status for status in statuses if status is not None]
@@ -119,6 +121,7 @@ def test_a_thousand_malformed_requests_do_no_harm(running: Program) -> None:
 
 
 def test_two_hundred_paths_lead_nowhere(running: Program) -> None:
+    """Promise: Hostile requests."""
     ups = [
         "..",
         "%2e%2e",
@@ -140,6 +143,7 @@ def test_two_hundred_paths_lead_nowhere(running: Program) -> None:
 
 
 def test_slow_connections_do_not_slow_others_down(running: Program) -> None:
+    """Promise: Hostile requests."""
     with ExitStack() as stack:
         slow = [stack.enter_context(connect(running)) for _ in range(300)]
         for number, connection in enumerate(slow):

@@ -197,6 +197,7 @@ def test_more_connections_than_allowed_are_turned_away(start_server: StartServer
 
 
 def test_slow_connections_do_not_keep_others_waiting(start_server: StartServer) -> None:
+    """Promise: Hostile requests."""
     address = start_server()
     with ExitStack() as stack:
         slow = [stack.enter_context(closing(connect(address))) for _ in range(300)]

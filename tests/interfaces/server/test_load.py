@@ -68,7 +68,10 @@ class Asked:
 
 
 def test_two_hundred_clients_get_their_own_answers_in_time(toy_model: Path) -> None:
-    """Those of the command for their text: none is lost or crossed, and who is refused is told so at once."""
+    """Those of the command for their text: none is lost or crossed, and who is refused is told so at once.
+
+    Promise: Load.
+    """
     asked, healthy = Asked(1), Tally()
 
     async def look_after(port: int) -> None:
@@ -118,6 +121,7 @@ def has_int8() -> bool:
 
 
 def test_memory_stays_after_ten_thousand_requests(toy_model: Path) -> None:
+    """Promise: Load."""
     draw = random.Random(2)
 
     def next_request() -> tuple[Any, Callable[[Any], str | None], int]:
@@ -146,7 +150,10 @@ def test_memory_stays_after_ten_thousand_requests(toy_model: Path) -> None:
 
 
 def test_when_told_to_stop_no_accepted_request_is_dropped(toy_model: Path) -> None:
-    """Twenty times, under load."""
+    """Twenty times, under load.
+
+    Promise: Stopping.
+    """
     for attempt in range(20):
         asked = Asked(attempt)
         with server("--direction", f"en-de={toy_model}") as (process, port):

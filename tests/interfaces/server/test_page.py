@@ -342,9 +342,11 @@ def show_hostile(page: Any, texts: list[str]) -> None:
 
 
 def test_hostile_texts_are_shown_as_text(page: Any) -> None:
+    """Promise: Hostile requests."""
     show_hostile(page, HOSTILE)
 
 
 @pytest.mark.release
 def test_two_hundred_hostile_texts_are_shown_as_text(page: Any) -> None:
+    """Promise: Hostile requests."""
     show_hostile(page, [f"{first} {second}" for first in HOSTILE for second in HOSTILE + HOSTILE[:5]][:200])

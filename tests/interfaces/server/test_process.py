@@ -99,6 +99,7 @@ def test_it_answers_logs_no_text_and_stops(toy_model: Path) -> None:
 
 
 def test_what_was_asked_before_the_end_is_answered_and_what_comes_after_is_refused(toy_model: Path) -> None:
+    """Promise: Stopping."""
     direction = f"en-de={toy_model}"
     with ThreadPoolExecutor(1) as threads, program("--direction", direction) as running:
         asking = threads.submit(

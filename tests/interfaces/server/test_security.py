@@ -99,6 +99,7 @@ def address(start_server: StartServer) -> str:
     ids=lambda value: repr(value)[:60],
 )
 def test_malformed_requests_have_their_answers(address: str, request_bytes: bytes, expected: int) -> None:
+    """Promise: Hostile requests."""
     assert status(exchange(address, request_bytes)) == expected
 
 
@@ -298,6 +299,7 @@ def test_what_is_loopback() -> None:
 
 
 def test_work_for_a_client_that_has_gone_is_stopped(start_server: StartServer) -> None:
+    """Promise: Stopping."""
     address = start_server()
     port = int(address.rpartition(":")[2])
     body = b'{"source": "en", "target": "de", "text": ["' + b"sun moon " * 500 + b'"], "beam_size": 16}'

@@ -346,6 +346,7 @@ def replaceable(toy_model: Path, tmp_path: Path) -> tuple[Path, ServedModel]:
 def test_a_replaced_model_is_loaded_and_a_damaged_one_is_not(
     toy_run: Path, replaceable: tuple[Path, ServedModel]
 ) -> None:
+    """Promise: Replaced models."""
     path, model = replaceable
     assert newer(model, CPU) is None
     shutil.rmtree(path)

@@ -241,6 +241,7 @@ APPEARING: dict[str, Callable[[Path], object]] = {
 def test_what_appears_in_the_place_meanwhile_is_left_alone(
     tmp_path: Path, appear: Callable[[Path], object]
 ) -> None:
+    """Promise: Nothing replaced."""
     target = tmp_path / "data"
     publishing = publish_directory(target, "data")
     (publishing.__enter__() / "file").write_bytes(WEIGHTS)
@@ -293,6 +294,7 @@ def make_it_a_corpus(directory: Path) -> None:
 def test_a_directory_that_holds_what_was_not_published_as_its_kind_is_neither_replaced_nor_removed(
     published: Path, change: Callable[[Path], None]
 ) -> None:
+    """Promise: Nothing replaced."""
     change(published)
     before = contents(published)
     with (
@@ -376,6 +378,7 @@ def test_published_files_have_the_permissions_of_any_new_file(tmp_path: Path, um
 
 @pytest.mark.skipif(os.getuid() != 0, reason="NOT RUN: only root may become another user")
 def test_another_user_can_read_what_is_published(tmp_path: Path) -> None:
+    """Promise: Permissions."""
     before = os.umask(0o022)
     try:
         with publish_directory(tmp_path / "model", "model") as aside:

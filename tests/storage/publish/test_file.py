@@ -41,6 +41,7 @@ NODES: dict[str, Callable[[Path], object]] = {
 def test_what_is_no_regular_file_is_refused_and_left_alone(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Promise: Nothing replaced."""
     monkeypatch.chdir(tmp_path)  # the name of a socket is short
     node = Path("node")
     NODES[kind](node)
@@ -153,6 +154,7 @@ def test_a_folder_that_may_not_be_written_to_is_refused_at_once(
 def test_every_command_refuses_a_pipe_before_it_does_any_work(
     command: tuple[str, ...], tmp_path: Path, capsys: Any
 ) -> None:
+    """Promise: Nothing replaced."""
     from allyouneed.interfaces.cli import main
 
     os.mkfifo(tmp_path / "pipe")

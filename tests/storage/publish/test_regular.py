@@ -1,4 +1,7 @@
-"""Only regular files are opened and read, also through links, and no more bytes than they may have."""
+"""Only regular files are opened and read, also through links, and no more bytes than they may have.
+
+Promise: Bounded reading.
+"""
 
 import os
 import socket

@@ -105,6 +105,7 @@ def test_two_names_of_one_directory_are_one_place(tmp_path: Path) -> None:
 
 
 def test_what_a_killed_process_left_is_removed_by_the_next_which_says_so(tmp_path: Path) -> None:
+    """Promise: Leftovers."""
     target = tmp_path / "data"
     killed = killed_while_publishing(target)
     assert names_in(tmp_path) == ["data.tmp-unfinished"]

@@ -572,6 +572,7 @@ def test_a_translation_can_be_followed_while_it_becomes_certain(toy_model: Path)
 def test_a_model_whose_tokeniser_has_another_size_is_refused_with_both_sizes(
     toy_model: Path, tmp_path: Path, side: str
 ) -> None:
+    """Promise: Contents."""
     checkpoint = load_checkpoint(toy_model)
     Tokenizer.train([], "byte", 0).save(tmp_path / "bytes")
     attachments = {**checkpoint.attachments, f"{side}_tokenizer.json": (tmp_path / "bytes").read_bytes()}
