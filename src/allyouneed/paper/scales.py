@@ -98,7 +98,7 @@ SCALES = {
         "3 hours on two cores, with Multi30k",
         budget_flops=3.3e13,
     ),
-    # Chosen on the base row alone: docs/experiments.md, 2026-11-26.
+    # Chosen on the base row alone: docs/experiments/table3.md.
     "tiny": Scale(
         "tiny",
         4,
