@@ -14,8 +14,8 @@ TABLE = DOCS / "reliability-tests.md"
 _INTRODUCTION = """\
 # The tests of reliability
 
-The tests that hold each [promise](reliability.md). Two numbers are the counts of `make test` and `make test-release`
-of a test that differs in them by one count.
+The tests that hold each [promise](reliability.md). Where a test differs in one count between `make test` and
+`make test-release`, both are shown.
 
 | promise | test | in | counts |
 |---|---|---|---|
