@@ -23,7 +23,8 @@ def page() -> str:
     text = app.generate_docs()
     overview, commands = text[text.index("**Commands**:") :].split("\n## ", 1)
     commands = re.sub(r"\*\*Options of every command\*\*:\n\n(\* .*\n)+\n*", "", f"\n## {commands}\n")
-    commands = re.sub(r"```console\n(.+)\n```", r"Usage: `\1`", commands)
+    # under `python -m pytest`, cyclopts takes "-m pytest" for a part of the program's name
+    commands = re.sub(r"```console\n(.+)\n```", r"Usage: `\1`", commands).replace(" -m pytest [", " [")
     body = re.sub(
         r"\n {3,}(?=\S)", " ", f"{_INTRODUCTION}\n{overview}{commands}".rstrip()
     )  # one line an option

@@ -37,7 +37,8 @@ def held() -> Iterator[Held]:
         if b"Promise: " not in (source := file.read_bytes()):
             continue
         module = ast.parse(source)
-        for node in (module, *functions(module)):
+        nodes: list[ast.Module | ast.FunctionDef] = [module, *functions(module)]
+        for node in nodes:
             for promise in _HOLDS.findall(ast.get_docstring(node) or ""):
                 yield promise, file, node if isinstance(node, ast.FunctionDef) else None
 
