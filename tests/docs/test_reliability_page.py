@@ -4,6 +4,7 @@ The table of them is generated: `python tests/docs/test_reliability_page.py` wri
 """
 
 import ast
+import functools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,8 +32,13 @@ def promises() -> list[str]:
     return _PROMISE.findall((DOCS / "reliability.md").read_bytes().decode())
 
 
-def held() -> Iterator[Held]:
+@functools.cache
+def held() -> list[Held]:
     """What docstrings of tests name."""
+    return [*read_docstrings()]
+
+
+def read_docstrings() -> Iterator[Held]:
     for file in sorted(TESTS.rglob("test_*.py")):
         if b"Promise: " not in (source := file.read_bytes()):
             continue
